@@ -2,14 +2,14 @@
 
 
 def warm_up() -> None:
-    """Compile all kernels, or load them from numba's cache on disk; takes seconds the first time."""
-    from stqsh.core.kernel_warmup import warm_up as compile_all  # numba only when it is asked for
+    """Compile all kernels, or load them from numba's cache on disk, which takes seconds the first time."""
+    from stqsh.core.kernel_warmup import warm_up as compile_all  # imports numba only when needed
 
     compile_all()
 
 
 def compile_kernels() -> None:
-    """Compile all kernels unless that was done before; nothing is loaded then."""
+    """Compile all kernels unless that was done before; load none."""
     from stqsh.core.kernel_cache import compile_kernels as compile_missing
 
     compile_missing()

@@ -27,8 +27,8 @@ Array = npt.NDArray[Any]
 def aggregate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
     """Merge partials.
 
-    Gives "rows", "updates" and "counts" of merged answers, and "stats" of the updates where there are any;
-    "define" and all other chunks pass through. Arrays: what kinds keep is beneath `s{stream}/{kind}/`.
+    Returns "rows", "updates" and "counts" of merged answers, and "stats" of the updates if there are any;
+    "define" and all other chunks pass through. Kinds keep their arrays below `s{stream}/{kind}/`.
     """
     out = [chunk for chunk in chunks if not is_partial(chunk.kind)]
     streams = state.entry("streams")
@@ -73,7 +73,7 @@ class _StreamMerge:
     _grown: list[tuple[Array, Array]] = field(default_factory=list)
 
     def run(self) -> list[Chunk]:
-        """Return all chunks that the stream's partials bring."""
+        """Return all chunks produced by the stream's partials."""
         out: list[Chunk] = []
         for kind in sorted({chunk.kind.partition("/")[2] for chunk in self.chunks} - {""}):
             spec = stream_specs(self.state)[self.stream]

@@ -16,20 +16,21 @@ from stqsh.spec.stats import SlotStats
 
 
 def evaluate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
-    """Evaluate one batch, and return the updates that it brings.
+    """Evaluate one batch, and return its updates.
 
-    A deterministic function of state and chunks: no clock, no order of hashes, no threads play a part.
+    The result depends on state and chunks only: no clock, no order of hashes, no threads.
 
     Args:
-        state: the slot's state after the batch before; changed in place.
-        chunks: the batch's chunks for this slot, exactly one of the kind "clock" among them; any order.
+        state: The slot's state after the batch before; changed in place.
+        chunks: The batch's chunks for this slot in any order, exactly one of them of the kind "clock".
 
     Returns:
-        Chunks of the kinds rows, updates, counts, notice, found, answer and stats. "define" is passed on,
-        and by slot 0 "clock".
+        Chunks of the kinds rows, updates, counts, notice, found, answer and stats. "define" is passed on, as
+            is
+        "clock" by slot 0.
 
     Raises:
-        ValueError: the chunks do not make a batch.
+        ValueError: the chunks do not form a batch.
     """
     began = perf_counter_ns()
     batch = SlotBatch.of(state, in_order(chunks))
@@ -38,7 +39,7 @@ def evaluate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
 
 
 def _all_streams(batch: SlotBatch) -> list[Chunk]:
-    """Take all streams on, in order of their ids; those without chunks too, for time passes in them."""
+    """Advance all streams, in order of their ids, even those without chunks, as time passes in them."""
     every = [chunk for chunks in batch.by_stream.values() for chunk in chunks]
     defines = [chunk for chunk in every if chunk.kind == "define"]
     out = [*([batch.clock_chunk] if batch.slot == 0 else []), *defines]
@@ -56,7 +57,7 @@ def _all_streams(batch: SlotBatch) -> list[Chunk]:
 
 
 def _stats(batch: SlotBatch, took_ns: int) -> SlotStats:
-    """Return what the batch was and took."""
+    """Return the statistics of the batch."""
     state, streams = batch.state, [int(stream) for stream in batch.state.entry("streams")]
     return SlotStats(
         slot=batch.slot,

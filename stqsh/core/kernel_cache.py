@@ -1,4 +1,4 @@
-"""Compile kernels once for each state of their sources; a mark file says that all of them are compiled."""
+"""Compile kernels once for each state of their sources; a mark file records that all are compiled."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 import numba
 from llvmlite.binding import get_host_cpu_name  # type: ignore[import-untyped]
 
-from stqsh.core.kernels import jit  # says where compiled kernels are kept
+from stqsh.core.kernels import jit  # defines where compiled kernels are kept
 
 
 def compile_kernels() -> None:
-    """Compile all kernels, unless the mark says that this was done.
+    """Compile all kernels, unless the mark file exists.
 
     Loading all of them just to check takes 2.5 s of processor time at each start of an engine.
     """
@@ -29,10 +29,10 @@ def compile_kernels() -> None:
 
 
 def _mark() -> Path | None:
-    """Return the mark file of these sources, numba and processor; None if the user chose the folder.
+    """Return the mark file for these sources, numba and processor; None if the user chose the folder.
 
-    Numba keys compiled kernels by the path of their source, and recompiles them when its time has changed:
-    another checkout of the same state has to be compiled as well.
+    Numba keys compiled kernels by the path of their source, and recompiles them when its time has changed, so
+    another checkout of the same state must be compiled as well.
     """
     if os.environ.get("NUMBA_CACHE_DIR"):
         return None

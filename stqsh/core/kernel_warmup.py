@@ -1,4 +1,4 @@
-"""Compile every kernel, by evaluating a tiny stream in which everything happens."""
+"""Compile every kernel by evaluating a tiny stream in which everything happens."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ _SHEDDING = {
     4: MemoryCommand(area=0.5, cache=0.5),
     5: MemoryCommand(),
 }
-"""The orders for the memory of the stream of significant objects, by step."""
+"""The memory orders of the stream that retains significant objects, by step."""
 
 _TEXT = ColumnExpr("s")
 _FREE_WORD = LiteralExpr("free", "STRING")
@@ -138,10 +138,10 @@ _CONDITIONS: list[Expr | None] = [
 def compile_in_two_processes() -> None:
     """Compile all kernels on two cores.
 
-    The other process goes backwards, so that each finds on disk what the other has compiled.
+    The second process works backwards, so that each finds on disk what the other has compiled.
 
     Raises:
-        subprocess.CalledProcessError: the other process failed; its traceback is on standard error.
+        subprocess.CalledProcessError: the second process failed; its traceback is on standard error.
     """
     command = [sys.executable, "-c", "from stqsh.core.kernel_warmup import warm_up; warm_up(backwards=True)"]
     with subprocess.Popen(command) as other:
@@ -154,7 +154,7 @@ def warm_up(*, backwards: bool = False) -> None:
     """Compile all kernels, or load them from numba's cache on disk.
 
     Args:
-        backwards: begin with the last stream.
+        backwards: Begin with the last stream.
     """
     for stream in reversed(_STREAMS) if backwards else _STREAMS:
         state, sizes = SlotState.fresh(0), SlotState.fresh(0)
@@ -165,7 +165,7 @@ def warm_up(*, backwards: bool = False) -> None:
 
 
 def _warm_up_rare_paths() -> None:
-    """Run what needs thousands of keyword records, or a long update log, to be reached."""
+    """Run the code that is only reached with thousands of keyword records or a long update log."""
     state = SlotState.fresh(0)
     terms = TermTable(state, 1)
     KeywordIndex(state, f"s1/{RANGE.name}/keywords", terms).rebuild_if_worn(None)
@@ -204,7 +204,7 @@ def _stream(spec: StreamSpec, step: int) -> Iterator[Chunk]:
 
 
 def _commands(spec: StreamSpec, focal: Key, step: int) -> list[SlotCommand]:
-    """Return the commands of a step: queries come at step 2, and one of them changes later."""
+    """Return the commands of a step: queries are registered at step 2, and one of them changes later."""
     commands: dict[int, list[SlotCommand]] = {
         2: [RegisterCommand(query=query) for query in _queries(None if spec.is_event else focal)],
         3: [PauseCommand(id=_CHANGING)],
@@ -242,7 +242,7 @@ def _around(focal: Key) -> list[Region]:
 
 
 def _asks(spec: StreamSpec, focal: Key) -> list[AskSpec]:
-    """Return snapshots, which need scans, and a question for what a snapshot costs."""
+    """Return snapshots, which use scans, and a question for the cost of a snapshot."""
     rectangle = SnapshotSpec(stream_id=spec.id, kind=kind_of_region(_RECTANGLE).name, region=_RECTANGLE)
     snapshots = [
         rectangle,

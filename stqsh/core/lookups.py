@@ -1,4 +1,4 @@
-"""What is asked about one slot's state as it was before a batch: looked-up keys, and snapshots."""
+"""Answer questions about a slot's state before a batch: looked-up keys, and snapshots."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def answers(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
     asked = [ask for chunk in chunks if chunk.kind == "ask" for ask in unpack_asks(chunk.payload)]
     if not asked:
         return []
-    from stqsh.core.snapshots.select import answer  # of use to few batches
+    from stqsh.core.snapshots.select import answer  # few batches need it
 
     found = [(ask.ask, answer(batch.state, ask)) for ask in asked]
     return [

@@ -1,4 +1,4 @@
-"""One stream's part of a batch: what it was asked, what its records and commands bring, and what is left."""
+"""One stream's part of a batch: its questions, records and commands, and the clean-up afterwards."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from stqsh.spec.stream import StreamSpec
 
 
 def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
-    """Evaluate a stream's chunks of a batch, or only its time where there are none; return its output."""
+    """Evaluate a stream's chunks of a batch, or only its time if there are none; return its output."""
     out = looked_up(batch, spec, chunks) + answers(batch, spec, chunks)
     whole = _whole(batch, spec, chunks)
     if whole.commands.memory is not None:
@@ -50,7 +50,7 @@ def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
 
 
 def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiece:
-    """Return all that came for a stream."""
+    """Return all input of a stream as one piece."""
     timing = batch.timing(spec)
     commands = digest(_commands(chunks))
     _check(commands, timing)
@@ -67,7 +67,7 @@ def _commands(chunks: Iterable[Chunk]) -> Iterator[SlotCommand | NewQueries]:
 
 
 def _check(commands: QueryCommands, timing: BatchTiming) -> None:
-    """Commands take effect at a step, and queries are of a kind that there is."""
+    """Check that commands take effect at a step, and that the kinds of queries exist."""
     if commands.any and timing.last < timing.first:
         raise ValueError("commands came in a batch without steps")
     for spec in commands.registered.patterns:
@@ -76,7 +76,7 @@ def _check(commands: QueryCommands, timing: BatchTiming) -> None:
 
 
 def _pieces(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterable[BatchPiece]:
-    """Cut a batch as its stream and its queries need it; each piece is to be taken in before the next."""
+    """Cut a batch as its stream and queries require; process each piece before taking the next."""
     if whole.commands.stream_dropped:
         return [whole]
     if spec.is_significant:
@@ -95,7 +95,7 @@ def _merges(state: SlotState, spec: StreamSpec, commands: QueryCommands) -> bool
 
 
 def _known(state: SlotState, spec: StreamSpec) -> int:
-    """Return how many objects there are."""
+    """Return the number of objects."""
     return len(ObjectTable(state, f"s{spec.id}/objects", spec))
 
 
@@ -131,7 +131,7 @@ def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[
 
 
 def _left(stream: StreamBatch) -> int:
-    """Clear up after a piece; how many objects there are then."""
+    """Clean up after a piece, and return the number of objects left."""
     if stream.commands.stream_dropped:
         forget(stream.state, stream.spec.id)
         return 0
@@ -157,14 +157,14 @@ def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece) -> Stre
 
 
 def _know_focals(focal: ObjectTable, commands: QueryCommands) -> None:
-    """Give every focal object of a new query its place in the table, before versions are numbered."""
+    """Give every focal object of a new query its row in the table, before versions are numbered."""
     focal.intern(commands.registered.moving(focal.key_type)[1])
 
 
 def _seeds_apart(
     batches: list[pa.RecordBatch], timing: BatchTiming
 ) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
-    """Records of focal objects from before the batch's first step, and those of its steps."""
+    """Separate records of focal objects from before the batch's first step from those of its steps."""
     early: list[pa.RecordBatch] = []
     regular: list[pa.RecordBatch] = []
     for batch in batches:

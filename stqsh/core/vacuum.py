@@ -1,4 +1,4 @@
-"""Remove dropped streams from a slot, and after each batch what nothing refers to any more."""
+"""Remove dropped streams from a slot, and after each batch everything that is no longer referred to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stqsh.core.texts.term_table import tidy
 
 
 def make_room(batch: StreamBatch) -> int:
-    """Make room after a batch; return how many objects have a record, or how many events have not expired."""
+    """Make room after a batch; return how many objects have a record, or how many events are not expired."""
     stream, table = batch.spec.id, batch.objects.table
     stored = len(table)
     if batch.spec.is_event:
@@ -26,7 +26,7 @@ def make_room(batch: StreamBatch) -> int:
 
 
 def forget(state: SlotState, stream: int) -> None:
-    """Remove all that a slot knows of a stream that is dropped."""
+    """Remove everything that a slot stores about a dropped stream."""
     state.release(f"s{stream}/")
     del state.entry("streams")[str(stream)]
     forget_memory(state, stream)

@@ -1,4 +1,4 @@
-"""What the binder asks of the catalogue."""
+"""The view of the catalogue that the binder needs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
 
 class CatalogueView(Protocol):
-    """The names in use, and what they stand for."""
+    """The names in use, and what each of them stands for."""
 
     def stream(self, name: str) -> StreamSpec | None:
-        """The StreamSpec of a stream, None where there is none of that name."""
+        """Return the spec of a stream; None if there is no stream of that name."""
 
     def query(self, name: str) -> QuerySpec | None:
-        """The QuerySpec of a live query (active or paused), None where there is none of that name."""
+        """Return the spec of an active or paused query; None if there is none of that name."""
 
     def table(self, name: str) -> TableSpec | None:
-        """The TableSpec of a table, None where there is none of that name."""
+        """Return the spec of a table; None if there is no table of that name."""
 
     def area(self, name: str) -> AreaSpec | None:
-        """The AreaSpec of a region or a set of regions, None where there is none of that name."""
+        """Return the spec of a region or a set of regions; None if there is none of that name."""
 
     def names(self, kind: str) -> Collection[str]:
-        """The names in use of a kind: "stream", "query", "table" or "region"."""
+        """Return the names in use of a kind: "stream", "query", "table" or "region"."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -35,7 +35,7 @@ class CatalogueView(Protocol):
 
 @dataclass(frozen=True)
 class Catalogue:
-    """A catalogue held in memory: specs by name."""
+    """A catalogue held in memory."""
 
     streams: Mapping[str, StreamSpec] = field(default_factory=dict)
     queries: Mapping[str, QuerySpec] = field(default_factory=dict)
@@ -44,22 +44,22 @@ class Catalogue:
     areas: Mapping[str, AreaSpec] = field(default_factory=dict)
 
     def stream(self, name: str) -> StreamSpec | None:
-        """The StreamSpec of a stream."""
+        """Return the StreamSpec of a stream."""
         return self.streams.get(name)
 
     def query(self, name: str) -> QuerySpec | None:
-        """The QuerySpec of a query."""
+        """Return the QuerySpec of a query."""
         return self.queries.get(name)
 
     def table(self, name: str) -> TableSpec | None:
-        """The TableSpec of a table."""
+        """Return the TableSpec of a table."""
         return self.tables.get(name)
 
     def area(self, name: str) -> AreaSpec | None:
-        """The AreaSpec of a region or a set of regions."""
+        """Return the AreaSpec of a region or a set of regions."""
         return self.areas.get(name)
 
     def names(self, kind: str) -> Collection[str]:
-        """The names of a kind, in the order in which they were given."""
+        """Return the names of a kind, in the order in which they were given."""
         named = {"stream": self.streams, "query": self.queries, "table": self.tables, "region": self.areas}
         return named[kind].keys()

@@ -1,6 +1,6 @@
-"""What is wrong with a statement: where, what, what was expected, and a name that is near.
+"""Errors in statements: where the fault is, what it is, what was expected, and a similar name.
 
-The one place where the text of these errors is built:
+All text of these errors is built here:
 
     demo.stq:3:15: unknown column 'speeed'
       WHERE speeed > 5
@@ -36,7 +36,10 @@ _INDENT = "  "
 
 
 class LangError(StqshError):
-    """A fault in a statement. `expected` holds human words, `near` the nearest name that exists."""
+    """A fault in a statement.
+
+    `expected` describes what may stand there in plain words, `near` is the most similar name that exists.
+    """
 
     exit_code: ClassVar[int] = 2
 
@@ -58,15 +61,15 @@ class LangError(StqshError):
 
     @property
     def place(self) -> Place | None:
-        """Line and column in the file or text, None where the fault has no place."""
+        """The line and column in the file or text; None if the fault has no place."""
         if self.piece is None:
             return None
         return self.piece.source.place(self.piece.offset + max(self.span.start, 0))
 
     def text(self, width: int | None = None) -> str:
-        """The whole text: place and message, the line, a caret, what was expected, the near name.
+        """Return the whole text: place and message, the line, a caret, what was expected, the similar name.
 
-        The line is cut around the caret where it is wider than the terminal, `width`.
+        A line wider than the terminal, `width`, is cut around the caret.
         """
         lines = [self._head(), *self._excerpt(min(_WIDEST, (width or _WIDEST) - len(_INDENT) - 1))]
         if self.expected:
@@ -92,13 +95,13 @@ class LangError(StqshError):
             cut = max(len(before) - widest // 2, 0)
             line, before = line[cut : cut + widest], before[cut:]
         width = min(self.span.end - self.span.start, len(line) - len(before))
-        # Tabs stay tabs, so that the caret stands under its character whatever their width.
+        # Tabs stay tabs, so that the caret is under its character whatever their width.
         indent = "".join("\t" if character == "\t" else " " for character in before)
         return [_INDENT + line, f"{_INDENT}{indent}{'^' * max(width, 1)}"]
 
 
 class StatementSyntaxError(LangError):
-    """A text that is no statement."""
+    """A text that is not a statement."""
 
 
 class BindError(LangError):
@@ -107,9 +110,9 @@ class BindError(LangError):
 
 @contextmanager
 def locating(piece: Piece) -> Iterator[None]:
-    """Give the faults raised inside the piece of source that their spans belong to.
+    """Add the piece of source to the faults raised inside.
 
-    Nesting that Python's stack cannot hold becomes a fault as well.
+    Nesting too deep for Python's stack becomes a fault as well.
     """
     try:
         yield
@@ -122,7 +125,7 @@ def locating(piece: Piece) -> Iterator[None]:
 
 
 def near(given: str, names: Iterable[str]) -> str | None:
-    """The name that is most like the one given, whatever the case; None where none is much like it."""
+    """Return the name most similar to the given one, ignoring case; None if none is similar."""
     by_fold = {name.casefold(): name for name in sorted(names)}
     begun = [fold for fold in by_fold if fold.startswith(given.casefold()) and len(given) >= _TELLING]
     if len(begun) == 1:
@@ -132,7 +135,7 @@ def near(given: str, names: Iterable[str]) -> str | None:
 
 
 def or_list(words: tuple[str, ...]) -> str:
-    """`a`, `a or b`, `a, b or c`; a very long list is cut."""
+    """Return `a`, `a or b` or `a, b or c`; a very long list is cut."""
     if len(words) > _MOST_EXPECTED:
         return ", ".join(words[:_MOST_EXPECTED]) + ", …"
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

@@ -1,4 +1,4 @@
-"""The types of columns: their names in the language, and what fits what."""
+"""The types of columns: their names in the language, and which values fit which."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ WHOLE_RANGES = {"INT": (-(2**31), 2**31 - 1), "BIGINT": (-(2**63), 2**63 - 1)}
 
 
 def a_type(kind: str) -> str:
-    """`a DOUBLE`, `an INT`."""
+    """Return a type with its article: `a DOUBLE`, `an INT`."""
     return f"an {kind}" if kind == "INT" else f"a {kind}"
 
 
 def type_named(name: Name) -> str:
-    """The normalised type of a type's name in any case; raises for an unknown one."""
+    """Return the normalised type for a type's name in any case; raise for an unknown one."""
     given = name.text.upper()
     found = ALIASES.get(given, given)
     if found in TYPES:

@@ -1,1 +1,1 @@
-"""The clock, on which all of the core depends."""
+"""The clock, which all of the core depends on."""

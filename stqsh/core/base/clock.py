@@ -11,9 +11,12 @@ NEVER = 1 << 62
 class BatchTiming(NamedTuple):
     """The steps of a batch and the times of a stream; all int64.
 
-    first, last: the batch's steps (last = first - 1: none). base: the tick of step 1. tick: µs. report: the
-    stream's REPORT EVERY (of an event stream: its KEEP) in µs, -1 for none. silent: the reason why an
-    object with an older record is in no answer, a position in `stqsh.spec.chunk.WHY`.
+    Attributes:
+        first, last: The batch's steps; last is first - 1 if there are none.
+        base: The tick of step 1.
+        tick: µs.
+        report: The stream's REPORT EVERY (for an event stream its KEEP) in µs, -1 for none.
+        silent: Why an object with an older record is in no answer, a position in `stqsh.spec.chunk.WHY`.
     """
 
     first: int
@@ -24,12 +27,12 @@ class BatchTiming(NamedTuple):
     silent: int = 3
 
     def at(self, step: Any) -> Any:
-        """Return the time of a step in µs: `(base + step - 1) * tick`; steps may be an array."""
+        """Return the time of a step in µs, `(base + step - 1) * tick`; `step` may be an array."""
         return (self.base + step - 1) * self.tick
 
     @property
     def unending(self) -> BatchTiming:
-        """The same timing without the age from which records no longer count."""
+        """The same timing without the age at which records no longer count."""
         return self._replace(report=-1)
 
     def step_reaching(self, t_us: int) -> int:

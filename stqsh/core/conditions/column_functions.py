@@ -1,4 +1,4 @@
-"""What expressions do with whole columns beyond pyarrow's own functions."""
+"""Functions of whole columns that expressions need beyond pyarrow's own."""
 
 from __future__ import annotations
 
@@ -14,22 +14,27 @@ import pyarrow.compute as pc
 
 Array = npt.NDArray[Any]
 Value: TypeAlias = Any
-"""An Arrow array, or a scalar that stands for a column of equal values."""
+"""An Arrow array, or a scalar for a column of equal values."""
 
 DAY_US, HOUR_US, MINUTE_US = 86_400_000_000, 3_600_000_000, 60_000_000
 
 
 def arithmetic(function: str, left: Value, right: Value) -> Value:
-    """`add`, `subtract`, `multiply` or `divide` of two values of one type, int64 or float64.
+    """Add, subtract, multiply or divide two values of one type, int64 or float64.
 
     A whole number that does not fit in 64 bits is NULL, like a quotient by 0: an error would stop the stream
     for one record, and a number that wraps round would be a wrong answer.
+
+    Args:
+        function: "add", "subtract", "multiply" or "divide".
+        left: The first value.
+        right: The second value.
     """
     if not pa.types.is_integer(left.type):
         return pc.call_function(function, [left, right])
     try:
         return pc.call_function(f"{function}_checked", [left, right])
-    except pa.ArrowInvalid:  # a number among them does not fit: look which
+    except pa.ArrowInvalid:  # some number does not fit: find out which
         return _where_it_fits(function, left, right)
 
 
@@ -50,7 +55,7 @@ def _where_it_fits(function: str, left: Value, right: Value) -> Value:
 
 
 def _numbers(value: Value) -> Array:
-    """int64 values, 0 for null; () of a scalar."""
+    """Return values as int64, 0 for null; of shape () for a scalar."""
     if isinstance(value, pa.Scalar):
         return np.array(value.as_py() or 0, np.int64)
     numbers: Array = value.fill_null(0).to_numpy(zero_copy_only=False)
@@ -58,10 +63,10 @@ def _numbers(value: Value) -> Array:
 
 
 def moment_part(part: str, us: Value) -> Value:
-    """DATE (string 'yyyy-mm-dd'), HOUR (0 to 23) or MINUTE (0 to 59, int64) in UTC of instants, int64 µs.
+    """Return DATE (a string 'yyyy-mm-dd'), HOUR or MINUTE (int64) of instants, int64 µs, in UTC.
 
     Raises:
-        ValueError: no such part.
+        ValueError: there is no such part.
     """
     if isinstance(us, pa.Scalar):
         return moment_part(part, pa.array([us.as_py()], pa.int64()))[0]
@@ -79,9 +84,10 @@ def moment_part(part: str, us: Value) -> Value:
 
 
 def is_one_of(values: pa.Array[Any], constants: Sequence[Any]) -> Value:
-    """SQL's IN with constants, at least one: NULL where the value is, and where NULL is among them in vain.
+    """Return SQL's IN with at least one constant.
 
-    Whole numbers are compared with fractions as fractions, as `=` does.
+    The result is NULL for a NULL value, and if nothing matches but NULL is among the constants. Whole numbers
+    and fractions are compared as fractions, as `=` does.
     """
     truth: Value = pa.scalar(False)
     for python, group in _by_type(constants).items():
@@ -94,9 +100,13 @@ def is_one_of(values: pa.Array[Any], constants: Sequence[Any]) -> Value:
 
 
 def is_one_of_own(values: pa.Array[Any], lists: pa.Array[Any]) -> Value:
-    """`is_one_of` with constants of its own for each row: JSON lists in a string array, not null, (n,).
+    """Apply `is_one_of` with a separate list of constants for each row.
 
-    Each distinct list is read once, and all rows are looked at together, whichever their lists.
+    Each distinct list is parsed once, and all rows are compared together.
+
+    Args:
+        values: The values, (n,).
+        lists: JSON lists in a string array, not null, (n,).
     """
     coded = lists.dictionary_encode()
     which = coded.indices.to_numpy().astype(np.int64)
@@ -117,7 +127,7 @@ def is_one_of_own(values: pa.Array[Any], lists: pa.Array[Any]) -> Value:
 
 
 def _by_type(constants: Sequence[Any]) -> dict[type, list[Any]]:
-    """Constants by their Python type, without nulls."""
+    """Group constants by their Python type, without nulls."""
     groups: dict[type, list[Any]] = {}
     for constant in constants:
         if constant is not None:
@@ -126,19 +136,22 @@ def _by_type(constants: Sequence[Any]) -> dict[type, list[Any]]:
 
 
 def _comparable(values: pa.Array[Any], python: type) -> pa.Array[Any]:
-    """Values as they are compared with constants of a type: as float64 where either is; one zero for both."""
+    """Return values as they compare with constants of a type.
+
+    They are float64 if either is, with one zero for both signs.
+    """
     if python is float or pa.types.is_floating(values.type):
         return pc.add(values.cast(pa.float64(), safe=False), 0.0)
     return values
 
 
 def like(values: Value, pattern: str) -> Value:
-    """LIKE for each of some strings."""
+    """Return whether strings match a LIKE pattern."""
     return pc.match_substring_regex(values, like_regex(pattern))
 
 
 def like_regex(pattern: str) -> str:
-    """The regular expression of a LIKE pattern: % any text, _ one character, \\ takes the next as it is."""
+    """Return a LIKE pattern as a regular expression: % any text, _ one character, \\ escapes the next."""
     out, escaped = [], False
     for character in pattern:
         if not escaped and character == "\\":
@@ -153,5 +166,5 @@ def like_regex(pattern: str) -> str:
 
 
 def _quoted(character: str) -> str:
-    """A character that stands for itself in RE2."""
+    """Return a character escaped, so that it stands for itself in RE2."""
     return re.escape(character) if character.isascii() else character

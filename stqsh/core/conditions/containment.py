@@ -1,4 +1,4 @@
-"""Whether places lie in a stationary region: what INSIDE means within a condition."""
+"""The test whether places are in a stationary region: INSIDE within a condition."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Array = npt.NDArray[Any]
 
 
 def inside(region: Region, places: tuple[Array, Array], resolver: Resolver) -> Array:
-    """Return whether each place lies in a region, which is closed; a place of NaN lies nowhere.
+    """Return whether each place is in a closed region; a place of NaN never is.
 
     Args:
-        region: one that is stationary.
+        region: A stationary region.
         places: x and y, float64 (n,) each.
-        resolver: of the stream.
+        resolver: The stream's resolver.
 
     Returns:
         bool (n,).
 
     Raises:
-        ValueError: a region that moves.
-        KeyError: no such area.
+        ValueError: the region moves.
+        KeyError: there is no such area.
     """
     return reach_of(region, resolver).holds(*places)
 
@@ -41,13 +41,13 @@ def inside(region: Region, places: tuple[Array, Array], resolver: Resolver) -> A
 def inside_each(
     expr: InsideEachExpr, operands: list[pa.Array[Any]], places: tuple[Array, Array], resolver: Resolver
 ) -> Array:
-    """Return whether each place lies in its own region, as conditions of many queries at once ask.
+    """Return whether each place is in its own region, for conditions of many queries at once.
 
     Args:
-        expr: says what the regions are.
-        operands: the numbers of the regions, or the members of an area, one for each place.
+        expr: The expression that defines the regions.
+        operands: The numbers of the regions, or the members of an area, one for each place.
         places: x and y, float64 (n,) each.
-        resolver: of the stream.
+        resolver: The stream's resolver.
     """
     if expr.type == "area":
         return _in_members(expr.area, operands[0], places, resolver)
@@ -65,7 +65,7 @@ def _numbers(values: pa.Array[Any]) -> Array:
 
 
 def _in_members(area: int, members: pa.Array[Any], places: tuple[Array, Array], resolver: Resolver) -> Array:
-    """Whether each place lies in its own member of a set of areas."""
+    """Return whether each place is in its own member of a set of areas."""
     coded = members.dictionary_encode()
     rows = [resolver.areas.row_of(area, member) for member in coded.dictionary.to_pylist()]
     return resolver.areas.contains(np.array(rows, np.int32)[coded.indices.to_numpy()], *places)

@@ -1,6 +1,6 @@
-"""Conditions over columns with SQL's three-valued logic, evaluated column-wise by pyarrow.
+"""Evaluate conditions over columns with SQL's three-valued logic, column by column with pyarrow.
 
-Within, whole numbers are int64, others float64, and instants and durations int64 µs.
+During evaluation whole numbers are int64, others float64, and instants and durations int64 µs.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from stqsh.spec.expression import (
 def evaluate(
     expr: Expr, columns: Columns, now_us: pa.Array[Any] | int, resolver: Resolver | None = None
 ) -> Any:
-    """The truth of a condition for each row: true, false, or null where SQL says UNKNOWN.
+    """Return the truth of a condition for each row: true, false, or null where SQL says UNKNOWN.
 
     Args:
-        expr: a bound condition.
-        columns: those that it reads, see `columns_read`, and at least one; of equal length.
-        now_us: what NOW means, µs since the epoch: one instant, or one for each row.
-        resolver: where tables and areas are found; needed for joins and regions.
+        expr: A bound condition.
+        columns: The columns that it reads (see `columns_read`), at least one, of equal length.
+        now_us: The meaning of NOW, µs since the epoch: one instant, or one for each row.
+        resolver: The tables and areas; required for joins and regions.
 
     Returns:
         A `pa.BooleanArray`.
@@ -45,9 +45,10 @@ def evaluate(
 def compute(
     expr: Expr, columns: Columns, now_us: pa.Array[Any] | int, resolver: Resolver | None = None
 ) -> Any:
-    """The value of any expression for each row, an Arrow array; arguments as for `evaluate`.
+    """Return the value of any expression for each row as an Arrow array.
 
-    A whole number that does not fit in 64 bits is NULL, as is a quotient by 0.
+    The arguments are those of `evaluate`. A whole number that does not fit in 64 bits is NULL, as is a
+    quotient by 0.
     """
     rows = len(next(iter(columns.values())))
     now: Any = pa.scalar(now_us, pa.int64()) if isinstance(now_us, int) else now_us
@@ -57,7 +58,7 @@ def compute(
 
 
 def columns_read(expr: Expr, location: tuple[str, str]) -> set[str]:
-    """Return the columns that `evaluate` reads, without DISTANCE; location: those of x and y."""
+    """Return the columns that `evaluate` reads, without DISTANCE; `location` names those of x and y."""
     names = {node.name for node in find_nodes(expr, ColumnExpr)}
     names |= {node.column for node in find_nodes(expr, JoinExpr)}
     return names | set(location) if has_node(expr, InsideExpr) or has_node(expr, InsideEachExpr) else names

@@ -1,4 +1,4 @@
-"""What each node of an expression means: a function of its context and of the node."""
+"""The evaluation of each node of an expression, as a function of context and node."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from stqsh.spec.expression import (
 Columns: TypeAlias = Mapping[str, "pa.Array[Any]"]
 
 DISTANCE = "distance"
-"""The column that callers give where an expression has DISTANCE: float64, metres or units, null for none."""
+"""The column for DISTANCE that callers supply: float64, metres or units, null for none."""
 
 _LITERALS: dict[str, pa.DataType] = {
     "STRING": pa.string(),
@@ -69,7 +69,7 @@ _ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 @dataclass(frozen=True, slots=True)
 class EvaluationContext:
-    """Columns, the instant and the tables and areas against which an expression is evaluated."""
+    """The columns, the instant, and the tables and areas for the evaluation of an expression."""
 
     columns: Columns
     now: Value
@@ -77,17 +77,17 @@ class EvaluationContext:
 
     @property
     def resolver(self) -> Resolver:
-        """The tables and areas; raises `ValueError` where there are none."""
+        """The tables and areas; raises `ValueError` if there are none."""
         if self.known is None:
             raise ValueError("tables and regions need a resolver")
         return self.known
 
     def column(self, name: str) -> Value:
-        """A column in the type in which expressions work."""
+        """Return a column in the type that expressions use."""
         return _plain(self.columns[name])
 
     def value(self, expr: Expr) -> Value:
-        """Evaluate an expression: an array, or a scalar where it is the same for all rows."""
+        """Evaluate an expression to an array, or to a scalar if it is the same for all rows."""
         return _RULES[type(expr)](self, expr)
 
 
@@ -152,7 +152,7 @@ def _membership(context: EvaluationContext, expr: InExpr) -> Value:
 
 
 def _among(context: EvaluationContext, expr: AmongExpr) -> Value:
-    """IN with a list of constants of its own for each row, as JSON; only templates have it."""
+    """Return IN with a separate list of constants for each row, as JSON; only templates use it."""
     lists = context.value(expr.constants)
     value, repeat = context.value(expr.operand), pa.repeat
     if isinstance(value, pa.Scalar):
@@ -182,7 +182,7 @@ def _inside_each(context: EvaluationContext, expr: InsideEachExpr) -> Value:
 
 
 def _places(context: EvaluationContext) -> tuple[Any, Any]:
-    """The location of each row: x and y, float64 (n,) each, NaN for NULL."""
+    """Return the location of each row: x and y, float64 (n,) each, NaN for NULL."""
     x, y = (_numbers(context.column(name)) for name in context.resolver.location)
     return x, y
 
@@ -255,7 +255,7 @@ def _call(function: str, left: Value, right: Value) -> Value:
 
 
 def _plain(column: pa.Array[Any]) -> Value:
-    """A column in the type in which expressions work."""
+    """Return a column in the type that expressions use."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         return column.view(pa.int64())
@@ -267,12 +267,12 @@ def _plain(column: pa.Array[Any]) -> Value:
 
 
 def _numbers(column: Value) -> Any:
-    """float64 values, NaN for null."""
+    """Return values as float64, NaN for null."""
     return column.to_numpy(zero_copy_only=False)
 
 
 def _alike(left: Value, right: Value, as_double: bool = False) -> tuple[Value, Value]:
-    """Both as float64 where one of them is, or where a quotient asks for it."""
+    """Return both as float64 if one of them is, or if `as_double` requires it."""
     types = left.type, right.type
     if as_double or (pa.float64() in types and types[0] != types[1]):
         return left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)

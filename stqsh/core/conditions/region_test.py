@@ -1,4 +1,4 @@
-"""How far a snapshot's region reaches: a box for the scan, and the exact test for what lies in the box."""
+"""The reach of a snapshot's region: a box to scan, and an exact test inside the box."""
 
 from __future__ import annotations
 
@@ -43,9 +43,11 @@ _POLYGONS_KEPT = 256
 class RegionNow:
     """A region as it is now.
 
-    box: float64 (4,), x1, y1, x2, y2; NaN while the focal object is not present. shape: whether points of
-    the box, x and y float64 (n,), belong to the region, bool (n,); None where all do. centre: what DISTANCE
-    counts from, None where there is no such place.
+    Attributes:
+        box: x1, y1, x2, y2, float64 (4,); NaN while the focal object is absent.
+        shape: The test whether points of the box (x and y, float64 (n,)) are in the region, bool (n,); None
+            if all are.
+        centre: The origin of DISTANCE; None if there is none.
     """
 
     box: Array
@@ -54,11 +56,11 @@ class RegionNow:
 
     @property
     def is_nowhere(self) -> bool:
-        """Whether nothing can lie in the region."""
+        """Whether nothing can be in the region."""
         return bool(np.isnan(self.box).any())
 
     def holds(self, x: Array, y: Array) -> Array:
-        """Whether points lie in the region; NaN never does. bool (n,)."""
+        """Return whether points are in the region, bool (n,); NaN never is."""
         x1, y1, x2, y2 = self.box
         inside: Array = (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
         if self.shape is not None:
@@ -70,12 +72,12 @@ class RegionNow:
 def reach_of(  # noqa: PLR0911  # one for each shape
     region: Region, resolver: Resolver, place: Place | None = None
 ) -> RegionNow:
-    """Return how far the region of a snapshot reaches.
+    """Return the reach of a snapshot's region.
 
     Args:
-        region: the region.
-        resolver: of the stream on this slot.
-        place: where the focal object is, None while it is not present.
+        region: The region.
+        resolver: The stream's resolver on this slot.
+        place: The place of the focal object; None while it is absent.
     """
     match region:
         case EverywhereSpec():
@@ -108,7 +110,7 @@ def _circle(radius: float, centre: Place, planar: bool) -> RegionNow:
 
 @lru_cache(_POLYGONS_KEPT)
 def _polygon(region: PolygonSpec) -> RegionNow:
-    """The reach of a polygon, by the same edges as those of registered queries."""
+    """Return the reach of a polygon, with the same edges as for registered queries."""
     from stqsh.core.regions.polygon_table import PolygonTable  # shapely takes a while to load
 
     areas = PolygonTable(SlotState.fresh(0))

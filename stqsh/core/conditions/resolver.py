@@ -1,4 +1,4 @@
-"""What expressions look up beside their own columns: joined tables, areas, and how the stream measures."""
+"""What expressions look up besides their own columns: joined tables, areas, and the stream's geometry."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Resolver:
-    """Where expressions over one stream find the tables and areas of a slot.
+    """The tables and areas of a slot, for expressions over one stream.
 
     Args:
-        state: the slot's state.
-        spec: the stream's, which says where its location is and whether it is planar.
+        state: The slot's state.
+        spec: The stream's spec, which names its location and says whether it is planar.
     """
 
     def __init__(self, state: SlotState, spec: StreamSpec) -> None:
@@ -51,7 +51,7 @@ def apply_definitions(state: SlotState, chunks: Iterable[Chunk]) -> None:
 
 
 def apply_drops(state: SlotState, chunks: Iterable[Chunk]) -> None:
-    """Forget the tables and areas that a batch's chunks drop, after the queries that used them have gone."""
+    """Remove the tables and areas that a batch's chunks drop, after the queries that used them are gone."""
     for chunk in chunks:
         if chunk.kind == "table_drop":
             JoinedTables(state).drop(chunk.stream)

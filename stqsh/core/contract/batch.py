@@ -1,4 +1,4 @@
-"""A batch of Evaluate's: its clock, its chunks by stream, and what it comes to."""
+"""A batch of Evaluate: its clock, its chunks by stream, and its totals."""
 
 from __future__ import annotations
 
@@ -24,8 +24,13 @@ _TOTALS = ("objects", "records", "stale", "updates", "decode_us", "kernel_us", "
 class SlotBatch:
     """One batch on one slot.
 
-    clock: the content of `clock_chunk`. totals: counts, and µs, to which each stream adds. memory: what
-    significant streams hold, by id.
+    Attributes:
+        state: The slot's state.
+        clock_chunk: The chunk with the clock.
+        clock: The content of `clock_chunk`.
+        by_stream: The chunks of each stream.
+        totals: Counts and µs, to which each stream adds.
+        memory: What significant streams hold, by id.
     """
 
     state: SlotState
@@ -37,7 +42,7 @@ class SlotBatch:
 
     @staticmethod
     def of(state: SlotState, chunks: list[Chunk]) -> SlotBatch:
-        """Return the batch of some chunks, in order; raises `ValueError` unless one of them is its clock."""
+        """Return the batch of some chunks, in order; raise `ValueError` unless one of them is its clock."""
         clocks = [chunk for chunk in chunks if chunk.kind == "clock"]
         if len(clocks) != 1:
             raise ValueError(f"a batch has one clock chunk, not {len(clocks)}")
@@ -53,7 +58,7 @@ class SlotBatch:
         return self.state.slot
 
     def timing(self, spec: StreamSpec) -> BatchTiming:
-        """Return the batch's steps, and after how long a stream's records go out of date."""
+        """Return the batch's steps, and the age at which a stream's records go out of date."""
         clock, event = self.clock, spec.is_event
         first, last = clock.first_step, clock.last_step
         base, tick = clock.base_tick or 0, clock.tick_us or 1
@@ -75,10 +80,10 @@ class SlotBatch:
 
 
 def batches(kind: str, chunks: Iterable[Chunk]) -> list[pa.RecordBatch]:
-    """Return the payloads of chunks of a kind, where they are record batches."""
+    """Return the payloads of chunks of a kind whose payloads are record batches."""
     return [unpack(chunk.payload) for chunk in chunks if chunk.kind == kind]
 
 
 def items(kind: str, chunks: Iterable[Chunk]) -> list[Any]:
-    """Return all items of the payloads of chunks of a kind, where they are lists in JSON."""
+    """Return all items of chunks of a kind whose payloads are JSON lists."""
     return [item for chunk in chunks if chunk.kind == kind for item in unpack_json(chunk.payload)]

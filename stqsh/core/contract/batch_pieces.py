@@ -1,9 +1,9 @@
-"""Batches in which a stream grows much, in pieces.
+"""Cut batches in which a stream grows much into pieces.
 
-Whatever is fixed for a batch, such as the circle of a kNN query, should suit the objects that there are at
-its begin and at its end: the first records of a replay would need circles that hold everything, and the last
-ones of the same batch would all lie within. How a run is cut into batches never shows in its answers, so a
-batch may be cut further.
+Whatever is fixed for a batch, such as the circle of a kNN query, should suit the objects both at its start
+and at its end: the first records of a replay would need circles that hold everything, and the last ones of
+the same batch would all be inside. How a run is cut into batches never affects its answers, so a batch may be
+cut further.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ from stqsh.core.queries.query_table import QueryCommands, digest
 Array = npt.NDArray[Any]
 
 _SMALL = 256
-"""Records that are one piece, however few objects there are."""
+"""The number of records that a piece may always have, however few objects there are."""
 
 
 @dataclass(frozen=True)
 class BatchPiece:
-    """What a stream's batch, or a piece of it, brings: payloads of "records" and "focal", and commands.
+    """What a stream's batch, or a piece of it, contains.
 
-    passed: how many records there were beside, which concern nobody.
+    Attributes:
+        timing: Its steps.
+        records, focal: Payloads of "records" and "focal" chunks.
+        commands: The commands.
+        passed: How many further records there were, which no query needs.
     """
 
     timing: BatchTiming
@@ -42,7 +46,8 @@ class BatchPiece:
 def pieces(whole: BatchPiece, population: Callable[[], int]) -> Iterator[BatchPiece]:
     """Cut a batch between steps, so that no piece has far more records than there are objects before it.
 
-    population: how many objects there are; asked before each piece, when the one before has been taken in.
+    `population` returns the number of objects; it is called before each piece, after the one before was
+    processed.
     """
     timing = whole.timing
     steps, counts = np.unique(_steps(whole.records), return_counts=True)
@@ -60,10 +65,10 @@ def pieces(whole: BatchPiece, population: Callable[[], int]) -> Iterator[BatchPi
 
 
 def single_steps(whole: BatchPiece, watched: Callable[[], bool]) -> Iterator[BatchPiece]:
-    """Cut a batch into its steps, each a piece; a run of steps in which nothing comes is one piece.
+    """Cut a batch into its steps, each a piece; a run of steps without input is one piece.
 
-    watched: whether such a step is to be looked at for itself all the same; asked before each of them, when
-    the step before has been taken in.
+    `watched` returns whether such an empty step must be a piece too; it is called before each of them, after
+    the step before was processed.
     """
     first, last = whole.timing.first, whole.timing.last
     if last < first:
@@ -88,7 +93,7 @@ def _steps(batches: list[pa.RecordBatch]) -> Array:
 
 
 def between(whole: BatchPiece, first: int, last: int) -> BatchPiece:
-    """Return the steps first .. last; what comes from before the batch belongs to its first piece."""
+    """Return the steps first .. last; records from before the batch belong to its first piece."""
     begins = first == whole.timing.first
     commands = whole.commands if begins else digest([])
     passed = whole.passed if begins else 0

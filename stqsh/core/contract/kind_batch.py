@@ -1,4 +1,4 @@
-"""One batch of one query kind: commands, then events, then the queries whose time is over."""
+"""Process one batch of one query kind: commands, then events, then the queries whose time is over."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
     """Drive one kind through a batch, see `stqsh.core.contract.query_kind.QueryLogic`.
 
     Args:
-        batch: its commands are those of the kind.
-        output: receives the updates, notices and chunks of the kind's queries.
+        kind: The kind.
+        batch: The batch, with the commands of the kind only.
+        output: Receives the updates, notices and chunks of the kind's queries.
     """
     if batch.timing.last < batch.timing.first:
         return
@@ -34,7 +35,7 @@ def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
 
 
 def _drop(logic: QueryLogic) -> None:
-    """Retire the queries that a command drops, or all where the stream is dropped."""
+    """Retire the queries that a command drops, or all if the stream is dropped."""
     commands, queries = logic.batch.commands, logic.queries
     at = queries.positions(queries.id if commands.stream_dropped else commands.dropped)
     if len(at):

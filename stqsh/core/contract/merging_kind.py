@@ -22,19 +22,19 @@ class MergingKind(QueryKind):
     """A kind whose answers are merged; its logic is a `MergingLogic`."""
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
-        """Merge what the slots offer in a batch, and return the updates of the whole answers.
+        """Merge the slots' offers in a batch, and return the updates of the whole answers.
 
-        Runs on the slot of Aggregate that has the queries; what the kind keeps there is in arrays beneath
-        `prefix` of that slot's state. The default is for answers that are the first k by (rank, key).
+        This runs on the slot of Aggregate that has the queries; the kind keeps its arrays below `prefix` of
+        that slot's state. The default is for answers that are the first k by (rank, key).
         """
         return first_k(batch)
 
 
 class MergingLogic(QueryLogic):
-    """The logic of a merging kind: reports to Aggregate what becomes of queries.
+    """The logic of a merging kind, which reports changes of queries to Aggregate.
 
-    `on_events` offers each change of a candidate with `self.partials.offer`. After a pause, the candidates
-    that have changed or gone since are offered or taken back at the step in which the query resumes.
+    `on_events` offers each change of a candidate with `self.partials.offer`. After a pause, candidates that
+    have changed or gone since then are offered or taken back at the step in which the query resumes.
     """
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:

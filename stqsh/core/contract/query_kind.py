@@ -1,30 +1,30 @@
-"""The contract of a query kind: what a kind implements, and what it works on.
+"""The contract of a query kind: what a kind implements, and what its input is.
 
-A kind is one module with two classes. `QueryKind` is stateless: it builds the logic of a batch, and says how
-a snapshot of the same question is answered and what EXPLAIN shows. `QueryLogic` is one batch of all queries
-of the kind over one stream on one slot. `stqsh.core.contract.kind_batch.run_kind` drives it: first commands,
-then events, then the queries whose FOR is over. An entry in the table `stqsh.core.kinds.KINDS` makes a kind
-available as `REGISTER QUERY name WITH (kind => '...') AS SELECT ...`. No other module names a kind.
+A kind is one module with two classes. `QueryKind` is stateless: it builds the logic of a batch, answers
+snapshots, and defines what EXPLAIN shows. `QueryLogic` is one batch of all queries of the kind over one
+stream on one slot. `stqsh.core.contract.kind_batch.run_kind` drives it: first commands, then events, then the
+queries whose FOR has ended. An entry in the table `stqsh.core.kinds.KINDS` makes a kind available as
+`REGISTER QUERY name WITH (kind => '...') AS SELECT ...`. No other module names a kind.
 
-One law holds for every kind: after each step, the folded updates are the query's answer, however a run is cut
-into batches and however objects are spread over slots. Two rules follow from it:
+Every kind must ensure that after each step the folded updates are the query's answer, however a run is cut
+into batches and however objects are distributed over slots. Two rules follow:
 
-* State is kept in named arrays beneath `QueryLogic.prefix`, never in the objects here, which live for one
+* State is kept in named arrays below `QueryLogic.prefix`, never in the objects here, which live for one
   batch. A `stqsh.core.state.table.StateTable` declares them, and which of them refer to objects, strings or
-  terms, so that these stay right when tables are compacted.
+  terms, so that they remain correct when tables are compacted.
 * Everything else is a function of that state and of the batch: no clock, no order of hashes, no threads.
 
-A kind whose answers are made of each object by itself emits updates (`QueryLogic.emit`). A kind whose
-answers need the objects of all slots derives from the classes in `stqsh.core.contract.merging_kind` instead:
-each slot offers candidates, and Aggregate merges them. `tests/core/test_plugin_kind.py` plugs in one of
+A kind that decides on each object separately emits updates (`QueryLogic.emit`). A kind whose answers need the
+objects of all slots derives from the classes in `stqsh.core.contract.merging_kind` instead: each slot offers
+candidates, and Aggregate merges them. `tests/core/test_plugin_kind.py` plugs in one of
 each, and compares them with brute force.
 
-Over event streams a query is on the slots that its region's box touches. Its answer may therefore depend on
-events within the region only; regions without an end, such as that of NEAREST, are on all slots.
+Over event streams a query is on the slots that its region's box touches, so its answer may only depend on
+events inside the region; unbounded regions, such as that of NEAREST, are on all slots.
 
 Example:
-    The objects within the diamond that fills a rectangle. `SentAnswers` keeps what each query has sent, so
-    that pauses and drops need no further care.
+    The objects in the diamond that fills a rectangle. `SentAnswers` keeps what each query has sent, so that
+    pauses and drops need no further code.
 
     >>> import numpy as np
     >>> from stqsh.core.contract.query_kind import QueryKind, QueryLogic
@@ -98,8 +98,13 @@ Array = npt.NDArray[Any]
 class StreamBatch:
     """One batch of one stream on one slot.
 
-    objects: this slot's objects; focal: the focal objects of all slots. Their tables still hold the state
-    before the batch. commands: those that concern the kind.
+    Attributes:
+        state: The slot's state.
+        spec: The stream's spec.
+        timing: The batch's steps.
+        objects: This slot's objects; their table holds the state before the batch.
+        focal: The focal objects of all slots, likewise.
+        commands: The commands for the kind.
     """
 
     state: SlotState
@@ -112,13 +117,16 @@ class StreamBatch:
 
 @dataclass(frozen=True)
 class KindExplanation:
-    """What EXPLAIN shows of a query or snapshot, as its kind sees it.
+    """What EXPLAIN shows of a query or snapshot of a kind.
 
-    index: the name of the index in which a registered query is kept, as in `query_cost.INDEX_NAMES`.
-    access: how a snapshot finds its candidates. chance: that a record is a candidate of the registered query,
-    0 to 1. operators: in the order in which they are evaluated. terms: how many terms of the condition a text
-    must have to be a candidate, "all" or "any"; None where texts play no part. reason: why the operators are
-    in this order, None for the usual one.
+    Attributes:
+        index: The index that holds a registered query, as in `query_cost.INDEX_NAMES`.
+        access: How a snapshot finds its candidates.
+        chance: The probability that a record is a candidate of the registered query, 0 to 1.
+        operators: In the order of evaluation.
+        terms: Whether a candidate's text must have "all" terms of the condition or "any"; None if texts play
+            no part.
+        reason: Why the operators are in this order; None for the usual one.
     """
 
     index: str
@@ -130,10 +138,13 @@ class KindExplanation:
 
 
 class ExplainInput(NamedTuple):
-    """What an explanation starts from.
+    """The input of an explanation.
 
-    spec: of the query or snapshot; stream: the StreamSpec; measure: the figures of all slots;
-    operators: those that every kind shares, in order: region, join and condition.
+    Attributes:
+        spec: The query or snapshot.
+        stream: The spec of its stream.
+        measure: The figures of all slots.
+        operators: Those that every kind shares, in order: region, join and condition.
     """
 
     spec: BoundQuery
@@ -146,9 +157,9 @@ class MemberCircles(NamedTuple):
     """The circles of queries for k objects, as they are before a batch.
 
     Attributes:
-        id: Of the queries, int64 (n,), ascending.
+        id: The queries' ids, int64 (n,), ascending.
         radius: The distance of the k-th member on this slot, float64 (n,); infinite while there are fewer.
-        owner: The id of the query of each member, int64 (m,).
+        owner: The id of each member's query, int64 (m,).
         neighbour: The members, objects int32 (m,).
     """
 
@@ -159,7 +170,7 @@ class MemberCircles(NamedTuple):
 
 
 class QueryKind(ABC):
-    """A query kind. Stateless; `name` is what `WITH (kind => ...)` and a query's spec call it."""
+    """A stateless query kind; `name` is its name in `WITH (kind => ...)` and in a query's spec."""
 
     name: ClassVar[str]
 
@@ -168,8 +179,8 @@ class QueryKind(ABC):
         """Load the kind's queries from the slot's state, for one batch.
 
         Args:
-            batch: what happens to the slot's objects, and the commands for the kind.
-            output: where the logic puts the updates of its queries.
+            batch: The changes of the slot's objects, and the commands for the kind.
+            output: Receives the updates of the kind's queries.
         """
 
     def queries(self, state: SlotState, stream: int) -> QueryTable:
@@ -183,24 +194,24 @@ class QueryKind(ABC):
     def needs_each_step(self, queries: QueryTable) -> bool:
         """Return whether answers depend on the step in which an object without interest is dropped.
 
-        Asked where a stream retains significant objects only. Where no kind says yes, several steps are
-        evaluated as one. The default is the careful answer: yes while there are queries.
+        This is called for streams that retain significant objects only. If no kind returns True, several
+        steps are evaluated as one. The default is the safe answer: True while there are queries.
         """
         return len(queries) > 0
 
     def member_circles(self, batch: StreamBatch) -> MemberCircles | None:
         """Return the circles of active queries that look for members within the k-th distance.
 
-        Asked where a stream retains significant objects only. A query for k objects that is not among them
-        needs all objects, which is the default.
+        This is called for streams that retain significant objects only. A query for k objects that is not
+        among them needs all objects, which is the default.
         """
         del batch
         return None
 
     def select_members(self, selection: SnapshotSelection) -> Array:
-        """Return the objects of one slot that can be in the answer of a snapshot. int32 (n,), ascending.
+        """Return the objects of one slot that can be in a snapshot's answer, int32 (n,), ascending.
 
-        The default are those within the region that satisfy the condition.
+        The default is those in the region that satisfy the condition.
         """
         return selection.satisfying(selection.in_region())
 
@@ -209,15 +220,15 @@ class QueryKind(ABC):
         return len(self.select_members(selection))
 
     def rank(self, selection: SnapshotSelection, objects: Array) -> Array | None:
-        """Return by what the first k of all slots are chosen, the smallest first: float64 (n,).
+        """Return the ranks by which the first k of all slots are chosen, smallest first: float64 (n,).
 
-        None, the default: all members of all slots are in the answer.
+        None, the default, puts all members of all slots in the answer.
         """
         del selection, objects
         return None
 
     def explain(self, given: ExplainInput) -> KindExplanation:
-        """Return what EXPLAIN shows of a query of this kind. The default: it looks at every record."""
+        """Return what EXPLAIN shows of a query of this kind; by default, that it tests every record."""
         present = given.measure.objects
         return KindExplanation(
             "none: every record is looked at", f"scan of {present} objects", 1.0, given.operators
@@ -239,14 +250,15 @@ class QueryLogic(ABC):
 
     @abstractmethod
     def on_events(self, begun: Array) -> None:
-        """Report what the batch's events change about the answers; called once, with queries or without.
+        """Report how the batch's events change the answers; called once, with or without queries.
 
-        `self.batch.objects` has the events: objects that come, move and go, with the versions of their
-        records before and after. Paused queries report nothing, others nothing from their step "until" on.
+        `self.batch.objects` has the events: objects that arrive, move and leave, with the versions of their
+        records before and after. Paused queries report nothing, and others nothing from their step "until"
+        on.
 
         Args:
-            begun: the positions of queries whose answers begin at the first step: those that are new,
-                resumed or rescaled. What a resumed query sent before it paused still counts as its answer.
+            begun: The positions of queries whose answers begin at the first step: those that are new, resumed
+                or rescaled. What a resumed query sent before it paused still counts as its answer.
         """
 
     @abstractmethod
@@ -254,26 +266,26 @@ class QueryLogic(ABC):
         """Take back all that queries have sent, and remove them from `queries`.
 
         Args:
-            positions: of the queries; steps: at which each goes, int64 (n,). Members are shown as they were
-                before that step.
-            why: a position in `stqsh.spec.chunk.WHY`, DROPPED or ENDED.
+            positions: The queries.
+            steps: The step at which each is removed, int64 (n,); members are shown as they were before it.
+            why: DROPPED or ENDED, a position in `stqsh.spec.chunk.WHY`.
         """
         del steps, why
         self.queries.remove(positions)
 
     def register(self, positions: Array, new: NewQueries) -> None:
-        """Store what the kind keeps of new queries beside their rows in `queries`; the default: nothing.
+        """Store what the kind keeps of new queries beside their rows in `queries`; by default, nothing.
 
         Args:
-            positions: of the queries, in the order of `new`.
-            new: the queries, with the specs that they share.
+            positions: The queries, in the order of `new`.
+            new: The queries, with the specs that they share.
         """
         del positions, new
 
     def pause(self, positions: Array) -> None:
         """Store what is needed to resume queries that pause now, and are still active here.
 
-        The default does nothing: it suits a kind that keeps what it has sent.
+        The default does nothing, which suits a kind that keeps what it has sent.
         """
         del positions
 
@@ -282,11 +294,11 @@ class QueryLogic(ABC):
         del positions
 
     def rescale(self) -> Array:
-        """Change regions as load shedding asks now; return the active queries whose answers begin again."""
+        """Scale regions as load shedding requires; return the active queries whose answers begin again."""
         return np.empty(0, np.int64)
 
     def chunks(self) -> list[Chunk]:
-        """Return what goes to Aggregate, see `stqsh.core.contract.merging_kind`."""
+        """Return the chunks for Aggregate, see `stqsh.core.contract.merging_kind`."""
         return []
 
     def emit(self, updates: QueryUpdates) -> None:
@@ -294,7 +306,14 @@ class QueryLogic(ABC):
         self.output.add(updates, self.queries)
 
     def emit_removals(self, step: int, position: int, shown: Array, why: Array) -> None:
-        """Report that one query loses members in a step; shown, int64 (n,), and why, int8 (n,), of each."""
+        """Report that one query loses members in a step.
+
+        Args:
+            step: The step.
+            position: The query.
+            shown: What to show of each member, int64 (n,).
+            why: The reason for each, int8 (n,).
+        """
         count = len(shown)
         query, op = np.full(count, position), np.full(count, -1, np.int8)
         self.emit(QueryUpdates(np.full(count, step), query, op, why, shown))

@@ -1,4 +1,4 @@
-"""What a snapshot reads of one slot: the objects that are present, their rows, and the region asked for."""
+"""What a snapshot reads of one slot: the present objects, their rows, and the query's region."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EVERYWHERE = np.array([-np.inf, -np.inf, np.inf, np.inf])
 """The box that holds all places: x1, y1, x2, y2."""
 
 _DISTANCE = ColumnExpr("\0distance")
-"""What stands for DISTANCE in an expression; no declared column can have such a name."""
+"""The column for DISTANCE in an expression; no declared column can have this name."""
 _EVER = np.iinfo(np.int64).min
 
 
@@ -45,7 +45,11 @@ _EVER = np.iinfo(np.int64).min
 class PresentObjects:
     """The objects of a stream on a slot after the slot's last step.
 
-    now: the step's time, µs. since: objects with older records (µs) are no longer present.
+    Attributes:
+        table: The objects.
+        resolver: The tables and areas.
+        now: The step's time, µs.
+        since: Objects with records older than this, µs, are no longer present.
     """
 
     table: ObjectTable
@@ -55,7 +59,7 @@ class PresentObjects:
 
     @staticmethod
     def of(state: SlotState, stream_id: int) -> PresentObjects | None:
-        """Return a stream's objects, None where the slot does not know the stream; the state is only read."""
+        """Return a stream's objects, None if the slot does not know the stream; the state is only read."""
         spec = stream_specs(state).get(stream_id)
         if spec is None:
             return None
@@ -68,21 +72,21 @@ class PresentObjects:
 
     @cached_property
     def stored(self) -> StoredArrays:
-        """Places and times as stored, also of objects that are not present."""
+        """The stored places and times, also of objects that are not present."""
         return self.table.stored
 
     @cached_property
     def no_rows(self) -> BatchRows:
-        """An empty batch of rows; the table asks for one beside what is stored."""
+        """An empty batch of rows, which the table needs beside what is stored."""
         return self.table.encode([])
 
     def find(self, key: Any) -> Array:
-        """Return the object with a key, whether it is present or not. int32 (0,) or (1,)."""
+        """Return the object with a key, present or not; int32 (0,) or (1,)."""
         found = self.table.keys.find(pa.array([key], self.table.key_type))
         return found[found >= 0]
 
     def among(self, objects: Array) -> Array:
-        """Return those of the objects that are present."""
+        """Return the objects that are present."""
         stored = self.stored
         there = stored.known[objects] & (stored.ts[objects] >= self.since) & ~np.isnan(stored.x[objects])
         return objects[there]
@@ -93,13 +97,13 @@ class PresentObjects:
 
 
 class StoredRows:
-    """The rows of some objects, int32 (n,), over which expressions are evaluated."""
+    """The rows of some objects, int32 (n,), for the evaluation of expressions."""
 
     def __init__(self, present: PresentObjects, objects: Array, reach: RegionNow) -> None:
         self._present, self._objects, self._reach = present, objects, reach
 
     def truth(self, condition: Expr) -> Array:
-        """Return whether a condition holds; UNKNOWN is no. bool (n,)."""
+        """Return whether a condition holds, bool (n,); UNKNOWN counts as False."""
         columns, plain = self._operands(condition)
         truth = evaluate(plain, columns, self._present.now, self._present.resolver)
         verdict: Array = truth.fill_null(False).to_numpy(zero_copy_only=False)
@@ -120,7 +124,7 @@ class StoredRows:
         return value
 
     def _operands(self, expr: Expr) -> tuple[dict[str, pa.Array[Any]], Expr]:
-        """Return the columns that an expression reads, at least one: constants need a length too."""
+        """Return the columns that an expression reads, at least one, as constants need a length too."""
         names = columns_read(expr, self._present.resolver.location)
         columns = {name: self._column(name) for name in sorted(names)}
         if has_node(expr, DistanceExpr):
@@ -142,9 +146,14 @@ class StoredRows:
 
 @dataclass(frozen=True)
 class SnapshotSelection:
-    """A snapshot on one slot: the operators that kinds put together (SOLE section 7).
+    """A snapshot on one slot: the operators that kinds combine (SOLE section 7).
 
-    spec: of the snapshot; reach: its region as it is now. All methods take and return objects, int32 (n,).
+    All methods take and return objects, int32 (n,).
+
+    Attributes:
+        present: The objects.
+        spec: The snapshot.
+        reach: Its region as it is now.
     """
 
     present: PresentObjects
@@ -153,13 +162,13 @@ class SnapshotSelection:
 
     @property
     def is_box_only(self) -> bool:
-        """Whether the members are all that lies in the region's box, without further tests."""
+        """Whether the members are all objects in the region's box, without further tests."""
         spec = self.spec
         return spec.condition is None and self.reach.shape is None and spec.region.focal_key is None
 
     @property
     def centre(self) -> Place:
-        """The place from which the region measures distances."""
+        """The origin of the region's distances."""
         assert self.reach.centre is not None, "only regions with a centre have distances"
         return self.reach.centre
 
@@ -168,11 +177,11 @@ class SnapshotSelection:
         return in_box(self.present.stored, self.present.since, EVERYWHERE)
 
     def count_in_box(self) -> int:
-        """Return how many objects lie in the region's box."""
+        """Return how many objects are in the region's box."""
         return int(count_in_box(self.present.stored, self.present.since, self.reach.box))
 
     def in_region(self) -> Array:
-        """Return the objects within the region."""
+        """Return the objects in the region."""
         objects = in_box(self.present.stored, self.present.since, self.reach.box)
         if self.reach.shape is not None:
             objects = objects[self.reach.shape(*self.present.places(objects))]
@@ -184,7 +193,7 @@ class SnapshotSelection:
         return self.satisfying(objects[self.reach.holds(*self.present.places(objects))])
 
     def satisfying(self, objects: Array) -> Array:
-        """Return those that satisfy the condition; a focal object is no member of its own query."""
+        """Return those that satisfy the condition; a focal object is not a member of its own query."""
         key, condition = self.spec.region.focal_key, self._condition
         if key is not None:
             objects = objects[~np.isin(objects, self.present.find(key))]
@@ -193,7 +202,7 @@ class SnapshotSelection:
         return objects
 
     def distances(self, objects: Array) -> Array:
-        """Return how far objects are from the region's centre, float64 (n,)."""
+        """Return the distances of objects from the region's centre, float64 (n,)."""
         if not len(objects):  # there may be no centre
             return np.empty(0)
         return distances(*self.centre, *self.present.places(objects), self.present.resolver.planar)

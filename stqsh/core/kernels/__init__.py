@@ -1,1 +1,1 @@
-"""Numba kernels on plain arrays; each module one topic. `kernel` is the only way they are compiled."""
+"""Numba kernels on plain arrays, one topic for each module; all are compiled by `kernel`."""

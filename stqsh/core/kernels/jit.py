@@ -53,8 +53,8 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` into the kernels that call it.
 
-    For functions that inner loops call with arrays: a real call counts references to each array, which takes
-    two atomic operations.
+    This is for functions that inner loops call with arrays: a real call counts references to each array,
+    which takes two atomic operations.
     """
     return cast(Callable[P, R], numba.njit(nogil=True, error_model="numpy", inline="always")(function))
 
@@ -63,7 +63,7 @@ def frozen(array: Array) -> Array:
     """Return a read-only view of an array.
 
     Numba compiles a kernel for each combination of writable and read-only arguments. Arrays from Arrow may be
-    either, so they are frozen before they go to a kernel.
+    either, so they are frozen before they are passed to a kernel.
     """
     view = array.view()
     view.flags.writeable = False

@@ -1,6 +1,6 @@
-"""The query kinds, one module each. `KINDS` is the only place that names them all.
+"""The query kinds, one module each; `KINDS` is the only place that names them all.
 
-What a kind implements is said in `stqsh.core.contract.query_kind`.
+`stqsh.core.contract.query_kind` describes what a kind implements.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ from stqsh.spec.region import NearestSpec
 Array = npt.NDArray[Any]
 
 _GROWTH = 8
-"""Factor by which a snapshot widens its search while too few neighbours satisfy the condition."""
+"""The factor by which a snapshot widens its search while too few neighbours satisfy the condition."""
 
 
 class NearestKind(MergingKind):
@@ -66,9 +66,9 @@ class NearestKind(MergingKind):
         return NearestLogic(self, batch, output)
 
     def select_members(self, selection: SnapshotSelection) -> Array:
-        """Return the k nearest that satisfy the condition, and all that are as near as the k-th of them.
+        """Return the k nearest that satisfy the condition, and all others at the distance of the k-th.
 
-        With a condition the search widens until k objects satisfy it: their distance bounds it, as the radius
+        With a condition the search widens until k objects satisfy it; their distance bounds it, as the radius
         r does in SSTD section 6.2.
         """
         present, wanted = selection.present, _neighbours(selection.spec)
@@ -152,7 +152,7 @@ class NearestLogic(MergingLogic):
         add_keywords(self.batch, self.prefix, new)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Take back what paused queries have sent; of the others Aggregate knows what was sent."""
+        """Take back what paused queries have sent; for the others Aggregate knows what was sent."""
         for step in np.unique(steps).tolist():
             at = positions[steps == step]
             ids, objects = self._sent.pop_queries(self.queries.id[at[self.queries.mode[at] == PAUSED]])
@@ -177,7 +177,7 @@ class NearestLogic(MergingLogic):
         self._frozen = np.searchsorted(self.queries.id, ids), objects
 
     def on_events(self, begun: Array) -> None:
-        """Offer what the events change about each query's k nearest objects on this slot."""
+        """Offer the changes of each query's k nearest objects on this slot."""
         queries, first = self.queries, self.batch.timing.first
         if not len(queries):
             ObjectCellStore(self.batch, self.prefix).release()

@@ -36,7 +36,7 @@ from stqsh.spec.query_kinds import RANGE
 
 Array = npt.NDArray[Any]
 SentPairs = tuple[Array, Array]
-"""What queries have sent before a step: their positions and objects, (n,) each."""
+"""What queries sent before a step: their positions and objects, (n,) each."""
 
 
 class RangeKind(QueryKind):
@@ -53,7 +53,7 @@ class RangeKind(QueryKind):
         return bool((queries.dwell > 0).any())
 
     def count_members(self, selection: SnapshotSelection) -> int:
-        """Return how many objects are members, from the box alone where nothing else is to be tested."""
+        """Return how many objects are members, from the box alone if there are no further tests."""
         return selection.count_in_box() if selection.is_box_only else super().count_members(selection)
 
     def explain(self, given: ExplainInput) -> KindExplanation:
@@ -91,7 +91,7 @@ class RangeLogic(QueryLogic):
         self._is_outdated = True
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Emit a minus, with the record before the step, for each member that queries have sent."""
+        """Emit a removal, with the record before the step, for each member that queries have sent."""
         context, begun = self._context(), np.ones(len(positions), np.bool_)
         if self._since is not None:
             begun = (self._since[positions] < steps) | (self.queries.mode[positions] == PAUSED)
@@ -125,7 +125,7 @@ class RangeLogic(QueryLogic):
         self._frozen.append((np.searchsorted(self.queries.id, ids), objects))
 
     def on_events(self, begun: Array) -> None:
-        """Emit what the events change about answers, then the answers that begin."""
+        """Emit the changes of answers, then the answers that begin."""
         queries, first = self.queries, self.batch.timing.first
         if self._is_outdated or len(begun):
             self._index.fill(self._context())
@@ -143,7 +143,7 @@ class RangeLogic(QueryLogic):
         self._emit(context, updates)
 
     def _emit(self, context: QueryContext, updates: list[QueryUpdates]) -> None:
-        """Emit changes of answers; those of queries with DWELL have to last first."""
+        """Emit changes of answers; those of queries with DWELL must last first."""
         emitter, waiting, dwell = UpdateEmitter(context, self.output), [], self.queries.dwell > 0
         for some in updates:
             if not dwell.any():
@@ -155,7 +155,7 @@ class RangeLogic(QueryLogic):
             emitter.emit(self._dwell.lasting(context, waiting))
 
     def _members(self, context: QueryContext, positions: Array, step: int) -> AnswerMembers:
-        """Return what queries have sent by a step and not taken back; what still waits is dropped."""
+        """Return what queries have sent by a step and not taken back; waiting changes are dropped."""
         return self._dwell.sent_members(context, context.members(positions, step), positions, step)
 
     def _context(self) -> QueryContext:

@@ -1,1 +1,1 @@
-"""Which queries an event concerns, and the answers of range queries."""
+"""The matching of events with queries, and the answers of range queries."""

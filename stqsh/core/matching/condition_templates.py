@@ -1,4 +1,4 @@
-"""Templates of conditions: what stays of an expression when its constants are taken out."""
+"""Templates of conditions: what remains of an expression when its constants are taken out."""
 
 from __future__ import annotations
 
@@ -32,40 +32,42 @@ from stqsh.spec.region import CircleSpec, NamedRegionSpec, RectangleSpec, Region
 _KINDS = {"INT": "BIGINT", "TIMESTAMP": "BIGINT", "FLOAT": "DOUBLE"}
 
 _SHORT = 4
-"""Constants of an IN that are compared one by one; longer lists are one constant."""
+"""The most constants of an IN that are compared one by one; a longer list is one constant."""
 
 _KEPT = 1 << 14
 SavedTemplate: TypeAlias = tuple[str, list[str]]
-"""A template as a slot's header keeps it: its shape as JSON, and the types of its constants."""
+"""A template as a slot's header stores it: its shape as JSON, and the types of its constants."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """A shape, with the column `parameter(j)` in the place of its constant j.
+    """A shape, with the column `parameter(j)` in place of its constant j.
 
-    kinds: the type of each constant: STRING, BIGINT (also instants and durations) or DOUBLE.
+    Attributes:
+        shape: The expression without its constants.
+        kinds: The type of each constant: STRING, BIGINT (also for instants and durations) or DOUBLE.
     """
 
     shape: Expr
     kinds: tuple[str, ...]
 
     def columns(self, location: tuple[str, str]) -> list[str]:
-        """Return the declared columns that it reads; location: those of x and y."""
+        """Return the declared columns that it reads; `location` names those of x and y."""
         return sorted(name for name in columns_read(self.shape, location) if not name.startswith("\0"))
 
     @property
     def instants(self) -> list[CompareExpr]:
-        """Its comparisons with NOW, or with NOW ± a constant, which stands on the right."""
+        """Its comparisons with NOW, or with NOW ± a constant, which is on the right."""
         return [node for node in find_nodes(self.shape, CompareExpr) if has_now(node.right)]
 
     def saved(self) -> list[str | list[str]]:
-        """The template as a slot's header keeps it."""
+        """Return the template as a slot's header stores it."""
         return [msgspec.json.encode(self.shape).decode(), list(self.kinds)]
 
 
 @lru_cache(_KEPT)
 def read_template(shape: str, kinds: tuple[str, ...]) -> Template:
-    """Read what `Template.saved` gave; each batch asks again."""
+    """Read the result of `Template.saved`; cached, as each batch reads it again."""
     return Template(msgspec.json.decode(shape, type=Expr), kinds)
 
 
@@ -75,12 +77,12 @@ def has_now(expr: Expr) -> bool:
 
 
 def parameter(j: int) -> str:
-    """Return the column that stands for constant j; no declared column can have such a name."""
+    """Return the column that stands for constant j; no declared column can have this name."""
     return f"\0{j}"
 
 
 def constant_number(column: Expr) -> int:
-    """The j of a column that stands for constant j."""
+    """Return the j of a column that stands for constant j."""
     assert isinstance(column, ColumnExpr), "constants are columns in a template"
     return int(column.name[1:])
 
@@ -93,10 +95,10 @@ class _Splitter:
     constants: list[Value] = field(default_factory=list)
 
     def change(self, expr: Expr) -> Expr | None:  # noqa: PLR0911  # one for each node
-        """Return what stands for a node in the template; None to look at what is beneath it."""
+        """Return the replacement of a node in the template; None to visit its children."""
         match expr:
             case CompareExpr(operator, left, right) if has_now(right):
-                # Of what is compared with NOW only the distance to NOW is a constant.
+                # In a comparison with NOW only the distance to NOW is a constant.
                 return CompareExpr(operator, left, self.change_now(right))
             case LiteralExpr(value, kind):
                 return expr if value is None or kind == "BOOLEAN" else self.take(value, kind)
@@ -123,7 +125,7 @@ class _Splitter:
         return AmongExpr(shape, self.take(msgspec.json.encode(constants).decode(), "STRING"))
 
     def change_inside(self, region: Region) -> Expr:
-        """Polygons belong to the template: each is looked at by itself in any case."""
+        """Keep polygons in the template, as each is tested by itself in any case."""
         match region:
             case RectangleSpec():
                 return InsideEachExpr("rect", tuple(self.take(side, "DOUBLE") for side in region.box))
@@ -142,9 +144,9 @@ class _Splitter:
 def split(condition: Expr) -> tuple[Template, list[Value]]:
     """Return the template of a condition, and its constants in order.
 
-    NULLs, truth values, LIKE patterns and polygons belong to the shape, as does all that is compared with NOW
-    but the distance to NOW. What CONTAINS asks for is a constant, so that queries which differ only in their
-    keywords are looked at together.
+    NULLs, truth values, LIKE patterns and polygons belong to the shape. Of a comparison with NOW only the
+    distance to NOW is a constant. The terms of CONTAINS are a constant, so that queries which differ only in
+    their keywords are evaluated together.
     """
     splitter = _Splitter()
     shape = rewrite(condition, splitter.change)

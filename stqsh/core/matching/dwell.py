@@ -1,6 +1,6 @@
 """DWELL: a row is reported as in or out of an answer only once it has stayed so for a while.
 
-A stage between changes of answers and updates, for queries `WITH (dwell => …)`.
+This is a stage between changes of answers and updates, for queries `WITH (dwell => …)`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class WaitingChanges(NamedTuple):
 
 
 class DwellTable(StateTable):
-    """Changes of answers that wait until they have lasted: `DwellChanges`, with the ids of queries."""
+    """Changes of answers that wait until they have lasted: `DwellChanges` with the ids of queries."""
 
     query = ArraySpec(np.int64)
     obj = ArraySpec(np.int32, "objects")
@@ -47,9 +47,9 @@ class DwellTable(StateTable):
     def sent_members(
         self, context: QueryContext, members: AnswerMembers, positions: Array, step: int
     ) -> AnswerMembers:
-        """Return the members of answers that have been sent by a step, and drop what still waits.
+        """Return the members of answers that were sent by a step, and drop the changes that still wait.
 
-        members: those that the queries at `positions` have.
+        `members` are those of the queries at `positions`.
         """
         waits = self.pop_queries(context.queries.id[positions])
         if not len(waits.query):
@@ -67,9 +67,10 @@ class DwellTable(StateTable):
         return AnswerMembers(*(np.concatenate(pair) for pair in zip(kept, more, strict=True)))
 
     def lasting(self, context: QueryContext, changes: list[QueryUpdates]) -> QueryUpdates:
-        """Return the updates that are due in a batch; changes that have not lasted yet go on waiting.
+        """Return the updates that are due in a batch; changes that have not lasted yet keep waiting.
 
-        changes: of the answers of queries with DWELL, as they would be sent without it; queries by position.
+        `changes` are those of answers of queries with DWELL, as sent without it; queries are given by
+        position.
         """
         queries, timing = context.queries, context.batch.timing
         columns = [self._toggles(context, updates) for updates in changes]
@@ -90,7 +91,7 @@ class DwellTable(StateTable):
         )
 
     def _toggles(self, context: QueryContext, updates: QueryUpdates) -> tuple[Array, Array, Array, Array]:
-        """Return query, object, step and op of changes."""
+        """Return the query, object, step and op of changes."""
         objects = context.batch.objects
         return (
             updates.query,
@@ -101,7 +102,7 @@ class DwellTable(StateTable):
 
 
 def _as_of(context: QueryContext, toggles: DwellChanges) -> QueryUpdates:
-    """Return changes as updates of the given steps, with the objects' rows and reasons at these steps."""
+    """Return changes as updates at the given steps, with the objects' rows and reasons at these steps."""
     objects = context.batch.objects
     versions = objects.versions_after(toggles.obj, toggles.step)
     why, show = objects.reasons(versions, toggles.obj, toggles.step)

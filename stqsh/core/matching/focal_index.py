@@ -1,4 +1,4 @@
-"""Which object on a slot a focal object is: two tables have it, each under an index of its own."""
+"""The mapping of focal objects to this slot's objects, which are in separate tables."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ Array = npt.NDArray[Any]
 
 
 def own_objects(batch: StreamBatch) -> Array:
-    """Return the object on this slot that each focal object is, -1 for none; int32 (focal objects,).
+    """Return the object on this slot for each focal object, -1 for none; int32 (focal objects,).
 
-    Array `s{id}/own/object`, beside `s{id}/own/seen` int64 (1,): of how many objects it knows. Only keys that
-    are new in one of the tables are looked up: there may be as many focal objects as queries.
+    It is kept in the array `s{id}/own/object`; `s{id}/own/seen`, int64 (1,), is the number of objects already
+    covered. Only keys that are new in one of the tables are looked up, as there may be as many focal objects
+    as queries.
     """
     state, focal, objects = batch.state, batch.focal.table, batch.objects.table
     prefix = f"s{batch.spec.id}/own"

@@ -1,4 +1,4 @@
-"""Keyword queries: which queries ask for terms in a fixed region, and how their index is kept."""
+"""Keyword queries: those that ask for terms in a fixed region, and the upkeep of their index."""
 
 from __future__ import annotations
 
@@ -29,7 +29,13 @@ _FOLDER = "/keywords"
 
 
 class KeywordPart(NamedTuple):
-    """What a condition asks of the text: all terms of a phrase, or any; and the rest of the condition."""
+    """What a condition requires of the text.
+
+    Attributes:
+        phrase: The terms.
+        every: Whether all of them are required, or any.
+        rest: The rest of the condition.
+    """
 
     phrase: str
     every: bool
@@ -37,9 +43,10 @@ class KeywordPart(NamedTuple):
 
 
 def keyword_parts(specs: Sequence[SlotQuery | BoundQuery], column: str | None) -> dict[int, KeywordPart]:
-    """Return the CONTAINS part of keyword queries, by list position: their regions are fixed.
+    """Return the CONTAINS part of keyword queries, which have fixed regions, by list position.
 
-    All CONTAINS of the stream's text column that AND joins are one part; else the first CONTAINS ANY is.
+    All CONTAINS of the stream's text column joined by AND form one part; otherwise it is the first CONTAINS
+    ANY.
     """
     parts = {i: part for i, spec in enumerate(specs) if (part := _keyword_part(spec, column))}
     start, _ = tokens(pa.array([part.phrase for part in parts.values()], pa.string()))
@@ -48,7 +55,7 @@ def keyword_parts(specs: Sequence[SlotQuery | BoundQuery], column: str | None) -
 
 
 def keyword_mode(spec: SlotQuery | BoundQuery, stream: StreamSpec) -> str | None:
-    """Return how many of its terms a keyword query asks for, "all" or "any"; None for another query."""
+    """Return whether a keyword query requires "all" or "any" of its terms; None for another query."""
     part = keyword_parts([spec], text_column(stream)).get(0)
     return None if part is None else "all" if part.every else "any"
 
@@ -66,12 +73,12 @@ def _keyword_part(spec: SlotQuery | BoundQuery, column: str | None) -> KeywordPa
 
 
 def text_column(spec: StreamSpec) -> str | None:
-    """Return the column by which a stream's keyword queries ask."""
+    """Return the column that a stream's keyword queries search."""
     return None if spec.text in spec.roles else spec.text
 
 
 def keywords_of(batch: StreamBatch, prefix: str) -> KeywordIndex | None:
-    """Return the index of the keyword queries beneath a kind's prefix, None while there are none."""
+    """Return the index of the keyword queries below a kind's prefix; None if there are none."""
     if f"{prefix}{_FOLDER}/lattice" not in batch.state:
         return None
     return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", TermTable(batch.state, batch.spec.id))
@@ -120,12 +127,12 @@ def record_texts(batch: StreamBatch, index: KeywordIndex) -> None:
 
 
 def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> CandidatePairs:
-    """Return the pairs of a batch's events and the queries of an index, see `KeywordIndex.join`."""
+    """Return the pairs of a batch's events and the queries of an index; see `KeywordIndex.join`."""
     return index.join(events, texts_of(batch, events.old), texts_of(batch, events.new))
 
 
 def texts_of(batch: StreamBatch, versions: Array) -> Array:
-    """Return the codes of the texts of versions, -1 for NULL and for no version. int32 (n,)."""
+    """Return the codes of the texts of versions, int32 (n,); -1 for NULL and for no version."""
     name, objects = batch.spec.text or "", batch.objects
     column = pick(objects.table.column(name), objects.rows.columns[name], versions)
     return np.where(column.valid, column.values, -1).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Matching: which queries a batch's events may concern, and what objects were and are to their regions."""
+"""Find the queries whose answers a batch's events may change."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ Array = npt.NDArray[Any]
 class JoinResult(NamedTuple):
     """The result of `RegionIndex.join`.
 
-    Holds the pairs, the events to which they refer in an order that suits the index, and the position (int32)
-    of each of these among the events given; None where the order is unchanged.
+    Attributes:
+        pairs: The pairs of events and queries.
+        events: The events that the pairs refer to, in an order that suits the index.
+        order: The position of each of these among the given events, int32; None if the order is unchanged.
     """
 
     pairs: CandidatePairs
@@ -31,27 +33,27 @@ class JoinResult(NamedTuple):
 
 
 class RegionIndex(Protocol):
-    """Where the static regions are."""
+    """An index of static regions."""
 
     def join(self, events: Transitions) -> JoinResult:
-        """Return the pairs of events and queries where an object came into a region's box or went out of it.
+        """Return the pairs of events and queries where an object entered or left a region's box.
 
-        Of queries whose tag says so also those where it stayed inside.
+        For queries whose tag says so, they include pairs where it stayed inside.
         """
 
 
 def match(
     context: QueryContext, index: RegionIndex, lives: QueryLifetimes
 ) -> tuple[CandidatePairs, Transitions]:
-    """Return the pairs that a batch's events cause for the queries that live then, and the events they name.
+    """Return the pairs that a batch's events cause for the queries alive then, and their events.
 
     WAS and IS say whether the object was and is a member: in the region (box and shape), not the focal
-    object, and the condition holds. A pair comes once; one may have neither flag. Events are those of the
-    objects, those that time causes (`with_time_events`), and those of objects that did nothing themselves
-    while a region moved over them: same version, same place before and after, and the place is not given.
+    object, and the condition holds. Each pair appears once and may have neither flag.
 
-    Where an object was a member and still is, there is a pair if the query has a condition or a shape, or
-    the context asks for it; but not if the object did nothing itself.
+    Events are those of the objects, those that time causes (`with_time_events`), and those of idle objects
+    that a region moved over: same version, same place before and after, and the place is not given. If an
+    object was a member and still is, there is a pair if the query has a condition or a shape, or the context
+    requires it, but not if the object was idle.
     """
     batch = context.batch
     events = with_time_events(batch.objects.events, context.conditions, batch.objects)
@@ -71,7 +73,7 @@ def match(
 
 
 def region_updates(context: QueryContext, index: RegionIndex, lives: QueryLifetimes) -> UpdateArrays:
-    """Return the updates that a batch's events bring to the queries that live then, and count their pairs."""
+    """Return the updates that a batch's events cause for the queries alive then, and count their pairs."""
     pairs, events = match(context, index, lives)
     count_pairs(pairs, context.queries.tested, context.queries.matched)
     why, show = context.batch.objects.reasons(events.new, events.obj, events.step)
@@ -79,7 +81,7 @@ def region_updates(context: QueryContext, index: RegionIndex, lives: QueryLifeti
 
 
 def renumbered(event: Array, order: Array | None, more: int = 0) -> Array:
-    """Numbers of events by where they are in an order; `more` come behind them as they are."""
+    """Return the numbers of events after reordering; `more` further ones follow unchanged."""
     if order is None:
         return event
     numbers = np.arange(len(order) + more, dtype=np.int32)

@@ -1,6 +1,6 @@
 """The index of a batch's moving queries, and the cells of the objects around them.
 
-Prepares the input of `stqsh.core.kernels.join.moving_join`.
+It prepares the input of `stqsh.core.kernels.join.moving_join`.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _LEAST_SIDE, _MAX_SIDE = 4, 256
 _OBJECTS_A_CELL = 8
 """As fast as 2 at 5,000 and 50,000 regions of all sizes, with less than half the memory."""
 _OUTGROWN = 4
-"""Growth of the number of objects after which the cells are rebuilt."""
+"""The growth factor of the number of objects after which the cells are rebuilt."""
 _RADIX = (1 << 16) - 1
 
 
 def moving_pairs(
     context: QueryContext, events: Transitions, lives: QueryLifetimes
 ) -> tuple[CandidatePairs, Transitions]:
-    """Return the pairs of moving queries, and the further events to which some of them refer.
+    """Return the pairs of moving queries, and the further events that some of them refer to.
 
-    An object that a region gains or loses by moving itself gets an event that changes nothing about it.
+    An object that a region gains or loses through its own movement gets an event that leaves it unchanged.
     """
     queries, batch = context.queries, context.batch
     at = np.flatnonzero((queries.focal >= 0) & (queries.mode == ACTIVE)).astype(np.int32)
@@ -68,7 +68,7 @@ def by_step_and_cell(events: Transitions, first: int, lattice: GridFrame) -> Arr
     """Return the order of events by step and, within it, by the cell that an object leaves or else enters.
 
     Neighbouring events then find each other's cells in the processor's caches. Sorting by 16 bits takes
-    linear time; with more steps than that, cells play no part.
+    linear time; with more steps than fit, cells are ignored.
     """
     if not len(events.step) or int(events.step.max()) - first > _RADIX:
         return np.argsort(events.step, kind="stable")
@@ -110,17 +110,17 @@ def movers_of(context: QueryContext, at: Array) -> MovingQueries:
 
 
 class ObjectCellStore:
-    """The cells of a stream's present objects, kept from batch to batch while there are moving queries.
+    """The cells of a stream's present objects, kept across batches while there are moving queries.
 
-    Arrays beneath `{prefix}/cells/`, the prefix that of a kind: those of `ObjectGrid`, and lattice float64
-    (6,): a `GridFrame` and the number of objects for which it was laid.
+    Arrays below `{prefix}/cells/`, with a kind's prefix: those of `ObjectGrid`, and lattice float64 (6,), a
+    `GridFrame` and the number of objects for which it was built.
     """
 
     def __init__(self, batch: StreamBatch, prefix: str) -> None:
         self._batch, self._prefix = batch, f"{prefix}/cells"
 
     def release(self) -> None:
-        """Release the cells: without moving queries they are not kept up to date."""
+        """Release the cells; without moving queries they are not kept up to date."""
         if f"{self._prefix}/lattice" in self._batch.state:
             self._batch.state.release(f"{self._prefix}/")
 
@@ -137,7 +137,7 @@ class ObjectCellStore:
         return lattice, ObjectGrid(*fields)
 
     def _lay(self, count: int, events: Transitions) -> None:
-        """Build the cells over the places of this batch's objects, and insert those that are present."""
+        """Build the cells over the places of this batch's objects, and insert the present ones."""
         state = self._batch.state
         _, x, y = self._batch.objects.at(self._batch.timing.first - 1)
         side = int(np.clip((count / _OBJECTS_A_CELL) ** 0.5, _LEAST_SIDE, _MAX_SIDE))
@@ -150,7 +150,7 @@ class ObjectCellStore:
 def lay_cells(state: SlotState, prefix: str, lattice: GridFrame, places: tuple[Array, Array]) -> ObjectGrid:
     """Rebuild the arrays of an `ObjectCellStore` with the objects that are present, and return them.
 
-    places: x and y of all objects, float64 (n,) each; NaN: nowhere.
+    `places` are x and y of all objects, float64 (n,) each; NaN means nowhere.
     """
     count, fields = len(places[0]), _fields(len(places[0]), lattice.side**2)
     state.replace(f"{prefix}/lattice", np.array([*lattice, count], np.float64))

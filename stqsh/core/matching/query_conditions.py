@@ -1,4 +1,4 @@
-"""Conditions of queries, each shape evaluated once for all candidate pairs of a batch."""
+"""Conditions of queries; each shape is evaluated once for all candidate pairs of a batch."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from stqsh.core.state.table import add_reference
 Array = npt.NDArray[Any]
 
 _AT_ONCE = 1 << 18
-"""Versions evaluated at once: a column of their texts must stay below Arrow's 2 GB."""
+"""The most versions evaluated at once: a column of their texts must stay below Arrow's 2 GB."""
 
 
 class QueryConditions:
     """The conditions of a table of queries.
 
-    The header's entry `prefix` lists the shapes. Constants of shape t: arrays `{prefix}/t{t}/{j}`, one row a
-    query that has the shape; the query's columns `template` and `params` say which shape and row are its.
+    The header's entry `prefix` lists the shapes. The constants of shape t are the arrays `{prefix}/t{t}/{j}`,
+    with one row for each query of that shape. A query's `template` and `constants` are its shape and row.
     """
 
     def __init__(self, state: SlotState, prefix: str, queries: QueryTable, objects: BatchObjects) -> None:
@@ -42,7 +42,7 @@ class QueryConditions:
         self.templates = [read_template(shape, tuple(kinds)) for shape, kinds in saved]
 
     def add(self, positions: Array, new: NewQueries) -> None:
-        """Add the conditions of new queries, whose positions are given."""
+        """Add the conditions of new queries, which are at the given positions."""
         known = {template: t for t, template in enumerate(self.templates)}
         constants: dict[int, list[list[Any]]] = {}
         shape, entry = np.full((2, len(new.patterns)), -1)
@@ -81,7 +81,7 @@ class QueryConditions:
         self._queries.constants[positions] = held + np.arange(len(positions))
 
     def _compact(self, t: int) -> int:
-        """Drop the constants of removed queries, and return how many rows are left."""
+        """Drop the constants of removed queries, and return how many rows remain."""
         mine = np.flatnonzero(self._queries.template == t)
         rows = self._queries.constants[mine]
         for j in range(len(self.templates[t].kinds)):
@@ -95,14 +95,14 @@ class QueryConditions:
         return np.flatnonzero(self._queries.template == t)
 
     def constant(self, t: int, j: int, queries: Array) -> StoredColumn:
-        """Return constant j of queries with the shape t; queries are positions, (n,)."""
+        """Return constant j of the queries at these positions, (n,), which have the shape t."""
         rows = self._queries.constants[queries]
         return StoredColumn(self._state.array(f"{self._prefix}/t{t}/{j}")[rows], np.ones(len(rows), np.bool_))
 
     def filter_pairs(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
         """Clear WAS and IS where a condition did not or does not hold.
 
-        WAS asks the version before the event, with NOW a step before it; IS asks the version after, at it.
+        WAS tests the version before the event with NOW one step earlier; IS tests the version after it.
         """
         if (self._queries.template < 0).all():
             return pairs
@@ -118,7 +118,7 @@ class QueryConditions:
         return CandidatePairs(pairs.event, pairs.query, flags)
 
     def _truth(self, t: int, versions: Array, queries: Array, steps: Array) -> Array:
-        """Return whether shape t holds for versions, with the constants of queries, at steps. bool (n,)."""
+        """Return whether shape t holds for versions, with the constants of queries, at steps; bool (n,)."""
         some = [slice(at, at + _AT_ONCE) for at in range(0, len(versions), _AT_ONCE)]
         found = [self._truth_of_some(t, versions[part], queries[part], steps[part]) for part in some]
         return np.concatenate(found) if found else np.empty(0, np.bool_)
@@ -135,7 +135,7 @@ class QueryConditions:
         return verdict
 
     def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
-        """Return columns of versions by name, and one without a name: constants alone need a length."""
+        """Return columns of versions by name, and an unnamed one that gives constants their length."""
         movement = self._objects
         objects = movement.numbers.objects_of(versions)
         found = {name: movement.table.show(name, movement.rows, versions, objects) for name in names}

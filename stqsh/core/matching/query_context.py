@@ -1,4 +1,4 @@
-"""The regions of queries at a step, and their whole answers: the first ones, and those that end."""
+"""The regions and whole answers of queries at a step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 
 class AnswerMembers(NamedTuple):
-    """Members of answers, (n,) each: positions of queries, objects and the versions that are members."""
+    """Members of answers, (n,) each: positions of queries, objects and their versions."""
 
     query: Array
     obj: Array
@@ -36,11 +36,16 @@ class AnswerMembers(NamedTuple):
 
 @dataclass(frozen=True)
 class QueryContext:
-    """What the parts of a batch's evaluation of queries with regions share.
+    """The data that all parts of a batch's evaluation of queries with regions share.
 
-    prefix: of the kind's arrays, such as `s3/range`. focals: for each query the object on this slot that is
-    its focal object, int32, -1 where there is none. staying: whether pairs where an object stays inside are
-    wanted of all queries, not only of those that have to be looked at for their conditions or shapes.
+    Attributes:
+        batch: The batch.
+        queries: The queries.
+        conditions: Their conditions.
+        prefix: The prefix of the kind's arrays, such as `s3/range`.
+        focals: The object on this slot that is each query's focal object, int32; -1 for none.
+        staying: Whether pairs where an object stays inside are wanted for all queries, or only for those with
+            a condition or shape to test.
     """
 
     batch: StreamBatch
@@ -52,7 +57,7 @@ class QueryContext:
 
     @property
     def planar(self) -> bool:
-        """Whether the stream's coordinates are those of a plane."""
+        """Whether the stream's coordinates are planar."""
         return self.batch.spec.planar
 
     @cached_property
@@ -64,7 +69,7 @@ class QueryContext:
         return QueryCircles(x, y, queries.radius)
 
     def centres(self, positions: Array, steps: Array) -> tuple[Array, Array]:
-        """Return the centres of queries after steps, NaN where there is none. float64 (n,) each."""
+        """Return the centres of queries after steps, float64 (n,) each; NaN if there is none."""
         x, y = self.circles.x[positions], self.circles.y[positions]
         focal = self.queries.focal[positions]
         moving = np.flatnonzero(focal >= 0)
@@ -99,7 +104,7 @@ class QueryContext:
         return self.conditions.filter_pairs(self.filter_by_shape(pairs, events), events)
 
     def filter_by_shape(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
-        """Clear WAS and IS where a place lies in the box of a fixed shape, but not in the shape."""
+        """Clear WAS and IS where a place is in the box of a fixed shape, but not in the shape."""
         if len(pairs.event) and not np.isnan(self.circles.x).all():
             pairs = pairs._replace(flags=filter_circles(pairs, events, self.circles, self.planar))
         if (self.queries.shape == AREA).any():
@@ -123,7 +128,7 @@ class QueryContext:
     def members(self, positions: Array, step: int, among: Array | None = None) -> AnswerMembers:
         """Return the members of queries' answers after a step, first - 1 .. last (SOLE Algorithm 3).
 
-        among: int32, ascending: only these objects are looked at; all unless given.
+        `among`, int32, ascending, restricts the search to these objects.
         """
         if not len(positions):
             return AnswerMembers(*(np.empty(0, np.int32) for _ in range(3)))
@@ -139,7 +144,7 @@ class QueryContext:
         return CandidatePairs(*(column[held] for column in pairs))
 
     def within(self, positions: Array, x: Array, y: Array, step: int) -> Array:
-        """Return whether each place lies in the region of its query after a step; (n,) each, bool."""
+        """Return whether each place, (n,), is in the region of its query after a step; bool (n,)."""
         boxes, count = self.boxes(positions, step), len(positions)
         inside = (boxes[:, 0] <= x) & (x <= boxes[:, 2]) & (boxes[:, 1] <= y) & (y <= boxes[:, 3])
         nowhere, none = np.full(count, np.nan), np.full(count, -1, np.int32)
@@ -151,7 +156,7 @@ class QueryContext:
         return within
 
     def _in_boxes(self, positions: Array, arrivals: Transitions, step: int) -> CandidatePairs:
-        """Return the pairs of queries and objects in their boxes; keyword queries test their terms too."""
+        """Return the pairs of queries and objects in their boxes; terms of keyword queries are tested too."""
         keywords, keyworded = keywords_of(self.batch, self.prefix), []
         if keywords is not None:
             with_terms = np.isin(self.queries.id[positions], keywords.ids)
@@ -185,7 +190,7 @@ def context_of(
     *,
     staying: bool = False,
 ) -> QueryContext:
-    """Return the context of a batch, for as long as no query comes or goes; see `QueryContext`."""
+    """Return the context of a batch, valid until queries are added or removed."""
     focal = queries.focal
     own = np.full(len(focal), -1, np.int32)
     moving = np.flatnonzero(focal >= 0)

@@ -1,9 +1,9 @@
-"""Regions made smaller for a time: query load shedding (SOLE section 6.3).
+"""Regions that are made smaller for a time: query load shedding (SOLE section 6.3).
 
-A query whose region has the share a of its area left is that of the region scaled by sqrt(a) in both
-directions about its centre: a rectangle's sides and a circle's radius, standing or moving, and polygons and
-areas about the centre of their box. Every reader of a table's regions sees the scaled ones; the
-regions as registered are kept beside them while some query of the table is scaled.
+If a query keeps the share a of its region's area, its region is scaled by sqrt(a) in both directions about
+its centre. This applies to a rectangle's sides and a circle's radius, fixed or moving, and to polygons and
+areas about the centre of their box. All readers of a table's regions see the scaled ones. The regions as
+registered are kept beside them while some query of the table is scaled.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Array = npt.NDArray[Any]
 
 
 class UnscaledRegions(QueryTable):
-    """The queries of a table of which some are scaled, with their regions as registered; only to be read."""
+    """A read-only table of scaled queries that shows their regions as registered."""
 
     def array(self, name: str) -> Array:
-        """Return an array, those of regions as they were registered."""
+        """Return an array; those of regions are as they were registered."""
         return super().array(f"whole/{name}" if name in REGION else name)
 
     @property
@@ -40,7 +40,7 @@ class UnscaledRegions(QueryTable):
 
 
 def will_scale(queries: QueryTable, area: float, which: Array | None = None) -> Array:
-    """Return which of the queries at these positions, or of all, `scale` would change; int64, ascending."""
+    """Return the positions that `scale` would change, among the given ones or all; int64, ascending."""
     which = np.arange(len(queries)) if which is None else which
     which = which[_scalable(queries, which)]
     before = np.ones(len(which)) if queries.shares is None else queries.shares[which]
@@ -49,12 +49,13 @@ def will_scale(queries: QueryTable, area: float, which: Array | None = None) -> 
 
 
 def scale(queries: QueryTable, area: float, which: Array | None = None) -> None:
-    """Scale regions to a share of their area, but none below its query's least accuracy.
+    """Scale regions to a share of their area, but none below its query's minimum accuracy.
 
     Args:
-        area: the share, 0 .. 1; 1 brings the regions back, to the bit.
-        which: positions of the queries that are meant, all unless given. Those without a region, and those
-            for neighbours, have nothing to scale.
+        queries: The table.
+        area: The share, 0 .. 1; 1 restores the regions bit by bit.
+        which: Positions of the queries to scale, all by default. Queries without a region and kNN queries do
+            not change.
     """
     at = will_scale(queries, area, which)
     shares = np.ones(len(queries)) if queries.shares is None else queries.shares.copy()
@@ -72,7 +73,7 @@ def _shares(queries: QueryTable, area: float, at: Array) -> Array:
 
 
 def _scalable(queries: QueryTable, at: Array) -> Array:
-    """Return whether queries have a region that ends somewhere; bool (n,)."""
+    """Return whether queries have a bounded region; bool (n,)."""
     x1, y1, radius = (queries.whole(name)[at] for name in ("x1", "y1", "radius"))
     ends = np.where(queries.shape[at] == CIRCLE, np.isfinite(radius), np.isfinite(x1) & np.isfinite(y1))
     scalable: Array = ends & (queries.k[at] == 0)
@@ -99,14 +100,14 @@ def _set_regions(queries: QueryTable, at: Array, shares: Array) -> None:
 
 
 def factors(queries: QueryTable, at: Array) -> Array | None:
-    """Return the factors by which regions are smaller in each direction, (n,); None: none is."""
+    """Return the scale factor of each region in both directions, (n,); None if none is scaled."""
     return None if queries.shares is None else np.sqrt(queries.shares[at])
 
 
 def with_shed_reasons(context: QueryContext, updates: QueryUpdates) -> QueryUpdates:
-    """Return the same updates, with the reason `shed` for what left scaled regions only.
+    """Return the same updates, with the reason `shed` for objects that left only the scaled regions.
 
-    Such an object is in the region as it was registered.
+    Such an object is still in the region as it was registered.
     """
     shares, objects = context.queries.shares, context.batch.objects
     if shares is None or not len(updates.step):
@@ -123,9 +124,9 @@ def with_shed_reasons(context: QueryContext, updates: QueryUpdates) -> QueryUpda
 
 
 def _is_cut_off(context: QueryContext, query: Array, versions: Array, step: int) -> Array:
-    """Return whether versions lie in the regions of queries after a step, but not in what is left of them.
+    """Return whether versions are in the queries' whole regions after a step, but not in the scaled ones.
 
-    bool (n,); their own places count, also those of objects that have been forgotten in the step.
+    The result is bool (n,). Places are the versions' own, even for objects that were forgotten in the step.
     """
     objects = context.batch.objects
     rows, stored = objects.sources

@@ -1,4 +1,4 @@
-"""The index of fixed regions: those of keyword queries are in the keyword index, the others in a grid."""
+"""The index of fixed regions: a keyword index for keyword queries, a grid for the others."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Array = npt.NDArray[Any]
 class StaticRegionIndex:
     """The boxes of a kind's static queries, as an index for `stqsh.core.matching.match.match`.
 
-    Arrays beneath `prefix`: grid/…, and, while there are keyword queries, keywords/…. A keyword query asks
-    for terms of the stream's TEXT column, beside whatever else its condition says (SSTD's CRQ).
+    Arrays below `prefix`: grid/…, and, while there are keyword queries, keywords/…. A keyword query requires
+    terms of the stream's TEXT column, beside the rest of its condition (SSTD's CRQ).
     """
 
     def __init__(self, batch: StreamBatch, prefix: str) -> None:
@@ -46,7 +46,7 @@ class StaticRegionIndex:
         )
 
     def fill(self, context: QueryContext) -> None:
-        """Rebuild the index from the active queries, after any of them came, changed or went."""
+        """Rebuild the index from the active queries, after any was added, changed or removed."""
         queries, bounds = context.queries, self._batch.spec.bounds
         still = np.flatnonzero((queries.focal < 0) & (queries.mode == ACTIVE))
         boxes = np.full((len(queries), 4), np.nan)

@@ -1,4 +1,4 @@
-"""Events that time alone brings: objects whose conditions on NOW turn without a record."""
+"""Events caused by time alone: objects whose conditions on NOW change without a record."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Array = npt.NDArray[Any]
 
 
 def with_time_events(events: Transitions, conditions: QueryConditions, objects: BatchObjects) -> Transitions:
-    """Return the events, and for each step at which a comparison with NOW may turn for an object, one more.
+    """Return the events, with one more for each step at which a comparison with NOW may change.
 
-    Such an event has the same version before and after. Cost follows objects and turns, not steps: a look at
-    each object's time, and more only where its comparison may turn.
+    Such an event has the same version before and after. The cost depends on objects and changes, not on
+    steps: each object's time is read once, and more only if its comparison may change.
     """
     asked = _shifts(conditions)
     if not asked:
@@ -46,7 +46,7 @@ def with_time_events(events: Transitions, conditions: QueryConditions, objects: 
 
 
 def _candidates(expr: Expr, shifts: Array, objects: BatchObjects) -> Array:
-    """Return the versions whose comparison with NOW may turn in the batch; int32, ascending."""
+    """Return the versions whose comparison with NOW may change in the batch; int32, ascending."""
     instants = objects.table.instants(expr.name) if isinstance(expr, ColumnExpr) else None
     if instants is None:
         return np.arange(objects.versions, dtype=np.int32)
@@ -56,7 +56,7 @@ def _candidates(expr: Expr, shifts: Array, objects: BatchObjects) -> Array:
 
 
 def _shifts(conditions: QueryConditions) -> list[tuple[Expr, Array]]:
-    """For each expression compared with NOW: all distances to NOW, ascending, with which it is."""
+    """Return each expression compared with NOW, with all its distances to NOW, ascending."""
     by_expr: dict[Expr, list[Array]] = {}
     for expr, shifts in _comparisons(conditions):
         by_expr.setdefault(expr, []).append(shifts)
@@ -75,7 +75,7 @@ def _comparisons(conditions: QueryConditions) -> Iterator[tuple[Expr, Array]]:
 
 
 def _touches(steps: Array, versions: Array, objects: BatchObjects) -> Transitions:
-    """Return one event a step and version."""
+    """Return one event for each step and version."""
     order = np.lexsort((versions, steps))
     steps, versions = steps[order], versions[order]
     first = np.ones(len(steps), np.bool_)

@@ -1,4 +1,4 @@
-"""Emits updates of queries with regions, with distances and the reason of load shedding."""
+"""Emit updates of queries with regions, with distances and the reasons of load shedding."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Array = npt.NDArray[Any]
 
 
 class UpdateEmitter:
-    """Emits updates of a context's queries, given by their positions, with DISTANCE where it is selected."""
+    """Emits updates of a context's queries, given by position, with DISTANCE if it is selected."""
 
     def __init__(self, context: QueryContext, report: BatchOutput) -> None:
         self._context, self._queries, self._report = context, context.queries, report
 
     def emit_end(self, step: int, query: Array, why: int, versions: Array) -> None:
-        """Emit the removal of members whatever happens in a step, with their rows before it."""
+        """Emit the removal of members at the start of a step, with their rows before it."""
         count = len(query)
         whys = np.full(count, why, np.int8)
         updates = QueryUpdates(np.full(count, step), query, np.full(count, -1, np.int8), whys, versions)
@@ -33,7 +33,8 @@ class UpdateEmitter:
     def emit(self, updates: QueryUpdates, asof: Array | None = None) -> None:
         """Emit updates whose queries are given by position.
 
-        asof: the steps after which distances are measured, int64 (n,); None: those of the updates.
+        `asof`, int64 (n,), gives the steps after which distances are measured; by default those of the
+        updates.
         """
         if not len(updates.step):
             return
@@ -43,7 +44,7 @@ class UpdateEmitter:
         self._report.add(updates._replace(query=query, show=show, distance=far), self._queries)
 
     def _distances(self, query: Array, show: Array, steps: Array) -> Array | None:
-        """Return the distances of shown rows, NaN where a query does not ask; None if none does."""
+        """Return the distances of shown rows, NaN for queries that do not select them; None if none does."""
         far = self._queries.shows_distance
         asking = np.flatnonzero(far[query]) if far.any() else np.empty(0, np.int64)
         if not len(asking):

@@ -1,1 +1,1 @@
-"""kNN queries on a slot: circles that are monitored, who is in them, and what the slot offers of them."""
+"""kNN queries on a slot: the monitored circles, their members, and the candidates that the slot offers."""

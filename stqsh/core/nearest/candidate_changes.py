@@ -20,8 +20,15 @@ Array = npt.NDArray[Any]
 
 
 class CandidateChanges(NamedTuple):
-    """Candidates by position of the query, (n,) each: step, query int64; op, why int8; show int64, the row
-    as in `stqsh.core.kernels.events.updates.UpdateArrays`; distance float64 (NaN: none); obj int32.
+    """Changes of candidates, (n,) each, with queries given by position.
+
+    Attributes:
+        step: int64.
+        query: The position of the query, int64.
+        op, why: int8.
+        show: The row as in `stqsh.core.kernels.events.updates.UpdateArrays`, int64.
+        distance: float64, NaN for none.
+        obj: int32.
     """
 
     step: Array
@@ -36,10 +43,10 @@ class CandidateChanges(NamedTuple):
 def with_reasons(
     context: QueryContext, offers: RankChanges, query: Array, events: Transitions
 ) -> CandidateChanges:
-    """Return the offers of the kernel, with the reasons of objects that left.
+    """Return the kernel's offers with the reasons of objects that left; `query` holds each one's position.
 
-    query: position of each. An object's own state comes first; one that is still there but beyond the circle
-    is overtaken only if its condition holds.
+    An object's own state comes first. One that is still present but outside the circle counts as overtaken
+    only if its condition holds.
     """
     why, show = offers.why.copy(), offers.version.astype(np.int64)
     left = np.flatnonzero(offers.event >= 0)
@@ -58,14 +65,14 @@ def _own_reasons(context: QueryContext, offers: RankChanges, at: Array) -> tuple
 
 
 def _if_satisfying(context: QueryContext, query: Array, event: Array, events: Transitions) -> Array:
-    """OVERTAKEN where the condition holds after the event, else LEFT. int8 (n,)."""
+    """Return OVERTAKEN where the condition holds after the event, else LEFT; int8 (n,)."""
     pairs = CandidatePairs(event.astype(np.int32), query.astype(np.int32), np.full(len(event), IS, np.uint8))
     holds = context.conditions.filter_pairs(pairs, events).flags != 0
     return np.where(holds, OVERTAKEN, LEFT).astype(np.int8)
 
 
 def no_longer_candidates(context: QueryContext, query: Array, obj: Array, step: int) -> CandidateChanges:
-    """Return the removal, by a step, of sent objects that are no longer candidates."""
+    """Return the removal, at a step, of sent objects that are no longer candidates."""
     objects, steps = context.batch.objects, np.full(len(obj), step)
     versions = objects.versions_after(obj, steps)
     why, show = objects.reasons(versions, obj, steps)
@@ -82,7 +89,7 @@ def no_longer_candidates(context: QueryContext, query: Array, obj: Array, step: 
 def sent_before_pause(
     context: QueryContext, query: Array, obj: Array, step: int, why: int
 ) -> CandidateChanges:
-    """Return the removal of what retired queries had sent before they paused, as it was before the step."""
+    """Return the removal of what retired queries sent before they paused, as it was before the step."""
     before = np.full(len(obj), step - 1)
     versions = context.batch.objects.versions_after(obj, before)
     distance = distances(context, query, versions, step - 1)
@@ -99,7 +106,7 @@ def sent_before_pause(
 
 
 def distances(context: QueryContext, query: Array, versions: Array, step: int) -> Array:
-    """Return how far versions are from queries' centres after a step, NaN where one is missing."""
+    """Return the distances of versions from queries' centres after a step; NaN if either is missing."""
     objects, steps = context.batch.objects, np.full(len(versions), step)
     places = places_after(versions, steps, *objects.sources, objects.timing.unending)
     return distances_between(*context.centres(query, steps), *places, context.planar)

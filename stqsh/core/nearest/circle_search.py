@@ -1,4 +1,4 @@
-"""Which circle holds enough objects, and who is in a circle (SSTD section 6.2, CheetahGIS section VI-A)."""
+"""Find circles that hold enough objects, and their members (SSTD section 6.2, CheetahGIS section VI-A)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,17 @@ _MAX_SIDE = 512
 _PLACES_A_CELL = 4
 _SAMPLE = 4096
 _AT_ONCE = 1 << 22
-"""Objects, summed over queries, that are tested in one portion: it bounds the memory."""
+"""Objects, summed over queries, that are tested in one portion, which bounds the memory."""
 
 
 class SearchCircles(NamedTuple):
-    """Circles of queries: position int64, x, y float64 (NaN: no centre), radius float64; (n,) each."""
+    """Circles of queries, (n,) each.
+
+    Attributes:
+        position: The query's position, int64.
+        x, y: The centre, float64; NaN for none.
+        radius: float64.
+    """
 
     position: Array
     x: Array
@@ -41,14 +47,14 @@ class SearchCircles(NamedTuple):
 
 
 class CircleSearch:
-    """The objects that are present after a step, in cells."""
+    """A search among the objects that are present after a step, by cells."""
 
     def __init__(self, context: QueryContext, step: int) -> None:
         self._context, self._step = context, step
 
     @cached_property
     def present(self) -> Transitions:
-        """All objects that are present, as events that brought them in."""
+        """All objects that are present, as events of their arrival."""
         return arrivals_at(self._context.batch.objects, self._step)
 
     def __len__(self) -> int:
@@ -76,7 +82,7 @@ class CircleSearch:
         return np.cumsum(count), np.concatenate([*found, np.empty(0, np.int32)])
 
     def _satisfying(self, circles: SearchCircles) -> tuple[Array, Array]:
-        """Return pairs of circles, ascending, and present objects within that count for their queries."""
+        """Return pairs of circles, ascending, and present objects inside that count for their queries."""
         context = self._context
         circle, event = self._within(circles)
         query = circles.position[circle].astype(np.int32)
@@ -86,7 +92,7 @@ class CircleSearch:
         return circle[holds], event[holds]
 
     def _within(self, circles: SearchCircles) -> tuple[Array, Array]:
-        """Return pairs of circles, ascending, and objects within; keyword queries test terms too."""
+        """Return pairs of circles, ascending, and objects inside; for keyword queries with matching terms."""
         row, planar = self._asking.rows(circles.position), self._context.planar
         plain, asking = np.flatnonzero(row < 0), np.flatnonzero(row >= 0)
         x, y, radius = (column[plain] for column in circles[1:])
@@ -100,7 +106,7 @@ class CircleSearch:
         return circle[order].astype(np.int32), event[order]
 
     def _distances(self, circles: SearchCircles, want: Array) -> Array:
-        """Return the distance within which `want` objects lie; keyword queries test terms too."""
+        """Return the distance that covers `want` objects; for keyword queries those with matching terms."""
         row, planar = self._asking.rows(circles.position), self._context.planar
         plain, asking = np.flatnonzero(row < 0), np.flatnonzero(row >= 0)
         out = np.empty(len(row), np.float64)
@@ -110,11 +116,11 @@ class CircleSearch:
         return out
 
     def radii(self, circles: SearchCircles, goal: Array, want: Array) -> Array:
-        """For each centre a radius that holds about `want` objects, more than `goal` that count. float64.
+        """Return a radius for each centre that covers about `want` objects, more than `goal` that count.
 
-        Infinite where there are too few in all, 0 where there is no centre; `circles.radius` is not looked
-        at. Where a condition lets few objects through, the circle is laid around as many more, and `want`,
-        int64 (n,), is raised.
+        The result is float64: infinite if there are too few objects in all, 0 without a centre;
+        `circles.radius` is ignored. If a condition admits few objects, `want`, int64 (n,), is raised to cover
+        more.
         """
         out = np.zeros(len(circles.x), np.float64)
         todo = np.flatnonzero(~np.isnan(circles.x))
@@ -129,7 +135,7 @@ class CircleSearch:
         return out
 
     def _too_few(self, circles: SearchCircles, goal: Array, at: Array, want: Array) -> Array:
-        """Return those of the circles that have too few members, and raise what is wanted of them."""
+        """Return the circles with too few members, and raise the number that they want."""
         checked = self._context.queries.template[circles.position] >= 0
         mine = np.flatnonzero(checked & np.isfinite(circles.radius))
         if not len(mine):
@@ -143,6 +149,6 @@ class CircleSearch:
 
 
 def _portions(sizes: Array) -> list[Array]:
-    """Indices 0 .. n - 1, in portions whose sizes together are at most about _AT_ONCE."""
+    """Return the indices 0 .. n - 1 in portions whose sizes add up to at most about _AT_ONCE."""
     portion = np.cumsum(sizes) // _AT_ONCE
     return np.split(np.arange(len(sizes)), np.flatnonzero(np.diff(portion)) + 1)

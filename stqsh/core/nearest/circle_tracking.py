@@ -1,9 +1,9 @@
-"""Tracks circles through a batch: which objects come and go, which are the k nearest, which run short.
+"""Track the members of circles and their k nearest through a batch.
 
 SOLE treats a kNN query as a range query whose region grows and shrinks (sections 3 and 5). Here the region is
-a circle somewhat larger than needed, fixed during a batch, so that range queries' own machinery finds what it
-gains and loses. If fewer than k are left in it at some step, the query's batch is done again with a larger
-one; if it gets crowded, the circle shrinks for the next batch. Answers never depend on a circle's size.
+a circle somewhat larger than needed, fixed during a batch, so that the index of range queries finds what it
+gains and loses. If fewer than k are left in it at some step, the query's batch is repeated with a larger one;
+if it gets crowded, the circle shrinks for the next batch. Answers never depend on a circle's size.
 
 Costs (one core, 500 000 objects, 10 000 queries with k = 10, 25 000 records a batch): 3 to 4 µs a record, of
 which ranking takes 2.4; 5 to 6 µs where three queries in ten have a focal object; 33 µs a query registered.
@@ -42,25 +42,24 @@ from stqsh.core.state.interner import Interner
 Array = npt.NDArray[Any]
 
 _ROUNDS = 6
-"""Attempts after which a circle is made to hold everything."""
+"""Attempts after which a circle is widened to hold everything."""
 
 _GROWTH, _AT_LEAST = 4, 1.5
 """Factors by which the wanted objects, and at least the radius, of a circle grow when it runs short."""
 
 
 class StaticCircleIndex:
-    """Boxes of static circles, as an index for `match`; made for one batch.
+    """The boxes of static circles as an index for `match`, built for one batch.
 
-    Those of keyword queries are in an index that is kept from batch to batch, beneath `keywords/` of the
-    kind's prefix, where only circles that have changed are indexed again (SSTD's CKQ). Their conditions are
-    tested too.
+    Those of keyword queries are in an index that is kept from batch to batch, below `keywords/` of the kind's
+    prefix, where only changed circles are indexed again (SSTD's CKQ). Their terms are tested too.
     """
 
     def __init__(self, context: QueryContext, positions: Array) -> None:
         self._context, self._positions = context, positions
 
     def join(self, events: Transitions) -> JoinResult:
-        """See `stqsh.core.matching.match.RegionIndex`."""
+        """Join events as `stqsh.core.matching.match.RegionIndex` says."""
         return JoinResult(self._pairs(events), events, None)
 
     def _pairs(self, events: Transitions) -> CandidatePairs:
@@ -75,7 +74,7 @@ class StaticCircleIndex:
         return CandidatePairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
 
     def _keyworded(self, events: Transitions) -> tuple[Array, CandidatePairs]:
-        """Return which queries are in the keyword index, and its pairs, those of all active queries."""
+        """Return which queries are in the keyword index, and its pairs for all active queries."""
         context, queries = self._context, self._context.queries
         keyworded = np.zeros(len(queries), np.bool_)
         index = keywords_of(context.batch, context.prefix)
@@ -90,12 +89,12 @@ class StaticCircleIndex:
 
 
 class CircleTracker:
-    """One batch of the active queries of a stream.
+    """The active queries of a stream in one batch.
 
     Args:
-        context: that of the batch, with `staying`.
-        roster: the members of circles before the batch; new queries have none.
-        begin: for each query the step after which all its k are sent again, -1 for none. int64 (queries,).
+        context: The batch's context, with `staying`.
+        roster: The members of circles before the batch; new queries have none.
+        begin: The step after which all k of a query are sent again, -1 for none; int64 (queries,).
     """
 
     def __init__(self, context: QueryContext, roster: MemberTable, begin: Array) -> None:
@@ -109,7 +108,7 @@ class CircleTracker:
         self._want = enough(self._queries.k)
 
     def track(self, positions: Array) -> list[CandidateChanges]:
-        """Return the changes of candidates of these queries, all that live in the batch."""
+        """Return the changes of candidates of these queries, which must be all that live in the batch."""
         new = positions[self._begin[positions] >= 0]
         self._widen(new, *self._context.centres(new, np.full(len(new), self._timing.first)))
         cells = _Cells(self._context)
@@ -144,11 +143,11 @@ class CircleTracker:
         return positions[offers.query], offers.obj
 
     def _attempt(self, positions: Array) -> tuple[RankResult, CandidateChanges, Array]:
-        """Try the circles as they are; also the positions of the queries to which anything happened."""
+        """Evaluate the circles as they are; also return the positions of the queries that changed."""
         queries = self._queries
         since = np.full(len(queries), NEVER)
         since[positions] = self._timing.first - 1
-        context = replace(self._context)  # without what it remembers of radii
+        context = replace(self._context)  # without its cached radii
         pairs, events = match(
             context, StaticCircleIndex(context, positions), QueryLifetimes(since, queries.until)
         )
@@ -164,7 +163,7 @@ class CircleTracker:
         return ranked, with_reasons(context, ranked.offers, at[ranked.offers.query], events), at
 
     def _count(self, pairs: CandidatePairs) -> None:
-        """Keep the figures of EXPLAIN ANALYZE."""
+        """Update the counters of EXPLAIN ANALYZE."""
         size = len(self._queries)
         self._queries.tested[:] += np.bincount(pairs.query, minlength=size)
         self._queries.matched[:] += np.bincount(pairs.query[pairs.flags & IS != 0], minlength=size)
@@ -191,12 +190,12 @@ class CircleTracker:
         return MemberLists(start, obj, obj, stored.x[obj], stored.y[obj])
 
     def _keep(self, roster: MemberLists, touched: Array, which: Array) -> None:
-        """Store the rosters of those queries that did not run short; the others' are empty here."""
+        """Store the rosters of the queries that did not run short; those of the others are empty here."""
         lengths = np.diff(roster.start)[which]
         self._roster.replace(touched[which], np.concatenate([[0], np.cumsum(lengths)]), roster.obj)
 
     def _widen(self, positions: Array, x: Array, y: Array) -> None:
-        """Widen circles to hold enough around (x, y), and find their members before the batch."""
+        """Widen circles to hold enough objects around (x, y), and find their members before the batch."""
         if not len(positions):
             return
         radius, want = self._queries.radius, self._want[positions]
@@ -211,21 +210,21 @@ class CircleTracker:
 
     @cached_property
     def _typical(self) -> CircleSearch:
-        """The objects before the batch, or after it if most of them have come in it."""
+        """The objects before the batch, or after it if most of them arrived in it."""
         events = self._context.batch.objects.events
         come = np.count_nonzero(np.isnan(events.ox) & ~np.isnan(events.nx))
         return CircleSearch(self._context, self._timing.last) if come > len(self._before) else self._before
 
 
 class _Cells:
-    """The cells of objects that moving circles need, as they are before the batch."""
+    """The cells of objects that moving circles use, as they are before the batch."""
 
     def __init__(self, context: QueryContext) -> None:
         self._state, self._prefix = context.batch.state, f"{context.prefix}/cells/"
         self._kept = {name: self._state.array(name).copy() for name in self._state.names(self._prefix)}
 
     def restore(self) -> None:
-        """Put them back, for another attempt at the same batch."""
+        """Restore the cells, for another attempt at the same batch."""
         self._state.release(self._prefix)
         for name, values in self._kept.items():
             self._state.replace(name, values)
@@ -243,7 +242,7 @@ def key_order(context: QueryContext) -> KeyOrder:
 
 
 def _turns(events: Transitions) -> tuple[FocalMoves, Array]:
-    """Return what focal objects did, and where each one's begins: int64 (focal objects + 1,)."""
+    """Return the moves of focal objects, and where each one's begin: int64 (focal objects + 1,)."""
     order = np.lexsort((events.step, events.obj))
     return FocalMoves(events.step[order], events.nx[order], events.ny[order]), events.obj[order]
 
@@ -251,7 +250,7 @@ def _turns(events: Transitions) -> tuple[FocalMoves, Array]:
 def _seen(
     context: QueryContext, pairs: CandidatePairs, events: Transitions, positions: Array
 ) -> MemberEvents:
-    """Return pairs in the kernel's order, by the index of each query among ascending positions."""
+    """Return pairs in the kernel's order, with queries numbered by their index among ascending positions."""
     flagged = np.flatnonzero(pairs.flags != 0)
     number, event = np.searchsorted(positions, pairs.query[flagged]), pairs.event[flagged]
     stays = pairs.flags[flagged] & IS

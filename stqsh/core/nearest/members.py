@@ -13,7 +13,7 @@ Array = npt.NDArray[Any]
 
 
 class MemberTable(StateTable):
-    """The members of queries' circles that satisfy the conditions, by position of the query, in no order.
+    """The members of queries' circles that satisfy the conditions, by the query's position, unordered.
 
     Query q's members are member_obj[member_start[q] : member_start[q + 1]].
     """
@@ -36,7 +36,7 @@ class MemberTable(StateTable):
         return _lists(self.member_start[positions], self.member_start[positions + 1], self.member_obj)
 
     def replace(self, positions: Array, start: Array, obj: Array) -> None:
-        """Replace the lists of these queries; arguments as `of` returns them."""
+        """Replace the lists of these queries; the arguments have the form that `of` returns."""
         known = len(self.member_obj)
         begin, end = self.member_start[:-1].copy(), self.member_start[1:].copy()
         begin[positions], end[positions] = known + start[:-1], known + start[1:]
@@ -45,7 +45,7 @@ class MemberTable(StateTable):
 
 
 def _lists(begin: Array, end: Array, pool: Array) -> tuple[Array, Array]:
-    """Concatenate slices of a pool: where each one begins, int64 (n + 1,), and their elements."""
+    """Concatenate slices of a pool; return the start of each, int64 (n + 1,), and the elements."""
     lengths = end - begin
     start = np.zeros(len(begin) + 1, np.int64)
     np.cumsum(lengths, out=start[1:])

@@ -1,4 +1,4 @@
-"""Which objects have the terms that kNN queries ask for (SSTD's SKQ and CKQ)."""
+"""Find objects with the terms that kNN queries require (SSTD's SKQ and CKQ)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _AT_ONCE = 1 << 22
 
 
 class TextFilter:
-    """Present objects by the terms that queries ask for; present: as events that brought them in."""
+    """Present objects by the terms that queries require; `present` are events of their arrival."""
 
     def __init__(self, context: QueryContext, present: Transitions) -> None:
         self._context, self._present = context, present
@@ -56,7 +56,7 @@ class TextFilter:
         return TermSearch(index.asked, self._postings, index.terms.spans, self._context.planar)
 
     def rows(self, positions: Array) -> Array:
-        """Return queries' rows among keyword queries; -1: no terms, or frequent ones. int64 (n,)."""
+        """Return queries' rows among keyword queries, int64 (n,); -1 for no terms, or only frequent ones."""
         rows = np.full(len(positions), -1, np.int64)
         if self._index is None or not len(self._index):
             return rows
@@ -68,7 +68,7 @@ class TextFilter:
         return rows
 
     def within(self, centres: SearchCentres, radius: Array) -> tuple[Array, Array]:
-        """Return pairs of circles, ascending, and objects within that have the terms. (n,) each."""
+        """Return pairs of circles, ascending, and objects inside that have the terms; (n,) each."""
         found = [(np.empty(0, np.int32), np.empty(0, np.int32))]
         for some, room in self._portions(centres):
             near = SearchCentres(*(column[some] for column in centres))
@@ -78,7 +78,7 @@ class TextFilter:
         return circles, events
 
     def distances(self, centres: SearchCentres, want: Array) -> Array:
-        """Return the distance of the want-th nearest object with the terms; infinite: there are fewer."""
+        """Return the distance of the want-th nearest object with the terms; infinite if there are fewer."""
         out = np.zeros(len(want), np.float64)
         for some, room in self._portions(centres):
             near = SearchCentres(*(column[some] for column in centres))
@@ -86,7 +86,7 @@ class TextFilter:
         return out
 
     def _portions(self, centres: SearchCentres) -> Iterator[tuple[Array, int]]:
-        """Yield indices of centres, some at a time, and how many objects they test."""
+        """Yield indices of centres, some at a time, with the number of objects that they test."""
         if not len(centres.row):
             return
         lengths = list_lengths(self._search.asked, centres.row, self._postings.start)

@@ -1,1 +1,1 @@
-"""The objects of a stream on a slot, and what a batch does to them."""
+"""The objects of a stream on a slot, and how a batch changes them."""

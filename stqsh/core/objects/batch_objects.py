@@ -1,4 +1,4 @@
-"""What one batch does to the objects of a table: versions, events, and the state between any two steps."""
+"""One batch's effect on a table's objects: versions, events, and the state between any two steps."""
 
 from __future__ import annotations
 
@@ -36,10 +36,13 @@ class ObjectPlaces(NamedTuple):
 
 
 class VersionNumbers(NamedTuple):
-    """How versions are numbered: each object as stored before the batch, then each row of the batch.
+    """The numbering of versions: each object as stored before the batch, then each row of the batch.
 
-    objects: the number of objects; row_objects: the object of each row, int32 (rows,). What updates show is a
-    version, or the number of all versions plus an object: then only its key is known.
+    Updates show a version, or the number of all versions plus an object, of which only the key is known.
+
+    Attributes:
+        objects: The number of objects.
+        row_objects: The object of each row, int32 (rows,).
     """
 
     objects: int
@@ -51,35 +54,38 @@ class VersionNumbers(NamedTuple):
         return self.objects + len(self.row_objects)
 
     def objects_of(self, versions: Array) -> Array:
-        """Return the object of each version (not -1). int32 (n,)."""
+        """Return the object of each version, which is not -1; int32 (n,)."""
         if not len(self.row_objects):
             return versions.astype(np.int32)
         rows = np.maximum(versions - self.objects, 0)
         return np.where(versions < self.objects, versions, self.row_objects[rows]).astype(np.int32)
 
     def shown_objects(self, shown: Array) -> Array:
-        """Return the object of each thing that updates show. int32 (n,)."""
+        """Return the object of each value that updates show; int32 (n,)."""
         is_key = shown >= self.versions
         known = self.objects_of(np.where(is_key, 0, shown))
         return np.where(is_key, shown - self.versions, known).astype(np.int32)
 
     def or_keys(self, versions: Array, objects: Array) -> Array:
-        """Return what to show of objects: their versions, or the key alone where it is -1. int64 (n,)."""
+        """Return what to show of objects: their versions, or the key alone where it is -1; int64 (n,)."""
         return np.where(versions < 0, np.int64(self.versions) + objects, versions)
 
 
 class Removals(NamedTuple):
-    """Objects that are removed within the batch, whatever their rows say.
+    """Objects that are removed within the batch, regardless of their rows.
 
-    since: from which step on each version is gone, int64 (versions,), NEVER for most; None: all stay.
-    why: the reason for each object, int8 (objects,), a position in `stqsh.spec.chunk.WHY`; None: it left.
+    Attributes:
+        since: The step from which on each version is gone, int64 (versions,), NEVER for most; None if all
+            stay.
+        why: The reason for each object, int8 (objects,), a position in `stqsh.spec.chunk.WHY`; None if it
+            left.
     """
 
     since: Array | None = None
     why: Array | None = None
 
     def cover(self, versions: Array, steps: Any) -> Array:
-        """Return whether versions are gone by steps of their own, or by one step. bool (n,)."""
+        """Return whether versions are gone, each at its own step or all at one; bool (n,)."""
         if self.since is None or not len(self.since):
             return np.zeros(len(versions), np.bool_)
         removed: Array = (versions >= 0) & (self.since[versions] <= steps)
@@ -87,10 +93,15 @@ class Removals(NamedTuple):
 
 
 class VersionChanges(NamedTuple):
-    """The events that give objects other versions, by object and step.
+    """The events that give objects new versions, by object and step.
 
-    codes: object and step as one number, int64 ascending; obj, step, version: of each event; (n,) each.
-    base: the step before the batch; span: the number of steps, with that one.
+    Attributes:
+        codes: Object and step as one number, int64 (n,), ascending.
+        obj: The object of each event, (n,).
+        step: Its step, (n,).
+        version: The new version, (n,).
+        base: The step before the batch.
+        span: The number of steps, including `base`.
     """
 
     codes: Array
@@ -110,7 +121,7 @@ class VersionChanges(NamedTuple):
         return VersionChanges(codes, events.obj[at], events.step[at], events.new[at], base, span)
 
     def latest(self, objects: Array, steps: Array, before: Array) -> Array:
-        """Return the version of each object after a step of its own; before: those before the batch."""
+        """Return the version of each object after its own step; `before` are those before the batch."""
         if not len(self.codes):
             return before
         sought = objects.astype(np.int64) * self.span + (steps - self.base)
@@ -120,15 +131,15 @@ class VersionChanges(NamedTuple):
 
 
 class BatchObjects:
-    """A batch's rows over a table that still holds the state before the batch; `finish` moves it on.
+    """A batch's rows over a table that still holds the state before the batch, until `finish`.
 
-    Objects may be removed from the batch (`remove`): after its last step they are not present, whatever their
-    rows say.
+    Objects may be removed from the batch (`remove`): after its last step they are not present, regardless of
+    their rows.
 
     Attributes:
-        stored: the objects as stored before the batch.
-        sources: what versions point into: the batch's rows, and `stored`.
-        versions: the number of versions.
+        stored: The objects as stored before the batch.
+        sources: What versions refer to: the batch's rows, and `stored`.
+        versions: The number of versions.
     """
 
     def __init__(self, table: ObjectTable, batches: Sequence[pa.RecordBatch], timing: BatchTiming) -> None:
@@ -143,7 +154,7 @@ class BatchObjects:
 
     @cached_property
     def accepted(self) -> AcceptedRows:
-        """What has become of each row, see `accept`."""
+        """The outcome of each row, see `accept`."""
         return accept(self.rows.arrays, self.stored)
 
     @cached_property
@@ -152,19 +163,21 @@ class BatchObjects:
         return build(self.accepted, self.rows.arrays, self.stored, self.timing)
 
     def set_course(self, accepted: AcceptedRows, events: Transitions, out: Array) -> None:
-        """Set what happens in the batch, where objects were removed between its steps.
+        """Set the events of the batch, where objects were removed between its steps.
 
         Args:
-            out: int64 (versions,): from which step on each version is gone, NEVER for most.
+            accepted: The outcome of each row.
+            events: All events.
+            out: The step from which on each version is gone, int64 (versions,); NEVER for most.
         """
         self.accepted, self.events, self.removals = accepted, events, Removals(out)
         self._places.clear()
 
     def remove(self, why: Array) -> None:
-        """Remove objects in the last step, from where they are then.
+        """Remove objects in the last step, from their current places.
 
-        why: int8 (objects,), a position in `stqsh.spec.chunk.WHY` for those that go, all of them present
-        after the last step, 0 for the others.
+        `why`, int8 (objects,), is a position in `stqsh.spec.chunk.WHY` for the removed objects, which must
+        all be present after the last step, and 0 for the others.
         """
         out = np.flatnonzero(why).astype(np.int32)
         if not len(out):
@@ -173,7 +186,7 @@ class BatchObjects:
         nx, ny, acted = remove_objects(self.events, why, last)
         steps = np.full(len(out), last)
         versions = self.versions_after(out, steps)
-        idle = np.flatnonzero(~acted[out])  # where they are they have been before the step
+        idle = np.flatnonzero(~acted[out])  # they have not moved in the step
         x, y = places_after(versions[idle], steps[idle], *self.sources, self.timing.unending)
         nowhere = np.full(len(idle), np.nan)
         silent = Transitions(steps[idle], out[idle], versions[idle], versions[idle], x, y, nowhere, nowhere)
@@ -184,9 +197,10 @@ class BatchObjects:
         self._places.clear()
 
     def reasons(self, versions: Array, objects: Array, steps: Array) -> tuple[Array, Array]:
-        """`stqsh.core.kernels.events.updates.reasons`, with the reasons of removed objects.
+        """Return why objects left and what to show, as `stqsh.core.kernels.events.updates.reasons` does.
 
-        An object without a record (version -1) has been forgotten: it left, and only its key can be shown.
+        The reasons of removed objects are included. An object without a record (version -1) has been
+        forgotten: it left, and only its key can be shown.
         """
         if not self.table.spec.is_significant:
             return reasons(versions, objects, steps, self.sources, self.timing)
@@ -213,11 +227,11 @@ class BatchObjects:
             x, y = places_at(versions, step, self.rows.arrays, self.stored, self.timing)
             removed = self.removals.cover(versions, step)
             x[removed] = y[removed] = np.nan
-            self._places = {step: ObjectPlaces(versions, x, y)}  # one is enough: callers ask step by step
+            self._places = {step: ObjectPlaces(versions, x, y)}  # one is enough, as callers go step by step
         return self._places[step]
 
     def versions_after(self, objects: Array, steps: Array) -> Array:
-        """Return the version of each object after a step of its own, -1 for none. int32 (n,)."""
+        """Return the version of each object after its own step, -1 for none; int32 (n,)."""
         before = np.where(self.stored.known[objects], objects, -1)
         return self._changes.latest(objects, steps, before).astype(np.int32)
 
@@ -226,7 +240,7 @@ class BatchObjects:
         return VersionChanges.of(self.events, self.timing)
 
     def places(self, objects: Array, steps: Array) -> tuple[Array, Array]:
-        """Return the place of each object after a step of its own; NaN: not present. float64 (n,) each."""
+        """Return the place of each object after its own step, float64 (n,) each; NaN if it is not present."""
         versions = self.versions_after(objects, steps)
         x, y = places_after(versions, steps.astype(np.int64), *self.sources, self.timing)
         removed = self.removals.cover(versions, steps)
@@ -234,16 +248,18 @@ class BatchObjects:
         return x, y
 
     def finish(self) -> None:
-        """Store each object's last row; versions and places are no longer valid then."""
+        """Store each object's last row; versions and places are no longer valid afterwards."""
         final = np.flatnonzero(self.accepted.live & (self.accepted.until == NEVER))
         self.table.apply(self.rows, final)
 
 
 def arrivals_at(objects: BatchObjects, step: int, among: Array | None = None) -> Transitions:
-    """Return all objects that are present after a step, as events of that step that brought them in.
+    """Return all objects that are present after a step, as events of their arrival in that step.
 
     Args:
-        among: int32, ascending: only those of these objects; None: all.
+        objects: The objects.
+        step: The step.
+        among: Only these objects, int32, ascending; all if None.
     """
     versions, x, y = objects.at(step)
     there = np.flatnonzero(~np.isnan(x)).astype(np.int32) if among is None else among[~np.isnan(x[among])]
@@ -261,7 +277,7 @@ def arrivals_at(objects: BatchObjects, step: int, among: Array | None = None) ->
 
 
 def by_step(events: Transitions, order: Array | slice) -> Transitions:
-    """Return events in another order, or some of them."""
+    """Return events reordered, or some of them."""
     return Transitions(*(column[order] for column in events))
 
 
@@ -271,6 +287,6 @@ def joined(events: Transitions, more: Transitions) -> Transitions:
 
 
 def silent_from(ts: Array, timing: BatchTiming) -> Array:
-    """Return the steps from which records of times ts, int64 µs (n,), are out of date. int64 (n,)."""
+    """Return the steps from which records of times ts, int64 µs (n,), are out of date; int64 (n,)."""
     steps: Array = (ts + timing.report) // timing.tick - timing.base + 2
     return steps

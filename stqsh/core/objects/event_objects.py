@@ -1,9 +1,9 @@
 """Event streams: every record is an object of its own, kept for KEEP and then removed.
 
-Objects are indices as everywhere, so whatever holds for moving objects holds for events. Two things differ:
-keys do not identify objects, as a key may come again once its event has expired; and indices change when
-expired events are removed. A table that keeps indices of objects from batch to batch declares that they refer
-to objects, see `stqsh.core.state.table`, and need do nothing else.
+Objects are indices as everywhere, so the code for moving objects also applies to events. Two things differ:
+keys do not identify objects, as a key may be reused once its event has expired; and indices change when
+expired events are removed. A table that keeps indices of objects across batches declares that they refer to
+objects, see `stqsh.core.state.table`; nothing else is required.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from stqsh.spec.stream import StreamSpec
 Array = npt.NDArray[Any]
 
 _SPARE = 1024
-"""Expired events that are tolerated before the table is compacted."""
+"""The most expired events before the table is compacted."""
 
 
 class EventKeyColumn:
-    """The keys of a stream's events in the order of their arrival; takes the place of an `Interner`.
+    """The keys of a stream's events in order of arrival, in place of an `Interner`.
 
     Array `{prefix}/key`: codes of the stream's pool int32, or whole numbers int64 or int32.
     """
@@ -49,7 +49,7 @@ class EventKeyColumn:
         return self._state.array(self._name)
 
     def intern(self, keys: pa.Array[Any], hashes: Array | None = None) -> npt.NDArray[np.int32]:
-        """Make each key a new object: their indices, ascending. int32 (n,)."""
+        """Make each key a new object, and return their indices, int32 (n,), ascending."""
         before = len(self)
         text = self._kind == "STRING"
         values = self._pool.intern(keys, hashes) if text else keys.to_numpy(zero_copy_only=False)
@@ -57,9 +57,9 @@ class EventKeyColumn:
         return np.arange(before, len(self), dtype=np.int32)
 
     def find(self, keys: pa.Array[Any]) -> npt.NDArray[np.int32]:
-        """Return the latest event with each key, expired or not; -1 where none is stored. int32 (n,).
+        """Return the latest event with each key, expired or not, int32 (n,); -1 if none is stored.
 
-        Looks at all events once.
+        Reads all events once.
         """
         sought = self._pool.find(keys) if self._kind == "STRING" else keys.to_numpy(zero_copy_only=False)
         distinct, position = np.unique(sought, return_inverse=True)
@@ -75,9 +75,10 @@ class EventKeyColumn:
 
 
 def forget_expired(state: SlotState, stream: int, timing: BatchTiming) -> int:
-    """Forget expired events once they are more than half of those stored; how many have not expired.
+    """Forget expired events once they are more than half of those stored; return how many are not expired.
 
-    One look at all times a batch; making room costs each event that stays a copy, and as many have gone.
+    The cost is one pass over all times for each batch. Making room copies each event that stays, and as many
+    have been removed.
     """
     ts = state.array(f"s{stream}/objects/ts")
     if timing.report < 0:
@@ -96,7 +97,7 @@ def _is_worth_it(count: int, left: int) -> bool:
 
 
 def make_room(state: SlotState, stream: int, stay: Array) -> None:
-    """Remove all objects but those that stay, bool (n,); arrays that refer to objects follow."""
+    """Keep only the objects marked in `stay`, bool (n,), and renumber the arrays that refer to objects."""
     renumber(state, "objects", stream, stay)
     own, keys = f"s{stream}/objects/", f"s{stream}/objects/keys"
     if f"{keys}/table" in state:

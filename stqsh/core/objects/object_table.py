@@ -1,4 +1,4 @@
-"""The objects of a stream on a slot: each key's last record, or every event, and what a batch does to it."""
+"""The objects of a stream on a slot: each key's last record, or every event."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 
 
 class _StoredRecords(StateTable):
-    """The last record of each object, without its key; further declared columns are added at run time."""
+    """The last record of each object, without its key; the other declared columns are added at run time."""
 
     x = ArraySpec(np.float64)
     y = ArraySpec(np.float64)
@@ -35,7 +35,7 @@ class _StoredRecords(StateTable):
 
 @dataclass(frozen=True)
 class BatchRows:
-    """A batch's rows: what kernels read, their keys, and the other declared columns by name."""
+    """A batch's rows: the input of kernels, the keys, and the other declared columns by name."""
 
     arrays: RowArrays
     keys: pa.Array[Any]
@@ -48,13 +48,13 @@ class BatchRows:
 class ObjectTable:
     """Last records by key, or events.
 
-    Arrays beneath `prefix`: keys/… (an interner; for events an `EventKeyColumn`), x, y float64 (NaN: empty
-    location), ts int64 µs, known bool, and for each further column i: c{i} values, v{i} bool.
-
-    With `columns=False` only places and times are kept by key, as for focal objects of other slots.
+    Arrays below `prefix`: keys/… (an interner; for events an `EventKeyColumn`), x, y float64 (NaN: empty
+    location), ts int64 µs, known bool, and for each further column i: c{i} values, v{i} bool. With
+    `columns=False` only places and times are kept by key, as for focal objects of other slots.
 
     Attributes:
-        key_type: the Arrow type of the key column. pool: the strings of the stream.
+        key_type: The Arrow type of the key column.
+        pool: The strings of the stream.
     """
 
     def __init__(self, state: SlotState, prefix: str, spec: StreamSpec, *, columns: bool = True) -> None:
@@ -77,7 +77,7 @@ class ObjectTable:
 
     @property
     def stored(self) -> StoredArrays:
-        """Places and times as stored; valid until the table grows."""
+        """The stored places and times; valid until the table grows."""
         return StoredArrays(self._table.x, self._table.y, self._table.ts, self._table.known)
 
     def column(self, name: str) -> StoredColumn:
@@ -86,7 +86,7 @@ class ObjectTable:
         return StoredColumn(self._table.array(f"c{i}"), self._table.array(f"v{i}"))
 
     def instants(self, name: str) -> Array | None:
-        """Return a TIMESTAMP column as stored, int64 µs (n,), 0 for null; None for another type."""
+        """Return a stored TIMESTAMP column, int64 µs (n,), 0 for null; None for another type."""
         if self._kinds[name] != "TIMESTAMP":
             return None
         return self.stored.ts if name == self.spec.time else self.column(name).values
@@ -99,7 +99,7 @@ class ObjectTable:
         return found
 
     def encode(self, batches: Sequence[pa.RecordBatch]) -> BatchRows:
-        """Return rows from the payloads of "records" or "focal" chunks, in order; new keys are interned."""
+        """Return rows from the payloads of "records" or "focal" chunks, in order; intern new keys."""
         if not batches:
             return self._no_rows()
         batch = concatenate(batches)
@@ -121,7 +121,7 @@ class ObjectTable:
         return BatchRows(arrays, pa.array([], self.key_type), columns)
 
     def apply(self, rows: BatchRows, final: Array) -> None:
-        """Store the rows whose positions are in `final`, at most one an object."""
+        """Store the rows at the positions in `final`, at most one for each object."""
         source, stored = rows.arrays, self.stored
         obj = source.obj[final]
         stored.x[obj], stored.y[obj], stored.ts[obj] = source.x[final], source.y[final], source.ts[final]
@@ -132,14 +132,14 @@ class ObjectTable:
             target.valid[obj] = rows.columns[name].valid[final]
 
     def show(self, name: str, rows: BatchRows, versions: Array, objects: Array) -> pa.Array[Any]:
-        """Return a declared column of some versions, in its Arrow type; nulls where a version is -1.
+        """Return a declared column of some versions in its Arrow type; null where a version is -1.
 
-        versions, objects: int32 (n,), the object of each version; keys are shown for all of them.
+        Keys are shown for all objects. `versions` and `objects`, the object of each version, are int32 (n,).
         """
         return self.show_keys(objects) if name == self.spec.key else self.show_column(name, rows, versions)
 
     def show_column(self, name: str, rows: BatchRows, versions: Array) -> pa.Array[Any]:
-        """`show` of a column that is not the key."""
+        """Return what `show` does for a column other than the key."""
         spec, kind = self.spec, self._kinds[name]
         if name in self._names:
             column = pick(self.column(name), rows.columns[name], versions)

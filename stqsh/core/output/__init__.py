@@ -1,1 +1,1 @@
-"""From updates to chunks, and the slots' partial answers merged."""
+"""The encoding of updates as chunks, and the merging of the slots' partial answers."""

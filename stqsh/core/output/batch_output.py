@@ -1,4 +1,4 @@
-"""The output of a batch: updates and notices, gathered from the kinds and encoded as chunks."""
+"""The output of a batch: updates and notices, collected from the kinds and encoded as chunks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Array = npt.NDArray[Any]
 _FIRST = ChunkOrder(Phase.EVALUATED)
 
 PART_UPDATES = 1 << 17
-"""Most updates in a chunk: Spark doubles its buffers, so chunks of a few MB save it much memory."""
+"""The most updates in a chunk: Spark doubles its buffers, so chunks of a few MB save much memory."""
 
 
 class QueryUpdates(NamedTuple):
-    """Updates with query ids, (n,) each; otherwise as `stqsh.core.kernels.events.updates.UpdateArrays`.
+    """Updates with query ids, (n,) each, like `stqsh.core.kernels.events.updates.UpdateArrays`.
 
-    distance: of what is shown from the query's centre, float64, NaN where there is none; None: no query that
-    is told of asks for it.
+    `distance`, float64, is that of the shown object from the query's centre, NaN if there is none; None if no
+    query with updates selects it.
     """
 
     step: Array
@@ -42,7 +42,7 @@ class QueryUpdates(NamedTuple):
     distance: Array | None = None
 
     def where(self, which: slice | Array) -> QueryUpdates:
-        """Return some of them: a slice, or bool (n,)."""
+        """Return some of the updates, chosen by a slice or bool (n,)."""
         step, query, op, why, show = (column[which] for column in self[:5])
         return QueryUpdates(
             step, query, op, why, show, None if self.distance is None else self.distance[which]
@@ -50,7 +50,7 @@ class QueryUpdates(NamedTuple):
 
 
 def arrivals(step: int, query: Array, versions: Array) -> QueryUpdates:
-    """Return the updates by which versions enter answers in a step; arguments (n,) each."""
+    """Return the updates by which versions enter answers in a step; arguments are (n,) each."""
     count = len(query)
     return QueryUpdates(
         np.full(count, step), query, np.ones(count, np.int8), np.zeros(count, np.int8), versions
@@ -58,7 +58,7 @@ def arrivals(step: int, query: Array, versions: Array) -> QueryUpdates:
 
 
 class EndedQuery(msgspec.Struct, frozen=True, tag="ended", tag_field="event"):
-    """The notice that a query's FOR has passed, at a step."""
+    """A notice that a query's FOR ended at a step."""
 
     query: int
     step: int
@@ -68,8 +68,11 @@ class EndedQuery(msgspec.Struct, frozen=True, tag="ended", tag_field="event"):
 class BatchOutput:
     """The output of all queries of a stream in a batch.
 
-    grown: pairs of query ids and by how much their answers grew, int64 (n,) each. chunks: what kinds have to
-    tell Aggregate.
+    Attributes:
+        updates: The updates of all kinds.
+        grown: Query ids and by how much their answers grew, int64 (n,) each.
+        ended: Notices of queries that ended.
+        chunks: What kinds send to Aggregate.
     """
 
     updates: list[QueryUpdates] = field(default_factory=list)
@@ -81,7 +84,7 @@ class BatchOutput:
         """Add updates whose queries are given by position, and count them."""
         if not len(updates.step):
             return
-        # Kernels are compiled once for each combination of types, so there is one combination.
+        # Kernels are compiled for each combination of types, so there is only one combination.
         position, ids = updates.query.astype(np.int32, copy=False), queries.id
         op, why = (column.astype(np.int8, copy=False) for column in (updates.op, updates.why))
         whose, count, deltas = count_updates(position, op, ids)
@@ -92,7 +95,7 @@ class BatchOutput:
         self.grown.append((ids[grown], deltas[grown]))
 
     def all_updates(self) -> QueryUpdates:
-        """Return one table of all updates."""
+        """Return all updates as one table."""
         if len(self.updates) == 1:
             return self.updates[0]
         parts = self.updates or [QueryUpdates(*[np.empty(0, np.int64)] * 5)]
@@ -106,10 +109,13 @@ class BatchOutput:
 
 
 class UpdateOrigin(NamedTuple):
-    """Where updates come from.
+    """The origin of updates.
 
-    slot, stream: whose they are. rows: gives the declared columns of what `QueryUpdates.show` names, for an
-    array of distinct values; `codes`: all such values are below.
+    Attributes:
+        slot, stream: The slot and the stream.
+        timing: The batch's timing.
+        codes: An upper bound: all values of `QueryUpdates.show` are below it.
+        rows: Returns the declared columns for an array of distinct values of `QueryUpdates.show`.
     """
 
     slot: int
@@ -120,7 +126,7 @@ class UpdateOrigin(NamedTuple):
 
 
 def chunks_of(slot: int, movement: BatchObjects, report: BatchOutput) -> list[Chunk]:
-    """Return the chunks "rows", "updates", "counts" and "notice" of a stream that have content."""
+    """Return the non-empty chunks "rows", "updates", "counts" and "notice" of a stream."""
     stream, timing, updates = movement.table.spec.id, movement.timing, report.all_updates()
     codes = movement.versions + len(movement.table)
     origin = UpdateOrigin(slot, stream, timing, codes, partial(shown_rows, movement))
@@ -135,9 +141,9 @@ def chunks_of(slot: int, movement: BatchObjects, report: BatchOutput) -> list[Ch
 
 
 def update_chunks(origin: UpdateOrigin, updates: QueryUpdates, first: ChunkOrder = _FIRST) -> list[Chunk]:
-    """Return the chunks "rows" and "updates", numbered from the order `first` on.
+    """Return the chunks "rows" and "updates", numbered from the order `first`.
 
-    The column "distance" is there where some update has one.
+    The column "distance" is present if some update has one.
     """
     if not len(updates.step):
         return []
@@ -174,14 +180,14 @@ def _batch(columns: Sequence[Array], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _counts(report: BatchOutput) -> pa.RecordBatch:
-    """Return how much each query's answer grew; a query may have grown in several steps of the evaluation."""
+    """Return how much each query's answer grew; a query may appear in several steps of the evaluation."""
     ids, deltas = (np.concatenate(column) for column in zip(*report.grown, strict=True))
     queries, position = np.unique(ids, return_inverse=True)
     return _batch([queries, np.bincount(position, weights=deltas).astype(np.int64)], COUNTS)
 
 
 def shown_rows(movement: BatchObjects, shown: Array) -> pa.RecordBatch:
-    """Return the declared columns of what updates show, see `VersionNumbers`."""
+    """Return the declared columns of the values in `QueryUpdates.show`, see `VersionNumbers`."""
     table, schema = movement.table, movement.table.schema
     only_key = shown >= movement.versions
     versions = np.where(only_key, -1, shown).astype(np.int32)
@@ -193,7 +199,7 @@ def shown_rows(movement: BatchObjects, shown: Array) -> pa.RecordBatch:
 
 
 def _keys(movement: BatchObjects, shown: Array) -> pa.Array[Any]:
-    """Return the keys of what is shown; keys of the batch's own rows are read as they came."""
+    """Return the keys of shown values; keys of the batch's own rows are read as they came."""
     table, known, versions = movement.table, len(movement.table), movement.versions
     if len(shown) and shown.min() >= known and shown.max() < versions:
         rows: Any = pa.array(shown - known)
@@ -202,7 +208,7 @@ def _keys(movement: BatchObjects, shown: Array) -> pa.Array[Any]:
 
 
 def known_rows(movement: BatchObjects, keys: Sequence[Any]) -> pa.RecordBatch:
-    """Return the stored records of those keys that have one, with an empty location too."""
+    """Return the stored records of the keys that have one, including those with an empty location."""
     table = movement.table
     found = table.keys.find(pa.array(keys, table.key_type))
     found = found[found >= 0]

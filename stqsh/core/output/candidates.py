@@ -1,4 +1,4 @@
-"""The records of candidates on a slot of Aggregate: those of before a batch, and those that it brings."""
+"""The records of candidates on a slot of Aggregate."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Array = npt.NDArray[Any]
 
 
 class CandidateRecords:
-    """Records by version: version v is the v-th candidate as stored, from their number on the batch's row.
+    """Records by version: the stored candidates first, then the rows of the batch.
 
-    Arrays beneath `prefix`, for each declared column i: c{i} values and v{i} bool, one row a candidate.
+    Arrays below `prefix`, for each declared column i: c{i} values and v{i} bool, one row for each candidate.
     """
 
     def __init__(self, state: SlotState, prefix: str, spec: StreamSpec) -> None:
@@ -36,7 +36,7 @@ class CandidateRecords:
         }
 
     def _load(self, i: int) -> StoredColumn:
-        """Return a copy of a column as stored: the state is rewritten before updates show what was there."""
+        """Return a copy of a stored column, as the state is rewritten before updates show the old records."""
         return StoredColumn(self._table.array(f"c{i}").copy(), self._table.array(f"v{i}").copy())
 
     def __len__(self) -> int:
@@ -44,12 +44,12 @@ class CandidateRecords:
         return len(self._stored[key].values) + len(self._rows[key].values)
 
     def take(self, columns: list[pa.Array[Any]]) -> None:
-        """Take the batch's rows in: the declared columns in their order."""
+        """Add the batch's rows: the declared columns in their order."""
         for (name, kind), column in zip(self._kinds.items(), columns, strict=True):
             self._rows[name] = encode(column, kind, self._pool)
 
     def order(self) -> KeyOrder:
-        """Return the keys of all versions, as the kernel compares them."""
+        """Return the keys of all versions, in the form that the kernel compares."""
         key = self._spec.key
         codes = np.concatenate([self._stored[key].values, self._rows[key].values])
         return by_text(codes, self._pool.strings()) if self._kinds[key] == "STRING" else by_number(codes)
@@ -64,7 +64,7 @@ class CandidateRecords:
         return pa.RecordBatch.from_arrays(columns, schema=columns_schema(self._spec.columns))
 
     def keep(self, versions: Array) -> None:
-        """Store the records of the candidates after the batch; what `show` gives stays as it was."""
+        """Store the records of the candidates after the batch; the results of `show` do not change."""
         for i, name in enumerate(self._kinds):
             column = pick(self._stored[name], self._rows[name], versions)
             self._table.store(**{f"c{i}": column.values, f"v{i}": column.valid})

@@ -1,4 +1,4 @@
-"""Merging: the slots' candidates of a stream's queries become answers, and answers' differences updates.
+"""Merge the slots' candidates of a stream's queries into answers, and return the changes as updates.
 
 CheetahGIS section VI-A (the Aggregator merges the local results of a kNN query) and SSTD section 6.3 (the
 merger keeps the results of continuous kNN queries); here for every step of a batch.
@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 
 class _MergedQueries(StateTable):
-    """Queries by id, and where the candidates of each one begin."""
+    """Queries by id, and the start of each one's candidates."""
 
     id = ArraySpec(np.int64)
     k = ArraySpec(np.int32)
@@ -41,7 +41,11 @@ class _MergedQueries(StateTable):
 class MergeInput:
     """What the slots offer for one kind's queries over a stream in a batch, on one slot of Aggregate.
 
-    kind: the kind's name. partials, marks: payloads of the chunks "partial/<kind>" and "marks/<kind>".
+    Attributes:
+        state: The slot's state.
+        spec: The stream's spec.
+        kind: The kind's name.
+        partials, marks: The payloads of the chunks "partial/<kind>" and "marks/<kind>".
     """
 
     state: SlotState
@@ -59,9 +63,9 @@ class MergedUpdates(NamedTuple):
 
 
 def first_k(batch: MergeInput) -> MergedUpdates:
-    """Merge a batch for a kind whose answers are the first k of all candidates, by (rank, key).
+    """Merge a batch for a kind whose answers are the first k of all candidates by (rank, key).
 
-    The default of `stqsh.core.contract.merging_kind.MergingKind.merge`.
+    This is the default of `stqsh.core.contract.merging_kind.MergingKind.merge`.
     """
     return _Merger(batch).run()
 
@@ -69,8 +73,8 @@ def first_k(batch: MergeInput) -> MergedUpdates:
 class _Merger:
     """The answers of one kind's queries over a stream.
 
-    Arrays beneath `s{stream}/{kind}/`: of queries by id: id int64, k int32, shows bool (a distance), start
-    int64 (one more); of candidates: rank float64, sent bool (is in the answer that was sent), and the
+    Arrays below `s{stream}/{kind}/`. By query: id int64, k int32, shows bool (whether it has a distance),
+    start int64 (one more). By candidate: rank float64, sent bool (in the answer that was sent), and the
     columns of `CandidateRecords`.
     """
 
@@ -96,7 +100,7 @@ class _Merger:
         return MergedUpdates(updates, self._records)
 
     def _register(self) -> None:
-        """Add new queries; ids grow from one to the next."""
+        """Add new queries; ids ascend from one to the next."""
         new = np.flatnonzero(self._marks.mark == REGISTER)
         new = new[~np.isin(self._marks.query[new], self._queries.id)]
         marks = self._marks
@@ -104,7 +108,7 @@ class _Merger:
         self._queries.grow(start=np.full(len(new), self._queries.start[-1]))
 
     def _news(self) -> SlotChanges:
-        """Return the slots' changes in the kernel's order; a leave precedes a candidate of its key."""
+        """Return the slots' changes in the kernel's order: a removal precedes a candidate of the same key."""
         queries, known = len(self._queries.id), len(self._queries.rank)
         if not self._batch.partials:
             none = [np.empty(0, kind) for kind in (np.int32, np.int64, np.int8, np.int8, np.float64)]
@@ -122,7 +126,7 @@ class _Merger:
         )
 
     def _terms(self) -> MergeTerms:
-        """Return when queries pause or retire."""
+        """Return the steps at which queries pause or retire."""
         ids, marks = self._queries.id, self._marks
         frozen = np.isin(ids, marks.query[marks.mark == PAUSE])
         bye, why = np.full(len(ids), -1, np.int64), np.zeros(len(ids), np.int8)

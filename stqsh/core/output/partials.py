@@ -1,14 +1,14 @@
 """What slots send to Aggregate for queries that are merged: candidates and marks, as chunks.
 
-"partial/<kind>": candidates, a record batch of `PARTIAL` and the stream's declared columns after it; read
-the first ones by place, for a stream may have a column "query" of its own. "marks/<kind>": what becomes of
-the queries themselves, `MARKS`; all slots that hold a query send the same mark, which counts once.
+"partial/<kind>" holds candidates: a record batch of `PARTIAL`, followed by the stream's declared columns. Its
+first columns are read by position, as a stream may have its own column "query". "marks/<kind>" holds `MARKS`,
+the changes of the queries themselves. All slots that hold a query send the same mark, which counts once.
 
 SSTD section 6.3 lets the merger send the distance r of the k-th result back, so that workers keep candidates
-beyond r to themselves. Here slots always send their own k: whether a candidate can count is decided by what
-the other slots lose in the very same step, which no slot can know without a second exchange within the step.
-Even events, which never move, expire and change under conditions on NOW. The saving would be small: slots
-send changes of candidates only, and at most (s - 1) / s of them are discarded, with s slots.
+beyond r to themselves. Here slots always send their own k: whether a candidate counts depends on what the
+other slots lose in the same step, which no slot can know without a second exchange within the step. Even
+events, which never move, expire and change under conditions on NOW. The saving would be small: slots send
+only changes of candidates, and at most (s - 1) / s of them are discarded, with s slots.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ _PARTIAL: list[tuple[str, pa.DataType]] = [
     ("_rank", pa.float64()),
 ]
 PARTIAL = pa.schema(_PARTIAL)
-"""A candidate: _op 1: it is one of its slot's k from this step on, or has a new record or rank; -1: it is no
-more, for the reason _why if its own state is one. _rank: what answers are ordered by, smallest first, for
-kNN the distance; of a leave the distance to show, null for none. The columns hold the record after the step.
+"""A candidate, with its record after the step in the stream's columns.
+
+_op is 1 if it is one of its slot's k from this step on, or has a new record or rank, and -1 if it no longer
+is; _why is the reason, if its own state is one. Answers are ordered by _rank, smallest first, which for kNN
+is the distance; in a removal it is the distance to show, null for none.
 """
 
 _MARKS: list[tuple[str, pa.DataType]] = [
@@ -49,13 +51,13 @@ _MARKS: list[tuple[str, pa.DataType]] = [
     ("shows", pa.bool_()),
 ]
 MARKS = pa.schema(_MARKS)
-"""What becomes of a query at a step. k and shows (whether updates have a distance) count for REGISTER."""
+"""A change of a query at a step; k and shows (whether updates have a distance) apply to REGISTER."""
 
 REGISTER, PAUSE, DROP, END = 1, 2, 3, 4
-"""Marks. A query that resumes needs none: its slots send the changes since it paused."""
+"""The marks; a query that resumes needs none, as its slots send the changes since it paused."""
 
 PART_CANDIDATES = 1 << 17
-"""Most candidates in a chunk."""
+"""The most candidates in a chunk."""
 
 
 class QueryMarks(NamedTuple):
@@ -69,8 +71,15 @@ class QueryMarks(NamedTuple):
 
 
 class CandidateOffers(NamedTuple):
-    """Candidates, (n,) each: step, query ids; op, why and rank (float64, NaN: none) as in `PARTIAL`; show:
-    the record, as in `stqsh.core.kernels.events.updates.UpdateArrays`.
+    """Candidates, (n,) each, with the columns of `PARTIAL`.
+
+    Attributes:
+        step: The step.
+        query: The query's id.
+        op: 1 for a new candidate or record, -1 for a removal.
+        why: The reason of a removal.
+        show: The record, as in `stqsh.core.kernels.events.updates.UpdateArrays`.
+        rank: float64, NaN for none.
     """
 
     step: Array
@@ -82,7 +91,7 @@ class CandidateOffers(NamedTuple):
 
 
 class Partials:
-    """Gathers what one kind sends to Aggregate in a batch."""
+    """The chunks that one kind sends to Aggregate in a batch."""
 
     def __init__(self, batch: StreamBatch, kind: str) -> None:
         self._batch, self._kind = batch, kind
@@ -94,12 +103,12 @@ class Partials:
         self._marks.append(QueryMarks(query, np.full(len(query), step), np.full(len(query), mark), k, shows))
 
     def offer(self, offers: CandidateOffers) -> None:
-        """Offer candidates, or take them back."""
+        """Offer or withdraw candidates."""
         if len(offers.step):
             self._offers.append(offers)
 
     def chunks(self) -> list[Chunk]:
-        """Return marks and candidates as chunks; must be called before the batch's records are stored."""
+        """Return marks and candidates as chunks; call this before the batch's records are stored."""
         chunks: list[Chunk] = []
         if self._marks:
             columns = zip(*self._marks, strict=True)
@@ -136,12 +145,12 @@ def _marks(marks: QueryMarks) -> pa.RecordBatch:
 
 
 def is_partial(kind: str) -> bool:
-    """Return whether chunks of this kind go to the slots of Aggregate that have their queries."""
+    """Return whether chunks of this kind go to the Aggregate slots that have their queries."""
     return kind.startswith(("partial/", "marks/"))
 
 
 def all_marks(batches: Iterable[pa.RecordBatch]) -> QueryMarks:
-    """Return the marks of several slots as one table without repetitions, by query."""
+    """Return the marks of several slots as one table without duplicates, by query."""
     table = pa.Table.from_batches(list(batches), MARKS)
     columns = [column.to_numpy() for column in table.columns]
     marks = QueryMarks(*columns)

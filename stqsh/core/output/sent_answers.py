@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 class SentAnswers(StateTable):
-    """Members of answers, one row each; the built-in kinds keep those of paused queries."""
+    """Members of answers, one row each; the built-in kinds store those of paused queries."""
 
     sent_query = ArraySpec(np.int64)
     sent_obj = ArraySpec(np.int32, "objects")

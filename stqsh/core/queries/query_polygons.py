@@ -1,4 +1,4 @@
-"""Polygons of queries: a query with an area names its row in the slot's table of polygons."""
+"""The polygons of queries, which refer to rows in the slot's table of polygons."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Array = npt.NDArray[Any]
 
 
 def assign_polygons(state: SlotState, new: NewQueries, boxes: Array) -> Array:
-    """Store the polygons of new queries, and return the row of each one's area, -1 for none; int32 (n,).
+    """Store the polygons of new queries, and return the row of each one's area, int32 (n,); -1 for none.
 
     Args:
-        state: The slot's.
+        state: The slot's state.
         new: The queries.
-        boxes: float64 (n, 4), changed in place: those of queries with an area are set.
+        boxes: float64 (n, 4), changed in place: set for queries with an area.
 
     Raises:
-        KeyError: No such named region.
+        KeyError: there is no such named region.
     """
     rows = np.full(len(new), -1, np.int32)
     own, polygons = new.regions(PolygonSpec)
@@ -43,7 +43,7 @@ def assign_polygons(state: SlotState, new: NewQueries, boxes: Array) -> Array:
 
 
 def release_polygons(state: SlotState, rows: Array) -> None:
-    """Release the polygons of retired queries; rows of named areas stay, -1 is none."""
+    """Release the polygons of retired queries; rows of named areas stay, and -1 is ignored."""
     if (rows >= 0).any():
         from stqsh.core.regions.polygon_table import PolygonTable
 

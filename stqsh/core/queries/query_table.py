@@ -47,17 +47,17 @@ Array = npt.NDArray[Any]
 ACTIVE, PAUSED = 1, 2
 
 RECT, CIRCLE, AREA = 0, 1, 2
-"""What a region is beyond its box: nothing, the places within a radius, those in a row of the areas."""
+"""The shape of a region: its box, the places within a radius, or a row of the areas."""
 
 REGION = ("x1", "y1", "x2", "y2", "radius")
-"""The columns that say where a region is; while some are scaled, see `stqsh.core.matching.region_scaling`."""
+"""The columns that define a region; for scaled ones see `stqsh.core.matching.region_scaling`."""
 
 
 class QueryTable(StateTable):
     """Queries in the order of their ids.
 
-    While some query's region is scaled there are also whole/share float64, the share of its area that is
-    left, and whole/{name} for each of `REGION`, the columns as they were registered.
+    While some query's region is scaled, there are also whole/share, float64, the remaining share of its area,
+    and whole/{name} for each of `REGION`, the columns as registered.
     """
 
     id = ArraySpec(np.int64)  # ascending
@@ -86,16 +86,16 @@ class QueryTable(StateTable):
     def register(
         self, new: NewQueries, paused: Collection[int], timing: BatchTiming, focals: ObjectTable
     ) -> Array:
-        """Add new queries, whole and without their conditions, and return their positions.
+        """Add new queries, unscaled and without their conditions, and return their positions.
 
         Args:
             new: The queries; their polygons are stored too.
             paused: The ids of those that are paused at once.
-            timing: Of the batch.
-            focals: The table of focal objects, which knows those of all queries.
+            timing: The batch's timing.
+            focals: The table of the focal objects of all queries.
 
         Raises:
-            KeyError: No such named region.
+            KeyError: there is no such named region.
         """
         at, specs = timing.at(timing.first), new.patterns
         regions, options = [spec.region for spec in specs], [spec.options for spec in specs]
@@ -124,7 +124,7 @@ class QueryTable(StateTable):
         )
 
     def append(self, **columns: npt.ArrayLike) -> Array:
-        """Append queries and return their positions. Their regions are not scaled."""
+        """Append queries with unscaled regions, and return their positions."""
         scaled, at = self.shares is not None, super().append(**columns)
         if scaled:
             for name in REGION:
@@ -133,18 +133,18 @@ class QueryTable(StateTable):
         return at
 
     def keep(self, stay: Array) -> None:
-        """Remove all queries but those that stay, bool (n,); the positions of others change."""
+        """Keep only the queries marked in `stay`, bool (n,); the positions of others change."""
         for name in () if self.shares is None else ("share", *REGION):
             self.state.replace(f"{self.prefix}/whole/{name}", self.array(f"whole/{name}")[stay])
         super().keep(stay)
 
     @property
     def shares(self) -> Array | None:
-        """The share of each region's area that is left, float64 (n,); None while all of them are whole."""
+        """The remaining share of each region's area, float64 (n,); None if no region is scaled."""
         return self.array("whole/share") if f"{self.prefix}/whole/share" in self.state else None
 
     def set_shares(self, shares: Array | None) -> None:
-        """Store shares; the caller changes the columns of regions. None: all regions are whole again."""
+        """Store shares, or None if no region is scaled; the caller changes the columns of regions."""
         if shares is None:
             self.state.release(f"{self.prefix}/whole/")
             return
@@ -163,7 +163,7 @@ class QueryTable(StateTable):
         super().remove(positions)
 
     def positions(self, ids: Iterable[int]) -> Array:
-        """Return where the queries with these ids are; ids that are not there are left out."""
+        """Return the positions of the queries with these ids; unknown ids are ignored."""
         return np.flatnonzero(np.isin(self.id, np.array(sorted(ids), np.int64)))
 
     def resume(self, ids: Iterable[int], step: int) -> Array:
@@ -176,11 +176,15 @@ class QueryTable(StateTable):
 
 @dataclass(frozen=True)
 class QueryCommands:
-    """The commands of a batch, each query named once: its last command counts.
+    """The commands of a batch; the last command for each query counts.
 
-    registered: the new queries, by id. still: the ids of those that are paused at once. dropped, paused,
-    resumed: ids of queries that were there before, in the state in which they were. memory: what load
-    shedding and caches are to do from the batch's first step on, before queries come; None: as before.
+    Attributes:
+        registered: The new queries, by id.
+        still: The ids of new queries that are paused at once.
+        dropped, paused, resumed: The ids of older queries.
+        stream_dropped: Whether the whole stream is dropped.
+        memory: What load shedding and caches do from the batch's first step, before new queries; None if
+            unchanged.
     """
 
     registered: NewQueries
@@ -198,14 +202,15 @@ class QueryCommands:
         return bool(there) or self.memory is not None
 
     def of_kind(self, name: str) -> QueryCommands:
-        """Return the same, with the new queries of one kind only."""
+        """Return the same commands, with the new queries of one kind only."""
         return replace(self, registered=self.registered.of_kind(name))
 
 
 def digest(commands: Iterable[SlotCommand | NewQueries]) -> QueryCommands:
-    """Fold commands that take effect together, in log order; queries of one pattern come as they are.
+    """Fold commands that take effect together, in log order; queries of one pattern stay together.
 
-    A query that is registered and dropped in one batch was never there; one paused and resumed goes on.
+    A query that is registered and dropped in one batch never existed; one that is paused and resumed
+    continues.
     """
     return _Digest().run(commands)
 
@@ -214,7 +219,7 @@ _OPERATIONS = {DropCommand: "drop", PauseCommand: "pause", ResumeCommand: "resum
 
 
 class _Digest:
-    """The commands so far. `last` is the last word on each query, but for its being registered."""
+    """The commands so far; `last` is the last command for each query, except its registration."""
 
     def __init__(self) -> None:
         self.new: dict[int, SlotQuery] = {}
@@ -225,7 +230,7 @@ class _Digest:
         self.memory: RetentionOrder | None = None
 
     def run(self, commands: Iterable[SlotCommand | NewQueries]) -> QueryCommands:
-        """Take all of them in, and say what they come to."""
+        """Take in all commands, and return their combined effect."""
         for command in commands:
             if isinstance(command, NewQueries):
                 self.alike.append(command)
@@ -270,7 +275,7 @@ class _Digest:
 
 
 def _has(ids: Array, id_: int) -> bool:
-    """Return whether an ascending array has an id."""
+    """Return whether an ascending array contains an id."""
     at = int(np.searchsorted(ids, id_))
     return at < len(ids) and bool(ids[at] == id_)
 
@@ -292,7 +297,7 @@ _SHAPES: dict[type[RegionBase], int] = {
     NamedRegionSpec: AREA,
 }
 _CORNERS = {"x1": 0, "y1": 1, "x2": 2, "y2": 3, "x": 0, "y": 1, "xdist": 0, "ydist": 1}
-"""Where numbers that differ among the queries of a pattern are in a row of `_boxes`."""
+"""The columns of `_boxes` for the numbers of a region."""
 
 
 def _boxes(new: NewQueries) -> tuple[Array, Array]:
@@ -324,5 +329,5 @@ def _corners(region: Region) -> tuple[float, float, float, float]:
 
 
 def _radius(region: Region) -> float:
-    """The radius of a circle; infinite for other regions."""
+    """Return the radius of a circle; infinite for other regions."""
     return region.radius if isinstance(region, CircleSpec | MovingCircleSpec) else np.inf

@@ -1,4 +1,4 @@
-"""New queries of a batch: what many of them share is there once, and what differs is in arrays."""
+"""New queries of a batch: shared values are stored once, and the others in arrays."""
 
 from __future__ import annotations
 
@@ -24,17 +24,20 @@ Keys: TypeAlias = "pa.Array[Any]"
 _Shape = TypeVar("_Shape", bound=RegionBase)
 
 FOCAL = "focal"
-"""Where a region has the key of the object that it moves with."""
+"""The name of the field with the key of a region's focal object."""
 
 
 @dataclass(frozen=True, eq=False)
 class NewQueries:
-    """Queries that come together, by id.
+    """Queries registered together, by id.
 
-    ids: int64 (n,), ascending. patterns: specs; a query registered by itself has one of its own. which: the
-    pattern of each query, int32 (n,). What differs in their regions: numbers, as float64 (n,) by name, NaN
-    where the pattern says it; focals, the keys of the objects that they move with, (n,), null where the
-    pattern says it, None where it says so of all.
+    Attributes:
+        ids: int64 (n,), ascending.
+        patterns: Specs; a query registered by itself has its own.
+        which: The pattern of each query, int32 (n,).
+        numbers: Numbers that differ among regions, float64 (n,) by name; NaN if the pattern has the value.
+        focals: The keys of focal objects that differ, (n,); null if the pattern has the key, None if all
+            patterns do.
     """
 
     ids: Array
@@ -45,7 +48,7 @@ class NewQueries:
 
     @staticmethod
     def of(specs: Sequence[SlotQuery]) -> NewQueries:
-        """Queries with a spec each, in the order of their ids."""
+        """Return queries with one spec each, in the order of their ids."""
         ids = np.array([spec.id for spec in specs], np.int64)
         return NewQueries(ids, specs, np.arange(len(specs), dtype=np.int32), {})
 
@@ -53,7 +56,7 @@ class NewQueries:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[SlotQuery]:
-        """Their specs one by one: slow where they are many."""
+        """Yield their specs one by one, which is slow for many."""
         for row, (id_, which) in enumerate(zip(self.ids.tolist(), self.which.tolist(), strict=True)):
             pattern = self.patterns[which]
             own_numbers = {name: float(values[row]) for name, values in self.numbers.items()}
@@ -65,32 +68,32 @@ class NewQueries:
             yield changed_struct(pattern, id=id_, region=changed_struct(pattern.region, **own))
 
     def those(self, rows: Array) -> NewQueries:
-        """Some of them: positions in ascending order, or a mask."""
+        """Return some of them, by a mask or by positions in ascending order."""
         numbers = {name: values[rows] for name, values in self.numbers.items()}
         focals = None if self.focals is None else self.focals.take(np.arange(len(self))[rows])
         return replace(self, ids=self.ids[rows], which=self.which[rows], numbers=numbers, focals=focals)
 
     def of_kind(self, kind: str) -> NewQueries:
-        """Those whose specs are of a kind."""
+        """Return those whose specs are of a kind."""
         mine = np.array([pattern.kind == kind for pattern in self.patterns], np.bool_)
         return self if mine.all() else self.those(mine[self.which])
 
     def with_patterns(self, changed: dict[int, SlotQuery]) -> NewQueries:
-        """The same queries, some of the patterns changed."""
+        """Return the same queries with some of the patterns changed."""
         return replace(self, patterns=[changed.get(i, spec) for i, spec in enumerate(self.patterns)])
 
     def spread(self, values: Sequence[Any], dtype: npt.DTypeLike) -> Array:
-        """What holds for patterns, as an array of the queries."""
+        """Return values of patterns as an array with one element for each query."""
         return np.array(values, dtype)[self.which]
 
     def regions(self, shape: type[_Shape]) -> tuple[Array, list[_Shape]]:
-        """The positions of the queries whose regions are of a shape, and the pattern's region of each."""
+        """Return positions of the queries with regions of a shape, and each one's region in its pattern."""
         found = {i: spec.region for i, spec in enumerate(self.patterns) if isinstance(spec.region, shape)}
         rows = np.flatnonzero(np.isin(self.which, list(found))) if found else np.empty(0, np.int64)
         return rows, [found[which] for which in self.which[rows].tolist()]
 
     def moving(self, key_type: pa.DataType) -> tuple[Array, Keys]:
-        """The positions of the queries whose regions move, int64, and the keys of their focal objects."""
+        """Return the positions of queries with moving regions, int64, and the keys of their focal objects."""
         focal_keys = [pattern.region.focal_key for pattern in self.patterns]
         if all(key is None for key in focal_keys):
             return np.empty(0, np.int64), pa.array([], key_type)
@@ -102,7 +105,7 @@ class NewQueries:
 
 
 def gathered(some: Iterable[NewQueries]) -> NewQueries:
-    """All of them as one, in the order of their ids."""
+    """Return all of them as one, in the order of their ids."""
     parts = [part for part in some if len(part)]
     if not parts:
         return NewQueries.of([])
@@ -120,7 +123,7 @@ def gathered(some: Iterable[NewQueries]) -> NewQueries:
 
 
 def _focals(parts: Sequence[NewQueries]) -> Keys | None:
-    """The focal keys of all of them, as far as their patterns do not say it."""
+    """Return the focal keys of all of them that their patterns do not hold."""
     kind = next((part.focals.type for part in parts if part.focals is not None), None)
     if kind is None:
         return None
@@ -130,7 +133,7 @@ def _focals(parts: Sequence[NewQueries]) -> Keys | None:
 
 
 def unpack_alike(payload: bytes) -> NewQueries:
-    """The queries within a payload that `pack_alike` made."""
+    """Return the queries in a payload that `pack_alike` made."""
     batch = unpack(payload)
     shared = batch.schema.metadata or {}
     pattern = msgspec.json.decode(shared[b"pattern"], type=SlotQuery)
@@ -145,7 +148,7 @@ def unpack_alike(payload: bytes) -> NewQueries:
 
 
 def _patterns(queries: QueryRows) -> tuple[list[SlotQuery], Array]:
-    """A spec for each combination of those values that have no array of their own, and which a query has."""
+    """Return a spec for each occurring combination of the values without arrays, and each query's spec."""
     pairs = zip(queries.paths, queries.values, strict=True)
     others = [(path, some) for path, some in pairs if not is_measure(path) and path != FOCAL_PATH]
     which = np.zeros(len(queries.ids), np.int64)

@@ -1,4 +1,4 @@
-"""The layout of grids: where they are and how fine; only speed depends on it, never answers."""
+"""The layout of grids, their place and cell size; it affects only speed, never answers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MAX_ENTRIES = 1 << 24
 """The most entries in a grid's lists, 36 bytes each; a coarser grid is chosen to stay below."""
 
 _FEWEST_CELLS, _MOST_CELLS = 2.5, 7.0
-"""The width of a median rectangle in cells. Few cells suffice while lists are short. With more cells, more of
-a list's rectangles hold the whole cell, which need no test for objects that stay in the cell."""
+"""The width of a median rectangle in cells. Few cells suffice while lists are short. With more cells, more
+rectangles contain a whole cell, and need no test for objects that stay in the cell."""
 
 _LONG, _ENTRIES = 50, 1 << 21
 """More cells are used if a place is in more than _LONG rectangles, up to _ENTRIES entries in all lists."""
@@ -41,7 +41,7 @@ _LARGE = 81
 def lattice_over(xs: Array, ys: Array, side: int, bounds: Bounds | None = None) -> GridFrame:
     """Lay a grid of `side` x `side` cells over `bounds` (x1, y1, x2, y2), or else over the points.
 
-    Without bounds the outermost half per cent of the points on each side is left to the border cells.
+    Without bounds, the outermost half per cent of the points on each side falls into the border cells.
     """
     if bounds is None:
         (left, right), (bottom, top) = _spread(xs), _spread(ys)
@@ -68,7 +68,7 @@ class StaticRectIndex:
         self._state, self._prefix = state, prefix
 
     def fill(self, rects: Array, tag: Array, bounds: Bounds | None) -> None:
-        """Replace the rectangles: float64 (n, 4) and int32 (n,), see `RectGrid`."""
+        """Replace the rectangles, float64 (n, 4), and tags, int32 (n,), see `RectGrid`."""
         lattice, lists = rect_lists(rects, tag, bounds)
         self._state.replace(f"{self._prefix}/lattice", np.array(lattice, np.float64))
         self._state.replace(f"{self._prefix}/start", lists.start)
@@ -77,12 +77,12 @@ class StaticRectIndex:
         self._state.replace(f"{self._prefix}/tag", lists.tag)
 
     def ordered(self, events: Transitions) -> tuple[Array | None, Transitions]:
-        """Order events so that `join` is quick: their numbers, int32, None if unchanged, and the events."""
+        """Order events for a fast `join`; return their numbers, int32, None if unchanged, and the events."""
         lattice = self.lists()[0]
         return (None, events) if are_few(events, lattice) else by_cell(events, lattice)
 
     def join(self, events: Transitions) -> CandidatePairs:
-        """Return pairs of events and rectangles, see `kernels.join.static_join.join`; call `fill` before."""
+        """Return pairs of events and rectangles, see `kernels.join.static_join.join`; call `fill` first."""
         return join_in_order(events, *self.lists())
 
     def lists(self) -> tuple[GridFrame, RectGrid]:
@@ -95,9 +95,9 @@ class StaticRectIndex:
 
 
 def rect_lists(rects: Array, tag: Array, bounds: Bounds | None = None) -> tuple[GridFrame, RectGrid]:
-    """List rectangles in a grid that suits them: rects float64 (n, 4), tag int32 (n,).
+    """List rectangles, float64 (n, 4), with tags, int32 (n,), in a grid that suits them.
 
-    The grid covers the rectangles, within `bounds`, and a margin: places elsewhere belong to border cells,
+    The grid covers the rectangles, within `bounds`, and a margin. Places elsewhere belong to border cells,
     whose lists are short.
     """
     x1, x2, y1, y2 = *_spread(rects[:, 0::2].ravel()), *_spread(rects[:, 1::2].ravel())
@@ -114,7 +114,7 @@ def rect_lists(rects: Array, tag: Array, bounds: Bounds | None = None) -> tuple[
 def suitable_side(rects: Array, bounds: list[float]) -> int:
     """Return a number of cells such that the median rectangle is a few cells wide, within limits.
 
-    rects: float64 (n, 4); only their widths and heights matter.
+    `rects` is float64 (n, 4); only widths and heights matter.
     """
     rects = rects[~np.isnan(rects[:, 0])]
     if not len(rects):

@@ -1,4 +1,4 @@
-"""The polygons of a slot: named areas, sets of them, and polygons of queries, as arrays of edges."""
+"""The polygons of a slot, named or of queries, as arrays of edges."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Rings = Sequence[Sequence[Sequence[float]]]
 
 _FREE, _INLINE, _NAMED = 0, 1, 2
 _SPARE = 4096
-"""Entries of removed areas that are tolerated before lists are compacted."""
+"""The most entries of removed areas before lists are compacted."""
 
 
 class PolygonTable(StateTable):
-    """The areas of a slot, in rows whose numbers stay the same.
+    """The areas of a slot, in rows with constant numbers.
 
-    Arrays beneath `areas/`: those of `PolygonArrays` (box and edge flat), and use uint8: whether a row is
-    free, a query's own polygon, or of a named area. The header's entry "areas" gives the first row of each
+    Arrays below `areas/`: those of `PolygonArrays` (box and edge flat), and use uint8, whether a row is free,
+    a query's own polygon, or part of a named area. The header's entry "areas" holds the first row of each
     named area and the number of its members, whose names are in the interner `areas/{id}/names`.
     """
 
@@ -50,10 +50,11 @@ class PolygonTable(StateTable):
         return PolygonArrays(box, self.bands, self.per_y, self.at, self.start, edge)
 
     def define(self, area: int, batch: pa.RecordBatch) -> None:
-        """Add a named area; an existing one stays as it is.
+        """Add a named area; an existing one does not change.
 
         Args:
-            batch: the columns member, string, null for a single region, and wkb, binary; members are unique.
+            area: Its id.
+            batch: The columns member (string, null for a single region) and wkb (binary); members are unique.
         """
         if str(area) in self._named:
             return
@@ -71,10 +72,10 @@ class PolygonTable(StateTable):
             self._free(np.arange(first, first + count))
 
     def row_of(self, area: int, member: str | None = None) -> int:
-        """Return the row of a named area, or of a member of a set; -1 for no such member.
+        """Return the row of a named area, or of a member of a set; -1 if there is no such member.
 
         Raises:
-            KeyError: no such area.
+            KeyError: there is no such area.
         """
         first, _ = self._named[str(area)]
         index = int(_names(self.state, area).find(pa.array([member], pa.string()))[0])
@@ -88,12 +89,12 @@ class PolygonTable(StateTable):
         return rows.astype(np.int32)
 
     def release_polygons(self, rows: Array) -> None:
-        """Remove the polygons of queries among these rows; rows of named areas stay, -1 is none."""
+        """Remove the polygons of queries among these rows; rows of named areas stay, and -1 is ignored."""
         rows = rows[rows >= 0]
         self._free(rows[self.use[rows] == _INLINE])
 
     def boxes(self, rows: Array) -> Array:
-        """Return the boxes of rows: float64 (n, 4), x1, y1, x2, y2; NaN for an empty area and for -1."""
+        """Return the boxes of rows, float64 (n, 4): x1, y1, x2, y2; NaN for an empty area and for -1."""
         boxes = np.full((len(rows), 4), np.nan)
         boxes[rows >= 0] = self._arrays.box[rows[rows >= 0]]
         return boxes
@@ -101,7 +102,7 @@ class PolygonTable(StateTable):
     def contains(self, rows: Array, x: Array, y: Array, factor: Array | None = None) -> Array:
         """Return whether each point belongs to the area in its row, or its border; bool (n,).
 
-        factor: The scale of each area about the middle of its box, float64 (n,), 0 .. 1.
+        `factor`, float64 (n,), 0 .. 1, scales each area about the middle of its box.
         """
         found = inside(rows.astype(np.int32), frozen(x), frozen(y), self._arrays)
         if factor is not None:
@@ -110,7 +111,7 @@ class PolygonTable(StateTable):
         return found
 
     def edges(self, row: int) -> Array:
-        """Return the edges of the area in a row, float64 (n, 4), each once for each band that it crosses."""
+        """Return the edges of the area in a row, float64 (n, 4), once for each band that they cross."""
         own = self._arrays
         first = int(own.at[row])
         return own.edge[own.start[first] : own.start[first + int(own.bands[row])]]
@@ -129,7 +130,7 @@ class PolygonTable(StateTable):
         self.use[rows] = use
 
     def _free(self, rows: Array) -> None:
-        """Free rows; lists are compacted once more than half of all entries are those of removed areas."""
+        """Free rows; compact lists once more than half of all entries belong to removed areas."""
         self.use[rows] = _FREE
         self._arrays.box[rows] = np.nan
         left = np.flatnonzero(self.use != _FREE)
@@ -148,7 +149,7 @@ def _names(state: SlotState, area: int) -> Interner:
 
 
 def _compacted(own: PolygonArrays, left: Array, first: Array, last: Array) -> tuple[Array, Array]:
-    """Return starts and edges with only the entries first .. last of the rows that are left; moves `at`."""
+    """Return starts and edges with the entries first .. last of the remaining rows only; moves `at`."""
     lists = own.bands[left] + np.int64(1)
     shift = first - np.concatenate([[0], np.cumsum(last - first)[:-1]])
     start = own.start[_ranges(own.at[left], lists)] - np.repeat(shift, lists)
@@ -158,7 +159,7 @@ def _compacted(own: PolygonArrays, left: Array, first: Array, last: Array) -> tu
 
 
 def _ranges(first: Array, count: Array) -> Array:
-    """Concatenate the numbers first .. first + count of each row. int64."""
+    """Concatenate the ranges from first to first + count of each row; int64."""
     ends = np.cumsum(count)
     numbers: Array = np.repeat(first - (ends - count), count)
     numbers += np.arange(len(numbers))
@@ -166,7 +167,7 @@ def _ranges(first: Array, count: Array) -> Array:
 
 
 def _edges_of(shapes: Array) -> tuple[Array, Array]:
-    """Return the edges of geometries, float64 (n, 4), and where each one's begin, int64 (shapes + 1,)."""
+    """Return the edges of geometries, float64 (n, 4), and the start of each one's, int64 (shapes + 1,)."""
     mixed = shapely.get_type_id(shapes) == shapely.GeometryType.GEOMETRYCOLLECTION
     parts, owner = np.array(shapes, object), np.arange(len(shapes))
     parts[mixed] = [shapely.unary_union(shape) for shape in parts[mixed]]  # overlaps would count twice
@@ -188,7 +189,7 @@ def _edges_of(shapes: Array) -> tuple[Array, Array]:
 
 
 def _edges_of_rings(polygons: Sequence[Rings]) -> tuple[Array, Array]:
-    """Return the edges of polygons given as lists of rings, like `_edges_of`."""
+    """Return the edges of polygons given as lists of rings, as `_edges_of` does."""
     rings = [(i, ring) for i, polygon in enumerate(polygons) for ring in polygon]
     places = np.array([place for _, ring in rings for place in ring], np.float64).reshape(-1, 2)
     edges, ring = _segments(places, np.repeat(np.arange(len(rings)), [len(ring) for _, ring in rings]))

@@ -1,15 +1,15 @@
 """The objects that load shedding dropped: SOLE's shadow table (section 6.5).
 
-SOLE's table has identifiers only. Here a row also has the last place, so that a query's dropped objects are
-counted as it moves, the step in which the object falls silent, so that it is not counted for ever, and the
-number of queries that need it, so that the histogram S covers dropped objects, too. The identifier is a hash:
-a row takes 29 bytes, whatever its key is, and no text is kept for it.
+SOLE's table has identifiers only. Here a row also has the object's last place, so that a query's dropped
+objects are counted as it moves; the step in which the object falls silent, so that it is not counted forever;
+and the number of queries that need it, so that the histogram S covers dropped objects too. The identifier is
+a hash: a row takes 29 bytes for any key, and no text is kept for it.
 
-If the keys of two objects have the same hash, and one of them is dropped while the other reports, that report
-removes the row of the first: each query that lacks the first counts one dropped object too few until the
-first reports again, so for REPORT EVERY at most. Its accuracy is reported too high by that one object, and it
-may lose one object more than its minimum allows; rows have no other effect. With 64 bits, the probability
-that this happens to any of a million dropped objects among a million that report is 1 : 18 million.
+If the keys of two objects have the same hash, and one is dropped while the other reports, that report removes
+the row of the first. Each query that lacks the first then counts one dropped object too few until the first
+reports again, which is at most REPORT EVERY. Its accuracy is reported too high by that one object, and it may
+lose one object more than its minimum allows; rows have no other effect. With 64 bits, the probability that
+this happens to any of a million dropped objects among a million that report is 1 : 18 million.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def dropped_references(state: SlotState, stream: int) -> Array:
 
 
 class DroppedObjects(StateTable):
-    """Dropped objects, each once, ascending by hash."""
+    """Dropped objects, each once, in ascending order of hash."""
 
     hash = ArraySpec(np.uint64)  # `hash_keys` of the key
     x = ArraySpec(np.float64)
@@ -58,7 +58,7 @@ class DroppedObjects(StateTable):
         super().__init__(state, f"s{spec.id}/shadow")
 
     def find(self, keys: pa.Array[Any]) -> npt.NDArray[np.int32]:
-        """Return the rows of keys, -1 for those that are not there. int32 (n,)."""
+        """Return the rows of keys, int32 (n,); -1 for unknown ones."""
         sought, own = hash_keys(keys), self.hash
         if not len(own):
             return np.full(len(sought), -1, np.int32)
@@ -66,11 +66,11 @@ class DroppedObjects(StateTable):
         return np.where(own[at] == sought, at, -1).astype(np.int32)
 
     def add(self, keys: pa.Array[Any], what: tuple[Array, Array, Array, Array]) -> None:
-        """Add objects that are not there yet.
+        """Add objects that are not in the table.
 
         Args:
             keys: Their keys.
-            what: Where they are, x and y, the steps from which on they are silent, and their references.
+            what: Their places x and y, the steps from which on they are silent, and their references.
         """
         hashes = hash_keys(keys)
         order = np.argsort(hashes, kind="stable")
@@ -89,7 +89,7 @@ class DroppedObjects(StateTable):
         self.refs[:] = np.minimum(refs, MOST)
 
     def connected(self, timing: BatchTiming) -> Array:
-        """Return which have reported within REPORT EVERY of the last step; bool (n,).
+        """Return which objects have reported within REPORT EVERY of the last step; bool (n,).
 
         Rows are removed in the step in which their objects fall silent, so that ends modulo 2**32 are
         unambiguous.

@@ -1,7 +1,7 @@
-"""Forget focal objects that no query follows any more, as their records do not come to all slots again.
+"""Forget focal objects that no query follows any more, as not all slots receive their records again.
 
-Until a query is dropped, its focal object's records go to every slot, even when its FOR has passed. After
-that, a slot's record of the focal object would be out of date when the next query follows it.
+Until a query is dropped, its focal object's records go to every slot, even after its FOR has ended.
+Afterwards, a slot's record of the focal object would be out of date when the next query follows it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _FollowedObjects(StateTable):
 
 
 def forget_focals(batch: StreamBatch) -> None:
-    """Follow a batch's commands, when the table of focal objects holds the state after them."""
+    """Apply a batch's commands, once the table of focal objects holds the state after them."""
     commands, state, table = batch.commands, batch.state, batch.focal.table
     if not len(commands.registered) and not commands.dropped:
         return

@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 
 
 class ObjectInterest(StateTable):
-    """Why a stream's objects are kept."""
+    """The reasons why a stream's objects are kept."""
 
     refs = ArraySpec(np.int32)  # active queries that the object is kept for
     near = ArraySpec(np.int32)  # how many of these are kNN queries
@@ -43,11 +43,11 @@ class ObjectInterest(StateTable):
 class InterestTracker:
     """The extended regions and reference counts of a significant stream during one piece of a batch.
 
-    An object's count does not include queries whose focal object it is, in whose answers it never is; it is 0
-    for objects that are not present.
+    An object's count does not include queries around it, as it is never in their answers. It is 0 for objects
+    that are not present.
 
     Attributes:
-        queries: All queries of the stream, kNN queries too; a "query" here is a position among them.
+        queries: All queries of the stream, including kNN queries; a "query" here is a position among them.
         reach: The distance D by which moving regions are extended.
         still: The index of static regions.
         near: The kNN queries' circles.
@@ -72,11 +72,11 @@ class InterestTracker:
 
     @cached_property
     def context(self) -> QueryContext:
-        """The extended regions of the queries that there are now, over the stream's objects."""
+        """The extended regions of the current queries, over the stream's objects."""
         return context_of(self.batch, self.queries, self._conditions, self.prefix)
 
     def _refresh(self) -> None:
-        """Rebuild what is derived from the queries after they have changed."""
+        """Rebuild the data derived from the queries after they have changed."""
         self.__dict__.pop("context", None)
         self.still.fill(self.context)
 
@@ -103,11 +103,11 @@ class InterestTracker:
         return out
 
     def pairs_of(self, objects: Array, at: Array | None = None) -> AnswerMembers:
-        """Find the queries whose extended regions hold some objects after the last step, kNN queries too.
+        """Find the queries whose extended regions hold some objects after the last step.
 
         Args:
-            objects: int32, ascending, present ones.
-            at: The positions of the queries that count; all active ones unless given.
+            objects: Present objects, int32, ascending.
+            at: The positions of the queries that count; all active ones by default, including kNN queries.
 
         Returns:
             Pairs, ascending by object, then query.
@@ -122,7 +122,7 @@ class InterestTracker:
         return AnswerMembers(query, obj, self.batch.objects.at(last).versions[obj])
 
     def _apply_commands(self) -> Array:
-        """Apply commands; return the positions of queries whose objects have to be counted again."""
+        """Apply commands; return the positions of queries whose objects must be counted again."""
         commands, queries = self.batch.commands, self.queries
         if not commands.any:
             return np.empty(0, np.int64)
@@ -155,7 +155,7 @@ class InterestTracker:
             self.queries.held[:] += sign * np.bincount(members.query, minlength=len(self.queries))
 
     def _end_queries(self, since: Array) -> None:
-        """Remove queries whose FOR has passed, each at its own step."""
+        """Remove queries whose FOR has ended, each at its own step."""
         until = self.queries.until
         over = np.flatnonzero(until <= self.batch.timing.last)
         for step in np.unique(until[over]).tolist():
@@ -166,7 +166,7 @@ class InterestTracker:
             self._refresh()
 
     def _count_near(self) -> None:
-        """Count again which objects are near kNN queries, whose circles change with each step."""
+        """Recount the objects near kNN queries, whose circles change with each step."""
         near = self.by_object.near
         circling = np.flatnonzero(self.queries.mode == CIRCLING)
         if not len(circling) and not near.any():
@@ -178,7 +178,7 @@ class InterestTracker:
 
 
 def set_roles(interest: InterestTracker, focal: Array) -> None:
-    """Store the roles of objects after the last step. focal: bool (objects,)."""
+    """Store the roles of objects after the last step; `focal` is bool (objects,)."""
     role, at = interest.by_object.role, interest.queries.active
     role[:] = np.where(focal, FOCAL, 0)
     at = at[locked(interest.queries, at)]

@@ -19,13 +19,13 @@ CIRCLING = 3
 """The mode of active kNN queries: their circles change with each step, so no index has them."""
 
 FOCAL, LOCKED = 1, 2
-"""Flags of objects: focal object of an active query; needed by a locked query."""
+"""Flags of objects: the focal object of an active query, or needed by a locked query."""
 
 
 class InterestTable(QueryTable):
-    """A `QueryTable` of all queries of a stream that has a region or k neighbours, in the order of ids.
+    """A `QueryTable` of all queries of a stream with a region or k neighbours, in the order of ids.
 
-    The radius of a moving circle is what load shedding leaves of its own radius, plus its reach.
+    The radius of a moving circle is its own radius after load shedding, plus its reach.
     """
 
     held = ArraySpec(np.int64)  # kept objects in the extended region, 0 unless active
@@ -41,7 +41,7 @@ class InterestTable(QueryTable):
         return np.flatnonzero((self.mode == ACTIVE) | (self.mode == CIRCLING))
 
     def register_all(self, batch: StreamBatch) -> Array:
-        """Add a batch's new queries, their regions not extended yet; return their positions."""
+        """Add a batch's new queries with their regions not extended yet; return their positions."""
         commands = batch.commands
         at = self.register(commands.registered, commands.still, batch.timing, batch.focal.table)
         rounds = at[(self.shape[at] == CIRCLE) & (self.focal[at] >= 0)]
@@ -58,7 +58,7 @@ class InterestTable(QueryTable):
     def set_reach(self, reach: float, area: float) -> None:
         """Scale all regions to a share of their area, and extend the moving ones by a distance.
 
-        A static region is not extended (unlike those of kNN queries). The radius r of a moving circle becomes
+        Static regions are not extended (unlike those of kNN queries). The radius r of a moving circle becomes
         r * sqrt(share) plus the distance.
         """
         moving = (self.focal >= 0) & (self.k == 0)

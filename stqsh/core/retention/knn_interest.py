@@ -2,14 +2,14 @@
 
 SOLE treats a kNN query like a range query whose region is the circle of its k neighbours. With R the distance
 of the slot's own k-th neighbour after the step before, objects are kept within R + 3 D of a focal object now,
-or within R + D of a static place, and the k themselves: a neighbour that moves out stays, and the circle
-grows (section 3.2). While there are fewer than k, or the query is new, all objects are kept.
+or within R + D of a static place, and so are the k themselves: a neighbour that moves out stays, and the
+circle grows (section 3.2). While there are fewer than k, or the query is new, all objects are kept.
 
 A slot keeps what may become one of the k nearest of its own objects. The k nearest of all slots are known
-only when their batch has been merged, many steps too late, and sooner for short batches than for long ones:
-answers would depend on how a run is cut. So with a factor below 1, and in the first REPORT EVERY of a query,
-more slots keep more, and answers come nearer to the exact ones; with 1, and after that, answers are exact on
-any number of slots.
+only when their batch has been merged, many steps too late, and sooner for short batches than for long ones,
+so answers would depend on how a run is cut. With a factor below 1, and in the first REPORT EVERY of a query,
+more slots therefore keep more, and answers are closer to exact. With factor 1, after that time, answers are
+exact on any number of slots.
 """
 
 from __future__ import annotations
@@ -43,8 +43,12 @@ class KnnInterest:
     def counts(self, context: QueryContext, circling: Array) -> tuple[Array, Array]:
         """Count the kNN queries that need each object after the last step, and the objects that each needs.
 
-        context: of the interest table, in which `circling` are the positions of the active kNN queries.
-        Returns int32 (objects,) and int64 (circling,).
+        Args:
+            context: The context of the interest table.
+            circling: The positions of the active kNN queries in it.
+
+        Returns:
+            int32 (objects,) and int64 (circling,).
         """
         size = len(self._batch.objects.table)
         present = arrivals_at(self._batch.objects, self._batch.timing.last)
@@ -62,7 +66,7 @@ class KnnInterest:
         return counts.astype(np.int32), held[circling]
 
     def pairs(self, context: QueryContext, objects: Array) -> tuple[Array, Array]:
-        """Find the pairs of kNN queries and present objects, int32, that they need: positions and objects."""
+        """Find the kNN queries that need the given present objects, int32; return positions and objects."""
         circling = np.flatnonzero(context.queries.mode == CIRCLING)
         present = arrivals_at(self._batch.objects, self._batch.timing.last, objects)
         everybody = self._holders_of_all(context, circling)
@@ -75,7 +79,7 @@ class KnnInterest:
         """Find the kNN queries that would need objects which are not kept.
 
         Args:
-            context: With focal objects in the numbering of the arrivals' objects.
+            context: A context with focal objects in the numbering of the arrivals' objects.
             arrivals: The objects, as events.
 
         Returns:
@@ -109,18 +113,18 @@ class KnnInterest:
         return np.minimum(np.bincount(at, minlength=len(queries)), queries.k)
 
     def _needed_within(self, context: QueryContext, circling: Array) -> Array:
-        """Return the distance within which queries need objects: float64 (circling,), infinite for all."""
+        """Return the distance within which queries need objects, float64 (circling,); infinite for all."""
         moves = context.queries.focal[circling] >= 0
         return self.radii(context, circling) + self._reach * np.where(moves, 3.0, 1.0)
 
     def radii(self, context: QueryContext, circling: Array) -> Array:
-        """Return the distance of the k-th neighbour before the first step, or infinite; float64."""
+        """Return the distance of the k-th neighbour before the first step, float64; infinite for none."""
         queries, past = context.queries, self._past
         ids = queries.id[circling]
         radius = np.full(len(circling), np.inf)
         if len(past.id):
             place = np.minimum(np.searchsorted(past.id, ids), len(past.id) - 1)
-            known = past.id[place] == ids  # a resumed query was paused before the step, and has no past
+            known = past.id[place] == ids  # a resumed query was paused before the step, and has no circle
             radius[known] = past.radius[place[known]]
         return radius
 
@@ -132,7 +136,7 @@ class KnnInterest:
         return held
 
     def _pairs(self, context: QueryContext, circling: Array, present: Transitions) -> tuple[Array, Array]:
-        """Find the pairs of queries with finite circles and present objects within; each comes once."""
+        """Find the distinct pairs of queries with finite circles and the present objects inside."""
         if not len(circling) or not len(present.obj):
             return np.empty(0, np.int64), np.empty(0, np.int32)
         x, y = context.centres(circling, np.full(len(circling), self._batch.timing.last))
@@ -150,7 +154,7 @@ class KnnInterest:
         return query[others], obj[others]
 
     def _within(self, circles: QueryCircles, arrivals: Transitions) -> tuple[Array, Array]:
-        """Find the pairs of circles and arrivals within: numbers of both, int64 (n,) each."""
+        """Find the pairs of circles and the arrivals inside: numbers of both, int64 (n,) each."""
         planar = self._batch.spec.planar
         tag = 2 * np.arange(len(circles.x), dtype=np.int32) + 1
         pairs = join(arrivals, *rect_lists(circle_boxes(*circles, planar), tag))

@@ -19,16 +19,18 @@ from stqsh.core.state.table import referenced
 Array = npt.NDArray[Any]
 
 _SPARE = 1024
-"""Rows of forgotten objects that are tolerated, besides an eighth of those kept, before rows are removed."""
+"""Rows of forgotten objects that may remain, besides an eighth of those kept."""
 
 
 @dataclass(frozen=True)
 class RetentionDecision:
     """Which objects stay after the last step of a piece, (objects,) each.
 
-    present: bool, connected and with a location. why: int8, for those that are present and removed from the
-    batch a position in `stqsh.spec.chunk.WHY` (LEFT where no query needs them, SHED where load shedding drops
-    them), 0 for others. focal: bool, the focal objects of active queries, which always stay.
+    Attributes:
+        present: Whether the object is connected and has a location, bool.
+        why: For present objects that are removed, a position in `stqsh.spec.chunk.WHY` (LEFT if no query
+            needs them, SHED if load shedding drops them), 0 for others; int8.
+        focal: The focal objects of active queries, which always stay, bool.
     """
 
     present: Array
@@ -43,8 +45,8 @@ class RetentionDecision:
 
 
 def decide(batch: StreamBatch, interest: InterestTracker) -> RetentionDecision:
-    """Remove the objects that no query needs (SOLE Definition 2)."""
-    # An object that is known has been kept, so was present; and a piece is one step, or a run of quiet ones.
+    """Decide to remove the objects that no query needs (SOLE Definition 2)."""
+    # A known object was kept, so it was present; and a piece is one step, or a run of quiet ones.
     present = present_after(batch.objects.events, batch.objects.stored.known)
     focal = interest.focals()
     lost = present & (interest.refs == 0) & ~focal
@@ -52,12 +54,12 @@ def decide(batch: StreamBatch, interest: InterestTracker) -> RetentionDecision:
 
 
 def forget(batch: StreamBatch, kept: Array) -> None:
-    """Forget all records but those that are kept, bool (objects,), once the table holds the state after.
+    """Forget all records except those kept, bool (objects,), once the table holds the state after.
 
-    The rows of forgotten objects are removed, with their keys, once they are more than an eighth of the
-    others; those to which frozen answers of paused queries or waits for `dwell` refer stay until nothing
-    refers to them. They are taken back by their keys alone, for the reason `left`. Cells are built again at
-    once, so that they count as memory.
+    The rows and keys of forgotten objects are removed once they exceed an eighth of the others. Rows referred
+    to by frozen answers of paused queries, or by changes that wait for `dwell`, stay until nothing refers to
+    them; they are taken back by their keys alone, for the reason `left`. Cells are rebuilt at once, so that
+    they count as memory.
     """
     state, stream, table = batch.state, batch.spec.id, batch.objects.table
     table.stored.known[~kept] = False

@@ -1,17 +1,18 @@
 """Object load shedding: objects that few queries need are dropped when they report (SOLE 6.4 and 6.5).
 
-What SOLE leaves open. Its k is a whole number: where most objects are needed by one query, k = 2 would drop
-all of them to save a few, so SOLE stops dropping once the load is at its target. Objects dropped by then
-would come back with the next report, and others be dropped instead. Here k stays, and of the objects with
-k - 1 references only a share is dropped, by their keys' hashes: always the same ones, as many as necessary.
+What SOLE leaves open: its k is a whole number. Where most objects are needed by one query, k = 2 would drop
+all of them to save a few, so SOLE stops dropping once the load is at its target. Objects dropped until then
+would come back with the next report, and others would be dropped instead. Here k stays, and of the objects
+with k - 1 references only a share is dropped, by their keys' hashes: always the same objects, as many as
+necessary.
 
-What no query can be promised. Shedding drops no object that would take a query below its minimum accuracy.
-But any part of the objects that a query still holds may leave in the next step, by silence, an empty location
-or by moving away, while the objects it lacks have no record before they report: whatever policy drops even
-one object of a query's n, the n - 1 others may all be gone a step later, and its accuracy is 0 of 1. Nothing
-that a slot knows in a step bounds that. So a query is below its minimum only after such departures. No object
-of its region is dropped then, each report of one that it lacks brings it back, and an object that does not
-report within REPORT EVERY is silent and counts no more: by then the query is at its minimum again, unless
+What no query can be promised: shedding drops no object that would take a query below its minimum accuracy.
+But any of the objects that a query still holds may leave in the next step, by silence, an empty location or
+by moving away, while the objects it lacks have no record before they report. Whatever policy drops even one
+object of a query's n, the n - 1 others may all be gone a step later, and its accuracy is 0 of 1. Nothing that
+a slot knows in a step bounds that. So a query is below its minimum only after such departures. No object of
+its region is dropped then, each report of one that it lacks brings it back, and an object that does not
+report within REPORT EVERY is silent and no longer counts: by then the query is at its minimum again, unless
 others have left.
 """
 
@@ -46,15 +47,16 @@ def shed(
     """Drop objects that reported in the last step and that fewer than k queries need.
 
     Of those that k - 1 queries need only a share is dropped, see `is_spared`. Objects are dropped one by one,
-    except those that a locked query needs, so that no drop takes a query below its least accuracy; focal
-    objects stay. A dropped object is in the table of dropped objects until it reports again and is judged
-    again, or has been silent for REPORT EVERY, or no query would need it. Those in the table are judged
-    first: otherwise another would be dropped in place of one that comes back, and both be reported, each
-    time. While k is 1 no object is dropped, and all that report are back.
+    except those that a locked query needs, so that no drop takes a query below its minimum accuracy; focal
+    objects stay. A dropped object remains in the table of dropped objects until it reports and is judged
+    again, has been silent for REPORT EVERY, or is no longer needed by any query. Objects in the table are
+    judged first: otherwise another would be dropped in place of one that comes back, and both be reported,
+    each time. While k is 1 no object is dropped, and all that report are back.
 
     Returns:
-        The decision, with the reason SHED for those that are dropped. Their references are subtracted, and
-        "held" and "shed" of queries are those after the drops.
+        The decision, with the reason SHED for dropped objects. Their references are subtracted, and "held"
+            and
+        "shed" of queries are those after the drops.
     """
     if memory.k <= 1 and not dropped_count(batch.state, batch.spec.id):
         return decision
@@ -79,10 +81,10 @@ def shed(
 
 
 def is_spared(keys: pa.Array[Any], part: float) -> Array:
-    """Return which objects stay of those that k - 1 queries need, if the share `part` is dropped; bool (n,).
+    """Return which of the objects that k - 1 queries need stay, if the share `part` is dropped; bool (n,).
 
-    The lower half of the key's hash decides (the upper one chooses the slot), so that it is always the same
-    objects: one that was dropped stays away, and no other is dropped in its place.
+    The lower half of the key's hash decides (the upper half chooses the slot), so the same objects are always
+    dropped, and no others in their place.
     """
     stays: Array = (hash_keys(keys) & np.uint64(0xFFFFFFFF)) >= np.uint64(part * 2**32)
     return stays
@@ -95,9 +97,9 @@ def _reported(batch: StreamBatch) -> Array:
 
 
 def _choose_dropped(interest: InterestTracker, candidates: Array, back: Array) -> Array:
-    """Choose the candidates that are dropped, bool (n,), and update the queries' counts.
+    """Choose the candidates to drop, bool (n,), and update the queries' counts.
 
-    back: bool (n,), those that had been dropped before, which come first.
+    `back`, bool (n,), marks those that were dropped before, which come first.
     """
     queries, members = interest.queries, interest.pairs_of(candidates)
     begin = np.searchsorted(members.obj, np.append(candidates, np.iinfo(np.int32).max))
@@ -112,7 +114,7 @@ def _choose_dropped(interest: InterestTracker, candidates: Array, back: Array) -
 
 
 def _store_dropped(batch: StreamBatch, shadow: DroppedObjects, dropped: Array, refs: Array) -> None:
-    """Add objects to the dropped ones, as they are after the last step. refs: their reference counts."""
+    """Add objects to the dropped ones, as they are after the last step; `refs` are their reference counts."""
     movement = batch.objects
     (rows, stored), places = movement.sources, movement.at(batch.timing.last)
     times = gather(frozen(stored.ts), frozen(rows.ts), places.versions[dropped])
@@ -123,7 +125,7 @@ def _store_dropped(batch: StreamBatch, shadow: DroppedObjects, dropped: Array, r
 def _update_dropped(
     batch: StreamBatch, interest: InterestTracker, shadow: DroppedObjects, reported: Array
 ) -> Array:
-    """Remove dropped objects that reported, are silent or not needed any more; count the others.
+    """Remove dropped objects that reported, are silent or no longer needed; count the others.
 
     Returns:
         The objects that reported and had been dropped, bool (n,).

@@ -1,4 +1,4 @@
-"""Queries between two batches: their own regions, the objects in them, and their areas."""
+"""Measure queries between two batches: their own regions, the objects inside, and their areas."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Array = npt.NDArray[Any]
 
 
 class ProperRegions(InterestTable):
-    """The queries of an `InterestTable` with their own regions, without cache areas; read-only."""
+    """A read-only view of an `InterestTable` with the queries' own regions, without cache areas."""
 
     def array(self, name: str) -> Array:
-        """Return an array, those of regions without cache areas."""
+        """Return an array; those of regions are without cache areas."""
         values = super().array(name)
         if name not in ("x2", "radius"):
             return values
@@ -43,8 +43,12 @@ class ProperRegions(InterestTable):
 
 @dataclass(frozen=True)
 class QuerySizes:
-    """Of queries, (n,) each: inside int64, kept objects in the query's own region; area and extended float64,
-    the areas of that region and of the extended one.
+    """Sizes of queries, (n,) each.
+
+    Attributes:
+        inside: Kept objects in the query's own region, int64.
+        area: The area of that region, float64.
+        extended: The area of the extended region, float64.
     """
 
     inside: Array
@@ -55,7 +59,7 @@ class QuerySizes:
 def private_copy(state: SlotState, stream: int) -> SlotState:
     """Copy a stream's arrays and the polygons.
 
-    Published arrays are read-only, and kernels would have to be compiled for them.
+    Published arrays are read-only, and kernels would have to be compiled for them separately.
     """
     names = state.names((f"s{stream}/", "areas/"))
     lengths = {name: len(state.array(name)) for name in names}
@@ -63,7 +67,7 @@ def private_copy(state: SlotState, stream: int) -> SlotState:
 
 
 def at_rest(state: SlotState, spec: StreamSpec) -> StreamBatch:
-    """Return a batch without steps: everything is as after the slot's last step."""
+    """Return a batch without steps: the state is that after the slot's last step."""
     clock, prefix = state.clock, f"s{spec.id}"
     last = clock.step
     report = -1 if spec.report_every_us is None else spec.report_every_us
@@ -76,7 +80,7 @@ def at_rest(state: SlotState, spec: StreamSpec) -> StreamBatch:
 
 
 def sizes_of(state: SlotState, spec: StreamSpec, at: Array) -> QuerySizes:
-    """Return the areas of the regions at these positions of the interest table, and the objects in them."""
+    """Return the sizes of the queries at these positions of the interest table."""
     batch = at_rest(state, spec)
     table = InterestTable(state, spec.id)
     last, memory = batch.timing.last, memory_of(state, spec.id)
@@ -107,7 +111,7 @@ def _context(batch: StreamBatch, table: InterestTable) -> QueryContext:
 
 
 def _areas(context: QueryContext, at: Array, step: int) -> Array:
-    """Return the areas of regions after a step; NaN while a focal object is not present. float64 (n,)."""
+    """Return the areas of regions after a step, float64 (n,); NaN while a focal object is absent."""
     queries, planar = context.queries, context.planar
     out = region_sizes.boxes(context.boxes(at, step), planar)
     x, _ = context.centres(at, np.full(len(at), step))

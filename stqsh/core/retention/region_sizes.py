@@ -21,7 +21,7 @@ def boxes(rects: Array, planar: bool) -> Array:
 
 
 def circles(radius: Array, planar: bool) -> Array:
-    """Return the areas of circles, float64 (n,); on the sphere those of caps, at most all of it."""
+    """Return the areas of circles, float64 (n,); on the sphere those of caps, up to the whole sphere."""
     cap = 4 * EARTH_M**2 * np.sin(np.minimum(radius / EARTH_M, np.pi) / 2) ** 2
     found: Array = np.pi * (radius**2 if planar else cap)
     return found
@@ -41,9 +41,10 @@ def polygons(state: SlotState, rows: Array, planar: bool) -> Array:
 
 
 def _polygon(edges: Array, planar: bool) -> float:
-    """Return the area within edges, float64 (n, 4), where a point is inside with an odd number to its left.
+    """Return the area inside edges, float64 (n, 4).
 
-    Between the heights of two neighbouring corners the width is linear, so the one in the middle is the mean.
+    A point is inside if it has an odd number of edges to its left. Between the heights of two neighbouring
+    corners the width is linear, so its mean is the one in the middle.
     """
     edges = np.unique(edges, axis=0)
     edges = np.where((edges[:, 1] > edges[:, 3])[:, None], edges[:, [2, 3, 0, 1]], edges)
@@ -61,6 +62,6 @@ def _polygon(edges: Array, planar: bool) -> float:
 
 
 def _strip(width: Any, y1: Array, y2: Array) -> Any:
-    """Return the area between two parallels, over a width in degrees."""
+    """Return the area between two parallels over a width in degrees."""
     south, north = (np.sin(np.radians(np.clip(y, -90.0, 90.0))) for y in (y1, y2))
     return EARTH_M**2 * np.radians(width) * (north - south)

@@ -1,4 +1,4 @@
-"""Retention in one piece of a batch of a significant stream: which objects stay, and what is removed."""
+"""Retention in one piece of a batch: decide which objects stay, and remove the others."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Array = npt.NDArray[Any]
 def take_out(batch: StreamBatch) -> Array | None:
     """Remove the objects that do not stay from the batch, before the query kinds process it.
 
-    Either in one `evaluate_run`, or in order: reference counts by `InterestTracker.follow`, the decision by
-    counts, `shed`, and the removal.
+    The piece is evaluated either by one `evaluate_run`, or in order: reference counts by
+    `InterestTracker.follow`, the decision by counts, `shed`, and the removal.
 
     Returns:
         The objects that stay after the last step, bool (objects,). None, without changes, for a stream that

@@ -1,7 +1,7 @@
 """Drop rows that no query needs before their keys and columns are read (SOLE Algorithm 1).
 
-A thousand queries seldom need more than a part of all objects. The outcome of a record of the others is known
-from its place alone, so it need not become an object that is forgotten in the same step.
+A thousand queries seldom need more than a part of all objects. For the others, the place of a record alone
+determines its outcome, so it need not become an object that is forgotten in the same step.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from stqsh.spec.stream import StreamSpec
 Array = npt.NDArray[Any]
 
 _SIDE = 256
-"""Columns and rows of the grid of marked cells."""
+"""The number of columns and rows of the grid of marked cells."""
 
 
 def drop_far_rows(state: SlotState, spec: StreamSpec, piece: BatchPiece) -> BatchPiece:
     """Drop the rows of unknown objects that come near no query in any step of a piece.
 
     Such an object is forgotten in the step of each of its rows, so it has no effect, whatever the order of
-    its rows. A row too many may stay.
+    its rows. Extra rows may stay.
     """
     if not piece.records:
         return piece
@@ -87,7 +87,7 @@ def _marked(
 
 
 def _sighted(focal: ObjectTable, piece: BatchPiece) -> tuple[Array, Array, Array]:
-    """Return focal objects with all their places, before the piece and in it; (n,) each."""
+    """Return focal objects with all their places, before and during the piece; (n,) each."""
     spec = focal.spec
     who: list[Array] = [np.arange(len(focal))]
     xs, ys = [focal.stored.x], [focal.stored.y]
@@ -101,7 +101,7 @@ def _sighted(focal: ObjectTable, piece: BatchPiece) -> tuple[Array, Array, Array
 
 
 def _boxes(queries: InterestTable, at: Array, x: Array, y: Array, planar: bool) -> Array:
-    """Return the boxes of extended regions with their focal objects at given places."""
+    """Return the boxes of extended regions with their focal objects at the given places."""
     width, height, reach = queries.width[at], queries.height[at], queries.reach[at]
     boxes = extended_boxes(x, y, width, height, reach, planar)
     rounds = queries.shape[at] == CIRCLE

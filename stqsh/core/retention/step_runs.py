@@ -1,6 +1,6 @@
-"""Runs of steps with records only, evaluated together: one piece of a batch instead of one piece per step.
+"""Evaluate runs of steps that have only records as one piece of a batch.
 
-After each step objects may be forgotten, and that decides what the next step's records are: new, moved or
+After each step objects may be forgotten, which decides whether the next step's records are new, moved or
 stale. While retention follows from places alone, one kernel evaluates many steps and finds both
 (`stqsh.core.kernels.retention.multi_step`); the query kinds then process all of it as they would without
 retention. Commands, ends of queries, neighbours (circles follow from the step before), DWELL and load
@@ -50,10 +50,10 @@ Array = npt.NDArray[Any]
 
 
 def cut_batch(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterator[BatchPiece]:
-    """Cut a batch of a significant stream into pieces, each when the one before has been processed.
+    """Cut a batch of a significant stream into pieces, each once the one before has been processed.
 
-    The step of commands is a piece, and so is each in which queries end; the steps between are one piece, or
-    single steps where each matters.
+    A step with commands is a piece, and so is each step in which queries end. The steps between form one
+    piece, or single steps where each matters.
     """
     first, last = whole.timing.first, whole.timing.last
     if last < first:
@@ -80,16 +80,16 @@ def cut_batch(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterator
 
 
 def can_run(state: SlotState, stream: int) -> bool:
-    """Return whether retention follows from what was kept before, and from places alone."""
+    """Return whether retention follows from the objects kept before and from places alone."""
     shed = memory_of(state, stream).k > 1 or dropped_count(state, stream) > 0
     return not (shed or _needs_each_step(state, stream))
 
 
 def needs_quiet_steps(state: SlotState, stream: int) -> bool:
-    """Return whether it matters at which of the steps without records an object is forgotten.
+    """Return whether it matters in which of the steps without records an object is forgotten.
 
     It does for kNN queries, whose circles follow from the step before, and for changes that wait for `dwell`,
-    which need to know whether a record exists; but not if no object is kept.
+    which depend on whether a record exists; but not if no object is kept.
     """
     known = f"s{stream}/objects/known"
     if known not in state or not state.array(known).any():
@@ -98,7 +98,7 @@ def needs_quiet_steps(state: SlotState, stream: int) -> bool:
 
 
 def _needs_each_step(state: SlotState, stream: int) -> bool:
-    """Return whether queries of some kind are evaluated step by step."""
+    """Return whether queries of some kind must be evaluated step by step."""
     return any(kind.needs_each_step(kind.queries(state, stream)) for kind in KINDS.values())
 
 
@@ -115,7 +115,9 @@ def is_run(batch: StreamBatch) -> bool:
 class ObjectArrivals(NamedTuple):
     """Places of versions: of stored objects with an event in the batch, then of all rows.
 
-    events: arrivals at these places; versions: int32 (n,).
+    Attributes:
+        events: Arrivals at these places.
+        versions: int32 (n,).
     """
 
     events: Transitions
@@ -155,7 +157,7 @@ def evaluate_run(batch: StreamBatch, interest: InterestTracker) -> Array:
 
 
 def _at_rest(interest: InterestTracker, arrivals: ObjectArrivals) -> tuple[Array, Array]:
-    """Find the pairs of queries with static regions, and versions whose places are within."""
+    """Find the pairs of queries with static regions and the versions whose places are inside."""
     if not len(interest.queries):  # there may never have been any
         return np.empty(0, np.int32), np.empty(0, np.int32)
     pairs, events, order = interest.still.join(arrivals.events)

@@ -23,12 +23,17 @@ Array = npt.NDArray[Any]
 class QueryTallies:
     """The active queries of a significant stream on a slot, ascending by id, (n,) each.
 
-    id int64. inside: kept objects in the query's region (of a kNN query, its neighbours on the slot, but no
-    more than are kept for its sake: it may have found one that only another query asks for), cached: in its
-    extended region but not in the region itself, shed: dropped objects in the extended region; int64.
-    area: of the region, cache_area: of what the extended region has beyond it; m2 or square units, float64,
-    infinite for a region that holds everything and NaN while a focal object is not present. min_accuracy,
-    accuracy: 0 .. 1, float64. locked: bool.
+    Attributes:
+        id: int64.
+        inside: Kept objects in the query's region, int64. For a kNN query, its neighbours on the slot, but no
+            more than are kept for its sake: it may have found one that only another query needs.
+        cached: Kept objects in the extended region but not in the region itself, int64.
+        shed: Dropped objects in the extended region, int64.
+        area: The area of the region, m2 or square units, float64; infinite for a region that holds
+            everything, NaN while a focal object is absent.
+        cache_area: The additional area of the extended region, as for `area`.
+        min_accuracy, accuracy: 0 .. 1, float64.
+        locked: bool.
     """
 
     id: Array
@@ -45,7 +50,7 @@ class QueryTallies:
 def tallies(state: SlotState, spec: StreamSpec) -> QueryTallies:
     """Return the tallies of a stream after the last batch; the arrays may be read-only.
 
-    Arrays read: those of the stream, and beneath `areas/`.
+    They are read from the arrays of the stream, and those below `areas/`.
     """
     from stqsh.core.retention.query_stats import private_copy, sizes_of
 
@@ -78,7 +83,7 @@ def has_interest(state: SlotState, stream: int) -> bool:
 def accuracies(queries: InterestTable, at: Array) -> Array:
     """Return the accuracy of the queries at these positions, 0 .. 1 (SOLE section 6.2).
 
-    It is the share of needed objects that is kept, times the share of the region that query shedding leaves.
+    It is the kept share of the needed objects, times the share of the region that query shedding leaves.
     """
     held, shed = queries.held[at], queries.shed[at]
     share = 1.0 if queries.shares is None else queries.shares[at]
@@ -119,9 +124,11 @@ def figures(state: SlotState, spec: StreamSpec) -> StreamMemory:
 
 
 def histogram(refs: Array, free: Array) -> Array:
-    """Count objects by their references: S, int64 (64,): S[1] … S[63], then the rest.
+    """Count objects by their references: S, int64 (64,), with S[1] … S[63], then the rest.
 
-    refs: int32 (n,); free: bool (n,), the objects that count: those that are kept and not locked.
+    Args:
+        refs: int32 (n,).
+        free: The objects that count, bool (n,): those that are kept and not locked.
     """
     counts = np.bincount(np.minimum(refs[free], MOST), minlength=MOST + 1)
     return counts[1:].astype(np.int64)

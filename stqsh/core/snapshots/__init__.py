@@ -1,1 +1,1 @@
-"""Snapshots: answers of one moment, read from the state of slots between two batches."""
+"""Snapshots: answers at one moment, read from the state of slots between two batches."""

@@ -1,6 +1,6 @@
 """The cost of a query on a slot, for EXPLAIN: candidates, index cells, frequencies of terms, counters.
 
-All figures are those of one slot; those of several slots add up.
+All figures are for one slot; the figures of several slots add up.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from stqsh.spec.query import BoundQuery, Place, QuerySpec
 Array = npt.NDArray[Any]
 
 SAMPLE = 1000
-"""Objects of the region's box on which region and condition are tested, at most."""
+"""The most objects of the region's box on which region and condition are tested."""
 
 _COUNTERS = ("tested", "matched", "sent")
 _GRIDS = {"grid": "grid", "keywords": "keyword index", "cells": "moving cells"}
 
 
 def measure(state: SlotState, spec: BoundQuery, place: Place | None = None) -> QueryMeasure | None:
-    """Measure a query or a snapshot on one slot; None where the slot does not know the stream.
+    """Measure a query or a snapshot on one slot; return None if the slot does not know the stream.
 
-    place: where the region's focal object is, None while it is not present.
+    `place` is that of the region's focal object, None while it is absent.
     """
     present = PresentObjects.of(state, spec.stream_id)
     if present is None:
@@ -64,7 +64,7 @@ def measure(state: SlotState, spec: BoundQuery, place: Place | None = None) -> Q
 
 
 def _sides(state: SlotState, spec: BoundQuery, reach: RegionNow) -> dict[str, tuple[int, int]]:
-    """Return, for each index of the kind on this slot, its side and how many cells the box touches."""
+    """Return the side of each of the kind's indexes on this slot, and how many cells the box touches."""
     found = {}
     for folder, name in _GRIDS.items():
         path = f"s{spec.stream_id}/{spec.kind}/{folder}/lattice"
@@ -76,7 +76,7 @@ def _sides(state: SlotState, spec: BoundQuery, reach: RegionNow) -> dict[str, tu
 
 
 def _frequencies(state: SlotState, spec: BoundQuery) -> tuple[dict[str, int], int]:
-    """Return how many texts had each of the condition's terms, of how many; none without counts."""
+    """Return how many texts had each of the condition's terms, and the number of texts, if counted."""
     if f"s{spec.stream_id}/terms/counted" not in state:
         return {}, 0
     import pyarrow as pa
@@ -92,7 +92,7 @@ def _frequencies(state: SlotState, spec: BoundQuery) -> tuple[dict[str, int], in
 
 
 def _counters(state: SlotState, spec: BoundQuery) -> tuple[QueryCounters | None, QueryCounters]:
-    """Return the counters of the query and of all queries of the stream, of whatever kind."""
+    """Return the counters of the query, and of all queries of the stream of any kind."""
     everything, own = dict.fromkeys(_COUNTERS, 0), dict.fromkeys(_COUNTERS, 0)
     there = False
     stream = f"s{spec.stream_id}/"

@@ -1,8 +1,8 @@
-"""Snapshot SELECTs: one slot's share of an answer, and the whole that the shares make.
+"""Snapshot SELECTs: one slot's share of an answer, and the whole that the shares form.
 
-`part` reads a slot's state and changes nothing; `whole` merges, orders and cuts. Both are the same whether a
-client reads the published arrays or the slots answer in a batch (architecture.md). Everything that
-takes a slot's tables is evaluated in `part`: the select list and ORDER BY are columns of what it gives.
+`part` reads a slot's state and changes nothing; `whole` merges, orders and cuts. Both work the same whether a
+client reads the published arrays or the slots answer in a batch (architecture.md). Everything that requires
+a slot's tables is evaluated in `part`: the select list and ORDER BY are columns of its result.
 
 CheetahGIS section VI-A (object, range count and kNN queries: hash look-up, cells, local k merged) and SSTD
 section 6 (SRQ, SKQ); instead of cells there is a scan, see `stqsh.core.kernels.index.scan`.
@@ -46,9 +46,9 @@ def knows(state: SlotState, spec: BoundQuery) -> bool:
 
 
 def focal(state: SlotState, spec: BoundQuery) -> Place | None:
-    """Return where the focal object of a snapshot's region is, if it is one of this slot's and present.
+    """Return the place of the focal object of a snapshot's region, if this slot has it and it is present.
 
-    A region that moves with an object needs the place before any slot's `part`.
+    A region that moves with an object needs this place before any slot's `part`.
     """
     key = spec.region.focal_key
     present = PresentObjects.of(state, spec.stream_id)
@@ -64,10 +64,10 @@ def focal(state: SlotState, spec: BoundQuery) -> Place | None:
 def answer(state: SlotState, ask: AskSpec) -> pa.RecordBatch | None:
     """Answer a question that came through the control log.
 
-    Without a place, a region that moves is answered with the place of its focal object: one row x, y where
-    it is this slot's and present, else none. A spec with `measure` asks for what
-    `stqsh.core.snapshots.query_cost` says, which is given as JSON. All else is answered by `part`. None where
-    what the snapshot is about has been dropped meanwhile.
+    Without a place, the answer for a moving region is the place of its focal object: one row x, y if it is
+    this slot's and present, else no rows. A spec with `measure` asks for the figures of
+    `stqsh.core.snapshots.query_cost`, which are returned as JSON. `part` answers everything else. The result
+    is None if what the snapshot reads has since been dropped.
     """
     spec = ask.spec
     if not knows(state, spec):
@@ -84,20 +84,20 @@ def answer(state: SlotState, ask: AskSpec) -> pa.RecordBatch | None:
 
 
 def part(state: SlotState, spec: SnapshotSpec, place: Place | None = None) -> pa.RecordBatch | None:
-    """Return one slot's share of a snapshot's answer, after the last step that the slot took.
+    """Return one slot's share of a snapshot's answer, after the slot's last step.
 
     Args:
-        state: the slot's; only read.
-        spec: of a snapshot SELECT.
-        place: where the focal object of the region is, None while it is not present.
+        state: The slot's state; only read.
+        spec: The spec of a snapshot SELECT.
+        place: The place of the region's focal object, None while it is absent.
 
     Returns:
-        The columns key, `s0`, `s1`, … of the select list, `o0`, … of ORDER BY, and for kinds that
-        rank their members `rank`; or one row `count`. No more rows than the answer may have. None where the
-        slot does not know the stream, or has no object with the key that is looked up.
+        The columns key, `s0`, `s1`, … of the select list, `o0`, … of ORDER BY, and `rank` for kinds that rank
+        their members; or one row `count`. It has no more rows than the answer may have. None if the slot does
+        not know the stream, or has no object with the key.
 
     Raises:
-        ValueError: a region or expression of a kind that there is not.
+        ValueError: a region or expression is of an unknown kind.
     """
     present = PresentObjects.of(state, spec.stream_id)
     if present is None:
@@ -114,9 +114,9 @@ def part(state: SlotState, spec: SnapshotSpec, place: Place | None = None) -> pa
 
 
 def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
-    """Return the answer that the slots' shares make: the select list's columns under their names, in order.
+    """Return the answer that the slots' shares form: the select list's named columns, in order.
 
-    parts: of all slots at one step, at least one, in any order.
+    `parts` are the shares of all slots at one step, at least one, in any order.
     """
     wanted = spec.region.k if isinstance(spec.region, NearestSpec) else None
     tables = [pa.Table.from_batches([share]) for share in parts]
@@ -134,10 +134,7 @@ def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
 
 
 def nothing(stream: StreamSpec, spec: SnapshotSpec) -> pa.RecordBatch:
-    """Return the share of a slot without objects: an empty batch with the columns of `part`, for `whole`.
-
-    stream: the StreamSpec.
-    """
+    """Return the share of a slot without objects: an empty batch with the columns of `part`, for `whole`."""
     state = SlotState.fresh(0)
     state.entry("streams")[str(stream.id)] = msgspec.to_builtins(stream)
     present = PresentObjects.of(state, stream.id)
@@ -151,12 +148,12 @@ def nothing(stream: StreamSpec, spec: SnapshotSpec) -> pa.RecordBatch:
 
 
 def _known(expr: Expr) -> Expr:
-    """Return an expression, or NULL in the place of one that needs a table."""
+    """Return an expression, or NULL in place of one that needs a table."""
     return LiteralExpr(None, "STRING") if has_node(expr, JoinExpr) else expr
 
 
 def _members(selection: SnapshotSelection, kind: QueryKind) -> Array:
-    """Return the objects of the answer as far as this slot knows: those of a kind, or of a key."""
+    """Return the objects of the answer that this slot knows: those of the kind, or the one with the key."""
     if selection.reach.is_nowhere:
         return np.empty(0, np.int32)
     key = selection.spec.lookup
@@ -164,7 +161,7 @@ def _members(selection: SnapshotSelection, kind: QueryKind) -> Array:
 
 
 def _rows(selection: SnapshotSelection, objects: Array, rank: Array | None) -> pa.RecordBatch:
-    """Return what `part` answers for objects; with a LIMIT, only those that can be in the answer."""
+    """Return the answer of `part` for objects; with a LIMIT, only those that can be in the answer."""
     limit = selection.spec.limit
     if limit is not None and len(objects) > limit and rank is None:
         order = _columns(selection, objects, select=False)
@@ -191,7 +188,10 @@ def _counted(count: int) -> pa.RecordBatch:
 
 
 def _first(table: pa.Table, spec: SnapshotSpec) -> pa.Array[Any]:
-    """Positions of the rows by ORDER BY, NULLs last and ties by key, else by key; as many as LIMIT says."""
+    """Return positions of the rows in the order of ORDER BY, up to LIMIT.
+
+    NULLs come last; ties, and rows without ORDER BY, are ordered by key.
+    """
     keys: list[Any] = [
         (f"o{i}", "descending" if column.is_descending else "ascending")
         for i, column in enumerate(spec.order)

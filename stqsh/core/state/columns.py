@@ -1,4 +1,4 @@
-"""Conversion of columns between Arrow and arrays; strings are codes of a dictionary."""
+"""Convert columns between Arrow and arrays; strings are codes of a dictionary."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DTYPES: dict[str, npt.DTypeLike] = {
 
 
 class StoredColumn(NamedTuple):
-    """Values and whether they are not null; both (n,), valid bool. A null's value is 0."""
+    """Values, (n,), and whether they are not null, bool (n,); a null's value is 0."""
 
     values: Array
     valid: Array
@@ -40,11 +40,11 @@ class StoredColumn(NamedTuple):
 def declared_arrays(
     columns: Iterable[Sequence[str]], kept: Container[str], refers_to: Relation | None = "strings"
 ) -> dict[str, ArraySpec]:
-    """Return the arrays of those declared columns that are kept.
+    """Return the arrays of the declared columns that are kept.
 
     Args:
         columns: Name and type of all declared columns, in order.
-        kept: The names of those that are wanted.
+        kept: The names of the columns to keep.
         refers_to: What the codes of texts refer to.
 
     Returns:
@@ -86,8 +86,8 @@ def decode(column: StoredColumn, kind: str, texts: pa.Array[Any]) -> pa.Array[An
 def pick(stored: StoredColumn, rows: StoredColumn, versions: Array) -> StoredColumn:
     """Return a column's values in some versions: of objects as stored, or of a batch's rows.
 
-    versions: int32 (n,): v < len(stored) is the object v as stored, others the row v - len(stored); -1
-    reads as null.
+    `versions` is int32 (n,): v < len(stored) is the object v as stored, others are the row v - len(stored),
+    and -1 reads as null.
     """
     versions = frozen(versions)
     return StoredColumn(

@@ -21,10 +21,10 @@ MAX_BYTES = 2**31 - 1
 
 
 class Interner:
-    """Indices 0, 1, 2, … for distinct keys in the order of their arrival.
+    """Indices 0, 1, 2, … for distinct keys in order of arrival.
 
-    Arrays beneath `prefix`: table uint64 (power of two), hashes uint64 (first the count, then one a key),
-    offsets int32 (n + 1), data uint8.
+    Arrays below `prefix`: table uint64 (power of two), hashes uint64 (first the count, then one for each
+    key), offsets int32 (n + 1), data uint8.
     """
 
     def __init__(self, state: SlotState, prefix: str) -> None:
@@ -47,7 +47,7 @@ class Interner:
     def find(
         self, keys: pa.Array[Any], hashes: npt.NDArray[np.uint64] | None = None
     ) -> npt.NDArray[np.int32]:
-        """Return the index of each key, -1 for unknown ones. int32 (n,)."""
+        """Return the index of each key, int32 (n,); -1 for unknown ones."""
         hashes = hash_keys(keys) if hashes is None else hashes
         offsets, data = key_bytes(keys)
         return hash_table.find(self._array("table"), self._keys(), HashedKeys(frozen(hashes), offsets, data))
@@ -80,7 +80,7 @@ class Interner:
         return found
 
     def _reserve(self, more: int, more_bytes: int) -> None:
-        """Make room for `more` keys of `more_bytes` together; the table stays at most half full."""
+        """Make room for `more` keys of `more_bytes` in total; the table stays at most half full."""
         state, prefix = self._state, self._prefix
         count, used = len(self), len(self._array("data"))
         if used + more_bytes > MAX_BYTES:
@@ -96,13 +96,13 @@ class Interner:
             hash_table.rebuild(table, self._array("hashes"), count)
 
     def _trim(self, count: int) -> None:
-        """Give back what was reserved for keys that came twice."""
+        """Give back what was reserved for duplicate keys."""
         self._state.resize(f"{self._prefix}/hashes", 1 + count)
         offsets = self._state.resize(f"{self._prefix}/offsets", 1 + count)
         self._state.resize(f"{self._prefix}/data", int(offsets[-1]))
 
     def keep(self, kept: npt.NDArray[Any]) -> None:
-        """Remove all keys but those with these indices, ascending, which become 0, 1, 2, …."""
+        """Keep only the keys with these indices, ascending, which become 0, 1, 2, …."""
         state, prefix, count = self._state, self._prefix, len(kept)
         chosen: Any = pa.array(kept)
         starts, text = key_bytes(self.strings().take(chosen))  # integers count as strings of 8 bytes
@@ -129,5 +129,5 @@ class Interner:
         return numbers.cast(kind)
 
     def integers(self) -> npt.NDArray[np.int64]:
-        """Return all keys of an interner of integers by index. int64 (n,)."""
+        """Return all keys of an interner of integers by index; int64 (n,)."""
         return self._array("data").view(np.int64)

@@ -1,7 +1,7 @@
 """Joined tables on a slot: rows by key, looked up for many keys at once (SOLE section 7.3).
 
-Each slot has the whole table, so that a join on key equality is a look-up wherever an object is. A row costs
-its values, eight bytes of hash and its share of the hash table; equal strings are stored once.
+Each slot has the whole table, so a join on key equality is a local look-up for every object. A row costs its
+values, eight bytes of hash and its share of the hash table; equal strings are stored once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Array = npt.NDArray[Any]
 
 
 class JoinedTables:
-    """The tables of a slot, by id. The header's entry "tables" holds their specs.
+    """The tables of a slot, by id; the header's entry "tables" holds their specs.
 
-    Arrays beneath `t{id}/`: keys/… (an interner; a row's number is its key's index), strings/… (an interner
-    of all texts but keys), and for each further column i: c{i} values, v{i} bool.
+    Arrays below `t{id}/`: keys/… (an interner; a row's number is its key's index), strings/… (an interner of
+    all texts except keys), and for each further column i: c{i} values, v{i} bool.
     """
 
     def __init__(self, state: SlotState) -> None:
@@ -36,10 +36,10 @@ class JoinedTables:
         self._saved = state.entry("tables")
 
     def define(self, spec: TableSpec) -> None:
-        """Create an empty table; an existing one stays as it is.
+        """Create an empty table; an existing one does not change.
 
         Args:
-            spec: Its key is a column of STRING, BIGINT or INT.
+            spec: A table whose key is a column of STRING, BIGINT or INT.
         """
         if str(spec.id) in self._saved:
             return
@@ -50,15 +50,15 @@ class JoinedTables:
         return msgspec.convert(self._saved[str(table)], TableSpec)
 
     def _table(self, spec: TableSpec) -> StateTable:
-        """Return all columns but the key."""
+        """Return all columns except the key."""
         names = [name for name, _ in spec.columns if name != spec.key]
         return StateTable(self._state, f"t{spec.id}", declared_arrays(spec.columns, names, None))
 
     def add(self, table: int, batch: pa.RecordBatch) -> None:
-        """Append rows of the declared columns. The first row of a key counts; keys are not null.
+        """Append rows of the declared columns; the first row of a key counts, and keys are not null.
 
         Raises:
-            KeyError: no such table.
+            KeyError: there is no such table.
         """
         spec = self._spec(table)
         keys = self._keys(table)
@@ -79,18 +79,18 @@ class JoinedTables:
             self._state.release(f"t{table}/")
 
     def values(self, table: int, keys: pa.Array[Any], column: str) -> pa.Array[Any]:
-        """Return a column of the rows with given keys, null where there is none or the key is null.
+        """Return a column of the rows with given keys, null if there is none or the key is null.
 
         Args:
             table: Its id.
-            keys: Of the key's type, integers of any width; (n,).
+            keys: Keys of the key's type, integers of any width; (n,).
             column: Its name.
 
         Returns:
             An array of the column's declared Arrow type, (n,).
 
         Raises:
-            KeyError: no such table or column.
+            KeyError: there is no such table or column.
         """
         spec = self._spec(table)
         kinds = spec.types
@@ -104,7 +104,7 @@ class JoinedTables:
         return decode(pick(stored, nothing, rows), kinds[column], texts)
 
     def rows(self, table: int, keys: pa.Array[Any]) -> Array:
-        """Return the row of each key, -1 where there is none. int32 (n,)."""
+        """Return the row of each key, int32 (n,); -1 if there is none."""
         rows = self._keys(table).find(keys)
         if keys.null_count:
             rows[pc.is_null(keys).to_numpy(zero_copy_only=False)] = -1

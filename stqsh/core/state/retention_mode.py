@@ -1,4 +1,4 @@
-"""Which streams retain significant objects only, and how much memory they may use."""
+"""The streams that retain significant objects only, and how much memory they may use."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class RetentionOrder:
     Attributes:
         factor: The share of the cache distance that is used, 0 .. 1 (SOLE section 4.5).
         k: Objects that fewer queries need are dropped when they report (section 6.4).
-        part: Of the objects that k - 1 queries need only this share is dropped, always the same ones, see
-            `stqsh.core.retention.object_shedding.is_spared`.
         cache: The share of the cache distance that query load shedding leaves (section 6.3).
         area: The share of regions' areas that it leaves.
+        part: The share dropped of the objects that k - 1 queries need, always the same ones, see
+            `stqsh.core.retention.object_shedding.is_spared`.
     """
 
     factor: float = 1.0
@@ -28,7 +28,7 @@ class RetentionOrder:
 
 
 def memory_of(state: SlotState, stream: int) -> RetentionOrder:
-    """Return the last order for a stream's memory; without one everything is kept."""
+    """Return the last order for a stream's memory; the default keeps everything."""
     return RetentionOrder(**state.entry("memory").get(str(stream), {}))
 
 
@@ -38,5 +38,5 @@ def remember(state: SlotState, stream: int, order: RetentionOrder) -> None:
 
 
 def forget_memory(state: SlotState, stream: int) -> None:
-    """Forget the order for a stream that is dropped."""
+    """Remove the order for a dropped stream."""
     state.entry("memory").pop(str(stream), None)

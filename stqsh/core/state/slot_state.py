@@ -1,7 +1,7 @@
 """A slot's state: named numpy arrays and a small header, nothing else.
 
-Structs of arrays make a snapshot a copy, recovery a load and a kernel a loop. The engine may let an
-`Allocator` back the arrays with memory-mapped files; the heap serves everywhere else.
+With structs of arrays, a snapshot is a copy, recovery a load and a kernel a loop. The engine may use an
+`Allocator` to back the arrays with memory-mapped files; elsewhere they are on the heap.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Allocator(Protocol):
 
 
 class HeapAllocator:
-    """Ordinary memory."""
+    """An allocator of ordinary memory."""
 
     def allocate(self, name: str, dtype: np.dtype[Any], capacity: int) -> Array:
         """Return a zeroed numpy array."""
@@ -70,8 +70,8 @@ class NamedArrays:
 
     Attributes:
         buffers: The arrays with their spare capacity.
-        reached: The most elements of each array that were in use since `trim_unused`, so that an allocator
-            can give back unused memory.
+        reached: The most elements of each array in use since `trim_unused`, so that an allocator can give
+            back unused memory.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class NamedArrays:
         return view
 
     def shrink(self, name: str, values: Array) -> Array:
-        """Replace the content by fewer values; spare capacity is given back once it is most of the array."""
+        """Replace the content by fewer values; give back spare capacity once it is most of the array."""
         if len(self.buffers[name]) > _ROOMY * len(values) + _SMALLEST:
             values = values.copy()
             self.create(name, values.dtype, len(values))
@@ -136,9 +136,9 @@ class NamedArrays:
             self._allocator.release(name)
 
     def trim_unused(self, trim: Callable[[str, Array, int], Array]) -> None:
-        """Give back unused memory behind arrays that have become shorter, unless it is little.
+        """Give back unused memory behind arrays that became shorter, unless it is small.
 
-        trim: Returns a named buffer cut to a number of elements, with its content.
+        `trim` returns a named buffer cut to a number of elements, with its content.
         """
         for name, reached in self.reached.items():
             used, buffer = self._lengths.get(name, reached), self.buffers.get(name)
@@ -187,16 +187,16 @@ class SlotState(NamedArrays):
 
     @property
     def clock(self) -> SlotClock:
-        """The time after the slot's last batch, with step 0 before its first."""
+        """The time after the slot's last batch; step 0 before its first."""
         return msgspec.convert(self.header.get("clock", {}), SlotClock)
 
     def entry(self, name: str) -> dict[str, Any]:
-        """Return an entry of the header that is an object in JSON, created if it is missing."""
+        """Return an entry of the header that is a JSON object, created if it is missing."""
         entry: dict[str, Any] = self.header.setdefault(name, {})
         return entry
 
     def release(self, prefix: str) -> None:
-        """Remove all arrays whose names begin with `prefix`, with what is declared of them."""
+        """Remove all arrays whose names begin with `prefix`, with their declarations."""
         super().release(prefix)
         for entry in ("references", "derived"):  # see `stqsh.core.state.table`
             declared = self.header.get(entry, {})
@@ -204,7 +204,7 @@ class SlotState(NamedArrays):
 
 
 class _SnapshotHead(msgspec.Struct):
-    """The beginning of a snapshot: the header, and each array's name and dtype."""
+    """The start of a snapshot: the header, and each array's name and dtype."""
 
     header: dict[str, Any]
     arrays: list[tuple[str, str]]
@@ -238,7 +238,7 @@ def restore(pieces: Iterable[bytes], allocator: Allocator | None = None) -> Slot
     """Return the state that `snapshot` cut into these pieces.
 
     Raises:
-        ValueError: the pieces are not a whole snapshot.
+        ValueError: the pieces are not a complete snapshot.
     """
     reader = _Reader(pieces)
     head = msgspec.json.decode(reader.take(int.from_bytes(reader.take(8), "little")), type=_SnapshotHead)

@@ -10,7 +10,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import Relation, derived, referenced, references, renumber
 
 _SPARE = 4096
-"""Unused strings that are tolerated before the dictionary is rebuilt."""
+"""The most unused strings before the dictionary is rebuilt."""
 
 
 def pool_of(state: SlotState, stream: int) -> Interner:
@@ -21,8 +21,8 @@ def pool_of(state: SlotState, stream: int) -> Interner:
 def vacuum(state: SlotState, stream: int, *, now: bool = False) -> bool:
     """Remove the strings that no array refers to, and return whether codes have changed.
 
-    Runs once they are more than half of the dictionary, or `now`. Amortised over the batches that brought the
-    strings, this costs less than reading them did.
+    It runs once they are more than half of the dictionary, or `now`. Amortised over the batches that added
+    the strings, this costs less than reading them did.
     """
     pool = pool_of(state, stream)
     named = sum(len(state.array(name)) for name in references(state, "strings", stream))
@@ -38,9 +38,9 @@ def remove_unused(state: SlotState, relation: Relation, stream: int, prefix: str
         state: The slot's state.
         relation: What the strings are: "strings" or "terms".
         stream: The stream that they belong to.
-        prefix: Where the interner's arrays are.
-        spare: Nothing is done unless the unused ones are more than half of all, and more than this. -1:
-            remove them in any case.
+        prefix: The prefix of the interner's arrays.
+        spare: Do nothing unless the unused strings are more than half of all, and more than this; -1 removes
+            them in any case.
     """
     interner = Interner(state, prefix)
     used = referenced(state, relation, stream, len(interner))

@@ -1,7 +1,7 @@
 """Tables of a slot: named columns in the slot's state, and what the numbers in them refer to.
 
 A table declares its arrays once, as attributes of its class. Numbers may refer to a stream's objects, to the
-strings of its dictionary or to its terms; where these are renumbered, see `renumber`, all such arrays follow.
+strings of its dictionary or to its terms; `renumber` updates all such arrays when these are renumbered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stqsh.core.state.slot_state import SlotState
 Array = npt.NDArray[Any]
 
 Relation: TypeAlias = Literal["objects", "strings", "terms"]
-"""What numbers can refer to: the objects of a stream, its strings, or its terms."""
+"""What numbers may refer to: the objects of a stream, its strings, or its terms."""
 
 
 @dataclass
@@ -28,9 +28,9 @@ class ArraySpec:
     Attributes:
         dtype: The type of its elements.
         refers_to: What its elements are numbers of; -1 refers to nothing.
-        derived_from: The relation that has one element here for each member; the array may be shorter.
+        derived_from: The relation with one element here for each member; the array may be shorter.
         width: Elements per row.
-        length: The initial length of an array that is not a column; None for columns, one row each.
+        length: The initial length of an array that is not a column; None for columns.
     """
 
     dtype: npt.DTypeLike
@@ -91,7 +91,7 @@ class StateTable:
         cls.specs = {**cls.specs, **own}
 
     def __init__(self, state: SlotState, prefix: str, more: Specs | None = None) -> None:
-        """Open the table, and create what is missing; `more` arrays are those known only at run time."""
+        """Open the table, and create missing arrays; `more` are arrays known only at run time."""
         self.state, self.prefix = state, prefix
         self._specs = {**self.specs, **more} if more else self.specs
         rows = self._rows
@@ -104,7 +104,7 @@ class StateTable:
 
     @property
     def _rows(self) -> int:
-        """The number of rows; subclasses may count something else as their length."""
+        """The number of rows; subclasses may define their length differently."""
         name, spec = next(iter(self._specs.items()), ("", _NO_ARRAY))
         return len(self.array(name)) // spec.width if f"{self.prefix}/{name}" in self.state else 0
 
@@ -139,7 +139,7 @@ class StateTable:
             self.state.append(f"{self.prefix}/{name}", some)
 
     def keep(self, stay: Array) -> None:
-        """Remove all rows but those that stay, bool (rows,); the positions of later rows change."""
+        """Keep only the rows marked in `stay`, bool (rows,); the positions of later rows change."""
         if stay.all():
             return
         for name, spec in _columns(self._specs):
@@ -160,12 +160,12 @@ class StateTable:
 
 
 def _columns(specs: Specs) -> list[tuple[str, ArraySpec]]:
-    """Return the arrays that have one row each."""
+    """Return the arrays that are columns."""
     return [(name, spec) for name, spec in specs.items() if spec.length is None]
 
 
 def _create(state: SlotState, name: str, spec: ArraySpec, rows: int) -> None:
-    """Create an array of a table that has a number of rows."""
+    """Create an array for a table with a number of rows."""
     state.create(name, spec.dtype, rows * spec.width if spec.length is None else spec.length)
     if spec.refers_to:
         add_reference(state, name, spec.refers_to)
@@ -179,10 +179,10 @@ def add_reference(state: SlotState, name: str, relation: Relation) -> None:
 
 
 def add_derived(state: SlotState, name: str, relation: Relation) -> None:
-    """Declare that an array, or a folder of arrays, of `s{stream}/…` follows from a relation.
+    """Declare that an array, or a folder of arrays, of `s{stream}/…` is derived from a relation.
 
-    An array has one element for each string or term, or is shorter. A folder follows from the stream's
-    objects: it is released when they are renumbered, and its owner makes it again.
+    An array has one element for each string or term, or is shorter. A folder is derived from the stream's
+    objects: it is released when they are renumbered, and its owner rebuilds it.
     """
     state.entry("derived")[name] = relation
 
@@ -193,7 +193,7 @@ def references(state: SlotState, relation: Relation, stream: int) -> list[str]:
 
 
 def derived(state: SlotState, relation: Relation, stream: int) -> list[str]:
-    """Return the names of a stream's arrays or folders that follow from a relation."""
+    """Return the names of a stream's arrays or folders that are derived from a relation."""
     return _declared(state, "derived", relation, stream)
 
 
@@ -212,7 +212,7 @@ def referenced(state: SlotState, relation: Relation, stream: int, count: int) ->
 
 
 def renumber(state: SlotState, relation: Relation, stream: int, stay: Array) -> None:
-    """Renumber references when only the members that stay, bool (count,), keep a number.
+    """Renumber references so that only the members marked in `stay`, bool (count,), keep a number.
 
     Members keep their order; references to others become -1.
     """

@@ -1,1 +1,1 @@
-"""Texts as terms, and the index of keyword queries."""
+"""The terms of texts, and the index of keyword queries."""

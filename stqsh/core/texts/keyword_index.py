@@ -1,17 +1,18 @@
-"""The index of keyword queries: static regions, and terms that the stream's text has to contain.
+"""The index of keyword queries: static regions, and terms that the stream's text must contain.
 
 Tornado section 3.2 (FAST), which SSTD section 6.1 uses for its CRQ, too: a query is indexed in the cells of
 its box and under its rarest term, so an event meets few of the queries whose terms it lacks. See
 `stqsh.core.kernels.index.term_quadtrees` for the trees, and `stqsh.core.texts.term_table` for frequencies.
 
-Costs. An event: one access for each term that no query asks for, and for each other one a walk down its tree,
-of at most ten nodes with lists of boxes that were too large, or fewer than eight, for a further level; a box
-that matches is verified by one access for each further term. A query: 44 bytes per entry, of which it has one
-to four (under each of its terms if any is enough), most often one or two, as lists are not split before they
-are long, some 16 bytes for nodes, and 54 bytes and four per term for itself; and 1.6 µs for insertion.
+Costs of an event: one access for each term that no query asks for, and for each other term a walk down its
+tree, of at most ten nodes with lists of boxes that were too large, or of fewer than eight boxes, for a
+further level; a matching box is verified by one access for each further term. Costs of a query: 44 bytes per
+entry, of which it has one to four (under each of its terms if any is enough), most often one or two, as only
+long lists are split; some 16 bytes for nodes; 54 bytes and four per term for itself; and 1.6 µs for
+insertion.
 
-Measured on one core with real posts of 15 terms, queries of one to three terms drawn as they occur, events a
-second; in brackets a grid of the boxes whose pairs are tested one by one:
+Measured on one core with real posts of 15 terms, and queries of one to three terms drawn as they occur, in
+events a second; in brackets a grid of the boxes whose pairs are tested one by one:
 
 | side of boxes | 10 thousand queries | 100 thousand | 1 million |
 |---|---|---|---|
@@ -39,17 +40,17 @@ from stqsh.spec.stream import Bounds
 Array = npt.NDArray[Any]
 
 _FIRST_LOOK, _LAST_LOOK = 1 << 12, 1 << 20
-"""Records between two checks whether queries are still indexed under their rarest terms, first and last."""
+"""Records between checks that queries are indexed under their rarest terms: at first, and at most."""
 
 _TOO_COMMON = 1.5
-"""The index is rebuilt once events meet queries this many times as often as necessary."""
+"""The index is rebuilt once events meet this many times as many queries as necessary."""
 
 
 class KeywordIndex:
-    """Keyword queries of a stream on a slot, kept in arrays beneath `prefix`.
+    """Keyword queries of a stream on a slot, kept in arrays below `prefix`.
 
-    asked/…: see `QueryTerms`. forest/… and lattice: see `TermTree`. looks int64 (2,): records since the last
-    check of frequencies, and when to check again.
+    For asked/… see `QueryTerms`, for forest/… and lattice see `TermTree`. looks, int64 (2,), holds the number
+    of records since the last check of frequencies, and when to check again.
     """
 
     def __init__(self, state: SlotState, prefix: str, terms: TermTable) -> None:
@@ -64,12 +65,12 @@ class KeywordIndex:
 
     @property
     def ids(self) -> Array:
-        """The indexed queries, ascending. int64 (n,)."""
+        """The indexed queries, ascending; int64 (n,)."""
         return self._asked.id
 
     @property
     def positions(self) -> Array:
-        """The positions of these queries among those of the kind, after `refresh`. int32 (n,)."""
+        """The positions of these queries among those of the kind, after `refresh`; int32 (n,)."""
         return self._asked.position
 
     @property
@@ -78,19 +79,22 @@ class KeywordIndex:
         return self._asked.rows
 
     def add(self, ids: Array, phrases: list[str], every: list[bool]) -> None:
-        """Add new queries, whose ids are beyond all others; they are indexed by `refresh`.
+        """Add new queries, whose ids are greater than all others; `refresh` indexes them.
 
-        phrases: What each asks for, at least one term; every: whether all of its terms are asked for.
+        Args:
+            ids: Their ids.
+            phrases: The terms that each asks for, at least one.
+            every: Whether all of a query's terms are required.
         """
         self._asked.put(ids, self.terms.of(phrases), every)
 
     def refresh(self, ids: Array, boxes: Array, checked: Array, bounds: Bounds | None) -> None:
-        """Follow the queries of the kind: remove those that are not among them, and index what changed.
+        """Follow the queries of the kind: remove those that are gone, and index what changed.
 
         Args:
-            ids: All queries of the kind, ascending, those without keywords too. int64 (q,).
-            boxes: Where each has to be searched for, NaN for nowhere. float64 (q, 4).
-            checked: Whether pairs that stay are wanted, too. bool (q,).
+            ids: All queries of the kind, ascending, with or without keywords; int64 (q,).
+            boxes: The box to index for each, NaN for none; float64 (q, 4).
+            checked: Whether pairs that stay are wanted too; bool (q,).
             bounds: The extent of the stream, if known.
         """
         at = np.searchsorted(ids, self.ids)
@@ -108,10 +112,14 @@ class KeywordIndex:
         self._tree.insert(np.flatnonzero(~np.isnan(box[:, 0]) & ~same), left, bounds)
 
     def join(self, events: Transitions, old: Array, new: Array) -> CandidatePairs:
-        """Find the pairs of events and queries, by position, where box and terms begin or cease to hold.
+        """Find the pairs of events and queries, by position, where box and terms begin or cease to match.
 
-        For queries that are checked also those where they continue to. old, new: the codes of the events'
-        texts before and after, int32 (n,), -1 for NULL.
+        For checked queries, they include pairs that continue to match.
+
+        Args:
+            events: The events.
+            old: The codes of the events' texts before, int32 (n,), -1 for NULL.
+            new: The codes of their texts after, like `old`.
         """
         terms = self.terms
         terms.learn(old)
@@ -124,7 +132,9 @@ class KeywordIndex:
     def alone(self, ids: Array, boxes: Array) -> KeywordIndex:
         """Return a temporary index of some of the queries, with other boxes.
 
-        ids: Ascending, all of them indexed here. int64 (n,). boxes: float64 (n, 4).
+        Args:
+            ids: Queries indexed here, ascending, int64 (n,).
+            boxes: float64 (n, 4).
         """
         some = KeywordIndex(SlotState.fresh(0), "", self.terms)
         some._asked.put(ids, *self._asked.chosen(ids))
@@ -143,7 +153,7 @@ class KeywordIndex:
         self.rebuild_if_worn(bounds)
 
     def rebuild_if_worn(self, bounds: Bounds | None) -> None:
-        """Rebuild the index if too many queries are under terms that are not rare any more."""
+        """Rebuild the index if too many queries are under terms that are no longer rare."""
         have, best = index_drift(self.asked, frozen(self.terms.seen))
         if have > _TOO_COMMON * best:
             self._tree.rebuild(bounds)

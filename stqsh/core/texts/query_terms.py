@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 class QueryTerms(StateTable):
-    """Terms of keyword queries: start, terms and box (flat) as in `keyword_join.AskedTerms`."""
+    """Terms of keyword queries, with start, terms and box (flat) as in `keyword_join.AskedTerms`."""
 
     id = ArraySpec(np.int64)  # ascending
     every = ArraySpec(np.bool_)
@@ -33,13 +33,13 @@ class QueryTerms(StateTable):
         return AskedTerms(self.start, self.terms, self.every, box, self.checked, self.filed_under)
 
     def put(self, ids: Array, coded: CodedTexts, every: npt.ArrayLike) -> None:
-        """Add new queries, whose ids are beyond all others; each has its terms and is not inserted yet."""
+        """Add new queries with their terms, not indexed yet; their ids are greater than all others."""
         count, known = len(ids), len(self.terms)
         self.grow(start=coded.start[1:] + known, terms=coded.codes)
         self.append(id=ids, every=every, box=np.full(4 * count, np.nan), filed_under=np.full(count, -1))
 
     def keep(self, stay: Array) -> None:
-        """Remove all rows but those that stay, bool (n,)."""
+        """Keep only the rows marked in `stay`, bool (n,)."""
         if stay.all():
             return
         counts = np.diff(self.start)
@@ -47,7 +47,7 @@ class QueryTerms(StateTable):
         super().keep(stay)
 
     def chosen(self, ids: Array) -> tuple[CodedTexts, Array]:
-        """Return the terms of some queries, ids ascending, and whether each asks for all of them."""
+        """Return the terms of some queries, by ascending ids, and whether each asks for all of them."""
         rows, asked = np.searchsorted(self.id, ids), self.rows
         chosen, counts = np.zeros(len(self), np.bool_), np.diff(asked.start)
         chosen[rows] = True
@@ -56,5 +56,5 @@ class QueryTerms(StateTable):
 
 
 def offsets(counts: Array) -> Array:
-    """Return where pieces of these lengths begin, and where the last one ends. int32 (n + 1,)."""
+    """Return the starts of pieces with these lengths, and the end of the last; int32 (n + 1,)."""
     return np.append(0, np.cumsum(counts)).astype(np.int32)

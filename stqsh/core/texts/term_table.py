@@ -1,4 +1,4 @@
-"""The terms of a stream's texts on a slot: codes of terms by codes of texts, and how frequent terms are."""
+"""The terms of a stream's texts on a slot: their codes for each text, and their frequencies."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from stqsh.core.texts.tokenizer import coded_terms
 Array = npt.NDArray[Any]
 
 _SPARE = 4096
-"""Unused terms or codes that are tolerated before they are removed."""
+"""The most unused terms or codes before they are removed."""
 
 _MEMORY = 1 << 20
-"""After this many records all counts are halved, so that recent frequencies weigh more."""
+"""The number of records after which all counts are halved, so that recent ones weigh more."""
 
 
 class TermTable(StateTable):
     """The vocabulary of a stream's texts, and the terms of each text that was needed.
 
-    words/… is an interner of terms. begin, end: one element per string of the stream (begin 0: not split
-    yet), the range of its terms in codes, ascending within a text. counts: the number of records with each
-    term; counted: the number of records that were counted.
+    Arrays: words/… is an interner of terms. begin and end have one element for each string of the stream, the
+    range of its terms in codes, ascending within a text; begin 0 means not split yet. counts is the number of
+    records with each term, counted the number of records counted.
 
     Terms are stored by text, not by record: equal texts are split once, and expired records need no upkeep.
-    On reports to a city (100 characters, 19 terms, three of four texts distinct) this takes 84 bytes per
+    For reports to a city (100 characters, 19 terms, three of four texts distinct) this takes 84 bytes per
     text, half as much as the text itself; splitting a text again when it expires, or for each new query,
     would cost ten times as much as its probe.
     """
@@ -56,21 +56,21 @@ class TermTable(StateTable):
 
     @property
     def spans(self) -> TermSpans:
-        """The terms of texts, by the texts' codes; after `learn`."""
+        """The terms of texts, by the texts' codes; valid after `learn`."""
         return TermSpans(self.begin, self.end, self.codes)
 
     @property
     def seen(self) -> Array:
-        """The number of records with each term. int64 (terms,)."""
+        """The number of records with each term; int64 (terms,)."""
         return self.state.resize(f"{self.prefix}/counts", len(self))
 
     @property
     def total(self) -> int:
-        """The number of records that were counted."""
+        """The number of records counted."""
         return int(self.counted[0])
 
     def learn(self, texts: Array) -> None:
-        """Split texts that were not split yet; texts: codes of the stream's strings, -1 for NULL."""
+        """Split texts that were not split yet; `texts` are codes of the stream's strings, -1 for NULL."""
         pool = pool_of(self.state, self._stream)
         self.resize(len(pool))
         begin, end = self.begin, self.end
@@ -85,7 +85,7 @@ class TermTable(StateTable):
         begin[at], end[at] = before + coded.start[:-1], before + coded.start[1:]
 
     def count(self, texts: Array) -> None:
-        """Count the terms of records; texts: their codes, known to `learn`, -1 for NULL."""
+        """Count the terms of records; `texts` are codes known to `learn`, -1 for NULL."""
         seen, total = self.seen, self.counted
         count_terms(self.spans, frozen(texts), seen)
         total[0] += len(texts)
@@ -94,7 +94,7 @@ class TermTable(StateTable):
             total >>= 1
 
     def pack(self) -> None:
-        """Close the gaps of texts that have left the dictionary."""
+        """Close the gaps left by texts that are no longer in the dictionary."""
         self.store(codes=pack_terms(self.spans))
 
     def of(self, phrases: list[str]) -> CodedTexts:
@@ -112,9 +112,9 @@ def has_terms(state: SlotState, stream: int) -> bool:
 
 
 def tidy(state: SlotState, stream: int) -> None:
-    """Remove the terms of texts that have left the dictionary, and unused terms; after a `vacuum`.
+    """Remove unused terms, and those of texts no longer in the dictionary; call this after `vacuum`.
 
-    The vocabulary stays as it is until half of it is unused.
+    The vocabulary does not change until half of it is unused.
     """
     if not has_terms(state, stream):
         return

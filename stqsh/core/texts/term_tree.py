@@ -24,15 +24,15 @@ _ROOM = 4096
 """The least room for entries."""
 
 _OUTGROWN = 4
-"""The index is rebuilt once there are this many times as many queries as its grid was made for, or once
-entries take this many times the room that they need."""
+"""The index is rebuilt once it has this many times the queries that its grid was built for, or once entries
+take this many times the room that they need."""
 
 
 class TermTree:
-    """Keyword queries in the quad trees of terms.
+    """Keyword queries in the quadtrees of terms.
 
-    Arrays `{prefix}/…`: forest/… as in `TermQuadtrees`, flat; lattice float64 (6,): a `GridFrame`, and the
-    number of queries that it was made for.
+    Arrays `{prefix}/…`: forest/… as in `TermQuadtrees`, flat; lattice float64 (6,), a `GridFrame` and the
+    number of queries that it was built for.
     """
 
     def __init__(self, state: SlotState, prefix: str, asked: QueryTerms, terms: TermTable) -> None:
@@ -82,9 +82,9 @@ class TermTree:
         self._state.resize(f"{self._prefix}/forest/root", len(self._terms))
 
     def renumber(self, row: Array) -> int:
-        """Renumber the rows of entries, and return how many are left, or an upper bound.
+        """Renumber the rows of entries, and return how many remain, or an upper bound.
 
-        row: The new position of each row, -1 for those that are removed. int64 (n,).
+        `row`, int64 (n,), is the new position of each row, -1 for removed ones.
         """
         if (row == np.arange(len(row))).all():
             return int(self._array("forest/used")[1])
@@ -94,7 +94,7 @@ class TermTree:
         """Insert queries that are not indexed, or rebuild the index if it is outgrown.
 
         Args:
-            rows: int64 (n,), the queries.
+            rows: The queries, int64 (n,).
             left: The number of entries.
             bounds: The extent of the stream, if known.
         """
@@ -106,7 +106,7 @@ class TermTree:
             self._insert(rows)
 
     def rebuild(self, bounds: Bounds | None) -> None:
-        """Insert all queries into a new grid that is made for their number."""
+        """Insert all queries into a new grid built for their number."""
         box = self._asked.rows.box
         rows = np.flatnonzero(~np.isnan(box[:, 0]))
         lattice = lattice_over(box[:, 0::2].ravel(), box[:, 1::2].ravel(), 1 << DEPTH, bounds)
@@ -114,7 +114,7 @@ class TermTree:
         self._insert(rows)
 
     def _insert(self, rows: Array) -> None:
-        """Insert queries under their rarest terms; of equally rare ones, that of fewer queries."""
+        """Insert queries under their rarest terms; of equally rare ones, under that of fewer queries."""
         if not len(rows):
             return
         asked = self._asked.rows

@@ -1,7 +1,7 @@
 """The parts of statements: expressions, conditions, regions and places, as the user wrote them.
 
-All nodes are frozen dataclasses. `span` says where a node stands in its statement; it takes no part in
-comparisons, so two texts that mean the same give equal trees.
+All nodes are frozen dataclasses. `span` is a node's place in its statement. Comparisons ignore it, so two
+texts that mean the same give equal trees.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stqsh.lang.ast.source import NOWHERE, Span
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """What every part of a statement has."""
+    """The base of every part of a statement."""
 
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
@@ -25,7 +25,7 @@ class Expression(Node):
 
 @dataclass(frozen=True)
 class Name(Node):
-    """An identifier: of a stream, a query, a column."""
+    """An identifier of a stream, a query or a column."""
 
     text: str
 
@@ -35,7 +35,7 @@ LiteralKind = OneOf["STRING", "INTEGER", "DECIMAL", "BOOLEAN", "NULL"]
 
 @dataclass(frozen=True)
 class Literal(Expression):
-    """A constant. `kind` tells 1 from 1.0 and TRUE, which Python holds for equal."""
+    """A constant; `kind` distinguishes 1 from 1.0 and TRUE, which Python considers equal."""
 
     value: str | int | float | bool | None
     kind: LiteralKind
@@ -43,9 +43,9 @@ class Literal(Expression):
 
 @dataclass(frozen=True)
 class Parameter(Expression):
-    """`:name` in REGISTER QUERIES: stands for a constant from that column of the rows.
+    """`:name` in REGISTER QUERIES, which stands for a constant from that column of the rows.
 
-    `type` is the column's type once the columns are known, None before that and in all other statements.
+    `type` is the column's type once the columns are known; None before that and in all other statements.
     """
 
     name: str
@@ -137,7 +137,7 @@ class In(Expression):
 
 @dataclass(frozen=True)
 class Like(Expression):
-    """`x [NOT] LIKE 'pattern'` with `%` and `_`, and a backslash before either of them taken as it is."""
+    """`x [NOT] LIKE 'pattern'` with the wildcards `%` and `_`; a backslash escapes them."""
 
     operand: Expression
     pattern: str | Parameter
@@ -191,7 +191,7 @@ class Not(Expression):
 
 
 class Region(Node):
-    """What stands after INSIDE."""
+    """A region, as it stands after INSIDE."""
 
 
 @dataclass(frozen=True)
@@ -240,14 +240,14 @@ class MovingCircle(Region):
 
 @dataclass(frozen=True)
 class Polygon(Region):
-    """`POLYGON((x y, …), (…))`: the outer ring, then the holes; rings end where they begin."""
+    """`POLYGON((x y, …), (…))`: the outer ring, then the holes; each ring ends where it begins."""
 
     rings: tuple[tuple[tuple[float, float], ...], ...]
 
 
 @dataclass(frozen=True)
 class NamedRegion(Region):
-    """A region by its name, or one of a set of regions: `zones['id']`."""
+    """A named region, or one of a named set of regions: `zones['id']`."""
 
     name: str
     member: Literal | Parameter | None = None

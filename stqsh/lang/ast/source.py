@@ -1,4 +1,4 @@
-"""Where a piece of a statement stands: in its statement, and in the file that holds the statement."""
+"""The places of statements and their parts in the source text."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NOWHERE = Span(-1, -1)
 
 
 def cover(first: Span, last: Span) -> Span:
-    """Return the span from the start of the first to the end of the last, without those at NOWHERE."""
+    """Return the span from the start of the first to the end of the last; NOWHERE is ignored."""
     if first.start < 0 or last.start < 0:
         return last if first.start < 0 else first
     return Span(first.start, last.end)
 
 
 class Place(NamedTuple):
-    """A place as an editor counts it: both from 1."""
+    """A place as an editor shows it: line and column both count from 1."""
 
     line: int
     column: int
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A whole text, as read from a file or typed, that statements are cut from."""
+    """A whole text, read from a file or typed, that contains statements."""
 
     text: str
     file: str | None = None
@@ -61,7 +61,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """One statement cut from a source: `text` begins at `offset` and holds neither `;` nor outer space."""
+    """One statement cut from a source: `text` begins at `offset`, without `;` and outer space."""
 
     source: Source
     offset: int

@@ -1,4 +1,4 @@
-"""What statements are made from: their common base, the columns that they define, the sources they name."""
+"""The common base of statements, the columns that they define, and the sources that they name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Options = tuple[tuple[str, Literal | Quantity], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Statement(Node):
-    """What every statement has: the piece of source it came from, and `FORMAT x` where it was given."""
+    """The base of statements: the piece of source that each came from, and its `FORMAT x`, if given."""
 
     piece: Piece = field(default=_NO_PIECE, compare=False, repr=False)
     format: str | None = None
@@ -44,7 +44,7 @@ class ColumnDefinition(Node):
 
 @dataclass(frozen=True)
 class FileSource(Node):
-    """`FILE 'glob' [FORMAT format [(options)]]`; format in small letters."""
+    """`FILE 'glob' [FORMAT format [(options)]]`; the format is in lower case."""
 
     glob: str
     format: str | None = None

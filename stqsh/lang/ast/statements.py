@@ -1,7 +1,7 @@
-"""Statements as the user wrote them: one frozen dataclass a statement.
+"""Statements as the user wrote them: one frozen dataclass for each.
 
-`parse` gives these; `print` turns them back into text; `bind` checks them against the catalogue. Every
-statement knows the piece of source that it came from; neither that nor the spans take part in comparisons.
+`parse` returns these, `to_sql` turns them back into text, and `bind` checks them against the catalogue. Every
+statement knows the piece of source that it came from; comparisons ignore that and the spans.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY"]
 # ---------------------------------------------------------------------------------------- definitions
 @dataclass(frozen=True)
 class CreateStream(Statement):
-    """`CREATE MOVING|EVENT STREAM`. What was not said is None; a column list left out is empty.
+    """`CREATE MOVING|EVENT STREAM`: what was left out is None, or empty for the column list.
 
     `retain` is the word ALL or SIGNIFICANT.
     """
@@ -159,7 +159,7 @@ class RegisterQuery(Statement):
 class RegisterQueries(Statement):
     """`REGISTER QUERIES [FROM FILE 'glob'] [KEY column] [FOR d] [WITH (…)] AS SELECT …`.
 
-    It registers a query for each row. `Session.register_many` brings its own rows: `source` is None.
+    It registers a query for each row. `source` is None where `Session.register_many` supplies the rows.
     """
 
     select: Select
@@ -172,7 +172,7 @@ class RegisterQueries(Statement):
 
 @dataclass(frozen=True)
 class Subscribe(Statement):
-    """`SUBSCRIBE SELECT …`; a bare `SELECT … SYNC d` stays a Select and is to be taken for one of these."""
+    """`SUBSCRIBE SELECT …`; a bare `SELECT … SYNC d` remains a Select, to be treated as one of these."""
 
     select: Select
 
@@ -189,7 +189,7 @@ class Explain(Statement):
 # -------------------------------------------------------------------------------------------- running
 @dataclass(frozen=True)
 class Run(Statement):
-    """`RUN`, `RUN UNTIL 'time'`, `RUN FOR d`, `RUN n STEPS`: at most one of the three is given."""
+    """`RUN`, `RUN UNTIL 'time'`, `RUN FOR d` or `RUN n STEPS`."""
 
     until: Literal | None = None
     duration: Quantity | None = None
@@ -239,7 +239,7 @@ class Tail(Statement):
 # ------------------------------------------------------------------------------------- administration
 @dataclass(frozen=True)
 class Show(Statement):
-    """`SHOW STATUS` and its like; `what` is in capitals, one space between words."""
+    """`SHOW STATUS` and similar; `what` is in capitals, with one space between words."""
 
     what: str
 
@@ -277,7 +277,7 @@ class Rebalance(Statement):
 
 @dataclass(frozen=True)
 class SetSetting(Statement):
-    """`SET key = value`; a bare word as value is a Column."""
+    """`SET key = value`; a bare word as the value is a Column."""
 
     key: Name
     value: Literal | Quantity | Column
@@ -292,7 +292,7 @@ class Watch(Statement):
 
 @dataclass(frozen=True)
 class Map(Statement):
-    """`MAP [stream] [q1, …] [TO 'file.html']`; a single name may be either, the binder tells."""
+    """`MAP [stream] [q1, …] [TO 'file.html']`; the binder decides which of the two a single name is."""
 
     stream: Name | None = None
     queries: tuple[Name, ...] = ()
@@ -301,7 +301,7 @@ class Map(Statement):
 
 @dataclass(frozen=True)
 class Help(Statement):
-    """`HELP [statement]`; `topic` in capitals, one space between words, empty for all."""
+    """`HELP [statement]`; `topic` is in capitals, with one space between words; empty for all."""
 
     topic: str = ""
 

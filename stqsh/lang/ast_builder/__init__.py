@@ -1,6 +1,6 @@
-"""From the grammar's rules to the statements' tree: one function a rule, by topic.
+"""Builders of the syntax tree: one function for each grammar rule, by topic.
 
-Lark calls them bottom-up while it parses, so no tree of its own is ever built. `RULES` holds them all.
+Lark calls them bottom-up while it parses, so it never builds a tree of its own. `RULES` holds them all.
 """
 
 from stqsh.lang.ast_builder import commands, definitions, expressions, queries, regions, values

@@ -1,4 +1,4 @@
-"""Running and administration."""
+"""Builders of the statements for running and administration."""
 
 from __future__ import annotations
 
@@ -39,150 +39,150 @@ def start(parts: Parts) -> Statement:
 
 @rule("until")
 def until(parts: Parts) -> Run:
-    """`UNTIL 'time'`."""
+    """Build `UNTIL 'time'`."""
     return Run(until=parts[0])
 
 
 @rule("run_for")
 def run_for(parts: Parts) -> Run:
-    """`FOR d`."""
+    """Build `FOR d`."""
     return Run(duration=parts[0])
 
 
 @rule("run_steps")
 def run_steps(parts: Parts) -> Run:
-    """`n STEPS`."""
+    """Build `n STEPS`."""
     return Run(steps=parts[0])
 
 
 @rule("run")
 def run(parts: Parts) -> Run:
-    """`RUN [limit]`."""
+    """Build `RUN [limit]`."""
     return parts[0] or Run()
 
 
 @rule("play")
 def play(parts: Parts) -> Play:
-    """`PLAY stream [AT pace]`."""
+    """Build `PLAY stream [AT pace]`."""
     return Play(parts[0], parts[1])
 
 
 @rule("pause")
 def pause(parts: Parts) -> Pause:
-    """`PAUSE stream`."""
+    """Build `PAUSE stream`."""
     return Pause(parts[0])
 
 
 @rule("pause_query")
 def pause_query(parts: Parts) -> PauseQuery:
-    """`PAUSE QUERY name`."""
+    """Build `PAUSE QUERY name`."""
     return PauseQuery(parts[0])
 
 
 @rule("resume_query")
 def resume_query(parts: Parts) -> ResumeQuery:
-    """`RESUME QUERY name`."""
+    """Build `RESUME QUERY name`."""
     return ResumeQuery(parts[0])
 
 
 @rule("tail_from")
 def tail_from(parts: Parts) -> Clause:
-    """`FROM START` is step 0; `FROM STEP n`."""
+    """Build `FROM STEP n`; `FROM START` is step 0."""
     return Clause("from_step", 0 if parts[0] == "START" else parts[0], "FROM")
 
 
 @rule("tail_only")
 def tail_only(parts: Parts) -> Clause:
-    """`ONLY +`."""
+    """Build `ONLY +` or `ONLY -`."""
     return Clause("only", parts[0], "ONLY")
 
 
 @rule("tail")
 def tail(parts: Parts) -> Tail:
-    """`TAIL name clauses`."""
+    """Build `TAIL name clauses`."""
     name, *clauses = parts
     return fill(Tail(name), by_field(clauses))
 
 
 @rule("show")
 def show(parts: Parts) -> Show:
-    """`SHOW what`."""
+    """Build `SHOW what`."""
     return Show(parts[0], format=_format(parts[1]))
 
 
 @rule("show_query")
 def show_query(parts: Parts) -> ShowQuery:
-    """`SHOW QUERY name`."""
+    """Build `SHOW QUERY name`."""
     return ShowQuery(parts[0], format=_format(parts[1]))
 
 
 @rule("describe")
 def describe(parts: Parts) -> Describe:
-    """`DESCRIBE name`."""
+    """Build `DESCRIBE name`."""
     return Describe(parts[0], format=_format(parts[1]))
 
 
 @rule("repartition")
 def repartition(parts: Parts) -> Repartition:
-    """`REPARTITION [stream] USING strategy [INTO n SLOTS]`."""
+    """Build `REPARTITION [stream] USING strategy [INTO n SLOTS]`."""
     stream, strategy, slots = parts
     return Repartition(_strategy(strategy, PARTITIONINGS), stream, slots)
 
 
 @rule("rebalance")
 def rebalance(parts: Parts) -> Rebalance:
-    """`REBALANCE [stream] [USING strategy]`."""
+    """Build `REBALANCE [stream] [USING strategy]`."""
     stream, strategy = parts
     return Rebalance(stream, None if strategy is None else _strategy(strategy, REBALANCINGS))
 
 
 @rule("set")
 def set_(parts: Parts) -> SetSetting:
-    """`SET key = value`."""
+    """Build `SET key = value`."""
     key, value = parts
     return SetSetting(key, Column(value.text, span=value.span) if isinstance(value, Name) else value)
 
 
 @rule("watch")
 def watch(parts: Parts) -> Watch:
-    """`WATCH q1, q2`."""
+    """Build `WATCH q1, q2`."""
     return Watch(tuple(parts))
 
 
 @rule("map_one")
 def map_one(parts: Parts) -> Map:
-    """One name, a stream's or a query's."""
+    """Build a MAP of one name, a stream's or a query's."""
     return Map(queries=(parts[0],))
 
 
 @rule("map_both")
 def map_both(parts: Parts) -> Map:
-    """Return a stream and its queries."""
+    """Build a MAP of a stream and its queries."""
     return Map(parts[0], tuple(parts[1:]))
 
 
 @rule("map_queries")
 def map_queries(parts: Parts) -> Map:
-    """Return queries only."""
+    """Build a MAP of queries only."""
     return Map(queries=tuple(parts))
 
 
 @rule("map")
 def map_(parts: Parts) -> Map:
-    """`MAP [names] [TO 'file']`."""
+    """Build `MAP [names] [TO 'file']`."""
     names, file = parts
     return replace(names or Map(), file=None if file is None else file.value)
 
 
 @rule("help")
 def help_(parts: Parts) -> Help:
-    """`HELP [words]`."""
+    """Build `HELP [words]`."""
     return Help(" ".join(word.text.upper() for word in parts))
 
 
 @rule("dump")
 def dump(_: Parts) -> Dump:
-    """`DUMP`."""
+    """Build `DUMP`."""
     return Dump()
 
 

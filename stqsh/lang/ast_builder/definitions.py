@@ -1,4 +1,4 @@
-"""CREATE and DROP."""
+"""Builders of CREATE and DROP."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ _FORMAT_ALIASES = {"json": "jsonl"}
 
 @rule("columns")
 def columns(parts: Parts) -> list[ColumnDefinition]:
-    """`(a T, b T)`."""
+    """Build `(a T, b T)`."""
     return parts
 
 
 @rule("column_definition")
 def column_definition(parts: Parts) -> ColumnDefinition:
-    """`a T`."""
+    """Build `a T`."""
     name, type_name = parts
     return ColumnDefinition(name.text, type_named(type_name), span=name.span)
 
 
 @rule("option")
 def option(parts: Parts) -> tuple[str, Any]:
-    """`name => value`; names in small letters."""
+    """Build `name => value`; the name is in lower case."""
     return parts[0].text.lower(), parts[1]
 
 
 @rule("options")
 def options(parts: Parts) -> Options:
-    """`(a => 1, b => 'x')`."""
+    """Build `(a => 1, b => 'x')`."""
     given = [part for part in parts if part is not None]
     names = [name for name, _ in given]
     for name, value in given:
@@ -63,50 +63,50 @@ def options(parts: Parts) -> Options:
 
 @rule("file_source")
 def file_source(parts: Parts) -> FileSource:
-    """`FILE 'glob'`."""
+    """Build `FILE 'glob'`."""
     return FileSource(parts[0].value, span=parts[0].span)
 
 
 @rule("kafka_source")
 def kafka_source(parts: Parts) -> KafkaSource:
-    """`KAFKA 'brokers' TOPIC 't'`."""
+    """Build `KAFKA 'brokers' TOPIC 't'`."""
     return KafkaSource(parts[0].value, parts[1].value, span=parts[0].span)
 
 
 @rule("stdin_source")
 def stdin_source(_: Parts) -> StdinSource:
-    """`STDIN`."""
+    """Build `STDIN`."""
     return StdinSource()
 
 
 @rule("socket_source")
 def socket_source(parts: Parts) -> SocketSource:
-    """`SOCKET 'host:port'`."""
+    """Build `SOCKET 'host:port'`."""
     return SocketSource(parts[0].value, span=parts[0].span)
 
 
 @rule("generator_source")
 def generator_source(parts: Parts) -> GeneratorSource:
-    """`GENERATOR 'name' (options)`."""
+    """Build `GENERATOR 'name' (options)`."""
     name, given = parts
     return GeneratorSource(name.value, given or (), span=name.span)
 
 
 @rule("location_clause")
 def location_clause(parts: Parts) -> Clause:
-    """`LOCATION (x, y)`."""
+    """Build `LOCATION (x, y)`."""
     return Clause("location", (parts[0], parts[1]), "LOCATION", parts[0].span)
 
 
 @rule("bounds_clause")
 def bounds_clause(parts: Parts) -> Clause:
-    """`BOUNDS (x1, y1, x2, y2)`."""
+    """Build `BOUNDS (x1, y1, x2, y2)`."""
     return Clause("bounds", tuple(fixed(part) for part in parts), "BOUNDS", parts[0].span)
 
 
 @rule("format_clause")
 def format_clause(parts: Parts) -> Clause:
-    """`FORMAT x [(options)]`, with an alias or a near name for an unknown one."""
+    """Build `FORMAT x [(options)]`; aliases are known, and an unknown name gets a suggestion."""
     name: Name = parts[0]
     given = name.text.lower()
     found = _FORMAT_ALIASES.get(given, given)
@@ -146,7 +146,7 @@ for _rule_name, _field, _label in (
 
 @rule("create_stream")
 def create_stream(parts: Parts) -> CreateStream:
-    """`CREATE MOVING|EVENT STREAM …`."""
+    """Build `CREATE MOVING|EVENT STREAM …`."""
     kind, existing, name, defined, *clauses = parts
     given = by_field(clauses)
     stream = CreateStream(
@@ -161,7 +161,7 @@ def create_stream(parts: Parts) -> CreateStream:
 
 @rule("create_table")
 def create_table(parts: Parts) -> CreateTable:
-    """`CREATE TABLE …`."""
+    """Build `CREATE TABLE …`."""
     existing, name, defined, *clauses = parts
     given = by_field(clauses)
     columns, source = tuple(defined or ()), _source(name, given)
@@ -170,14 +170,14 @@ def create_table(parts: Parts) -> CreateTable:
 
 @rule("create_region")
 def create_region(parts: Parts) -> CreateRegion:
-    """`CREATE REGION name AS region`."""
+    """Build `CREATE REGION name AS region`."""
     existing, name, region = parts
     return CreateRegion(name, region, bool(existing))
 
 
 @rule("create_regions")
 def create_regions(parts: Parts) -> CreateRegions:
-    """`CREATE REGIONS name FROM FILE 'glob' [NAME column]`."""
+    """Build `CREATE REGIONS name FROM FILE 'glob' [NAME column]`."""
     existing, name, *clauses = parts
     given = by_field(clauses)
     return fill(CreateRegions(name, _source(name, given), if_not_exists=bool(existing)), given)
@@ -197,12 +197,12 @@ for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY"):
 
 @rule("drop")
 def drop(parts: Parts) -> Drop:
-    """`DROP kind name`."""
+    """Build `DROP kind name`."""
     return parts[0]  # type: ignore[no-any-return]
 
 
 def _source(name: Name, given: dict[str, Clause]) -> DataSource:
-    """Take the source out of the clauses of a definition, which must have one."""
+    """Take the source out of a definition's clauses; there must be one."""
     source = pop_source(given)
     if source is None:
         raise StatementSyntaxError(
@@ -212,7 +212,7 @@ def _source(name: Name, given: dict[str, Clause]) -> DataSource:
 
 
 def pop_source(given: dict[str, Clause]) -> DataSource | None:
-    """Take the source and its format out of clauses. Raises for a source that takes no format."""
+    """Take the source and its format out of clauses; raise if the source has no format."""
     source, form = given.pop("source", None), given.pop("format", None)
     if source is None:
         return None

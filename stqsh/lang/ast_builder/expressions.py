@@ -1,4 +1,4 @@
-"""Expressions and conditions."""
+"""Builders of expressions and conditions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from stqsh.lang.ast_builder.rules import Parts, rule, span_of
 
 @rule("column")
 def column(parts: Parts) -> Column:
-    """`name` or `alias.name`."""
+    """Build `name` or `alias.name`."""
     first, second = parts
     if second is None:
         return Column(first.text, span=first.span)
@@ -40,19 +40,19 @@ def column(parts: Parts) -> Column:
 
 @rule("star")
 def star(_: Parts) -> Star:
-    """`*`."""
+    """Build `*`."""
     return Star()
 
 
 @rule("qualified_star")
 def qualified_star(parts: Parts) -> Star:
-    """`alias.*`."""
+    """Build `alias.*`."""
     return Star(parts[0].text, span=parts[0].span)
 
 
 @rule("call")
 def call(parts: Parts) -> Call:
-    """`NAME(a, b)`."""
+    """Build `NAME(a, b)`."""
     function: Name = parts[0]
     arguments = tuple(part for part in parts[1:] if part is not None)
     return Call(function.text.upper(), arguments, span=function.span)
@@ -60,13 +60,13 @@ def call(parts: Parts) -> Call:
 
 @rule("now")
 def now(parts: Parts) -> Now:
-    """NOW."""
+    """Build `NOW`."""
     return Now(span=span_of(parts[0]))
 
 
 @rule("negative")
 def negative(parts: Parts) -> Expression:
-    """`-x`; the minus of a number becomes part of it."""
+    """Build `-x`; the minus before a number becomes part of the number."""
     operand = parts[0]
     if isinstance(operand, Literal) and isinstance(operand.value, int | float) and operand.kind != "BOOLEAN":
         return Literal(-operand.value, operand.kind, span=operand.span)
@@ -75,47 +75,47 @@ def negative(parts: Parts) -> Expression:
 
 @rule("positive")
 def positive(parts: Parts) -> Expression:
-    """`+x` is x."""
+    """Build `+x`, which is x."""
     return parts[0]  # type: ignore[no-any-return]
 
 
 @rule("comparator", "add_operator", "multiply_operator", "sign")
 def operator(parts: Parts) -> str:
-    """Return the operator's text; `!=` is `<>`."""
+    """Return the operator's text; `!=` becomes `<>`."""
     return "<>" if parts[0] == "!=" else str(parts[0])
 
 
 @rule("arithmetic")
 def arithmetic(parts: Parts) -> Arithmetic:
-    """`a + b` and its like."""
+    """Build `a + b` and similar."""
     left, sign, right = parts
     return Arithmetic(sign, left, right, span=cover(left.span, right.span))
 
 
 @rule("comparison")
 def comparison(parts: Parts) -> Comparison:
-    """`a = b` and its like."""
+    """Build `a = b` and similar."""
     left, sign, right = parts
     return Comparison(sign, left, right, span=cover(left.span, right.span))
 
 
 @rule("between")
 def between(parts: Parts) -> Between:
-    """`x [NOT] BETWEEN a AND b`."""
+    """Build `x [NOT] BETWEEN a AND b`."""
     operand, negated, low, high = parts
     return Between(operand, low, high, bool(negated), span=cover(operand.span, high.span))
 
 
 @rule("in_")
 def in_(parts: Parts) -> In:
-    """`x [NOT] IN (a, b)`."""
+    """Build `x [NOT] IN (a, b)`."""
     operand, negated, *items = parts
     return In(operand, tuple(items), bool(negated), span=cover(operand.span, items[-1].span))
 
 
 @rule("like")
 def like(parts: Parts) -> Like:
-    """`x [NOT] LIKE 'p'`."""
+    """Build `x [NOT] LIKE 'p'`."""
     operand, negated, pattern = parts
     return Like(operand, _text(pattern), bool(negated), span=cover(operand.span, pattern.span))
 
@@ -126,45 +126,45 @@ def _text(value: Literal | Parameter) -> str | Parameter:
 
 @rule("is_null")
 def is_null(parts: Parts) -> IsNull:
-    """`x IS [NOT] NULL`."""
+    """Build `x IS [NOT] NULL`."""
     operand, negated = parts
     return IsNull(operand, bool(negated), span=operand.span)
 
 
 @rule("contains")
 def contains(parts: Parts) -> Contains:
-    """`x CONTAINS [ANY] 'a b'`."""
+    """Build `x CONTAINS [ANY] 'a b'`."""
     operand, any_of, terms = parts
     return Contains(operand, _text(terms), bool(any_of), span=cover(operand.span, terms.span))
 
 
 @rule("after")
 def after(parts: Parts) -> After:
-    """`x AFTER 'moment'`."""
+    """Build `x AFTER 'moment'`."""
     operand, moment = parts
     return After(operand, moment.value, span=cover(operand.span, moment.span))
 
 
 @rule("inside")
 def inside(parts: Parts) -> Inside:
-    """`loc INSIDE region`."""
+    """Build `loc INSIDE region`."""
     place, region = parts
     return Inside(place, region, span=place.span)
 
 
 @rule("not_")
 def not_(parts: Parts) -> Not:
-    """`NOT x`."""
+    """Build `NOT x`."""
     return Not(parts[0], span=parts[0].span)
 
 
 @rule("all_of")
 def all_of(parts: Parts) -> And:
-    """`a AND b AND c`."""
+    """Build `a AND b AND c`."""
     return And(tuple(parts), span=cover(parts[0].span, parts[-1].span))
 
 
 @rule("any_of")
 def any_of(parts: Parts) -> Or:
-    """`a OR b OR c`."""
+    """Build `a OR b OR c`."""
     return Or(tuple(parts), span=cover(parts[0].span, parts[-1].span))

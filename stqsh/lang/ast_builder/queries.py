@@ -1,4 +1,4 @@
-"""SELECT and the statements around it."""
+"""Builders of SELECT and the statements that contain it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORMAT_PLACE = "REGISTER QUERY shows no rows; say FORMAT with TAIL or SUBSCRIBE
 
 @rule("select")
 def select(parts: Parts) -> Select:
-    """`SELECT items FROM relations clauses`."""
+    """Build `SELECT items FROM relations clauses`."""
     distinct, *rest = parts
     items = tuple(part for part in rest if isinstance(part, SelectItem))
     relations = next(part for part in rest if isinstance(part, list))
@@ -41,45 +41,45 @@ def select(parts: Parts) -> Select:
 
 @rule("select_item")
 def select_item(parts: Parts) -> SelectItem:
-    """`expression [AS alias]`."""
+    """Build `expression [AS alias]`."""
     expression, alias = parts
     return SelectItem(expression, None if alias is None else alias.text, span=expression.span)
 
 
 @rule("relations")
 def relations(parts: Parts) -> list[Relation]:
-    """`a [x], b [y]`."""
+    """Build `a [x], b [y]`."""
     return parts
 
 
 @rule("relation")
 def relation(parts: Parts) -> Relation:
-    """`name [AS alias]`."""
+    """Build `name [AS alias]`."""
     name, alias = parts
     return Relation(name.text, None if alias is None else alias.text, span=name.span)
 
 
 @rule("where_clause")
 def where_clause(parts: Parts) -> Clause:
-    """`WHERE c`."""
+    """Build `WHERE c`."""
     return Clause("where", parts[0], "WHERE", parts[0].span)
 
 
 @rule("inside_clause")
 def inside_clause(parts: Parts) -> Clause:
-    """`INSIDE region`."""
+    """Build `INSIDE region`."""
     return Clause("region", parts[0], "INSIDE", parts[0].span)
 
 
 @rule("nearest_clause")
 def nearest_clause(parts: Parts) -> Clause:
-    """`NEAREST k TO place`."""
+    """Build `NEAREST k TO place`."""
     return Clause("nearest", nearest(parts[0], parts[1]), "NEAREST")
 
 
 @rule("knn_clause")
 def knn_clause(parts: Parts) -> Clause:
-    """`KNN (k, x, y)` or `KNN ('M', k, id)`."""
+    """Build `KNN (k, x, y)` or `KNN ('M', k, id)`."""
     first, second, third = parts
     if isinstance(first, Literal) and first.kind == "STRING":
         check_letter(first, "KNN", "KNN ('M', k, id)")
@@ -90,73 +90,73 @@ def knn_clause(parts: Parts) -> Clause:
 
 @rule("group_clause")
 def group_clause(parts: Parts) -> Clause:
-    """`GROUP BY a, b`."""
+    """Build `GROUP BY a, b`."""
     return Clause("group_by", tuple(parts), "GROUP BY", parts[0].span)
 
 
 @rule("having_clause")
 def having_clause(parts: Parts) -> Clause:
-    """`HAVING c`."""
+    """Build `HAVING c`."""
     return Clause("having", parts[0], "HAVING", parts[0].span)
 
 
 @rule("order_item")
 def order_item(parts: Parts) -> OrderItem:
-    """`expression [ASC|DESC]`."""
+    """Build `expression [ASC|DESC]`."""
     return OrderItem(parts[0], parts[1] == "DESC", span=parts[0].span)
 
 
 @rule("order_by_clause")
 def order_by_clause(parts: Parts) -> Clause:
-    """`ORDER BY a, b DESC`."""
+    """Build `ORDER BY a, b DESC`."""
     return Clause("order_by", tuple(parts), "ORDER BY", parts[0].span)
 
 
 @rule("limit_clause")
 def limit_clause(parts: Parts) -> Clause:
-    """`LIMIT n`."""
+    """Build `LIMIT n`."""
     return Clause("limit", parts[0], "LIMIT")
 
 
 @rule("window_clause")
 def window_clause(parts: Parts) -> Clause:
-    """`WINDOW d [SLIDE d]`."""
+    """Build `WINDOW d [SLIDE d]`."""
     return Clause("window", (parts[0], parts[1]), "WINDOW", parts[0].span)
 
 
 @rule("sync_clause")
 def sync_clause(parts: Parts) -> Clause:
-    """`SYNC d`."""
+    """Build `SYNC d`."""
     return Clause("sync", parts[0], "SYNC", parts[0].span)
 
 
 @rule("output")
 def output(parts: Parts) -> Clause:
-    """`FORMAT x`."""
+    """Build `FORMAT x`."""
     return Clause("format", parts[0].text.lower(), "FORMAT", parts[0].span)
 
 
 @rule("since_clause")
 def since_clause(_: Parts) -> Clause:
-    """`SINCE NOW`."""
+    """Build `SINCE NOW`."""
     return Clause("since_now", True, "SINCE NOW")
 
 
 @rule("for_clause")
 def for_clause(parts: Parts) -> Clause:
-    """`FOR d`."""
+    """Build `FOR d`."""
     return Clause("duration", parts[0], "FOR", parts[0].span)
 
 
 @rule("with_clause")
 def with_clause(parts: Parts) -> Clause:
-    """`WITH (option => value)`."""
+    """Build `WITH (option => value)`."""
     return Clause("options", parts[0], "WITH")
 
 
 @rule("register")
 def register(parts: Parts) -> RegisterQuery:
-    """`REGISTER QUERY name clauses AS select`."""
+    """Build `REGISTER QUERY name clauses AS select`."""
     name, *clauses, body = parts
     if body.format is not None:
         raise StatementSyntaxError(_FORMAT_PLACE, name.span)
@@ -165,7 +165,7 @@ def register(parts: Parts) -> RegisterQuery:
 
 @rule("register_queries")
 def register_queries(parts: Parts) -> RegisterQueries:
-    """`REGISTER QUERIES clauses AS select`."""
+    """Build `REGISTER QUERIES clauses AS select`."""
     *clauses, body = parts
     if body.format is not None:
         raise StatementSyntaxError(_FORMAT_PLACE, body.items[0].span)
@@ -175,13 +175,13 @@ def register_queries(parts: Parts) -> RegisterQueries:
 
 @rule("subscribe")
 def subscribe(parts: Parts) -> Subscribe:
-    """`SUBSCRIBE select`; the format goes with the whole."""
+    """Build `SUBSCRIBE select`; the format belongs to the whole statement."""
     return Subscribe(replace(parts[0], format=None), format=parts[0].format)
 
 
 @rule("explain")
 def explain(parts: Parts) -> Explain:
-    """`EXPLAIN [ANALYZE] select`, or a query's name."""
+    """Build `EXPLAIN [ANALYZE] select`, or the same with a query's name."""
     analyze, body = parts
     if isinstance(body, Select):
         return Explain(replace(body, format=None), bool(analyze), format=body.format)
@@ -191,7 +191,7 @@ def explain(parts: Parts) -> Explain:
 
 @rule("explained_query")
 def explained_query(parts: Parts) -> Explain:
-    """`[QUERY] name`."""
+    """Build `[QUERY] name`."""
     name, output = parts
     return Explain(query=name, format=None if output is None else output.value)
 
@@ -207,8 +207,8 @@ def _count(value: Literal | Parameter) -> int | Parameter:
 def _with_inside_clause(select: Select) -> Select:
     """Read `WHERE active INSIDE (…)` as the condition `active` and the clause `INSIDE (…)`.
 
-    The grammar takes a column before INSIDE for the location. Only a last column that is none, and no
-    second INSIDE, can have been meant as a condition of its own.
+    The grammar takes a column before INSIDE for the location. It can only be meant as a condition if it comes
+    last, is not the location, and there is no second INSIDE.
     """
     if select.where is None or select.region is not None:
         return select

@@ -1,4 +1,4 @@
-"""Regions: rectangles, circles, polygons, names, and those that move with a focal object."""
+"""Builders of regions: rectangles, circles, polygons, names, and regions around a focal object."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stqsh.lang.errors import StatementSyntaxError
 
 
 class Coordinates(NamedTuple):
-    """A point, and where it stands in the statement."""
+    """A point, and its place in the statement."""
 
     x: Coordinate
     y: Coordinate
@@ -38,7 +38,7 @@ _SMALLEST_RING = 3
 
 @rule("measures")
 def measures(parts: Parts) -> list[Literal | Quantity | Parameter]:
-    """Return numbers and lengths, as many as there are."""
+    """Return any number of numbers and lengths."""
     return parts
 
 
@@ -50,7 +50,7 @@ def around(parts: Parts) -> Literal | Parameter:
 
 @rule("rectangle", "bare_rectangle")
 def rectangle(parts: Parts) -> Region:
-    """`RECT(x1, y1, x2, y2)`, `(x1, y1, x2, y2)` or `RECT(xdist, ydist) AROUND id`."""
+    """Build `RECT(x1, y1, x2, y2)`, `(x1, y1, x2, y2)` or `RECT(xdist, ydist) AROUND id`."""
     given, focal = parts[0], parts[1] if len(parts) > 1 else None
     span = cover(given[0].span, given[-1].span)
     if focal is not None and len(given) == 2:
@@ -65,7 +65,7 @@ def rectangle(parts: Parts) -> Region:
 
 @rule("moving_rectangle")
 def moving_rectangle(parts: Parts) -> MovingRectangle:
-    """`('M', id, xdist, ydist)`."""
+    """Build `('M', id, xdist, ydist)`."""
     letter, focal, xdist, ydist = parts
     check_letter(letter)
     return MovingRectangle(key(focal), xdist, ydist, span=cover(letter.span, ydist.span))
@@ -73,7 +73,7 @@ def moving_rectangle(parts: Parts) -> MovingRectangle:
 
 @rule("circle")
 def circle(parts: Parts) -> Region:
-    """`CIRCLE(x, y, r)` or `CIRCLE(r) AROUND id`."""
+    """Build `CIRCLE(x, y, r)` or `CIRCLE(r) AROUND id`."""
     given, focal = parts
     span = cover(given[0].span, given[-1].span)
     if focal is not None and len(given) == 1:
@@ -87,13 +87,13 @@ def circle(parts: Parts) -> Region:
 
 @rule("vertex")
 def vertex(parts: Parts) -> Coordinates:
-    """`x y`."""
+    """Build `x y`."""
     return Coordinates(fixed(parts[0]), fixed(parts[1]), cover(parts[0].span, parts[1].span))
 
 
 @rule("ring")
 def ring(parts: Parts) -> list[Coordinates]:
-    """`(x y, x y, x y)`, closed where the user left that out."""
+    """Build `(x y, x y, x y)`, and close it if the user did not."""
     corners: list[Coordinates] = parts
     if corners[0][:2] != corners[-1][:2]:
         corners = [*corners, corners[0]]
@@ -105,7 +105,7 @@ def ring(parts: Parts) -> list[Coordinates]:
 
 @rule("polygon")
 def polygon(parts: Parts) -> Polygon:
-    """`POLYGON((outer), (hole), …)`."""
+    """Build `POLYGON((outer), (hole), …)`."""
     rings = tuple(tuple((corner.x, corner.y) for corner in ring) for ring in parts)
     ends = [corner.span for ring in parts for corner in ring]
     return Polygon(rings, span=Span(ends[0].start, max(span.end for span in ends)))
@@ -113,31 +113,31 @@ def polygon(parts: Parts) -> Polygon:
 
 @rule("named_region")
 def named_region(parts: Parts) -> NamedRegion:
-    """`name` or `name['member']`."""
+    """Build `name` or `name['member']`."""
     name, member = parts
     return NamedRegion(name.text, None if member is None else key(member), span=name.span)
 
 
 @rule("point")
 def point(parts: Parts) -> Coordinates:
-    """`(x, y)`."""
+    """Build `(x, y)`."""
     return Coordinates(coordinate(parts[0]), coordinate(parts[1]), cover(parts[0].span, parts[1].span))
 
 
 def nearest(k: int | Parameter, place: Coordinates | Literal | Parameter) -> Nearest:
-    """Return the k nearest to a point or to a focal object."""
+    """Return the NEAREST of a point or a focal object."""
     if isinstance(place, Literal | Parameter):
         return Nearest(k, focal=key(place), span=place.span)
     return Nearest(k, point=(place.x, place.y), span=place.span)
 
 
 def coordinate(value: Literal | Quantity | Parameter) -> Coordinate:
-    """Return a number without a unit, or what stands for one, as a coordinate."""
+    """Return a coordinate: a number without a unit, or a parameter that stands for one."""
     return value if isinstance(value, Parameter) else fixed(value)
 
 
 def fixed(value: Literal | Quantity) -> float:
-    """Return a number without a unit, as a coordinate."""
+    """Return a number without a unit as a coordinate."""
     if isinstance(value, Literal) and isinstance(value.value, int | float):
         return float(value.value)
     raise StatementSyntaxError("a coordinate is a number without a unit", value.span)
@@ -151,7 +151,7 @@ def key(value: Literal | Parameter) -> Literal | Parameter:
 
 
 def check_letter(letter: Literal, what: str = "region", form: str = "('M', id, xdist, ydist)") -> None:
-    """Check the 'M' that begins a moving notation; `what` and its `form` are for the error message."""
+    """Check the 'M' at the start of a moving notation; `what` and `form` are used in the error message."""
     if letter.value not in ("M", "m"):
         raise StatementSyntaxError(
             f"'{letter.value}' begins no {what}", letter.span, expected=(f"'M', as in {form}",)

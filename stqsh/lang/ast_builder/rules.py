@@ -1,4 +1,4 @@
-"""The registry of the builders, and what several of them need."""
+"""The registry of the builders, and what several of them share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stqsh.lang.ast.statement import Statement
 from stqsh.lang.errors import StatementSyntaxError
 
 Parts = list[Any]
-"""What the symbols of a rule were built into, in order; None for an optional one that is missing."""
+"""The results for the symbols of a rule, in order; None for a missing optional one."""
 Builder = Callable[[Parts], Any]
 AnyStatement = TypeVar("AnyStatement", bound=Statement)
 
@@ -21,7 +21,7 @@ RULES: dict[str, Builder] = {}
 
 
 def rule(*names: str) -> Callable[[Builder], Builder]:
-    """Register a function as the builder of the rules of these names."""
+    """Register a function as the builder of the rules with these names."""
 
     def register(builder: Builder) -> Builder:
         RULES.update(dict.fromkeys(names, builder))
@@ -31,7 +31,7 @@ def rule(*names: str) -> Callable[[Builder], Builder]:
 
 
 class Clause(NamedTuple):
-    """One clause of a statement whose clauses come in any order: the field it fills, and its value."""
+    """One clause of a statement whose clauses may come in any order: the field it fills, and its value."""
 
     field: str
     value: Any
@@ -40,7 +40,7 @@ class Clause(NamedTuple):
 
 
 def by_field(clauses: Iterable[Clause]) -> dict[str, Clause]:
-    """Return clauses by the fields that they fill; raises where one is given twice."""
+    """Return clauses by the field that each fills; raise if one is given twice."""
     given: dict[str, Clause] = {}
     for clause in clauses:
         if clause.field in given:
@@ -50,16 +50,16 @@ def by_field(clauses: Iterable[Clause]) -> dict[str, Clause]:
 
 
 def fill(statement: AnyStatement, given: dict[str, Clause]) -> AnyStatement:
-    """Return a statement with the values of its clauses."""
+    """Return a statement with the values of its clauses filled in."""
     return replace(statement, **{field: clause.value for field, clause in given.items()})
 
 
 def span_of(token: Token) -> Span:
-    """Return where a token stands."""
+    """Return the place of a token."""
     start = token.start_pos or 0
     return Span(start, start + len(token))
 
 
 def capitals(parts: Parts) -> str:
-    """Return the words of a rule that keeps its keywords, in capitals."""
+    """Return, in capitals, the words of a rule that keeps its keywords."""
     return " ".join(word.upper() for word in parts)

@@ -1,4 +1,4 @@
-"""Names, constants and quantities."""
+"""Builders of names, constants and quantities."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ rule("analyze", "distinct", "not", "any", "if_exists", "if_not_exists")(lambda p
     "word",
 )  # fmt: skip
 def name(parts: Parts) -> Name:
-    """Return an identifier, its double quotes taken off."""
+    """Return an identifier without its double quotes."""
     token: Token = parts[0]
     text = token.value
     return Name(text[1:-1].replace('""', '"') if text[0] == '"' else text, span=span_of(token))
@@ -36,7 +36,7 @@ def name(parts: Parts) -> Name:
 
 @rule("setting")
 def setting(parts: Parts) -> Name:
-    """Return a dotted key."""
+    """Return the dotted key of a setting."""
     return Name(
         ".".join(name([part]).text for part in parts), span=cover(span_of(parts[0]), span_of(parts[-1]))
     )
@@ -50,7 +50,7 @@ def string(parts: Parts) -> Literal:
 
 @rule("parameter")
 def parameter(parts: Parts) -> Parameter:
-    """`:name`, or `:"name"` with its quotes taken off."""
+    """Build `:name`, or `:"name"` without its quotes."""
     text = parts[0][1:]
     name = text[1:-1].replace('""', '"') if text[0] == '"' else text
     return Parameter(name, span=span_of(parts[0]))
@@ -58,7 +58,7 @@ def parameter(parts: Parts) -> Parameter:
 
 @rule("number", "plain_number")
 def number(parts: Parts) -> Literal:
-    """Return a number, perhaps after a sign."""
+    """Return a number, which may have a sign."""
     span = cover(span_of(parts[0]), span_of(parts[-1]))
     value = _number(parts[-1], span)
     return Literal(
@@ -89,7 +89,7 @@ def quantity(parts: Parts) -> Quantity:
 
 @rule("pace")
 def pace(parts: Parts) -> float | str:
-    """`10x` as a number, or MAX."""
+    """Return the number of `10x`, or MAX."""
     text = parts[0].upper()
     if text == "MAX":
         return "MAX"
@@ -101,19 +101,19 @@ def pace(parts: Parts) -> float | str:
 
 @rule("true")
 def true(parts: Parts) -> Literal:
-    """TRUE."""
+    """Build `TRUE`."""
     return Literal(True, "BOOLEAN", span=span_of(parts[0]))
 
 
 @rule("false")
 def false(parts: Parts) -> Literal:
-    """FALSE."""
+    """Build `FALSE`."""
     return Literal(False, "BOOLEAN", span=span_of(parts[0]))
 
 
 @rule("null")
 def null(parts: Parts) -> Literal:
-    """NULL."""
+    """Build `NULL`."""
     return Literal(None, "NULL", span=span_of(parts[0]))
 
 

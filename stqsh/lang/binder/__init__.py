@@ -1,1 +1,1 @@
-"""The pieces that bind.py puts together: what is not built yet, streams, queries, conditions, commands."""
+"""The parts of the binder, which bind.py puts together."""

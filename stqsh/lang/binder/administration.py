@@ -1,4 +1,4 @@
-"""Bind the statements of running and administration."""
+"""Bind the statements for running and administration."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ SETTINGS_TO_COME = frozenset({"cache.views", "cache.objects"})
 
 
 class NamedThing(Struct, frozen=True):
-    """What a name stands for: the kind is "stream", "query", "table" or "region"."""
+    """What a name stands for; the kind is "stream", "query", "table" or "region"."""
 
     kind: str
     name: str
 
 
 class MapSpec(Struct, frozen=True):
-    """What MAP draws: a stream and some queries, all of them for None; into a file, if one is named."""
+    """What MAP draws: a stream and some of its queries, None for all; into a file, if one is named."""
 
     stream: str
     queries: tuple[str, ...] | None
@@ -57,7 +57,7 @@ class MapSpec(Struct, frozen=True):
 
 
 def run(statement: statements.Run) -> RunSpec:
-    """Bind RUN to how far it goes."""
+    """Bind RUN to the limit of the run."""
     if statement.until is not None:
         return RunUntil(timestamp_us(str(statement.until.value), statement.until.span))
     if statement.duration is not None:
@@ -95,7 +95,7 @@ def resume_query(statement: statements.ResumeQuery, catalogue: CatalogueView) ->
 
 
 def drop(statement: statements.Drop, catalogue: CatalogueView) -> Dropped | None:
-    """Bind DROP; None where it says IF EXISTS and there is nothing of that name."""
+    """Bind DROP; return None if it says IF EXISTS and nothing has that name."""
     find = _FINDERS[statement.kind]
     name = statement.name
     if statement.if_exists and kind_of(name.text, catalogue) is None:
@@ -124,13 +124,13 @@ def show_query(statement: statements.ShowQuery, catalogue: CatalogueView) -> str
 
 
 def watch(statement: statements.Watch, catalogue: CatalogueView) -> tuple[str, ...]:
-    """Bind WATCH to the names of the queries, each once."""
+    """Bind WATCH to the names of the queries, each listed once."""
     names = [query_named(name, catalogue).name for name in statement.names]
     return tuple(dict.fromkeys(names))
 
 
 def set_setting(statement: statements.SetSetting, catalogue: CatalogueView) -> SettingChanged:
-    """Bind SET; a quantity is kept as the user wrote it."""
+    """Bind SET; a quantity stays as the user wrote it."""
     key = statement.key.text
     if key in catalogue.settings:
         value = _plain(statement.value)
@@ -179,13 +179,13 @@ _FINDERS: dict[str, Callable[[Name, CatalogueView], Any]] = {
     "REGIONS": area_named,
     "QUERY": query_named,
 }
-"""How what a DROP names is found."""
+"""The look-up function for each kind that DROP may name."""
 
 
 def map_(statement: statements.Map, catalogue: CatalogueView) -> MapSpec:
-    """Bind MAP. Raises `BindError`.
+    """Bind MAP; raise `BindError` if it does not fit the catalogue.
 
-    Without a stream it is that of the queries, else the only one that there is.
+    If no stream is named, it is that of the queries, or else the only stream there is.
     """
     stream, names = _told_apart(statement, catalogue)
     queries = [query_named(name, catalogue) for name in names]
@@ -206,7 +206,7 @@ def map_(statement: statements.Map, catalogue: CatalogueView) -> MapSpec:
 
 
 def _told_apart(statement: statements.Map, catalogue: CatalogueView) -> tuple[Name | None, tuple[Name, ...]]:
-    """The stream and the queries: a single name may be either."""
+    """Return the stream and the queries; a single name may be either."""
     names = statement.queries
     if statement.stream is not None or len(names) != 1:
         return statement.stream, names

@@ -1,7 +1,7 @@
-"""From statements to the specs of the control log, checked against the catalogue.
+"""Turn statements into the specs of the control log, checked against the catalogue.
 
-`bind` knows every statement; what it gives is ready for the log, but for the id that the log's own
-sequence number becomes.
+`bind` handles every statement. Its result is ready for the log except for the id, which is the log's own
+sequence number.
 """
 
 from __future__ import annotations
@@ -41,11 +41,18 @@ def bind(
     inferred: Columns | None = None,
     name: str | None = None,
 ) -> Bound:
-    """Check a statement against the catalogue and give its spec.
+    """Check a statement against the catalogue and return its spec.
 
-    `inferred` are the columns found in the source of a CREATE STREAM or TABLE that lists none
-    (`needs_inference`), or in the rows of a REGISTER QUERIES; `name` is the name of a SUBSCRIBE's query.
-    Raises `BindFault` for a statement that does not fit, and `NotSupportedError` for what is not built yet.
+    Args:
+        statement: The statement.
+        catalogue: The names in use.
+        inferred: The columns found in the source of a CREATE STREAM or TABLE that lists none
+            (`needs_inference`), or in the rows of a REGISTER QUERIES.
+        name: The name of a SUBSCRIBE's query.
+
+    Raises:
+        BindFault: the statement does not fit the catalogue.
+        NotSupportedError: it uses something that is not built yet.
     """
     with locating(statement.piece):
         check(STATEMENT_RULES, statement)
@@ -67,7 +74,7 @@ def bind(
 def needs_inference(
     statement: statements.CreateStream | statements.CreateTable, catalogue: CatalogueView
 ) -> bool:
-    """Whether the columns are to be found in the source: none are listed, and it is to be made."""
+    """Return whether the columns must be found in the source: none are listed, and it is to be created."""
     return not statement.columns and _there_already(statement, catalogue) is None
 
 
@@ -102,7 +109,7 @@ def _there_already(
     | statements.CreateRegions,
     catalogue: CatalogueView,
 ) -> Bound | None:
-    """Nothing to do, where something of that kind and name is there and IF NOT EXISTS was said."""
+    """Return a binding with nothing to do if IF NOT EXISTS is given and the name exists already."""
     kinds = {statements.CreateStream: "stream", statements.CreateTable: "table"}
     kind, name = kinds.get(type(statement), "region"), statement.name.text
     if not statement.if_not_exists or kind_of(name, catalogue) != kind:

@@ -1,4 +1,4 @@
-"""The columns of a stream or table, and which of them are key, location and time."""
+"""The columns of a stream or table, and their roles: key, location and time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "y": ("lat", "latitude", "y"),
     "time": ("ts", "time", "timestamp", "datetime", "date_time", "t", "when", "event_time"),
 }  # fmt: skip
-"""Usual names of each role's column, the most telling first."""
+"""Usual names of each role's column, the most specific first."""
 
 _FITTING: Mapping[str, frozenset[str]] = {
     "key": KEY_TYPES,
@@ -34,11 +34,11 @@ _FITTING: Mapping[str, frozenset[str]] = {
 _CLAUSES = {"key": "KEY column", "x": "LOCATION (x, y)", "y": "LOCATION (x, y)", "time": "TIME column"}
 _WORDS = {"key": "key", "x": "location", "y": "location", "time": "time"}
 _SEPARATORS = {";": ";", "\t": "\\t", "|": "|"}
-"""What else stands between the columns of a file, as an option is written."""
+"""Other separators of a file's columns, as they are written in an option."""
 
 
 class ColumnRoles(NamedTuple):
-    """The columns by role, and which of the roles were guessed."""
+    """The columns by role, and the roles that were guessed."""
 
     key: str
     x: str
@@ -50,10 +50,10 @@ class ColumnRoles(NamedTuple):
 def listed_columns(
     name: Name, columns: tuple[ColumnDefinition, ...], inferred: Columns | None
 ) -> list[tuple[str, str]]:
-    """Return name and type of each column, in order; `inferred` where none are listed.
+    """Return name and type of each column, in order; the `inferred` ones if none are listed.
 
     Raises:
-        BindError: two columns have one name.
+        BindError: two columns have the same name.
         StqshError: no column is known.
     """
     if not columns and inferred is None:
@@ -69,15 +69,15 @@ def listed_columns(
 
 
 def guess_roles(columns: Columns) -> dict[str, str | None]:
-    """Return the columns whose names and types say that they are {"key", "x", "y", "time"}; None for none."""
+    """Return the column of each role ("key", "x", "y", "time") by its name and type; None for no match."""
     return {role: _guess(role, columns) for role in USUAL_NAMES}
 
 
 def find_roles(stream: CreateStream, columns: Columns) -> ColumnRoles:
-    """Return the roles as the statement says, and guessed where it says nothing.
+    """Return the roles that the statement gives, with the missing ones guessed.
 
-    Raises `BindError` for a column that does not exist, two roles for one column, or a role that can
-    be guessed from no name.
+    Raises:
+        BindError: a column does not exist, a column has two roles, or no name suits a role.
     """
     x, y = stream.location or (None, None)
     said = {"key": stream.key, "x": x, "y": y, "time": stream.time}
@@ -97,7 +97,7 @@ def find_roles(stream: CreateStream, columns: Columns) -> ColumnRoles:
 
 
 def _missing(stream: CreateStream, roles: Sequence[str], columns: Sequence[str]) -> BindError:
-    """Return the error for a stream without columns for key, location or time, all of them at once."""
+    """Return the error for a stream without columns for key, location or time; it names all of them."""
     words = tuple(dict.fromkeys(_WORDS[role] for role in roles))
     clauses = tuple(dict.fromkeys(_CLAUSES[role] for role in roles))
     return BindError(
@@ -114,7 +114,7 @@ def _guess(role: str, columns: Columns) -> str | None:
 
 
 def _columns_hint(names: Sequence[str]) -> str:
-    """Return what there is instead: the columns' names, or that a file's one column is several."""
+    """Return a hint: the columns that exist, or that a file's single column is really several."""
     found = next((one for one in _SEPARATORS if len(names) == 1 and one in names[0]), None)
     if found is None:
         return f"the columns are {', '.join(names)}"

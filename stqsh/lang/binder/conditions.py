@@ -1,4 +1,4 @@
-"""Expressions and conditions: columns found, types checked, constants converted."""
+"""Bind expressions and conditions: find columns, check types, convert constants."""
 
 from __future__ import annotations
 
@@ -63,7 +63,11 @@ _LOCATION_NAMES = frozenset({"loc", "location"})
 
 
 def condition(node: Expression, scope: Scope) -> Expr:
-    """A bound condition. Raises `BindError` where it is none, or its columns and types do not fit."""
+    """Return a bound condition.
+
+    Raises:
+        BindError: it is not a condition, or its columns and types do not fit.
+    """
     typed = bind(node, scope)
     if typed.type == "NULL":
         return LiteralExpr(None, "BOOLEAN")
@@ -73,7 +77,7 @@ def condition(node: Expression, scope: Scope) -> Expr:
 
 
 def conjuncts(node: Expression | None) -> tuple[Expression, ...]:
-    """The parts that AND joins at the top of a condition; none of them is an And."""
+    """Return the parts that AND joins at the top of a condition; none of them is an And."""
     if node is None:
         return ()
     return (
@@ -82,7 +86,7 @@ def conjuncts(node: Expression | None) -> tuple[Expression, ...]:
 
 
 def bind(node: Expression, scope: Scope) -> TypedExpression:
-    """A bound expression with its type."""
+    """Return a bound expression with its type."""
     return _BINDERS[type(node)](node, scope)
 
 
@@ -101,12 +105,12 @@ def _parameter(node: Parameter, scope: Scope) -> TypedExpression:
 
 
 def _placed(node: Parameter, kind: Content) -> TypedExpression:
-    """A parameter as a constant of a type."""
+    """Return a parameter as a constant of a given type."""
     return TypedExpression(LiteralExpr(hole(node, kind), kind), kind, node.span)
 
 
 def _quantity(node: Quantity, scope: Scope) -> TypedExpression:
-    """Lengths are metres, speeds metres a second."""
+    """Bind a quantity; lengths become metres, speeds metres per second."""
     del scope
     dimension = UNITS[node.unit].dimension
     if dimension == "duration":
@@ -200,7 +204,7 @@ def _not(node: Not, scope: Scope) -> TypedExpression:
 
 
 def _inside(node: Inside, scope: Scope) -> TypedExpression:
-    """`loc INSIDE r` where the query has another region already, or under OR and NOT."""
+    """Bind `loc INSIDE r` where the query already has a region, or under OR and NOT."""
     check_location(node)
     if moves(node.region):
         raise NotSupportedError("a moving region under OR or NOT, or beside another region")
@@ -209,7 +213,7 @@ def _inside(node: Inside, scope: Scope) -> TypedExpression:
 
 
 def check_location(node: Inside) -> None:
-    """Raise `BindError` where another column than the location stands before INSIDE."""
+    """Raise `BindError` if a column other than the location stands before INSIDE."""
     if node.column.name.lower() not in _LOCATION_NAMES:
         raise BindError(
             f"INSIDE takes the location, not {node.column.name!r}", node.span, expected=("loc INSIDE …",)
@@ -233,7 +237,7 @@ def _contains(node: Contains, scope: Scope) -> TypedExpression:
 
 
 def has_terms(text: str) -> bool:
-    """Whether there is a letter or a digit in a text, and so a term to look for."""
+    """Return whether a text has a letter or a digit, and so a term to look for."""
     return any(unicodedata.category(character)[0] in "LN" for character in text)
 
 
@@ -246,7 +250,7 @@ def _star(node: Star, scope: Scope) -> TypedExpression:
 
 
 def _fitting(nodes: list[Expression], scope: Scope) -> list[Expr]:
-    """Expressions that are to be compared with each other: constants beside the key take its type."""
+    """Return expressions to compare with each other; constants beside the key take its type."""
     key_type = next((kind for node in nodes if (kind := scope.key_type(node))), None)
     typed = [bind(node, scope) if key_type is None else _beside_key(node, key_type, scope) for node in nodes]
     if key_type is None:
@@ -261,7 +265,7 @@ def _fitting(nodes: list[Expression], scope: Scope) -> list[Expr]:
 
 
 def _with_suited_parameters(nodes: list[Expression], typed: list[TypedExpression]) -> list[TypedExpression]:
-    """Give parameters the type that they are compared with: their columns' may follow from few rows."""
+    """Give parameters the type that they are compared with; their columns' types may come from few rows."""
     others = {part.type for node, part in zip(nodes, typed, strict=True) if not isinstance(node, Parameter)}
     wanted: dict[str, Content] = {
         "FLOAT": "DOUBLE",

@@ -1,4 +1,4 @@
-"""Functions: their arguments checked, and what they give."""
+"""Bind functions: check their arguments, and determine their type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stqsh.lang.types import a_type
 from stqsh.spec.expression import FunctionExpr
 
 OF_TIMES = {"DATE": "STRING", "HOUR": "BIGINT", "MINUTE": "BIGINT"}
-"""Functions of a TIMESTAMP, in UTC, and the type of what they give: '2008-02-02', 0 to 23, 0 to 59."""
+"""Functions of a TIMESTAMP, in UTC, and the types of their results: '2008-02-02', 0 to 23, 0 to 59."""
 AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "TOPK"})
 _TO_COME = AGGREGATES | {"REGION"}
 
@@ -21,7 +21,12 @@ Bind = Callable[[Expression, Scope], TypedExpression]
 
 
 def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
-    """A bound call; `bind` binds its argument. Raises `BindError` and `NotSupportedError`."""
+    """Return a bound call; `bind` binds its argument.
+
+    Raises:
+        BindError: the call or its argument does not fit.
+        NotSupportedError: the function is not built yet.
+    """
     if node.name in _TO_COME:
         raise NotSupportedError(f"{node.name}(…)")
     if node.name not in OF_TIMES:

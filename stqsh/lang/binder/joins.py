@@ -1,4 +1,4 @@
-"""FROM: the stream that a query is about, and the table that is joined with it on the table's key."""
+"""Bind FROM: a query's stream, and the table joined with it on the table's key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stqsh.spec.stream import StreamSpec, TableSpec
 
 
 class FromClause(NamedTuple):
-    """A query's stream with the names that it goes by, its table if it has one, and the rest of its WHERE.
+    """A query's stream and its names, its table if there is one, and the rest of its WHERE.
 
     `conditions` are the parts that AND joins, without the equality that makes the join.
     """
@@ -32,7 +32,7 @@ class FromClause(NamedTuple):
 
 
 class _Equality(NamedTuple):
-    """`M.oid = F.oid`: a column of the stream and one of the table."""
+    """A join condition, `M.oid = F.oid`: a column of the stream and one of the table."""
 
     node: Expression
     of_stream: Column
@@ -40,7 +40,7 @@ class _Equality(NamedTuple):
 
 
 def from_clause(select: Select, catalogue: CatalogueView) -> FromClause:
-    """What a SELECT is about. Raises `BindError` and `NotSupportedError`."""
+    """Return what a SELECT reads. Raises `BindError` and `NotSupportedError`."""
     conditions = conjuncts(select.where)
     if len(select.relations) == 1:
         [relation] = select.relations
@@ -58,7 +58,7 @@ def from_clause(select: Select, catalogue: CatalogueView) -> FromClause:
 
 
 def has_row(joined: JoinedTable) -> Expr:
-    """The condition that the table has a row for the object."""
+    """Return the condition that the table has a row for the object."""
     return NotExpr(IsNullExpr(joined.value(joined.table.key)))
 
 
@@ -118,7 +118,7 @@ def _equality(
 def _as_equality(
     part: Expression, specs: tuple[StreamSpec, TableSpec], names: tuple[frozenset[str], frozenset[str]]
 ) -> _Equality | None:
-    """The part as an equality of a column of the stream and one of the table, None where it is none."""
+    """Return the part as an equality between a column of the stream and one of the table, or None."""
     if not isinstance(part, Comparison) or part.operator != "=":
         return None
     left, right = part.left, part.right
@@ -133,7 +133,7 @@ def _as_equality(
 def _belongs(
     column: Column, spec: StreamSpec | TableSpec, names: frozenset[str], other: StreamSpec | TableSpec
 ) -> bool:
-    """Whether a column is of that stream or table; without a qualifier, of that one only."""
+    """Return whether a column is of that stream or table; without a qualifier, of no other."""
     if column.qualifier is not None:
         return column.qualifier in names and column.name in spec.types
     return column.name in spec.types and column.name not in other.types

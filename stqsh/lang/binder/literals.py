@@ -1,4 +1,4 @@
-"""Values of literals: times and durations in microseconds, keys in the type of their column."""
+"""Values of literals: times and durations in microseconds, and keys in the type of their column."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _LONGEST_US = 2**62
 
 
 def timestamp_us(text: str, span: Span) -> int:
-    """Return microseconds since the epoch of an ISO 8601 timestamp; UTC unless it carries an offset.
+    """Return an ISO 8601 timestamp as µs since the epoch; it is UTC unless it carries an offset.
 
-    Raises `BindError` for any other text.
+    Raises:
+        BindError: the text is not a timestamp.
     """
     try:
         moment = datetime.fromisoformat(text.strip())
@@ -33,7 +34,7 @@ def timestamp_us(text: str, span: Span) -> int:
 
 
 def duration_us(value: Quantity, what: str) -> int:
-    """Return a duration in microseconds, more than 0; `what` names the clause in the error."""
+    """Return a duration in microseconds, greater than 0; `what` names the clause in the error."""
     unit = UNITS[value.unit]
     if unit.dimension != "duration":
         raise BindError(f"{what} is a duration such as {EXAMPLES['duration']}", value.span)

@@ -1,4 +1,4 @@
-"""CREATE REGION and CREATE REGIONS to AreaSpecs."""
+"""Bind CREATE REGION and CREATE REGIONS to AreaSpecs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stqsh.spec.stream import AreaSpec
 
 
 class NewRegion(NamedTuple):
-    """A single region to create, and the bound region that it is made from."""
+    """A single region to create, and the bound region that defines it."""
 
     spec: AreaSpec
     region: Region
@@ -24,7 +24,7 @@ class NewRegion(NamedTuple):
 class NewRegionSet(NamedTuple):
     """A set of regions to create, whose members are still in its source.
 
-    `name_column` is the column or property that names them, None where it is to be guessed.
+    `name_column` is the column or property that names them; None if it must be guessed.
     """
 
     spec: AreaSpec

@@ -1,4 +1,4 @@
-"""Names found in the catalogue, or said to be unknown with a name that is near."""
+"""Find names in the catalogue; an unknown name raises an error that suggests a similar one."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _MAKING = {
 
 
 def stream_named(name: Name, catalogue: CatalogueView) -> StreamSpec:
-    """The StreamSpec of a stream. Raises `BindError` where there is none of that name."""
+    """Return the spec of a stream; raise `BindError` if there is none of that name."""
     return _named("stream", name, catalogue.stream, catalogue)
 
 
 def query_named(name: Name, catalogue: CatalogueView) -> QuerySpec:
-    """The QuerySpec of a live query. Raises `BindError` where there is none of that name."""
+    """Return the spec of an active or paused query; raise `BindError` if there is none of that name."""
     return _named("query", name, catalogue.query, catalogue)
 
 
 def table_named(name: Name, catalogue: CatalogueView) -> TableSpec:
-    """The TableSpec of a table. Raises `BindError` where there is none of that name."""
+    """Return the spec of a table; raise `BindError` if there is none of that name."""
     return _named("table", name, catalogue.table, catalogue)
 
 
 def area_named(name: Name, catalogue: CatalogueView) -> AreaSpec:
-    """The AreaSpec of a region or a set of them. Raises `BindError` where there is none of that name."""
+    """Return the spec of a region or a set of regions; raise `BindError` if there is none of that name."""
     return _named("region", name, catalogue.area, catalogue)
 
 
 def kind_of(name: str, catalogue: CatalogueView) -> str | None:
-    """What a name stands for: "stream", "query", "table" or "region"; None where it is free."""
+    """Return what a name stands for: "stream", "query", "table" or "region"; None if it is free."""
     finders: dict[str, Callable[[str], object]] = {
         "stream": catalogue.stream,
         "query": catalogue.query,
@@ -53,7 +53,7 @@ def kind_of(name: str, catalogue: CatalogueView) -> str | None:
 
 
 def check_free(name: Name, catalogue: CatalogueView) -> None:
-    """Raise `BindError` where a name is in use already."""
+    """Raise `BindError` if a name is already in use."""
     user = kind_of(name.text, catalogue)
     if user is not None:
         raise BindError(

@@ -1,7 +1,7 @@
-"""Parameters of REGISTER QUERIES: their types, and the holes that they leave in the spec of the queries.
+"""Parameters of REGISTER QUERIES: their types, and the holes that they leave in the queries' spec.
 
-A parameter, `:name`, stands for a constant that each row brings in the column of that name. The template is
-bound once; where a constant would stand in the spec, there stands a `Hole`.
+A parameter, `:name`, stands for a constant that each row has in the column of that name. The template is
+bound once, with a `Hole` in its spec in place of each such constant.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Content = Literal[
     "number", "latitude", "length", "count", "terms", "member",
     "STRING", "BIGINT", "INT", "DOUBLE", "BOOLEAN", "TIMESTAMP",
 ]  # fmt: skip
-"""What may be in a hole: a value of a type, or one that has to satisfy more than its type."""
+"""What a hole may contain: any value of a type, or a value with further constraints."""
 COLUMN_TYPES: dict[Content, str] = {
     "number": "DOUBLE", "latitude": "DOUBLE", "length": "DOUBLE", "count": "BIGINT", "terms": "STRING",
     "member": "STRING", "STRING": "STRING", "BIGINT": "BIGINT", "INT": "BIGINT", "DOUBLE": "DOUBLE",
     "BOOLEAN": "BOOLEAN", "TIMESTAMP": "TIMESTAMP",
 }  # fmt: skip
-"""The type of column that brings each of them."""
+"""The column type that each of them requires."""
 _TEXT_OR_WHOLE = frozenset({"STRING", "BIGINT", "INT"})
 _NUMBERS = frozenset({"BIGINT", "INT", "DOUBLE", "FLOAT", "STRING"})
-# One bad value makes a column one of strings: whether each value fits is for the rows' checks to say.
+# One bad value turns the whole column into strings, so each row's check decides whether its value fits.
 _ACCEPTED: dict[Content, frozenset[str]] = {
     **dict.fromkeys(("number", "latitude", "length"), _NUMBERS),
     "count": _TEXT_OR_WHOLE,
@@ -49,14 +49,19 @@ Part = TypeVar("Part")
 
 
 HOLE_TAG = "hole"
-"""What tells a hole from other parts of the JSON of a spec."""
+"""The key that marks a hole in the JSON of a spec."""
 
 
 class Hole(msgspec.Struct, frozen=True, tag_field=HOLE_TAG, tag=True):
-    """A place in a spec that each query fills with a value of its own.
+    """A place in a spec that each query fills with its own value.
 
-    `offset_us` is added to a time. `constant` is the value where all queries share it: a corner of a
-    rectangle, whose order shows only beside the other corner. `members` are the names that a "member" may be.
+    Attributes:
+        column: The column that holds the value.
+        content: What the value must be.
+        offset_us: A duration to add to a time.
+        constant: The value where all queries share it: a corner of a rectangle, whose order is only known
+            beside the other corner.
+        members: The names that a "member" may have.
     """
 
     column: str
@@ -67,9 +72,10 @@ class Hole(msgspec.Struct, frozen=True, tag_field=HOLE_TAG, tag=True):
 
 
 def hole(parameter: Parameter, content: Content, **more: Any) -> Any:
-    """Return the hole that a parameter leaves, in the place of a value.
+    """Return the hole that a parameter leaves in place of a value.
 
-    Raises `BindError` where the statement has no rows to take values from, or the column's type does not fit.
+    Raises:
+        BindError: the statement has no rows to take values from, or the column's type does not fit.
     """
     if parameter.type is None:
         raise BindError(
@@ -88,7 +94,8 @@ def hole(parameter: Parameter, content: Content, **more: Any) -> Any:
 def typed(part: Part, columns: Mapping[str, str]) -> Part:
     """Return a part of a statement with the type of each of its parameters.
 
-    Raises `BindError` for a parameter that names no column.
+    Raises:
+        BindError: a parameter names no column.
     """
     if isinstance(part, Parameter):
         if part.name not in columns:
@@ -110,7 +117,7 @@ def typed(part: Part, columns: Mapping[str, str]) -> Part:
 
 
 def parameters_in(part: Any) -> dict[str, Parameter]:
-    """Return the parameters of a part of a statement by name, in the order in which they are found."""
+    """Return the parameters in a part of a statement by name, in order of appearance."""
     if isinstance(part, Parameter):
         return {part.name: part}
     parts: Any = ()

@@ -1,4 +1,4 @@
-"""SELECT to a QuerySpec: snapshots, REGISTER QUERY, SUBSCRIBE and EXPLAIN."""
+"""Bind SELECT to a QuerySpec, for snapshots, REGISTER QUERY, SUBSCRIBE and EXPLAIN."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ _LOCATION = Column("loc")
 
 
 class Explained(msgspec.Struct, frozen=True):
-    """A registered query to explain, and whether what it has cost is wanted too."""
+    """A registered query to explain, and whether its measured cost is wanted too."""
 
     query: QuerySpec
     analyze: bool
 
 
 class _Query(NamedTuple):
-    """What snapshots and continuous queries have in common: the spec, and the scope of its select list."""
+    """The spec of a snapshot or continuous query, and the scope of its select list."""
 
     spec: QuerySpec
     scope: Scope
 
 
 def register(query: RegisterQuery, catalogue: CatalogueView) -> QuerySpec:
-    """The QuerySpec of a REGISTER QUERY, without its id. Raises `BindError` and `NotSupportedError`."""
+    """Return the spec of a REGISTER QUERY, without its id. Raises `BindError` and `NotSupportedError`."""
     check(REGISTER_RULES, query)
     check_free(query.name, catalogue)
     return replace(_registered(query, query.select, catalogue), name=query.name.text)
@@ -68,7 +68,7 @@ def register(query: RegisterQuery, catalogue: CatalogueView) -> QuerySpec:
 def register_queries(
     queries: RegisterQueries, catalogue: CatalogueView, columns: Mapping[str, str]
 ) -> QuerySpec:
-    """The QuerySpec that the queries of a REGISTER QUERIES share, with a `Hole` for each of its parameters.
+    """Return the spec that all queries of a REGISTER QUERIES share, with a `Hole` for each parameter.
 
     `columns` are the types of the rows' columns by name. Raises `BindError` and `NotSupportedError`.
     """
@@ -86,7 +86,7 @@ def _registered(
 
 
 def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
-    """The QuerySpec of a continuous SELECT, without its id and with an empty name."""
+    """Return the spec of a continuous SELECT, without its id and with an empty name."""
     check(QUERY_RULES, select)
     check(CONTINUOUS_RULES, select)
     query = _query(select, catalogue)
@@ -95,7 +95,7 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
 
 
 def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
-    """The spec of a SELECT that answers once."""
+    """Return the spec of a SELECT that answers once."""
     check(QUERY_RULES, select)
     query = _query(select, catalogue)
     bound = query.spec
@@ -122,10 +122,7 @@ def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
 
 
 def explained(statement: Explain, catalogue: CatalogueView) -> Explained | SnapshotSpec:
-    """What an EXPLAIN is about.
-
-    Of a SELECT that is its spec as a snapshot.
-    """
+    """Return what an EXPLAIN explains; for a SELECT, its spec as a snapshot."""
     if statement.query is not None:
         return Explained(query_named(statement.query, catalogue), statement.analyze)
     assert statement.select is not None
@@ -163,10 +160,10 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
 
 
 def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Region | None]:
-    """The conditions that stay, and the query's region, taken out of them.
+    """Return the remaining conditions, and the query's region, taken out of them.
 
-    The region is the one that moves, as only a query's region can; else that of the INSIDE clause, else
-    the first `loc INSIDE …` that AND joins. Beside NEAREST all of them are conditions.
+    A moving region comes first, since only a query's region can move; then that of the INSIDE clause; then
+    the first `loc INSIDE …` that AND joins. Beside NEAREST, all of them are conditions.
     """
     conditions = list(source.conditions)
     if select.region is not None:
@@ -192,7 +189,7 @@ def _listed(outputs: Outputs) -> tuple[SelectColumn, ...]:
 
 
 def _lookup(bound: Expr | None, key: str) -> Key | None:
-    """The constant that the key equals, where a condition that AND joins says so."""
+    """Return the constant that the key must equal, if a condition joined by AND says so."""
     for part in conjuncts(bound):
         match part:
             case CompareExpr("=", ColumnExpr(column), LiteralExpr(str() | int() as value)) | CompareExpr(
@@ -203,6 +200,6 @@ def _lookup(bound: Expr | None, key: str) -> Key | None:
 
 
 def _areas(place: BoundRegion, condition: Expr | None) -> tuple[int, ...]:
-    """The ids of the named regions in a query's region and condition, in ascending order."""
+    """Return the ids of the named regions in a query's region and condition, ascending."""
     regions = [place, *(node.region for node in find_nodes(condition, InsideExpr))]
     return tuple(sorted({region.area for region in regions if isinstance(region, NamedRegionSpec)}))

@@ -14,10 +14,11 @@ OPTIONS = ("dwell", "kind", "min_accuracy")
 
 
 def query_options(query: RegisterQuery | RegisterQueries, kind: str) -> tuple[str, QueryOptions]:
-    """The query's kind, `kind` unless an option names another, and the options that were given.
+    """Return the query's kind, which is `kind` unless an option names another, and the given options.
 
-    Raises `BindError` for an option that there is not, or a value that does not fit it, and
-    `NotSupportedError` for what is to come.
+    Raises:
+        BindError: an option does not exist, or its value does not fit.
+        NotSupportedError: the option is not built yet.
     """
     given = dict(query.options)
     for name, value in query.options:

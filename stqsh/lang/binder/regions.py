@@ -1,4 +1,4 @@
-"""Regions and places, from what the user wrote to the specs of the control log."""
+"""Bind regions and places, from what the user wrote to the specs of the control log."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ _SOME = 3
 
 
 def moves(region: Region) -> bool:
-    """Whether a region moves with a focal object."""
+    """Return whether a region moves with a focal object."""
     return isinstance(region, MovingRectangle | MovingCircle)
 
 
 def bound_region(region: Region, stream: StreamSpec, catalogue: CatalogueView) -> BoundRegion:
-    """A region of a query over a stream. Raises `BindError` for one that makes no sense there."""
+    """Return a region of a query over a stream; raise `BindError` if it makes no sense there."""
     bound: BoundRegion = _BINDERS[type(region)](region, stream, catalogue)
     return bound
 
 
 def fixed_region(region: Region, catalogue: CatalogueView) -> BoundRegion:
-    """The region of a CREATE REGION, which may be used over any stream, whatever its coordinates."""
+    """Return the region of a CREATE REGION, valid over any stream, whatever its coordinates."""
     if moves(region):
         raise BindError("a region with a name stands still", region.span, hint="AROUND is for queries")
     if isinstance(region, Circle):
@@ -71,7 +71,7 @@ def fixed_region(region: Region, catalogue: CatalogueView) -> BoundRegion:
 
 
 def bound_nearest(nearest: Nearest, stream: StreamSpec) -> NearestSpec:
-    """`NEAREST k TO place` over a stream. Raises `BindError`."""
+    """Bind `NEAREST k TO place` over a stream; raise `BindError` if it makes no sense there."""
     k = hole(nearest.k, "count") if isinstance(nearest.k, Parameter) else nearest.k
     if not isinstance(k, Hole) and not 1 <= k <= MOST_NEIGHBOURS:
         wanted = "1 or more" if k < 1 else f"{MOST_NEIGHBOURS} at the most"
@@ -93,7 +93,7 @@ def _rectangle(region: Rectangle, stream: StreamSpec, _: CatalogueView) -> Recta
 
 
 def _in_order(ends: list[Any]) -> list[Any]:
-    """The ends of a side, the lower one first; where one of them is a hole, both are."""
+    """Return the ends of a side, the lower one first; if one of them is a hole, both are."""
     if not any(isinstance(end, Hole) for end in ends):
         return sorted(ends)
     return [end if isinstance(end, Hole) else Hole("", "number", constant=end) for end in ends]
@@ -147,7 +147,7 @@ def _named(region: NamedRegion, _: StreamSpec, catalogue: CatalogueView) -> Name
 
 
 def _member(area: str, member: str) -> str:
-    """A member of a set of regions as one writes it."""
+    """Return a member of a set of regions as users write it."""
     return f"{identifier(area)}[{quoted(member)}]"
 
 
@@ -179,7 +179,7 @@ def _focal(focal: Literal | Parameter, stream: StreamSpec) -> str | int:
 
 
 def _length(value: Expression) -> float:
-    """A length in metres, or in the stream's unit where it has none."""
+    """Return a length in metres, or in the stream's unit if it has no unit of its own."""
     if isinstance(value, Parameter):
         return hole(value, "length")  # type: ignore[no-any-return]
     length = -1.0

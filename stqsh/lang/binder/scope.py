@@ -1,4 +1,4 @@
-"""What names in conditions and select lists stand for: columns of a stream, or of a table joined with it."""
+"""Resolve names in conditions and select lists to columns of a stream or of a joined table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_IN_WHERE = "DISTANCE cannot be tested in WHERE"
 
 
 class TypedExpression(NamedTuple):
-    """A bound expression, its type, and where it stands. `NULL` and `DURATION` are types here as well."""
+    """A bound expression, its type, and its place; here `NULL` and `DURATION` are types as well."""
 
     expr: Expr
     type: str
@@ -27,7 +27,7 @@ class TypedExpression(NamedTuple):
 
 @dataclass(frozen=True)
 class JoinedTable:
-    """A table whose row is found by its key: the one that equals the stream's `column`."""
+    """A table joined on its key, which equals the stream's `column`."""
 
     table: TableSpec
     column: str
@@ -39,16 +39,22 @@ class JoinedTable:
         return self.table.types
 
     def value(self, name: str) -> JoinExpr:
-        """The expression of a column's value in the row that fits; NULL where none does."""
+        """Return the expression for a column's value in the matching row; NULL if no row matches."""
         return JoinExpr(self.table.id, self.column, name)
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The stream, the names that it goes by, the table joined with it, and the catalogue for regions.
+    """The names that an expression may use.
 
-    `outputs` are further names: those of a query's select list, in TAIL and ORDER BY. `no_distance` says
-    why DISTANCE has no value; None where it has one.
+    Attributes:
+        stream: The stream of the query.
+        qualifiers: The names of the stream.
+        catalogue: The catalogue, for regions.
+        joined: The table joined with the stream.
+        outputs: Further names: those of a query's select list, in TAIL and ORDER BY.
+        no_distance: Why DISTANCE has no value; None if it has one.
+        columns: The stream's columns and their types.
     """
 
     stream: StreamSpec
@@ -63,10 +69,10 @@ class Scope:
         object.__setattr__(self, "columns", self.stream.types)
 
     def column(self, node: Column) -> TypedExpression:
-        """What a name stands for. Raises `BindError` where that is nothing, or more than one thing.
+        """Return what a name stands for.
 
-        `time` means the TIME column, and DISTANCE the distance from the query's centre, where no column
-        is called so.
+        `time` means the TIME column, and DISTANCE the distance from the query's centre, unless a column has
+        that name. Raises `BindError` if the name stands for nothing, or for more than one thing.
         """
         found = self._found(node)
         if found is None:
@@ -74,7 +80,7 @@ class Scope:
         return found._replace(span=node.span)
 
     def key_type(self, node: object) -> str | None:
-        """The type of the stream's or the table's key where a node is that column, else None."""
+        """Return the type of the stream's or the table's key if a node is that column, else None."""
         found = self._found(node) if isinstance(node, Column) else None
         if found is None:
             return None
@@ -84,7 +90,7 @@ class Scope:
         return found.type if found.expr in keys else None
 
     def is_time(self, node: object) -> bool:
-        """Whether a node is a column of type TIMESTAMP."""
+        """Return whether a node is a column of type TIMESTAMP."""
         found = self._found(node) if isinstance(node, Column) else None
         return found is not None and found.type == "TIMESTAMP"
 
@@ -95,7 +101,7 @@ class Scope:
             return self._qualified(node, of_stream, of_table)
         if of_stream is not None and of_table is not None and not self._is_pair(of_stream, of_table):
             raise self._ambiguous(node)
-        # In ORDER BY and TAIL the select list's names come first where they rename something.
+        # In ORDER BY and TAIL, names of the select list come first if they rename something.
         named = self.outputs.get(node.name)
         return named or of_stream or of_table or self._special(node)
 
@@ -134,7 +140,7 @@ class Scope:
         return TypedExpression(DISTANCE, "DOUBLE", node.span)
 
     def _is_pair(self, of_stream: TypedExpression, of_table: TypedExpression) -> bool:
-        """Whether two columns are those that the join makes equal: it does not matter which is meant."""
+        """Return whether the join makes these two columns equal, so that either may be meant."""
         joined = self.joined
         return (
             joined is not None
@@ -163,5 +169,5 @@ class Scope:
 
 
 def names_of(spec: StreamSpec | TableSpec, alias: str | None) -> frozenset[str]:
-    """What a stream or table may be called before a point: its name, and its alias if it has one."""
+    """Return the qualifiers of a stream or table: its name, and its alias if it has one."""
     return frozenset({spec.name} | ({alias} if alias else set()))

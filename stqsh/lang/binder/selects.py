@@ -1,4 +1,4 @@
-"""Select lists and ORDER BY."""
+"""Bind select lists and ORDER BY."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Outputs = dict[str, TypedExpression]
 
 
 def select_list(items: tuple[SelectItem, ...], scope: Scope) -> Outputs:
-    """What a select list gives, `*` written out. Raises `BindError`."""
+    """Return the columns of a select list, with `*` written out. Raises `BindError`."""
     outputs: Outputs = {}
     for item in items:
         added = _star(item.expression, scope) if isinstance(item.expression, Star) else _one(item, scope)
@@ -30,7 +30,7 @@ def select_list(items: tuple[SelectItem, ...], scope: Scope) -> Outputs:
 
 
 def ordering(items: tuple[OrderItem, ...], scope: Scope) -> tuple[OrderColumn, ...]:
-    """ORDER BY; `scope` has the select list's names as outputs."""
+    """Bind ORDER BY; `scope` has the select list's names as outputs."""
     return tuple(OrderColumn(_orderable(item.expression, scope).expr, item.descending) for item in items)
 
 
@@ -65,7 +65,7 @@ def _star(star: Star, scope: Scope) -> Outputs:
 
 
 def _of_table(own: Outputs, scope: Scope, star: Star) -> Outputs:
-    """The table's columns for a plain `*`; its key, which the stream's column equals, is left out."""
+    """Return the table's columns for a plain `*`, without the key, which the stream's column equals."""
     assert scope.joined is not None
     joined, key = scope.joined, scope.joined.table.key
     further = {name: kind for name, kind in joined.columns.items() if name != key}

@@ -1,4 +1,4 @@
-"""CREATE STREAM to a StreamSpec."""
+"""Bind CREATE STREAM to a StreamSpec."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _POLE = 90.0
 def create_stream(
     stream: CreateStream, catalogue: CatalogueView, inferred: Columns | None
 ) -> tuple[StreamSpec, tuple[str, ...]]:
-    """The StreamSpec, without its id, and what to tell the user of guesses.
+    """Return the spec, without its id, and notes for the user about guesses.
 
-    `inferred` are the columns that the source was found to have, where the statement lists none.
-    Raises `BindError` and `NotSupportedError`.
+    `inferred` are the columns found in the source, if the statement lists none. Raises `BindError` and
+    `NotSupportedError`.
     """
     _check_retention(stream)
     check(STREAM_RULES, stream)
@@ -70,7 +70,7 @@ def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRol
 
 
 def _check_kind(stream: CreateStream) -> None:
-    """Raise `BindError` for clauses about objects that move where events are meant."""
+    """Raise `BindError` for clauses about moving objects in an event stream."""
     moving = {"REPORT EVERY": stream.report_every, "MAX SPEED": stream.max_speed}
     given = next(((clause, value) for clause, value in moving.items() if value is not None), None)
     if stream.kind == "event" and given is not None:
@@ -79,7 +79,7 @@ def _check_kind(stream: CreateStream) -> None:
 
 
 def _check_retention(stream: CreateStream) -> None:
-    """Raise `BindError` where RETAIN SIGNIFICANT is about events, or cannot know how far objects get."""
+    """Raise `BindError` for RETAIN SIGNIFICANT of events, or without the limits that it needs."""
     if stream.retain is None or stream.retain.text != "SIGNIFICANT":
         return
     if stream.kind == "event":
@@ -99,7 +99,10 @@ def _check_retention(stream: CreateStream) -> None:
 def _with_types_of_roles(
     columns: list[tuple[str, str]], roles: ColumnRoles, *, declared: bool
 ) -> list[tuple[str, str]]:
-    """Inferred whole numbers may be coordinates, and inferred numbers seconds since the epoch."""
+    """Return the columns with the types of their roles.
+
+    Inferred whole numbers may be coordinates, and inferred numbers seconds since the epoch.
+    """
     if declared:
         return columns
     wanted = {roles.x: "DOUBLE", roles.y: "DOUBLE", roles.time: "TIMESTAMP"}
@@ -181,7 +184,7 @@ def _speed(value: Quantity | Literal | None) -> float | None:
 
 
 def source_spec(source: DataSource) -> SourceSpec:
-    """The source of a StreamSpec."""
+    """Return the source of a StreamSpec."""
     if isinstance(source, FileSource):
         return FileSourceSpec(source.glob, source.format, _options(source.options))
     if isinstance(source, GeneratorSource):
@@ -190,7 +193,7 @@ def source_spec(source: DataSource) -> SourceSpec:
 
 
 def _options(options: Options) -> dict[str, OptionValue]:
-    """Options as JSON values: durations in microseconds, lengths in metres, speeds in metres a second."""
+    """Return options as JSON values: durations in µs, lengths in metres, speeds in metres per second."""
     return {name: _option(value) for name, value in options}
 
 

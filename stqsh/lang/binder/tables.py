@@ -1,4 +1,4 @@
-"""CREATE TABLE to a TableSpec."""
+"""Bind CREATE TABLE to a TableSpec."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from stqsh.spec.stream import ColumnSpec, TableSpec
 def create_table(
     table: CreateTable, catalogue: CatalogueView, inferred: Columns | None
 ) -> tuple[TableSpec, tuple[str, ...]]:
-    """The TableSpec, without its id, and what to tell the user of guesses.
+    """Return the spec, without its id, and notes for the user about guesses.
 
-    `inferred` are the columns that the source was found to have, where the statement lists none.
-    Raises `BindError` and `NotSupportedError`.
+    `inferred` are the columns found in the source, if the statement lists none. Raises `BindError` and
+    `NotSupportedError`.
     """
     check(SOURCE_RULES, table)
     check_free(table.name, catalogue)
@@ -42,7 +42,7 @@ def create_table(
 def _key(table: CreateTable, columns: list[tuple[str, str]]) -> str:
     types = dict(columns)
     if table.key is None:
-        # A usual name, else the first column that may be one.
+        # Take a usual name, or else the first column that can be a key.
         guess = guess_roles(columns)["key"] or next((n for n, kind in columns if kind in KEY_TYPES), None)
         if guess is None:
             raise BindError(

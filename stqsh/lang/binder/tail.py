@@ -1,4 +1,4 @@
-"""TAIL to what its follower needs."""
+"""Bind TAIL to what its follower needs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,13 @@ _NOT_SELECTED = "the query does not select DISTANCE"
 
 
 class TailSpec(Struct, frozen=True):
-    """What TAIL follows: the query, from which step on, and which of its updates.
+    """What TAIL follows: a query, the first step, and which of its updates.
 
     Attributes:
-        from_step: None for the answer as it stands and what follows. only: "+", "-" or both, None.
+        from_step: The first step; None for the current answer and what follows.
+        only: "+", "-", or None for both.
+        where: A condition on the updates.
+        limit: The most updates to show.
     """
 
     query: str
@@ -44,10 +47,10 @@ class TailSpec(Struct, frozen=True):
 
 
 def tail(statement: Tail, catalogue: CatalogueView) -> TailSpec:
-    """Bind TAIL.
+    """Bind TAIL. Raises `BindFault`.
 
-    The condition is over the names of the select list, the columns of the stream and of a table joined
-    with it, and DISTANCE where the query selects it. Raises `BindFault`.
+    The condition is over the names of the select list, the columns of the stream and of a joined table,
+    and DISTANCE if the query selects it.
     """
     query = query_named(statement.name, catalogue)
     where: Expr | None = None

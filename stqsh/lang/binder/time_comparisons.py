@@ -1,6 +1,6 @@
-"""Comparisons of times: columns, constants and NOW, each perhaps with a duration added or taken off.
+"""Bind comparisons of times: columns, constants and NOW, with durations added or subtracted.
 
-Whatever the user writes, durations end up on the right: `ts + 1 min > NOW` binds as `ts > NOW - 1 min`.
+Durations always end up on the right: `ts + 1 min > NOW` binds as `ts > NOW - 1 min`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Moment(NamedTuple):
-    """A base (a column, `now`, a constant or NULL) and a duration that is added to it."""
+    """A base (a column, `now`, a constant or NULL) and a duration to add to it."""
 
     base: Expr
     offset_us: int
@@ -51,26 +51,26 @@ class Moment(NamedTuple):
 
     @property
     def is_column(self) -> bool:
-        """Whether it is a column of the stream, or of a table joined with it."""
+        """Whether the base is a column of the stream or of a joined table."""
         return isinstance(self.base, ColumnExpr | JoinExpr)
 
 
 def mentions_now(node: Expression) -> bool:
-    """Whether NOW stands in an expression, as itself or plus or minus something."""
+    """Return whether an expression is NOW, or NOW plus or minus something."""
     if isinstance(node, Arithmetic):
         return mentions_now(node.left) or mentions_now(node.right)
     return isinstance(node, Now) or (isinstance(node, Negative) and mentions_now(node.operand))
 
 
 def is_moment(node: Expression, scope: Scope) -> bool:
-    """Whether an expression is a time: NOW, a TIMESTAMP column, or one of these and a duration."""
+    """Return whether an expression is a time: NOW or a TIMESTAMP column, with or without a duration."""
     if isinstance(node, Arithmetic):
         return is_moment(node.left, scope) or is_moment(node.right, scope)
     return mentions_now(node) or scope.is_time(node)
 
 
 def compare_moments(operator: str, left: Expression, right: Expression, scope: Scope) -> Expr:
-    """A comparison of which at least one side is a time."""
+    """Return a comparison in which at least one side is a time."""
     a, b = _moment(left, scope), _moment(right, scope)
     if not a.is_column and b.is_column:
         a, b, operator = b, a, FLIPPED[operator]
@@ -82,7 +82,7 @@ def compare_moments(operator: str, left: Expression, right: Expression, scope: S
 
 
 def after(column: Expression, moment: str, span: Span, scope: Scope) -> Expr:
-    """`time AFTER '10 mins ago'`, or AFTER a timestamp."""
+    """Bind `time AFTER '10 mins ago'`, or AFTER a timestamp."""
     if not is_moment(column, scope):
         raise BindError(
             f"{printed(column)} is no TIMESTAMP", column.span, expected=("a TIMESTAMP column before AFTER",)
@@ -129,7 +129,7 @@ def _moment(node: Expression, scope: Scope) -> Moment:
 
 
 def _sum(node: Arithmetic, scope: Scope) -> Moment:
-    """A time plus or minus a duration."""
+    """Return a time plus or minus a duration."""
     left, right = node.left, node.right
     if node.operator == "+" and _is_duration(left):
         left, right = right, left

@@ -1,7 +1,7 @@
-"""What the language has and stqsh has not yet: one small function a part, in the order they are asked.
+"""Parts of the language that stqsh does not support yet: one small function for each, in order.
 
-Each gives the words after "not supported yet: ", or None where the statement does without that part. A
-function goes when its part comes.
+Each function returns the words after "not supported yet: ", or None if the statement does not use that part.
+A function is removed when its part is built.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _windows(select: statements.Select) -> str | None:
 
 
 def _aggregates(select: statements.Select) -> str | None:
-    """A lone COUNT(*) is the one aggregate that there is."""
+    """Check that there is no aggregate but a lone COUNT(*)."""
     calls = (item.expression for item in select.items if isinstance(item.expression, Call))
     found = next((call for call in calls if call.name in AGGREGATES), None)
     if found is None or counts(select):
@@ -43,7 +43,7 @@ def _aggregates(select: statements.Select) -> str | None:
 
 
 QUERY_RULES: tuple[Rule, ...] = (_distinct, _grouping, _aggregates, _windows)
-"""What no query may have yet."""
+"""Parts that no query supports yet."""
 
 
 def _counting(select: statements.Select) -> str | None:
@@ -57,7 +57,7 @@ def _ordering(select: statements.Select) -> str | None:
 
 
 CONTINUOUS_RULES: tuple[Rule, ...] = (_counting, _ordering)
-"""What a continuous query may not have yet."""
+"""Parts that continuous queries do not support yet."""
 
 
 def _since_now(query: statements.RegisterQuery | statements.RegisterQueries) -> str | None:
@@ -65,7 +65,7 @@ def _since_now(query: statements.RegisterQuery | statements.RegisterQueries) -> 
 
 
 REGISTER_RULES: tuple[Rule, ...] = (_since_now,)
-"""What a REGISTER QUERY may not have yet."""
+"""Parts that REGISTER QUERY does not support yet."""
 
 
 def _live_sources(
@@ -81,7 +81,7 @@ def _live_sources(
 
 
 STREAM_RULES: tuple[Rule, ...] = (_live_sources,)
-"""What a CREATE STREAM may not have yet."""
+"""Parts that CREATE STREAM does not support yet."""
 
 
 def _generated(table: statements.CreateTable | statements.CreateRegions) -> str | None:
@@ -93,7 +93,7 @@ def _generated(table: statements.CreateTable | statements.CreateRegions) -> str 
 
 
 SOURCE_RULES: tuple[Rule, ...] = (_live_sources, _generated)
-"""What a CREATE TABLE and a CREATE REGIONS may not have yet."""
+"""Parts that CREATE TABLE and CREATE REGIONS do not support yet."""
 
 
 _SHOWN = frozenset({"ROUTING"})
@@ -121,11 +121,11 @@ def _analysis(statement: statements.Statement) -> str | None:
 
 
 STATEMENT_RULES: tuple[Rule, ...] = (_whole_statements, _shown, _analysis)
-"""Statements that are not there yet."""
+"""Statements that are not supported yet."""
 
 
 def check(rules: tuple[Rule, ...], node: object) -> None:
-    """Ask the rules in turn. Raises `NotSupportedError` with the words of the first that has any."""
+    """Apply the rules in order; raise `NotSupportedError` with the words of the first that returns any."""
     for rule in rules:
         what = rule(node)
         if what is not None:
@@ -133,7 +133,7 @@ def check(rules: tuple[Rule, ...], node: object) -> None:
 
 
 def counts(select: statements.Select) -> bool:
-    """Whether a select list is a lone COUNT(*)."""
+    """Return whether a select list is a lone COUNT(*)."""
     call = select.items[0].expression
     if len(select.items) > 1 or not isinstance(call, Call) or call.name != "COUNT":
         return False

@@ -1,1 +1,1 @@
-"""The pieces that printer.py puts together: values, expressions, definitions and queries as text."""
+"""The parts of the printer, which printer.py puts together."""

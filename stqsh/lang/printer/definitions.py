@@ -1,4 +1,4 @@
-"""CREATE, DROP and REGISTER QUERIES as text."""
+"""Print CREATE, DROP and REGISTER QUERIES."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stqsh.lang.printer.values import column_name, constant, identifier, joined,
 
 
 def create_stream(node: CreateStream) -> str:
-    """`CREATE MOVING|EVENT STREAM …`, its clauses in the order of the manual."""
+    """Return `CREATE MOVING|EVENT STREAM …`, with its clauses in the order of the manual."""
     return joined(
         (
             f"CREATE {node.kind.upper()} STREAM",
@@ -41,38 +41,38 @@ def create_stream(node: CreateStream) -> str:
 
 
 def create_table(node: CreateTable) -> str:
-    """`CREATE TABLE …`."""
+    """Return `CREATE TABLE …`."""
     name = identifier(node.name.text)
     parts = (_existing(node.if_not_exists), name, _columns(node.columns), source(node.source))
     return joined(("CREATE TABLE", *parts, _named("KEY", node.key)))
 
 
 def create_region(node: CreateRegion) -> str:
-    """`CREATE REGION name AS region`."""
+    """Return `CREATE REGION name AS region`."""
     name = identifier(node.name.text)
     return joined(("CREATE REGION", _existing(node.if_not_exists), name, "AS", region(node.region)))
 
 
 def create_regions(node: CreateRegions) -> str:
-    """`CREATE REGIONS name FROM …`."""
+    """Return `CREATE REGIONS name FROM …`."""
     name = identifier(node.name.text)
     parts = (_existing(node.if_not_exists), name, source(node.source), _named("NAME", node.name_column))
     return joined(("CREATE REGIONS", *parts))
 
 
 def register_queries(node: RegisterQueries) -> str:
-    """`REGISTER QUERIES [FROM FILE 'glob'] [KEY column] … AS SELECT …`."""
+    """Return `REGISTER QUERIES [FROM FILE 'glob'] [KEY column] … AS SELECT …`."""
     rows = None if node.source is None else source(node.source)
     return joined(("REGISTER QUERIES", rows, _named("KEY", node.key), registered(node)))
 
 
 def drop(node: Drop) -> str:
-    """`DROP kind [IF EXISTS] name`."""
+    """Return `DROP kind [IF EXISTS] name`."""
     return joined(("DROP", node.kind, "IF EXISTS" if node.if_exists else None, identifier(node.name.text)))
 
 
 def source(node: DataSource) -> str:
-    """`FROM …`."""
+    """Return `FROM …`."""
     if isinstance(node, GeneratorSource):
         return f"FROM GENERATOR {quoted(node.name)}{options(node.options)}"
     if isinstance(node, FileSource):

@@ -1,4 +1,4 @@
-"""Expressions, conditions and regions as text, with no more parentheses than they need."""
+"""Print expressions, conditions and regions, with no more parentheses than they need."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _PRECEDENCE: dict[type[Expression], int] = {
     And: _AND,
     Not: _NOT,
     **dict.fromkeys((Comparison, Between, In, Like, IsNull, Contains, After, Inside), _PREDICATE),
-    # A negative number may be put in its place.
+    # A negative number may replace a parameter.
     **dict.fromkeys((Negative, Parameter), _UNARY),
 }
 
 
 def expression(node: Expression) -> str:
-    """Return an expression."""
+    """Return an expression as text."""
     return _PRINTERS[type(node)](node)
 
 
@@ -61,7 +61,7 @@ def _precedence(node: Expression) -> int:
 
 
 def _at(node: Expression, least: int) -> str:
-    """Return the node, in parentheses where it binds less tightly than it has to here."""
+    """Return the node as text, in parentheses if it binds less tightly than required here."""
     text = expression(node)
     return text if _precedence(node) >= least else f"({text})"
 
@@ -105,7 +105,7 @@ _PRINTERS: dict[type[Expression], Callable[[Any], str]] = {
     Star: lambda node: "*" if node.qualifier is None else f"{identifier(node.qualifier)}.*",
     Now: lambda node: "NOW",
     Call: lambda node: f"{identifier(node.name)}({', '.join(map(expression, node.arguments))})",
-    # One level more, so that two minus signs never make a comment.
+    # The operand binds one level tighter, so that two minus signs never form a comment.
     Negative: lambda node: f"-{_at(node.operand, _ATOM)}",
     Arithmetic: _arithmetic,
     Comparison: _comparison,
@@ -123,7 +123,7 @@ _PRINTERS: dict[type[Expression], Callable[[Any], str]] = {
 
 
 def region(node: Region) -> str:
-    """Return a region."""
+    """Return a region as text."""
     return _REGIONS[type(node)](node)
 
 
@@ -149,7 +149,7 @@ _REGIONS: dict[type[Region], Callable[[Any], str]] = {
 
 
 def nearest(node: Nearest) -> str:
-    """`NEAREST k TO place`."""
+    """Return `NEAREST k TO place`."""
     k = parameter(node.k) if isinstance(node.k, Parameter) else str(node.k)
     if node.point is None:
         return f"NEAREST {k} TO {'' if node.focal is None else constant(node.focal)}"

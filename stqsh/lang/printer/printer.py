@@ -1,4 +1,4 @@
-"""Statements as text: `parse(to_sql(statement))` gives the same statement again."""
+"""Print statements as text: `parse(to_sql(statement))` returns an equal statement."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _rebalance(node: statements.Rebalance) -> str:
 def _set(node: statements.SetSetting) -> str:
     key = ".".join(identifier(part) for part in node.key.text.split("."))
     value = node.value
-    # No word but a constant is a keyword there.
+    # Only the words for constants are keywords here.
     return f"SET {key} = {column_name(value.name) if isinstance(value, Column) else constant(value)}"
 
 

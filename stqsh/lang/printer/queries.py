@@ -1,4 +1,4 @@
-"""SELECT and the statements around it as text."""
+"""Print SELECT and the statements that contain it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stqsh.lang.printer.values import column_name, constant, identifier, joined,
 
 
 def select(node: Select) -> str:
-    """`SELECT …`, its clauses in the order of the manual."""
+    """Return `SELECT …`, with its clauses in the order of the manual."""
     return joined(
         (
             "SELECT DISTINCT" if node.distinct else "SELECT",
@@ -39,12 +39,12 @@ def select(node: Select) -> str:
 
 
 def register(node: RegisterQuery) -> str:
-    """`REGISTER QUERY …`."""
+    """Return `REGISTER QUERY …`."""
     return f"REGISTER QUERY {identifier(node.name.text)} {registered(node)}"
 
 
 def registered(node: RegisterQuery | RegisterQueries) -> str:
-    """`[SINCE NOW] [FOR d] [WITH (…)] AS SELECT …`."""
+    """Return `[SINCE NOW] [FOR d] [WITH (…)] AS SELECT …`."""
     return joined(
         (
             "SINCE NOW" if node.since_now else None,
@@ -56,12 +56,12 @@ def registered(node: RegisterQuery | RegisterQueries) -> str:
 
 
 def subscribe(node: Subscribe) -> str:
-    """`SUBSCRIBE SELECT …`."""
+    """Return `SUBSCRIBE SELECT …`."""
     return f"SUBSCRIBE {select(node.select)}"
 
 
 def explain(node: Explain) -> str:
-    """`EXPLAIN [ANALYZE] SELECT …`, or `EXPLAIN [ANALYZE] QUERY name`."""
+    """Return `EXPLAIN [ANALYZE] SELECT …`, or `EXPLAIN [ANALYZE] QUERY name`."""
     if node.select is not None:
         body = select(node.select)
     else:
@@ -70,7 +70,7 @@ def explain(node: Explain) -> str:
 
 
 def tail(node: Tail) -> str:
-    """`TAIL name …`."""
+    """Return `TAIL name …`."""
     begin = None
     if node.from_step is not None:
         begin = f"FROM STEP {node.from_step}" if node.from_step else "FROM START"
@@ -86,7 +86,7 @@ def tail(node: Tail) -> str:
 
 
 def quantity(keyword: str, value: Quantity | None) -> str | None:
-    """`KEYWORD 5 min`, or nothing."""
+    """Return `KEYWORD 5 min`, or nothing."""
     return None if value is None else f"{keyword} {constant(value)}"
 
 
@@ -103,7 +103,7 @@ def _relation(relation: Relation) -> str:
 def _where(node: Select) -> list[str | None]:
     where = f"WHERE {expression(node.where)}" if node.where else None
     inside = f"INSIDE {region(node.region)}" if node.region else None
-    # A column right before INSIDE would be read as `loc INSIDE …`.
+    # The parser would read a column right before INSIDE as `loc INSIDE …`.
     swapped = node.region is not None and node.where is not None and _ends_in_column(node.where)
     return [inside, where] if swapped else [where, inside]
 

@@ -1,4 +1,4 @@
-"""Names, constants, quantities and clauses as text."""
+"""Print names, constants, quantities and clauses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ RESERVED = frozenset(
         *("USING", "WHERE", "WINDOW"),
     }
 )
-"""Words that are keywords in a place where a name may stand, so that such a name takes double quotes."""
+"""Keywords in places where a name may stand; names equal to them need double quotes."""
 _VALUES = frozenset({"DISTINCT", "FALSE", "NOT", "NOW", "NULL", "TRUE"})
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _LARGEST_EXACT = 2**53
@@ -53,12 +53,12 @@ def quoted(text: str) -> str:
 
 
 def column_name(text: str) -> str:
-    """Return the name of a column; hardly any word is a keyword where columns stand."""
+    """Return the name of a column; few words are keywords where columns stand."""
     return text if _PLAIN.fullmatch(text) and text.upper() not in _VALUES else _in_quotes(text)
 
 
 def identifier(text: str) -> str:
-    """Return a name, in double quotes where it would not be read as one without them."""
+    """Return a name, in double quotes if it could not be read without them."""
     if _PLAIN.fullmatch(text) and text.upper() not in RESERVED:
         return text
     return _in_quotes(text)
@@ -69,29 +69,29 @@ def _in_quotes(text: str) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number in the fewest characters that give it back; a whole one without a point."""
+    """Return a number with the fewest characters that preserve it; a whole one has no point."""
     if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_EXACT:
         return str(int(value))
     return repr(value)
 
 
 def parameter(value: Parameter) -> str:
-    """Return what stands for a constant in REGISTER QUERIES."""
+    """Return a parameter of REGISTER QUERIES as text."""
     return f":{value.name if _PLAIN.fullmatch(value.name) else _in_quotes(value.name)}"
 
 
 def coordinate(value: Coordinate) -> str:
-    """Return a number, or what stands for one."""
+    """Return a number, or the parameter that stands for one."""
     return parameter(value) if isinstance(value, Parameter) else number(value)
 
 
 def text(value: str | Parameter) -> str:
-    """Return a string in quotes, or what stands for one."""
+    """Return a string in quotes, or the parameter that stands for one."""
     return parameter(value) if isinstance(value, Parameter) else quoted(value)
 
 
 def constant(value: Literal | Quantity | Column | Parameter) -> str:
-    """Return a constant, what stands for one, or the bare word of a SET."""
+    """Return a constant, the parameter that stands for one, or the bare word of a SET."""
     if isinstance(value, Parameter):
         return parameter(value)
     if isinstance(value, Quantity):
@@ -107,17 +107,17 @@ def constant(value: Literal | Quantity | Column | Parameter) -> str:
 
 
 def options(given: Options) -> str:
-    """` (a => 1)`, or nothing."""
+    """Return ` (a => 1)`, or nothing."""
     if not given:
         return ""
     return " (" + ", ".join(f"{identifier(name)} => {constant(value)}" for name, value in given) + ")"
 
 
 def pace(value: float | str) -> str:
-    """`10x` or MAX."""
+    """Return `10x` or MAX."""
     return value if isinstance(value, str) else f"{number(value)}x"
 
 
 def joined(parts: Iterable[str | None]) -> str:
-    """Return the parts that are there, with a space between."""
+    """Return the parts that are not None, separated by spaces."""
     return " ".join(part for part in parts if part)

@@ -1,7 +1,7 @@
 """The reference of the language: the registry of statements that HELP and completion use.
 
-Tests check that every statement of the grammar is here, and run all examples on the sample data in the order
-of `IN_ORDER`.
+Tests check that every statement of the grammar is here, and run all examples on the sample data in the
+order of `IN_ORDER`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STATEMENTS: tuple[ReferenceEntry, ...] = (
 """Every statement, in the order in which HELP lists them."""
 
 PARTS: tuple[ReferenceEntry, ...] = (*TOPICS, *OUTPUT_TOPICS)
-"""Parts of statements with an entry of their own."""
+"""Parts of statements that have their own entry."""
 
 ALL: tuple[ReferenceEntry, ...] = (*STATEMENTS, *PARTS)
 """Every entry."""
@@ -40,4 +40,4 @@ IN_ORDER: tuple[ReferenceEntry, ...] = (
     *ADMINISTRATION,
     *DROPS,
 )
-"""Every entry, in an order in which the examples run as one script."""
+"""Every entry, in an order in which all examples run as one script."""

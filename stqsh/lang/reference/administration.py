@@ -1,4 +1,4 @@
-"""Reference entries of administration and output."""
+"""Reference entries for administration and output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reference entries of CREATE and DROP."""
+"""Reference entries for CREATE and DROP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options in parentheses, of queries, formats and generators."""
+"""The options in parentheses of queries, formats and generators."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ OPTIONS: dict[str, dict[str, str]] = {
         "leave": "whether objects leave at the end of a trip",
     },
 }
-"""Name and meaning of each option, by what it belongs to: WITH, a format, a generator."""
+"""Name and meaning of each option, by its owner: WITH, a format or a generator."""

@@ -1,4 +1,4 @@
-"""Reference entries of queries and their clauses."""
+"""Reference entries for queries and their clauses."""
 
 from __future__ import annotations
 

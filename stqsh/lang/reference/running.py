@@ -1,4 +1,4 @@
-"""Reference entries of running and following."""
+"""Reference entries for running and following."""
 
 from __future__ import annotations
 

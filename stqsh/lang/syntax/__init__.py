@@ -1,1 +1,1 @@
-"""From text to a parse tree, and what may come next."""
+"""The parser: from text to statements, and what may follow a text."""

@@ -1,4 +1,4 @@
-"""Why a text is no statement: the one place that turns a parser's failure into words."""
+"""Explain in words why a text could not be parsed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _RIGHT_SIGNS = {"=>": ">=", "==": "=", "=<": "<=", "><": "<>"}
 
 
 def diagnose(scan: ScannedText) -> StatementSyntaxError:
-    """Return the error of a scan that has stopped: at a character, at a token, or at the end of the text."""
+    """Return the error of a scan that stopped at a character, at a token, or at the end of the text."""
     if scan.stopped_at is not None:
         return _bad_character(scan, scan.stopped_at)
     follow = what_may_follow(scan.stacks[-1])
@@ -80,7 +80,7 @@ def diagnose(scan: ScannedText) -> StatementSyntaxError:
 
 
 def in_words(follow: Collection[str]) -> tuple[str, ...]:
-    """Return what may follow, in human words: categories first, then keywords, then signs, then the end."""
+    """Return in plain words what may follow: categories, then keywords, then signs, then the end."""
     rest = set(follow) - _SILENT
     words = [_WORDS[category] for category in _WORDS if category in rest]
     if rest >= {"column", "number", "NOW"}:
@@ -99,7 +99,7 @@ def in_words(follow: Collection[str]) -> tuple[str, ...]:
 
 
 def _missing_name(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
-    """`SELECT FROM t`: FROM stands where a name does, and so was taken for one."""
+    """Explain `SELECT FROM t`, where FROM was taken for a name."""
     for word in scan.tokens[-3:]:
         if word.type == _NAME and word.upper() in _AFTER_NAMES & set(follow):
             return StatementSyntaxError(f"something is missing before {_shown(word)}", _span(word))
@@ -107,7 +107,7 @@ def _missing_name(scan: ScannedText, follow: Collection[str]) -> StatementSyntax
 
 
 def _wrong_sign(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
-    """`a => 5`, `a == 5`."""
+    """Explain `a => 5` and `a == 5`."""
     before, stop = ("", "") if scan.at_end else ([Token("", ""), *scan.tokens])[-2:]
     written = stop if stop in _RIGHT_SIGNS else f"{before}{stop}"
     meant = _RIGHT_SIGNS.get(written)
@@ -119,7 +119,7 @@ def _wrong_sign(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxEr
 
 
 def _unknown_unit(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
-    """`TICK 5 sex`: a number and a word where a quantity may stand."""
+    """Explain `TICK 5 sex`: a number and a word where a quantity may stand."""
     numbers = [token for token in scan.tokens[-2:] if token.type == "NUMBER"]
     match = _NUMBER_AND_WORD.match(scan.text, _span(numbers[-1]).start) if numbers else None
     if match is None or match[2].upper() in KEYWORDS or near(match[2], _keywords(follow)):
@@ -133,9 +133,9 @@ def _unknown_unit(scan: ScannedText, follow: Collection[str]) -> StatementSyntax
 
 
 def _misspelt(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
-    """Return a word that is much like a keyword: where the parser stopped, or just before.
+    """Explain a word similar to a keyword, at the place where the parser stopped or just before.
 
-    In `SELECT a FORM t`, FORM was taken for an alias, and only what follows gives it away.
+    In `SELECT a FORM t`, FORM was taken for an alias, and only what follows reveals the mistake.
     """
     count = len(scan.tokens)
     places = [count - 1, count - 2] if not scan.at_end else [count - 1]

@@ -1,4 +1,4 @@
-"""What may come next, said by the parser's state: for completion, and for errors' expectations."""
+"""What may follow a text, from the parser's state: for completion and for error messages."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _BY_TERMINAL = {
     "TIMES": "pace",
 }
 _PARAMETER = "PARAMETER"
-"""The terminal of what REGISTER QUERIES alone has, wherever a value may stand."""
+"""The terminal of parameters, which may replace any value in REGISTER QUERIES only."""
 CATEGORIES = frozenset(_BY_RULE.values()) | frozenset(_BY_TERMINAL.values())
-"""What `expected` may answer besides keywords (in capitals), signs and ";"."""
+"""What `expected` may return besides keywords (in capitals), signs and ";"."""
 
 
 def expected(text: str) -> frozenset[str]:
     """Return what may follow a text with a complete last word: keywords, signs, categories, ";".
 
-    Only the statement that the text ends in counts. A text that is wrong already, or that ends in an
-    open string or comment, gives an empty set.
+    Only the last statement of the text counts. The set is empty if the text already has an error, or ends in
+    an open string or comment.
     """
     try:
         pieces = split(text)
@@ -66,14 +66,14 @@ def expected(text: str) -> frozenset[str]:
         if getattr(getattr(error, "token", None), "type", None) != "$END":
             return frozenset()
     except (StqshError, RecursionError):
-        # What a builder says at the end of the text may be put right by what is still to come.
+        # The rest of the text may still correct what a builder rejects at its end.
         if not scan.at_end:
             return frozenset()
     return what_may_follow(scan.stacks[-1] if scan.stacks else [start_state()])
 
 
 def what_may_follow(stack: Sequence[int]) -> frozenset[str]:
-    """Return the same for a parser's stack of states."""
+    """Return what may follow a parser's stack of states, as `expected` does."""
     table = states()
     found: set[str] = set()
     for terminal in accepted(table, stack):

@@ -1,7 +1,7 @@
 """The LALR parser, made from grammar.lark once and kept in the user's cache folder.
 
-A cached parser loads in some milliseconds. Where the folder cannot be used, the parser is built in
-each process, which takes 0.2 s more and nothing else.
+A cached parser loads in a few milliseconds. If the folder cannot be used, each process builds the parser,
+which takes 0.2 s more.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from stqsh.lang.syntax.parse_table import States
 
 @cache
 def grammar() -> Lark:
-    """Return the parser of one statement; it gives the statement's tree."""
+    """Return the parser of one statement, which builds the statement's tree."""
     text = files("stqsh.lang.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
     kept = _cache_file(text)
     if kept is None:
         return _make(text, None)
     if kept.exists():
         return _make(text, kept)
-    # Written under another name first: a second process may be starting at this moment.
+    # Write under another name first, as a second process may start at the same time.
     fresh = kept.with_suffix(f".{os.getpid()}.tmp")
     made = _make(text, fresh)
     if fresh.exists():
@@ -63,7 +63,7 @@ def _make(text: str, kept: Path | None) -> Lark:
 
 
 def _cache_file(text: str) -> Path | None:
-    """Return where this grammar's tables are kept; None where no folder can be had."""
+    """Return the file for this grammar's tables; None if no folder is available."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     try:
         return user_cache_path("stqsh", appauthor=False, ensure_exists=True) / f"grammar-{digest}.tables"

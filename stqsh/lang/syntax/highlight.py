@@ -1,4 +1,4 @@
-"""Which words of a text are keywords where they stand: `status` is one after SHOW, and a column elsewhere."""
+"""Find the keywords of a text: `status` is one after SHOW, and a column elsewhere."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.lang.syntax.split import split
 
 _MOST = 4000
-"""Longer texts are pasted scripts, which are not parsed with each key."""
+"""The longest text to parse at each keystroke; longer ones are pasted scripts."""
 _KEPT = 256
-"""So many statements are not parsed again while others are typed."""
+"""The number of statements whose keywords are cached while others are typed."""
 
 
 def names_in(text: str) -> frozenset[int]:
     """Return the offsets of names that look like keywords, as far as the text can be parsed.
 
-    The text may be unfinished. Behind a place where it cannot go on nothing is said.
+    The text may be unfinished. Nothing is reported after the first error.
     """
     if len(text) > _MOST:
         return frozenset()
@@ -32,7 +32,7 @@ def names_in(text: str) -> frozenset[int]:
 
 
 def _pieces(text: str) -> list[Piece]:
-    """Return the statements, up to a string, name or comment that has no end yet."""
+    """Return the statements, up to a string, name or comment that is still open."""
     try:
         return split(text)
     except StqshError as error:
@@ -44,7 +44,7 @@ def _pieces(text: str) -> list[Piece]:
 def _names_of(statement: str) -> tuple[int, ...]:
     scan = ScannedText(statement)
     engine: Any = grammar().parser
-    with suppress(UnexpectedInput, StqshError, RecursionError):  # what was read until there is in the scan
+    with suppress(UnexpectedInput, StqshError, RecursionError):  # the scan has what was read so far
         engine.parse(scan)
     words = (token for token in scan.tokens if token.type == "IDENT")
     return tuple(token.start_pos or 0 for token in words if token.upper() in KEYWORDS)

@@ -8,4 +8,4 @@ from importlib.resources import files
 _GRAMMAR = files("stqsh.lang.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
 
 KEYWORDS: frozenset[str] = frozenset(re.findall(r'"([A-Z]+)"i', _GRAMMAR))
-"""All keywords, in capitals. They are reserved only where nothing but a keyword could be meant."""
+"""All keywords, in capitals; they are reserved only where a name cannot be meant."""

@@ -1,8 +1,8 @@
-"""The lexer: one regular expression, and the parser's state to tell keywords from names.
+"""The lexer: one regular expression, and the parser's state to distinguish keywords from names.
 
-Lark's own contextual lexer compiles an expression for each of the parser's 600 states as it comes to them,
-which takes 60 ms before the prompt has parsed one CREATE. This one compiles a single expression, and takes
-a word for a keyword exactly where the parser can go on with that keyword, so that hardly any is reserved.
+Lark's own contextual lexer compiles an expression for each of the parser's 600 states as it reaches them,
+which takes 60 ms for the first CREATE. This one compiles a single expression, and takes a word for a keyword
+only where the parser can continue with that keyword, so that hardly any word is reserved.
 """
 
 from __future__ import annotations
@@ -21,15 +21,19 @@ from stqsh.lang.errors import TOO_DEEP, StatementSyntaxError
 from stqsh.lang.syntax.parse_table import States, accepts
 
 _IDENTIFIER = "IDENT"
-_DEEPEST = 500  # states; lists of any length take few, only nesting piles them up
+_DEEPEST = 500  # states; lists of any length take few, only nesting adds more
 
 
 @dataclass
 class ScannedText:
-    """A text being parsed, and how far the parser has come: what an error report starts from.
+    """A text being parsed, and how far the parser has come, for error reports.
 
-    `stacks` are the parser's stacks of states before each of the `tokens`, and after the last of them,
-    `stopped_at` is where no token begins, `at_end` says that the whole text has been given to the parser.
+    Attributes:
+        text: The text.
+        stacks: The parser's stack of states before each of the `tokens`, and after the last.
+        tokens: The tokens read.
+        stopped_at: The offset at which no token begins.
+        at_end: Whether the whole text has been passed to the parser.
     """
 
     text: str
@@ -40,7 +44,7 @@ class ScannedText:
 
 
 class StqlLexer(Lexer):
-    """Gives the tokens of a `ScannedText`; used by Lark, which makes it from the grammar's terminals."""
+    """A lexer of `ScannedText`; Lark creates it from the grammar's terminals."""
 
     __future_interface__ = 2
 

@@ -1,4 +1,4 @@
-"""Parsing: from text to statements."""
+"""Parse text into statements."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def parse(text: str, file: str | None = None) -> list[Statement]:
 
 
 def parse_piece(piece: Piece | str) -> Statement:
-    """Parse one statement, as `split` cuts it out, or a text that holds one without its semicolon."""
+    """Parse one statement: a piece that `split` cut out, or a text without its semicolon."""
     if isinstance(piece, str):
         piece = Piece(Source(piece), 0, piece)
     return parse_tokens(piece)[0]

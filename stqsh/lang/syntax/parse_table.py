@@ -1,8 +1,8 @@
-"""Questions to the parse table: what may come next, and what a name would stand for there.
+"""Queries of the parse table: what may come next, and what a name would stand for there.
 
-A stack of states is all that an LALR parser knows. These functions push a terminal through a copy of it,
-with all the reductions that it brings about, and so give exact answers, where the table alone, whose
-look-aheads are merged over many contexts, would promise too much.
+A stack of states is the whole state of an LALR parser. These functions push a terminal onto a copy of it,
+with all the reductions that follow, which gives exact answers. The table alone allows too much, as its
+look-aheads are merged over many contexts.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ States = Mapping[int, Mapping[str, tuple[Any, Any]]]
 
 
 def accepts(states: States, stack: Sequence[int], terminal: str) -> bool:
-    """Return whether a parser with this stack can go on with a terminal (`$END`: whether it may stop)."""
+    """Return whether a parser with this stack can continue with a terminal (`$END`: may stop)."""
     return shifted(states, stack, terminal) is not None
 
 
 def accepted(states: States, stack: Sequence[int]) -> frozenset[str]:
-    """Return all terminals that a parser with this stack can go on with, `$END` among them."""
+    """Return all terminals that a parser with this stack can continue with, including `$END`."""
     candidates = [name for name in states[stack[-1]] if name == "$END" or name.isupper()]
     return frozenset(name for name in candidates if accepts(states, stack, name))
 
 
 def shifted(states: States, stack: Sequence[int], terminal: str) -> list[int] | None:
-    """Return the stack after a terminal, None where the parser cannot go on with it."""
+    """Return the stack after a terminal; None if the parser cannot continue with it."""
     after = list(stack)
     while (action := states[after[-1]].get(terminal)) is not None:
         kind, argument = action
@@ -53,7 +53,7 @@ def names_of_terminal(states: States, stack: Sequence[int], terminal: str) -> fr
 
 
 def _unit_reductions(states: States, stack: Sequence[int], terminal: str) -> Iterator[str]:
-    """Return the rules of one symbol that the top of the stack is reduced by when `terminal` follows."""
+    """Return the rules of one symbol that reduce the top of the stack when `terminal` follows."""
     current = list(stack)
     while (action := states[current[-1]].get(terminal)) is not None:
         kind, rule = action
@@ -70,5 +70,5 @@ def _reduce(states: States, stack: list[int], rule: Any) -> None:
 
 
 def _is_finished(states: States, stack: Sequence[int], rule: Any) -> bool:
-    """Return whether this reduction is of the start rule, after which there is no state to go to."""
+    """Return whether this is a reduction of the start rule, after which there is no next state."""
     return str(rule.origin.name) == "start" or len(rule.expansion) >= len(stack)

@@ -1,4 +1,4 @@
-"""Cutting a text into statements at the semicolons outside quotes and comments."""
+"""Cut a text into statements at the semicolons outside quotes and comments."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from stqsh.lang.ast.source import Piece, Source, Span
 from stqsh.lang.errors import StatementSyntaxError
 
-# Whole strings, identifiers and comments come first, so that what is left of their openers is unclosed.
-# Two quotes inside a string need no care: 'it''s' is cut as two strings, one after the other.
+# Whole strings, identifiers and comments come first; any opener that remains is unclosed.
+# Doubled quotes need no care: 'it''s' is read as two adjacent strings.
 _BREAK = re.compile(r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|;|['"]|/\*""", re.DOTALL)
 _BLANK = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _UNCLOSED = {

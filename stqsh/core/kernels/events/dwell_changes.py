@@ -1,4 +1,4 @@
-"""Changes of answers that have to last before they are sent."""
+"""Changes of answers that must last before they are sent."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from stqsh.core.kernels.jit import Array, Int, kernel
 
 
 class DwellChanges(NamedTuple):
-    """Objects that came into answers or left them, (n,) each, by query, object and step.
+    """Objects that entered or left answers, (n,) each, by query, object and step.
 
-    query int32 (position), obj int32, step int64, op int8 (+1, -1).
+    Attributes:
+        query: The query's position, int32.
+        obj: int32.
+        step: int64.
+        op: +1 or -1, int8.
     """
 
     query: Array
@@ -24,7 +28,7 @@ class DwellChanges(NamedTuple):
 
 @kernel
 def _due(step: Int, dwell: Int, timing: BatchTiming) -> Int:
-    """Return the first step whose time is at least `dwell` µs after that of a step."""
+    """Return the first step whose time is at least `dwell` µs after that of the given step."""
     reached = (timing.base + step - 1) * timing.tick + dwell
     return -(-reached // timing.tick) - timing.base + 1
 
@@ -35,18 +39,19 @@ def find_lasting(
 ) -> tuple[Array, Array, Array]:
     """Find the changes that have lasted, and those that may still do so.
 
-    A change lasts if its opposite does not come until it has stood for dwell µs; that step is one of the
-    batch and before the query's end.
+    A change lasts if its opposite does not occur within dwell µs, and the step at which they have passed is
+    in the batch and before the query's end.
 
     Args:
         toggles: The changes.
         dwell: int64 (queries,), µs.
-        until: int64 (queries,), the step at which each query ends.
+        until: The step at which each query ends, int64 (queries,).
         timing: The batch's clock.
 
     Returns:
         The positions of changes that have lasted, the steps at which they did, and the positions of those
-        that wait; int64.
+            that
+        wait; int64.
     """
     count = len(toggles.step)
     ripe, due, waiting = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)

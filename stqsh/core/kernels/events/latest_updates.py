@@ -11,11 +11,15 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @kernel
 def latest_updates(query: Array, member: Array, when: Array, queries: Int) -> Array:
-    """Return the positions of the latest update of each query and member: int64 (m,), ascending by query.
+    """Return the positions of the latest update of each query and member, int64 (m,), ascending by query.
 
-    query: int64 (n,), 0 <= query < queries; member: int32 (n,), the number of a key; when: int64 (n,), never
-    the same for two updates of a query and member. Updates are grouped by query first, so that the table of
-    members is small enough to stay in the processor's caches.
+    Updates are grouped by query first, so that the table of members fits in the processor's caches.
+
+    Args:
+        query: int64 (n,), 0 <= query < queries.
+        member: The number of a key, int32 (n,).
+        when: int64 (n,), distinct for the updates of a query and member.
+        queries: The number of queries.
     """
     start, place, who, time = _group_by_query(query, member, when, queries)
     size = _table_size(start)
@@ -47,8 +51,8 @@ def _group_by_query(
     """Group updates by query.
 
     Returns:
-        Where the updates of each query begin, int64 (queries + 1,); and, in the order of queries, the
-        position of each update, int64, its member, int32, and its time, int64.
+        The start of each query's updates, int64 (queries + 1,); and, in the order of queries, the position of
+        each update, int64, its member, int32, and its time, int64.
     """
     start = np.zeros(queries + 2, np.int64)
     for i in range(len(query)):

@@ -1,4 +1,4 @@
-"""Conditions that time alone changes: the steps at which `e op NOW ± d` turns, in closed form."""
+"""Conditions that time alone changes: the steps at which `e op NOW ± d` changes, in closed form."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def version_spans(
 ) -> VersionSpans:
     """Return the steps between which versions, int32 (n,), are the present ones.
 
-    Each becomes present at `begin` (first - 1 for stored ones) and is not present any more at `end`, last + 1
-    at the latest; end <= begin where it is never present.
+    Each becomes present at `begin` (first - 1 for stored ones) and is no longer present at `end`, which is at
+    most last + 1; end <= begin if it is never present.
     """
     known = len(stored.known)
     begin = np.full(len(versions), timing.first - 1, np.int64)
@@ -62,7 +62,7 @@ def version_spans(
 def values_near_now(values: Array, shifts: Array, timing: BatchTiming) -> Array:
     """Return the positions of values that NOW + shift meets or passes in the batch; int32, ascending.
 
-    values: int64 µs (n,); shifts: int64 µs, ascending.
+    `values` are int64 µs (n,); `shifts` are int64 µs, ascending.
     """
     found = np.empty(256, np.int32)
     used = 0
@@ -93,7 +93,7 @@ def find_flips(
 ) -> tuple[Array, Array]:
     """Find the steps within a version's span at which its value meets or passes NOW + shift.
 
-    A step that begins or ends a span is an event of its own and left out.
+    A step that begins or ends a span already has an event, and is left out.
 
     Args:
         values: int64 µs (versions,).

@@ -1,7 +1,7 @@
-"""From a batch's rows to transitions of objects: at most one event for each object and step.
+"""Turn a batch's rows into transitions of objects: at most one event for each object and step.
 
 A version is an int32: v < n is the record of object v as stored before the batch (n objects), v >= n the
-batch's row v - n, -1 no record. All steps are int64; an object that is not present has NaN coordinates.
+batch's row v - n, and -1 no record. All steps are int64; an object that is not present has NaN coordinates.
 """
 
 from __future__ import annotations
@@ -37,9 +37,12 @@ class StoredArrays(NamedTuple):
 class AcceptedRows(NamedTuple):
     """The result of `accept` for each row, (m,), and each object, (n,).
 
-    live: the row is its object's record at the end of its step. old: the version before that step. until:
-    the step in which the next row replaces it, NEVER if none does. first: an object's first accepted row,
-    int32, -1 for none. stale: how many rows were older than the record before them.
+    Attributes:
+        live: Whether the row is its object's record at the end of its step, (m,).
+        old: The version before that step, (m,).
+        until: The step in which the next row replaces it, NEVER if none does, (m,).
+        first: An object's first accepted row, int32 (n,); -1 for none.
+        stale: How many rows were older than the record before them.
     """
 
     live: Array
@@ -50,8 +53,14 @@ class AcceptedRows(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """Events, (k,) each: step, obj int32, the versions before and after the step, int32, and where the object
-    was at step - 1 and is at step: NaN where it is not present.
+    """Events, (k,) each.
+
+    Attributes:
+        step: int64.
+        obj: int32.
+        old, new: The versions before and after the step, int32.
+        ox, oy: Where the object was at step - 1, NaN if it was not present.
+        nx, ny: Where the object is at the step, NaN if it is not present.
     """
 
     step: Array
@@ -66,7 +75,7 @@ class Transitions(NamedTuple):
 
 @kernel
 def room_for(size: Int) -> Transitions:
-    """Return room for `size` events."""
+    """Return space for `size` events."""
     return Transitions(
         np.empty(size, np.int64),
         np.empty(size, np.int32),
@@ -111,7 +120,7 @@ def accept_row(r: Int, rows: RowArrays, stored: StoredArrays, version: Array, ac
     """Accept one row after those before it, in log order for each object; return 1 if it is stale, else 0.
 
     A row is stale if its time is before that of the object's record; at equal times the later row wins.
-    version: int32 (objects,), the version of each object, updated.
+    `version`, int32 (objects,), holds each object's version, and is updated.
     """
     o, known, stale = rows.obj[r], len(stored.known), 0
     v = version[o]
@@ -165,7 +174,7 @@ def _add_expiry(events: Transitions, k: Int, step: Int, obj: Int, version: Int, 
 def _place_at(
     old: Int, before: Int, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> tuple[Float, Float]:
-    """Return where the version `old` shows its object at step `before`."""
+    """Return the place of an object with the version `old` at step `before`."""
     if old < 0:
         return np.nan, np.nan
     objects = len(stored.known)
@@ -182,9 +191,9 @@ def _place_at(
 def build(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing: BatchTiming) -> Transitions:
     """Build all events of a batch.
 
-    Arrivals come in the order of rows, each followed by its disconnection, then the disconnections of records
-    stored before. A record disconnects at `expiry` of its time, unless it never had a location, was too old
-    when it came, or is replaced in that step or before. Steps without events cost nothing.
+    Arrivals are in the order of rows, each followed by its disconnection; then come the disconnections of
+    records stored before. A record disconnects at `expiry` of its time, unless it never had a location, was
+    too old when it arrived, or is replaced in that step or before. Steps without events cost nothing.
     """
     objects, count = len(stored.known), len(rows.obj)
     silent = _expiring(accepted, rows, stored, timing)
@@ -214,7 +223,7 @@ def build(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing:
 
 @kernel
 def _expiring(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing: BatchTiming) -> Array:
-    """Return the objects whose stored record disconnects in this batch before a row replaces it. int32."""
+    """Return the objects whose stored record disconnects in this batch before a row replaces it; int32."""
     found = np.empty(256, np.int32)
     used = 0
     if timing.report < 0 or timing.last < timing.first:
@@ -240,15 +249,16 @@ def _expiring(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, tim
 
 @kernel
 def remove_objects(events: Transitions, why: Array, last: int) -> tuple[Array, Array, Array]:
-    """Remove objects in the last step: their events of that step lead nowhere.
+    """Remove objects in the last step: after their events of that step they are nowhere.
 
     Args:
         events: The events.
-        why: int8 (objects,), not 0 for objects that are removed.
+        why: int8 (objects,), nonzero for removed objects.
         last: The last step.
 
     Returns:
-        nx and ny of all events then, and which removed objects have an event in that step, bool (objects,).
+        The new nx and ny of all events, and which removed objects have an event in that step, bool
+            (objects,).
     """
     nx, ny = events.nx.copy(), events.ny.copy()
     acted = np.zeros(len(why), np.bool_)
@@ -278,7 +288,7 @@ def versions_at(events: Transitions, known: Array, step: int) -> Array:
 def places_at(
     versions: Array, step: int, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> tuple[Array, Array]:
-    """Return where versions show their objects at a step; NaN: not present. float64 (n,) each."""
+    """Return the places of the versions' objects at a step, float64 (n,) each; NaN if not present."""
     x, y = np.empty(len(versions), np.float64), np.empty(len(versions), np.float64)
     for i in range(len(versions)):
         x[i], y[i] = _place_at(versions[i], step, rows, stored, timing)
@@ -289,7 +299,7 @@ def places_at(
 def places_after(
     versions: Array, steps: Array, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> tuple[Array, Array]:
-    """`places_at` with a step for each version, int64 (n,)."""
+    """Return `places_at` with its own step for each version, int64 (n,)."""
     x, y = np.empty(len(versions), np.float64), np.empty(len(versions), np.float64)
     for i in range(len(versions)):
         x[i], y[i] = _place_at(versions[i], steps[i], rows, stored, timing)

@@ -1,4 +1,4 @@
-"""From pairs of events and queries to updates."""
+"""Turn pairs of events and queries into updates."""
 
 from __future__ import annotations
 
@@ -16,17 +16,22 @@ LEFT, DISCONNECTED, GONE, SHED, DROPPED, ENDED = 1, 3, 4, 7, 8, 9
 
 
 class VersionSources(NamedTuple):
-    """What versions name: rows of the batch, and objects as stored."""
+    """What versions refer to: rows of the batch, and objects as stored."""
 
     rows: RowArrays
     stored: StoredArrays
 
 
 class UpdateArrays(NamedTuple):
-    """Updates, (n,) each: step int64, query int32 (position), op int8 (+1, -1), why int8 and show int64.
+    """Updates, (n,) each.
 
-    show: what the row is: a version (see `stqsh.core.kernels.events.transitions`), or, from the number of all
-    versions on, the key alone of the object show - versions.
+    Attributes:
+        step: int64.
+        query: The query's position, int32.
+        op: +1 or -1, int8.
+        why: int8.
+        show: The row, int64: a version (see `stqsh.core.kernels.events.transitions`), or the number of all
+            versions plus an object, of which only the key is shown.
     """
 
     step: Array
@@ -40,10 +45,11 @@ class UpdateArrays(NamedTuple):
 def reasons(
     versions: Array, objects: Array, steps: Array, sources: VersionSources, timing: BatchTiming
 ) -> tuple[Array, Array]:
-    """Return why objects with these versions after these steps are in no answer any more, and what to show.
+    """Return why objects with these versions after these steps left answers, and what to show.
 
     The object's own state comes first: disconnected or expired (`timing.silent`; then only its key is shown),
-    gone, else it left. All arrays (n,); returns why int8 and show int64 as in `UpdateArrays`.
+    or gone; otherwise it left. All arrays are (n,); the results are why int8 and show int64 as in
+    `UpdateArrays`.
     """
     rows, stored = sources
     known, every = len(stored.known), len(stored.known) + len(rows.obj)
@@ -61,15 +67,15 @@ def reasons(
 
 @kernel
 def make_updates(pairs: CandidatePairs, events: Transitions, why: Array, show: Array) -> UpdateArrays:
-    """Make the updates of pairs where an object came in or went out.
+    """Make the updates of pairs where an object entered or left.
 
     The loop does not branch, as branches on pairs cannot be predicted.
 
     Args:
         pairs: Pairs of events and queries.
         events: The events.
-        why: int8 (events,), the reason if an event takes an object out, see `reasons`.
-        show: int64 (events,), what is shown then.
+        why: The reason if an event removes an object, int8 (events,), see `reasons`.
+        show: What to show then, int64 (events,).
     """
     count, changes = np.uint64(len(pairs.flags)), np.int64(0)
     for i in range(count):

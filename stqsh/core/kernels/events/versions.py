@@ -11,7 +11,8 @@ from stqsh.core.kernels.jit import Array, kernel
 def gather(stored: Array, rows: Array, versions: Array) -> Array:
     """Return the values of versions v: stored[v] if v < len(stored), else rows[v - len(stored)]; 0 for v < 0.
 
-    stored (n,), rows (m,) of one dtype; versions integer (k,). Returns (k,) of that dtype.
+    `stored` (n,) and `rows` (m,) have one dtype, which is that of the result (k,); `versions` are integers
+    (k,).
     """
     known = len(stored)
     out = np.zeros(len(versions), stored.dtype)
@@ -26,11 +27,11 @@ def gather(stored: Array, rows: Array, versions: Array) -> Array:
 
 @kernel
 def number(codes: Array, numbers: Array) -> tuple[Array, Array]:
-    """Number distinct codes 0 .. len(numbers) - 1 in the order of their first occurrence.
+    """Number distinct codes 0 .. len(numbers) - 1 in order of first occurrence.
 
     Args:
         codes: integer (n,).
-        numbers: int32, all -1, and so again afterwards: filling it would cost more than a few updates.
+        numbers: int32, all -1 before and after the call, as filling it would cost more than a few updates.
 
     Returns:
         The number of each code, int32 (n,), and the distinct codes in that order.
@@ -53,7 +54,7 @@ def number(codes: Array, numbers: Array) -> tuple[Array, Array]:
 
 @kernel
 def tally(positions: Array, amounts: Array, size: int) -> Array:
-    """Sum the amounts at each position 0 .. size - 1. int64 (size,)."""
+    """Return the sum of the amounts at each position 0 .. size - 1; int64 (size,)."""
     out = np.zeros(size, np.int64)
     for i in range(len(positions)):
         out[positions[i]] += amounts[i]

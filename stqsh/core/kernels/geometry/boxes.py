@@ -13,9 +13,9 @@ from stqsh.core.kernels.jit import Array, Flag, Float, kernel
 
 @kernel
 def region_box(x: Float, y: Float, xdist: Float, ydist: Float, planar: Flag) -> Box:
-    """Return the rectangle of xdist by ydist around (x, y): metres on the sphere, or units.
+    """Return the rectangle of xdist by ydist around (x, y), in metres on the sphere, or in units.
 
-    NaN coordinates give a rectangle of NaN, in which nothing lies.
+    NaN coordinates give a rectangle of NaN, which contains nothing.
     """
     dx, dy = xdist / 2, ydist / 2
     if not planar:
@@ -26,10 +26,10 @@ def region_box(x: Float, y: Float, xdist: Float, ydist: Float, planar: Flag) -> 
 
 @kernel
 def extended_box(x: Float, y: Float, xdist: Float, ydist: Float, reach: Float, planar: Flag) -> Box:
-    """Return all that `region_box` can become while its centre moves by up to `reach`.
+    """Return the box of all that `region_box` can become while its centre moves by up to `reach`.
 
-    On the sphere the region is widest at the latitude farthest from the equator within reach; it takes in all
-    longitudes where that is a pole, or where it crosses the line of 180 degrees. A reach of NaN is none.
+    On the sphere the region is widest at the latitude farthest from the equator within reach; it covers all
+    longitudes if that is a pole, or if it crosses the 180 degree meridian. A reach of NaN means no extension.
     """
     if not reach > 0:
         return region_box(x, y, xdist, ydist, planar)

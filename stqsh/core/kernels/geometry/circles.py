@@ -1,4 +1,4 @@
-"""Circles: the boxes that hold them, and exact tests of places."""
+"""Circles: their bounding boxes, and exact tests of places."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
 from stqsh.core.kernels.jit import Array, Flag, Float, kernel
 
 _MARGIN = 1e-7
-"""The share by which a box on the sphere is wider than its formula says; rounding takes away far less."""
+"""The share by which a box on the sphere is wider than its formula, far more than rounding errors."""
 
 _LEAST_MARGIN = 1e-9
 """The least margin of a box on the sphere, in degrees: a tenth of a millimetre."""
 
 _POLAR = 1e-6
-"""A circle that comes as near to a pole as this, in degrees, is taken to hold it."""
+"""A circle this near to a pole, in degrees, is considered to hold it."""
 
 
 class QueryCircles(NamedTuple):
-    """Circles of queries, float64 (queries,) each; x and y are NaN where no circle has to be tested."""
+    """Circles of queries, float64 (queries,) each; x and y are NaN if there is no circle to test."""
 
     x: Array
     y: Array
@@ -35,8 +35,8 @@ class QueryCircles(NamedTuple):
 def circle_box(x: Float, y: Float, radius: Float, planar: Flag) -> Box:
     """Return a box that holds all places whose `distance` from (x, y) is at most `radius`.
 
-    On the sphere it takes in all longitudes where the circle holds a pole or crosses the line of 180 degrees.
-    NaN where an argument is NaN.
+    On the sphere it covers all longitudes if the circle holds a pole or crosses the 180 degree meridian. It
+    is NaN if an argument is NaN.
     """
     if math.isnan(x + y + radius):
         return Box(np.nan, np.nan, np.nan, np.nan)
@@ -66,7 +66,7 @@ def circle_boxes(x: Array, y: Array, radius: Array, planar: Flag) -> Array:
 
 @kernel
 def filter_circles(pairs: CandidatePairs, events: Transitions, circles: QueryCircles, planar: Flag) -> Array:
-    """Return the flags of pairs without WAS and IS where a place lies outside the query's circle.
+    """Return the flags of pairs, with WAS and IS cleared where a place is outside the query's circle.
 
     Returns:
         uint8 (pairs,). The border belongs to a circle.
@@ -86,7 +86,7 @@ def filter_circles(pairs: CandidatePairs, events: Transitions, circles: QueryCir
 
 @kernel
 def in_circles(circles: QueryCircles, x: Array, y: Array, planar: Flag) -> Array:
-    """Return whether place i lies in circle i; all float64 (n,), metres or units. bool (n,)."""
+    """Return whether place i is in circle i, bool (n,); all arguments float64 (n,), metres or units."""
     out = np.empty(len(x), np.bool_)
     for i in range(len(x)):
         out[i] = distance(circles.x[i], circles.y[i], x[i], y[i], planar) <= circles.radius[i]

@@ -1,6 +1,6 @@
-"""Distances between places, computed in one way everywhere.
+"""Distances between places, computed the same way everywhere.
 
-On the sphere of language.md section 1 by the haversine formula, in the plane by Euclid's.
+On the sphere (language.md section 1) they use the haversine formula, in the plane Euclid's.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ EARTH_M = 6371008.8
 
 @kernel
 def distance(x1: Float, y1: Float, x2: Float, y2: Float, planar: Flag) -> Float:
-    """Return the distance of two places: in the stream's unit, or in metres between (lon, lat) in degrees.
+    """Return the distance of two places.
 
-    The centre comes first, so that rounding is the same everywhere. NaN where a coordinate is NaN.
+    It is in the stream's unit, or in metres between (lon, lat) in degrees. The centre comes first, so that
+    rounding is the same everywhere. The result is NaN if a coordinate is NaN.
     """
     if planar:
         dx, dy = x2 - x1, y2 - y1

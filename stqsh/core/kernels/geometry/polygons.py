@@ -1,15 +1,15 @@
-"""Exact tests of points in polygons: edges in horizontal bands, crossings counted with certain signs.
+"""Exact tests of points in polygons: edges in horizontal bands, and crossings counted with exact signs.
 
-An area is a set of edges. A point belongs to it if it lies on an edge, or if an odd number of edges lies to
-its right. That holds for polygons with holes and for multipolygons alike; a line that belongs to an area runs
-there and back, hence counts only where it is touched. Edges are listed in the bands that they reach into, so
-that a point is tested against a few of an area's thousands of edges.
+An area is a set of edges. A point belongs to it if it is on an edge, or if an odd number of edges is to its
+right. This covers polygons with holes and multipolygons; a line that belongs to an area runs there and back,
+so it counts only where a point is on it. Edges are listed in the bands that they reach into, so that a point
+is tested against a few of an area's thousands of edges.
 
 Signs follow Shewchuk, Adaptive Precision Floating-Point Arithmetic and Fast Robust Geometric Predicates
 (1997): first a bound on the error, then exact arithmetic where the bound does not decide.
 
 ns per test in random order, this kernel / shapely with prepared geometries: 8 vertices 56 / 187, 100 vertices
-159 / 513, 3000 vertices 200 / 528. Nor do geometries have to be rebuilt from the state when a slot is opened.
+159 / 513, 3000 vertices 200 / 528. Geometries also need not be rebuilt from the state when a slot is opened.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EDGES_A_BAND = 4
 """The least average number of edges per band."""
 
 _ENTRIES_AN_EDGE = 3
-"""The most bands, about, in which an edge is listed on average."""
+"""About the most bands in which an edge is listed on average."""
 
 _ERROR = 3.3306690738754716e-16
 """Shewchuk's bound on the relative error of the sign, (3 + 16 u) u for u = 2 ** -53."""
@@ -41,10 +41,17 @@ Two: TypeAlias = tuple[Float, Float]
 
 
 class PolygonArrays(NamedTuple):
-    """Areas in rows. box float64 (rows, 4), NaN for none; bands int32; per_y float64, bands per unit of y.
+    """Areas in rows.
 
-    Band b of row r has the entries start[at[r] + b] .. start[at[r] + b + 1] of edge, float64 (n, 4): x1, y1,
-    x2, y2. at, start: int64.
+    Band b of row r has the entries start[at[r] + b] .. start[at[r] + b + 1] of edge.
+
+    Attributes:
+        box: float64 (rows, 4), NaN for none.
+        bands: The number of bands, int32 (rows,).
+        per_y: Bands per unit of y, float64 (rows,).
+        at: int64 (rows,).
+        start: int64.
+        edge: x1, y1, x2, y2, float64 (n, 4).
     """
 
     box: Array
@@ -100,7 +107,7 @@ def _exact_turn(ax: Two, by: Two, ay: Two, bx: Two) -> Int:
 
 @kernel
 def turn(x: Float, y: Float, edge: Box) -> Int:
-    """Return on which side of an edge x1, y1, x2, y2 a point is: 1 left, -1 right, 0 on its line."""
+    """Return the side of an edge x1, y1, x2, y2 on which a point is: 1 left, -1 right, 0 on its line."""
     x1, y1, x2, y2 = edge
     left, right = (x1 - x) * (y2 - y), (y1 - y) * (x2 - x)
     difference, bound = left - right, _ERROR * (abs(left) + abs(right))
@@ -115,7 +122,7 @@ def turn(x: Float, y: Float, edge: Box) -> Int:
 
 @kernel
 def _in_edges(x: Float, y: Float, edge: Array, first: Int, last: Int) -> Flag:
-    """Return whether a point lies on one of the edges, or has an odd number of them to its right."""
+    """Return whether a point is on one of the edges, or has an odd number of them to its right."""
     odd = False
     for k in range(first, last):
         x1, y1, x2, y2 = edge[k, 0], edge[k, 1], edge[k, 2], edge[k, 3]
@@ -140,7 +147,7 @@ def _in_edges(x: Float, y: Float, edge: Array, first: Int, last: Int) -> Flag:
 
 @kernel
 def inside(rows: Array, x: Array, y: Array, areas: PolygonArrays) -> Array:
-    """Return whether point i belongs to the area in row i, int (n,); -1 and NaN do not. bool (n,)."""
+    """Return whether point i belongs to the area in row i, bool (n,); row -1 and NaN give False."""
     out = np.zeros(len(rows), np.bool_)
     for i in range(len(rows)):
         r, px, py = rows[i], x[i], y[i]
@@ -155,9 +162,9 @@ def inside(rows: Array, x: Array, y: Array, areas: PolygonArrays) -> Array:
 
 @kernel
 def inside_scaled(rows: Array, x: Array, y: Array, factor: Array, areas: PolygonArrays) -> Array:
-    """Test points like `inside`, each area scaled by a factor, 0 .. 1, about the middle of its box.
+    """Test points like `inside`, with each area scaled about the middle of its box.
 
-    Corners are moved, not points, so that a point on a border stays on it. factor: float64 (n,).
+    Corners are moved, not points, so that a point on a border stays on it. `factor` is float64 (n,), 0 .. 1.
     """
     out = np.zeros(len(rows), np.bool_)
     for i in range(len(rows)):
@@ -177,9 +184,9 @@ def inside_scaled(rows: Array, x: Array, y: Array, factor: Array, areas: Polygon
 
 @kernel
 def _scaled_edges(r: Int, middle: Point, y: Float, factor: Float, areas: PolygonArrays) -> Array:
-    """Return the scaled edges of an area that can reach the height y; float64 (n, 4).
+    """Return the scaled edges of an area that can reach the height y, each once; float64 (n, 4).
 
-    They are in the band of the unscaled y or, because of rounding, in a neighbouring one; each comes once.
+    They are in the band of the unscaled y or, because of rounding, in a neighbouring one.
     """
     low, per_y, bands = areas.box[r, 1], areas.per_y[r], areas.bands[r]
     from_y = middle.y + (y - middle.y) / factor if factor > 0 else middle.y
@@ -234,7 +241,7 @@ def build_polygons(edges: Array, first: Array) -> PolygonArrays:
                     else:
                         start[at[r] + b] += 1
             if not fill:
-                # From counts to the end of each list; filling backwards leaves the beginning of each.
+                # Turn counts into the end of each list; filling backwards leaves the start of each.
                 for b in range(bands[r]):
                     total += start[at[r] + b]
                     start[at[r] + b] = total

@@ -1,7 +1,7 @@
 """A hash table with open addressing: byte keys to dense indices, in plain arrays.
 
-A table entry is a uint64: the high half of the key's hash, and its index + 1 in the low half; 0 is empty.
-The low half of the hash says where probing begins. Keys lie end to end: `offsets` int32 (n + 1,), `data`
+A table entry is a uint64: the high half of the key's hash, and its index + 1 in the low half; 0 is empty. The
+low half of the hash is where probing begins. Keys are stored end to end: `offsets` int32 (n + 1,), `data`
 uint8.
 """
 
@@ -25,7 +25,7 @@ class StoredKeys(NamedTuple):
 
 
 class HashedKeys(NamedTuple):
-    """Keys to look for: hashes uint64 (n,), offsets (n + 1,) and data."""
+    """Keys to look up: hashes uint64 (n,), offsets (n + 1,) and data."""
 
     hashes: Array
     offsets: Array
@@ -67,12 +67,12 @@ def _probe(table: Array, h: np.uint64, keys: StoredKeys, sought: _Key) -> Int:
 
 @kernel
 def find(table: Array, keys: StoredKeys, sought: HashedKeys) -> Array:
-    """Return the index of each sought key, -1 where it is not in the table.
+    """Return the index of each sought key, -1 if it is not in the table.
 
     Args:
         table: uint64 (power of two,).
         keys: The table's keys.
-        sought: n keys to look for.
+        sought: The n keys to look up.
 
     Returns:
         int32 (n,).

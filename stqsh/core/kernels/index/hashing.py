@@ -1,4 +1,4 @@
-"""Hashes of object keys: the same on every machine and in every process, for routing and for hash tables."""
+"""Hashes of object keys for routing and hash tables, the same on every machine."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from stqsh.core.kernels.jit import frozen, kernel
 
 
 class KeyBytes(NamedTuple):
-    """Keys as bytes, end to end.
+    """Keys as bytes, end to end; key i is `data[offsets[i]:offsets[i + 1]]`.
 
-    Key i is `data[offsets[i]:offsets[i + 1]]`. offsets: int64 or int32 (n + 1,), data: uint8. Strings are
-    their UTF-8 bytes, integers the 8 bytes of the int64.
+    Strings are their UTF-8 bytes, integers the 8 bytes of the int64.
+
+    Attributes:
+        offsets: int64 or int32 (n + 1,).
+        data: uint8.
     """
 
     offsets: npt.NDArray[np.integer]
@@ -23,7 +26,7 @@ class KeyBytes(NamedTuple):
 
 
 def key_bytes(keys: pa.Array[Any]) -> KeyBytes:
-    """Return the bytes of a string, int32 or int64 array, without a copy where Arrow's layout allows.
+    """Return the bytes of a string, int32 or int64 array, without a copy if Arrow's layout allows.
 
     A null string counts as the empty one, a null integer as 0; keys are never null, text columns may be.
 
@@ -69,7 +72,7 @@ def hash_keys(keys: pa.Array[Any]) -> npt.NDArray[np.uint64]:
 
 @kernel
 def hash_bytes(offsets: npt.NDArray[np.integer], data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Hash keys by FNV-1a, then Murmur3's 64-bit finaliser. Shapes as in `KeyBytes`; uint64 (n,)."""
+    """Hash keys by FNV-1a, then Murmur3's 64-bit finaliser; shapes as in `KeyBytes`, result uint64 (n,)."""
     count = len(offsets) - 1
     out = np.empty(count, np.uint64)
     for i in range(count):
@@ -82,7 +85,7 @@ def hash_bytes(offsets: npt.NDArray[np.integer], data: npt.NDArray[np.uint8]) ->
 
 @kernel
 def hash_integers(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Hash integers by Murmur3's 64-bit finaliser, shifted so that 0 is no fixed point. uint64 (n,)."""
+    """Hash integers by Murmur3's 64-bit finaliser, shifted so that 0 is not a fixed point; uint64 (n,)."""
     out = np.empty(len(values), np.uint64)
     for i in range(len(values)):
         out[i] = mix64(np.uint64(values[i]) + np.uint64(0x9E3779B97F4A7C15))

@@ -1,7 +1,7 @@
-"""Inverted lists: objects by the terms of their texts, to find the neighbours of a place that have terms.
+"""Inverted lists: objects by the terms of their texts, to find neighbours of a place with given terms.
 
 SSTD section 6.1 keeps an inverted list of a partition's objects for this. Here lists are built when queries
-need them, and only of terms that some query asks for: one access per term of each text.
+need them, and only for terms that some query asks for: one access per term of each text.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ from stqsh.core.kernels.text.term_sets import TermSpans, has_terms
 
 
 class InvertedLists(NamedTuple):
-    """Places by term: those of term t are place[start[t]:start[t + 1]]; int64 and int32.
+    """Places by term: those of term t are place[start[t]:start[t + 1]].
 
-    x, y float64 and text int32 (n,): the places themselves.
+    Attributes:
+        start: int64 (terms + 1,).
+        place: int32.
+        x, y: The places, float64 (n,).
+        text: Their texts, int32 (n,).
     """
 
     start: Array
@@ -48,7 +52,7 @@ class TermSearch(NamedTuple):
 
 
 class _Distances(NamedTuple):
-    """Room for the places that one search finds, int32, and their distances, float64."""
+    """Space for the places that one search finds, int32, and their distances, float64."""
 
     place: Array
     far: Array
@@ -56,7 +60,7 @@ class _Distances(NamedTuple):
 
 @kernel
 def build_lists(x: Array, y: Array, text: Array, spans: TermSpans, wanted: Array) -> InvertedLists:
-    """List places by the wanted ones of their terms, bool (terms,); text: -1 for NULL."""
+    """List places by those of their terms that are wanted, bool (terms,); `text` is -1 for NULL."""
     start = np.zeros(len(wanted) + 1, np.int64)
     place = np.empty(0, np.int32)
     for fill in range(2):
@@ -78,7 +82,7 @@ def build_lists(x: Array, y: Array, text: Array, spans: TermSpans, wanted: Array
 
 @kernel
 def _lists(asked: AskedTerms, row: Int, start: Array) -> tuple[Int, Int, Int]:
-    """Choose lists that hold all places for a query: the shortest one, or all where any term is enough.
+    """Choose lists that hold all places for a query: the shortest one, or all if any term is enough.
 
     Returns:
         The positions of their terms, as begin and end, and their total length.
@@ -97,7 +101,7 @@ def _lists(asked: AskedTerms, row: Int, start: Array) -> tuple[Int, Int, Int]:
 
 @kernel
 def list_lengths(asked: AskedTerms, rows: Array, start: Array) -> Array:
-    """Return the number of places to test for each query, by its row; 0 for -1. int64 (n,)."""
+    """Return the number of places to test for each query, by its row, int64 (n,); 0 for -1."""
     out = np.zeros(len(rows), np.int64)
     for i in range(len(rows)):
         if rows[i] >= 0:
@@ -120,7 +124,7 @@ def _find(row: Int, x: Float, y: Float, search: TermSearch, out: _Distances) -> 
             span = IndexRange(spans.begin[postings.text[i]], spans.end[postings.text[i]])
             if asked.every[row]:
                 counts = has_terms(spans.codes, span, asked.terms, IndexRange(first, last), True)
-            else:  # a place is in several lists: the first one counts
+            else:  # a place may be in several lists; the first one counts
                 counts = not has_terms(spans.codes, span, asked.terms, IndexRange(first, k), False)
             if counts:
                 place[used], far[used] = i, distance(x, y, postings.x[i], postings.y[i], planar)
@@ -137,7 +141,7 @@ def search_within(
     Args:
         centres: The searches.
         radius: float64 (n,).
-        search: What is searched.
+        search: The index to search.
         room: The sum of their `list_lengths`.
 
     Returns:
@@ -165,11 +169,11 @@ def search_distances(centres: SearchCentres, want: Array, search: TermSearch, ro
     Args:
         centres: The searches.
         want: int64 (n,).
-        search: What is searched.
+        search: The index to search.
         room: As in `search_within`.
 
     Returns:
-        float64 (n,), infinite where there are fewer places, 0 where a centre is NaN.
+        float64 (n,), infinite if there are fewer places, 0 if a centre is NaN.
     """
     place, far = np.empty(room, np.int32), np.empty(room, np.float64)
     nearby = _Distances(place, far)

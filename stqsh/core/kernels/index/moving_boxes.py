@@ -1,12 +1,12 @@
 """A grid index of moving regions by their centres, and its match with events.
 
 Each region is in one list only, that of the cell of its centre in the grid of its size class, so that
-building the index anew is cheap. The regions that may hold a place are around it, no farther away than half
-of the largest region of the class; a row of cells is contiguous in memory. So regions of one size class do
-not wait for those of another, and about twice as many are tested as match.
+rebuilding the index is cheap. The regions that may hold a place are around it, at most half as far away as
+the largest region of the class; a row of cells is contiguous in memory. So regions of one size class do not
+slow down those of another, and about twice as many are tested as match.
 
 Regions that have moved since the index was built are unindexed: they are tested one by one, until that has
-cost as much as building the index again would.
+cost as much as rebuilding the index.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from stqsh.core.kernels.index.static_rects import (
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
 
 SIZES = 14
-"""Size classes. Regions that reach half as far as those of a class are in the next one; the last are tiny."""
+"""The number of size classes; the regions of each class reach half as far as those of the one before."""
 
 _FINENESS = 4
-"""Cells of a class are this many times narrower than its regions reach at most ..."""
+"""Cells of a class are this many times narrower than the farthest reach of its regions ..."""
 
 _CELLS_A_REGION = 4
 """... unless there would be more than this many cells per region."""
@@ -43,25 +43,29 @@ _BUILD_COST = 16
 """Indexing a region takes as long as this many tests of one."""
 
 _BUILD_COST_FIXED = 1000
-"""Building any index takes as long as this many tests, however few regions there are."""
+"""Building an index takes at least as long as this many tests, however few regions there are."""
 
 _ROUNDING = 1e-15
-"""The relative error of sums, several times over."""
+"""Several times the relative error of sums."""
 
 _NOWHERE, _UNINDEXED, _MOVING = -1, -2, -3
-"""Positions that are none: not present, unindexed, and moving in this step."""
+"""Special positions: not present, unindexed, and moving in this step."""
 
 
 class MovingQueries(NamedTuple):
-    """Moving queries, (m,) each.
+    """Moving queries, (m,) each unless stated.
 
-    query int32 (position), own int32 (the object on this slot that is the focal object, -1 for none), xdist,
-    ydist float64 of rectangles, and reach, see `extended_box`; radius float64 of circles, -1 for rectangles;
-    checked: pairs where an object stays inside are wanted too.
-
-    now float64 (m, 6): the box x1, y1, x2, y2 and the focal object's x, y; past: the same before the step;
-    NaN while the focal object is not present. start int32 (focal objects + 1,) and member int32 (m,): the
-    moving queries of each focal object.
+    Attributes:
+        query: The query's position, int32.
+        own: The object on this slot that is the focal object, int32; -1 for none.
+        xdist, ydist: The size of rectangles, float64.
+        reach: See `extended_box`.
+        radius: The radius of circles, float64; -1 for rectangles.
+        checked: Whether pairs where an object stays inside are wanted too.
+        now: The box x1, y1, x2, y2 and the focal object's x, y, float64 (m, 6); NaN while it is not present.
+        past: Like `now`, before the step.
+        start: int32 (focal objects + 1,), the start of each focal object's queries in `member`.
+        member: The moving queries of each focal object, int32 (m,).
     """
 
     query: Array
@@ -80,12 +84,15 @@ class MovingQueries(NamedTuple):
 class MovingBoxGrid(NamedTuple):
     """Moving regions by size class and cell.
 
-    side: int64 (SIZES,), the cells in each direction of the grid of each class. first: int64 (SIZES + 1,),
-    the number of its first cell, cells of all classes counted together. reach: float64 (SIZES, 2), how far
-    its regions reach from their centres in x and y. lists: the regions in the cells of their centres; start,
-    rects and tag as in `RectGrid`, tag twice the mover's number, plus 1 where the box does not decide.
-    position: int32 (movers,), where each is in the lists. unindexed: int32 (movers,), those that are in no
-    list. counters: int64 (2,), how many these are, and how many tests they have cost.
+    Attributes:
+        side: The cells in each direction of the grid of each class, int64 (SIZES,).
+        first: The number of its first cell, counted over all classes, int64 (SIZES + 1,).
+        reach: How far its regions reach from their centres in x and y, float64 (SIZES, 2).
+        lists: The regions in the cells of their centres; start, rects and tag as in `RectGrid`, tag twice the
+            mover's number, plus 1 if the box does not decide.
+        position: The place of each mover in the lists, int32 (movers,).
+        unindexed: The movers that are in no list, int32 (movers,).
+        counters: How many these are, and how many tests they have cost, int64 (2,).
     """
 
     side: Array
@@ -135,14 +142,14 @@ def build_box_grid(movers: MovingQueries, lattice: GridFrame) -> MovingBoxGrid:
                 rects[corner, k] = movers.now[m, corner]
             tag[k] = 2 * m + (movers.checked[m] or movers.radius[m] >= 0)
             position[m] = k
-    lists = RectGrid(start, start[1:], rects, tag)  # no cell is known to lie in a region as a whole
+    lists = RectGrid(start, start[1:], rects, tag)  # no cell is known to be inside a region as a whole
     unindexed, counters = np.empty(count, np.int32), np.zeros(2, np.int64)
     return MovingBoxGrid(side, first, reach, lists, position, unindexed, counters)
 
 
 @kernel
 def _sizes(now: Array, lattice: GridFrame) -> tuple[Array, Array, Array]:
-    """Return the size class of each region, and how far those of each class reach and how many they are.
+    """Return the size class of each region, and how far the regions of each class reach and their number.
 
     Returns:
         int8 (n,), -1 for a region that is not present; float64 (SIZES, 2); int64 (SIZES,).
@@ -197,7 +204,7 @@ def remove_moving(grid: MovingBoxGrid, moving: Array) -> None:
 
 @kernel
 def end_moves(grid: MovingBoxGrid, moving: Array) -> None:
-    """End the step for regions that have moved in it: they are unindexed, but do not move any more."""
+    """End the step for regions that moved in it: they are unindexed, but no longer moving."""
     for m in moving:
         grid.position[m] = _UNINDEXED
 
@@ -210,7 +217,7 @@ def is_moving(grid: MovingBoxGrid, m: Int) -> Flag:
 
 @inlined
 def _cells_around(place: Point, reach: Point, side: Int, lattice: GridFrame) -> CellWindow:
-    """Return the cells where the centres of regions may be that hold a place."""
+    """Return the cells that may contain centres of regions which hold a place."""
     x, y = place
     dx, dy = reach.x + (abs(x) + reach.x) * _ROUNDING, reach.y + (abs(y) + reach.y) * _ROUNDING
     return CellWindow(
@@ -225,9 +232,9 @@ def _cells_around(place: Point, reach: Point, side: Int, lattice: GridFrame) -> 
 def match_indexed(
     events: Transitions, span: IndexRange, grid: MovingBoxGrid, lattice: GridFrame
 ) -> MoverPairs:
-    """Find the pairs of events and indexed regions where an object enters or leaves a box.
+    """Find the pairs of events and indexed regions where an object enters or leaves a box, each once.
 
-    Where a tag says that the box does not decide, also those where it stays inside. Each pair comes once.
+    If a tag says that the box does not decide, they include pairs where it stays inside.
     """
     event, mover, flags = np.empty(1, np.int32), np.empty(1, np.int32), np.empty(1, np.uint8)
     pairs = PairRoom(event, mover, flags, np.empty(len(grid.lists.tag) + 1, np.uint8))
@@ -263,7 +270,7 @@ def _match_size(
         old, new = Point(move.ox, move.oy), Point(move.nx, move.ny)
         left = nothing if np.isnan(move.ox) else _cells_around(old, reach, side, lattice)
         entered = nothing if np.isnan(move.nx) else _cells_around(new, reach, side, lattice)
-        # The window of the old place has the pairs that had the object, the other those that get it.
+        # The window of the old place has the pairs that had the object, the other those that now have it.
         one = _union(left, entered)
         both = _cells(one) <= _cells(left) + _cells(entered) and _cells(left) > 0 and _cells(entered) > 0
         if both:

@@ -1,6 +1,6 @@
 """A search for places near centres: places in the cells of a grid, nearest cells first.
 
-SSTD section 6.2 (an SKQ takes the distance of its k-th initial result, which is never too short, as the
+See SSTD section 6.2 (an SKQ takes the distance of its k-th initial result, which is never too short, as the
 radius of a range query) and CheetahGIS section VI-A (the smallest circle of cells that holds k objects).
 """
 
@@ -17,7 +17,7 @@ from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 
 class PlaceGrid(NamedTuple):
-    """Places by cell: those of cell c are member[start[c]:start[c + 1]]; int32 both. x, y float64 (n,)."""
+    """Places by cell: those of cell c are member[start[c]:start[c + 1]], both int32; x, y float64 (n,)."""
 
     lattice: GridFrame
     start: Array
@@ -28,7 +28,7 @@ class PlaceGrid(NamedTuple):
 
 @kernel
 def build_place_grid(x: Array, y: Array, lattice: GridFrame) -> PlaceGrid:
-    """List places, float64 (n,), none of them NaN, by cell."""
+    """List places by cell; x and y are float64 (n,) without NaN."""
     cells = lattice.side * lattice.side
     start = np.zeros(cells + 1, np.int32)
     member = np.empty(len(x), np.int32)
@@ -81,7 +81,8 @@ def _wanted_distance(cells: PlaceGrid, x: Float, y: Float, want: Int, planar: Fl
 def wanted_distances(cells: PlaceGrid, x: Array, y: Array, want: Array, planar: Flag) -> Array:
     """Return for each centre a distance within which there are at least `want` places, and few more.
 
-    x, y float64, want int64, (n,) each. Infinite where there are fewer, 0 where a centre is NaN.
+    The distance is infinite if there are fewer, and 0 if a centre is NaN. x and y are float64, want int64,
+    (n,) each.
     """
     out = np.zeros(len(x), np.float64)
     for i in range(len(x)):

@@ -1,7 +1,8 @@
 """Objects in the cells of a grid.
 
-The objects of a cell are in blocks, their places side by side, so that scanning a cell reads memory in order:
-when they were linked one by one, each access waited for memory. Links are numbers + 1, 0 ends a list.
+The objects of a cell are in blocks, with their places side by side, so that scanning a cell reads memory in
+order: in linked lists of single objects, each access waited for memory. Links are numbers + 1, and 0 ends a
+list.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ BLOCK = 8
 
 
 class ObjectGrid(NamedTuple):
-    """Objects in their cells.
+    """Objects in their cells, with `blocks_for` blocks of `BLOCK` seats each.
 
-    head, size int32 (cells,): a cell's first block, and its number of objects. slot int32 (objects,): the
-    seat of each object + 1, 0 for one that is not present. next int32 (blocks,): the cell's next block, of a
-    free one the next free one. owner int32 (seats,) and place float64 (seats * 2,): the object in each seat,
-    and its x and y. free int64 (2,): the first free block, and how many blocks have ever been used. There are
-    `blocks_for` blocks of `BLOCK` seats each.
+    Attributes:
+        head: A cell's first block, int32 (cells,).
+        size: A cell's number of objects, int32 (cells,).
+        slot: The seat of each object + 1, int32 (objects,); 0 for one that is not present.
+        next: The cell's next block, or a free block's next free one, int32 (blocks,).
+        owner: The object in each seat, int32 (seats,).
+        place: Its x and y, float64 (seats * 2,).
+        free: The first free block, and how many blocks have ever been used, int64 (2,).
     """
 
     head: Array
@@ -37,7 +41,7 @@ class ObjectGrid(NamedTuple):
 
 
 def blocks_for(objects: int, cells: int) -> int:
-    """Return how many blocks always suffice: each cell may have one that is partly full."""
+    """Return how many blocks always suffice, as each cell may have one that is partly full."""
     return objects // BLOCK + cells + 1
 
 
@@ -75,7 +79,7 @@ def _new_seat(cells: ObjectGrid, cell: Int) -> Int:
 
 @inlined
 def place_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFrame) -> None:
-    """Put an object where it is now; NaN removes it."""
+    """Put an object at its current place; NaN removes it."""
     seat, old = np.int64(cells.slot[o]) - 1, np.int64(-1)
     if seat >= 0:
         old = cell_of(cells.place[2 * seat], cells.place[2 * seat + 1], lattice)
@@ -93,7 +97,7 @@ def place_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFra
 
 @kernel
 def move_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFrame) -> None:
-    """`place_object`, compiled once, for callers outside of inner loops."""
+    """Call `place_object`; this is compiled once, for callers outside of inner loops."""
     place_object(cells, o, x, y, lattice)
 
 
@@ -106,7 +110,7 @@ def fill_objects(cells: ObjectGrid, x: Array, y: Array, lattice: GridFrame) -> N
 
 @kernel
 def places_in(cells: ObjectGrid) -> tuple[Array, Array]:
-    """Return where all objects are: x, y float64 (objects,), NaN: not present."""
+    """Return the places of all objects: x, y float64 (objects,), NaN if not present."""
     x, y = np.full(len(cells.slot), np.nan), np.full(len(cells.slot), np.nan)
     for o in range(len(cells.slot)):
         seat = np.int64(cells.slot[o]) - 1

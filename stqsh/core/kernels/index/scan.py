@@ -2,8 +2,8 @@
 
 A million objects are a few tens of MB of contiguous memory: reading them costs a few milliseconds, less than
 maintaining an index for occasional queries. Distances are expensive, so the search for the nearest computes
-them only within a box that shrinks with what is found (SSTD section 6.2: the radius of the k-th result so far
-bounds the rest).
+them only within a box that shrinks as results are found (SSTD section 6.2: the radius of the k-th result so
+far bounds the rest).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def _scan(stored: StoredArrays, since: int, box: Box, span: IndexRange, found: A
 
 @kernel
 def in_box(stored: StoredArrays, since: int, box: Array) -> Array:
-    """Return the objects in a closed box that have a record not older than `since` (µs); int32, ascending.
+    """Return the objects in a closed box with a record not older than `since` (µs); int32, ascending.
 
-    box: float64 (4,), x1, y1, x2, y2. An object without a location is in no box.
+    `box` is x1, y1, x2, y2, float64 (4,). An object without a location is in no box.
     """
     found = np.empty(len(stored.known) + 1, np.int32)
     corners, everything = (
@@ -64,9 +64,9 @@ def count_in_box(stored: StoredArrays, since: int, box: Array) -> Int:
 
 @kernel
 def nearest(stored: StoredArrays, since: int, place: Point, k: int, planar: bool) -> Array:
-    """Return the k present objects nearest to a place, and all that are as near as the k-th of them.
+    """Return the k present objects nearest to a place, and all others at the distance of the k-th.
 
-    since: as in `in_box`. Returns int32 (n,), in no order; n >= k unless there are fewer objects.
+    `since` is as in `in_box`. The result is int32 (n,), unordered; n >= k unless there are fewer objects.
     """
     room = max(4 * k, _ROOM)
     found, far = np.empty(room, np.int32), np.empty(room, np.float64)

@@ -4,7 +4,7 @@ Rectangles are listed in every cell that they touch, with their corners in place
 contiguous pieces of memory: the lists of the cell it leaves and of the cell it enters. A rectangle that would
 be in too many lists is in a coarser grid, of cells four times as wide, or a coarser one still: however sizes
 differ, a list is about as long as the number of rectangles that hold a place in its cell. Points outside a
-grid belong to its border cells, as do rectangles, hence an answer never depends on where the grid lies.
+grid belong to its border cells, as do rectangles, so answers never depend on the grid's position.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stqsh.core.kernels.geometry.shapes import CellWindow, IndexRange
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
 
 WAS, IS = 1, 2
-"""Flags of a pair: the object was in the region before the event; it is in it after."""
+"""The flags of a pair: the object was in the region before the event, and is in it after."""
 
 
 class GridFrame(NamedTuple):
@@ -34,10 +34,13 @@ class GridFrame(NamedTuple):
 class RectGrid(NamedTuple):
     """The lists of the cells of a grid and of the coarser ones above it, see `coarser`.
 
-    start: int32 (cells + 1,): the entries of cell c are start[c] .. start[c + 1]; the cells of each grid come
-    after those of the finer one. whole: int32 (cells,): from here on a cell's entries are rectangles that
-    hold all of it and have no condition. rects: float64 (4, entries): x1, y1, x2, y2. tag: int32 (entries,):
-    twice the query's position, plus 1 where the query has a condition.
+    Attributes:
+        start: int32 (cells + 1,): the entries of cell c are start[c] .. start[c + 1]; the cells of each grid
+            follow those of the finer one.
+        whole: int32 (cells,): from here on a cell's entries are rectangles that hold all of it and have no
+            condition.
+        rects: x1, y1, x2, y2, float64 (4, entries).
+        tag: Twice the query's position, plus 1 if the query has a condition, int32 (entries,).
     """
 
     start: Array
@@ -79,14 +82,14 @@ class EventMove(NamedTuple):
 
 
 class WantedPairs(NamedTuple):
-    """Which pairs `scan` appends: those that had the object, and those that get it."""
+    """Which pairs `scan` appends: those that had the object, and those that now have it."""
 
     leaving: Flag
     entering: Flag
 
 
 class PairRoom(NamedTuple):
-    """The fields of `CandidatePairs` with room for more, and uint8, room for the flags of one list."""
+    """The fields of `CandidatePairs` with spare space, and space for the flags of one list, uint8."""
 
     event: Array
     query: Array
@@ -96,7 +99,7 @@ class PairRoom(NamedTuple):
 
 @kernel
 def band(value: Float, low: Float, scale: Float, side: Int) -> Int:
-    """Return the column (or row) of a coordinate, never one outside the grid; monotone in the value."""
+    """Return the column (or row) of a coordinate, always inside the grid; monotone in the value."""
     return np.int64(min(max((value - low) * scale, 0.0), side - 1.0))
 
 
@@ -167,7 +170,7 @@ def _cells_above(lattice: GridFrame) -> Int:
 def _holds(window: CellWindow, column: Int, row: Int) -> Flag:
     """Return whether a rectangle that touches these cells holds all of a cell.
 
-    As `band` is monotone, that is where the cell is in no band of one of the rectangle's sides.
+    As `band` is monotone, this is so if the cell is in no band of one of the rectangle's sides.
     """
     columns = (window.left < column) & (column < window.right)
     return columns & (window.bottom < row) & (row < window.top)
@@ -204,7 +207,7 @@ def build_rect_grid(rects: Array, tag: Array, lattice: GridFrame, large: int) ->
     partly, wholly = _count_entries(rects, tag, lattice, large)
     ends = np.cumsum(partly + wholly).astype(np.int32)
     entries = ends[-1]
-    # Each part is filled backwards: what begins as its end is its beginning afterwards.
+    # Each part is filled backwards, so the position of its end becomes that of its start.
     start, whole = np.append(ends - wholly, entries).astype(np.int32), ends
     out_rects, out_tag = np.empty((4, entries), np.float64), np.empty(entries, np.int32)
     for q in range(len(rects)):
@@ -224,10 +227,10 @@ def build_rect_grid(rects: Array, tag: Array, lattice: GridFrame, large: int) ->
 
 @kernel
 def within(x: Float, y: Float, x1: Float, y1: Float, x2: Float, y2: Float) -> Flag:
-    """Return whether a point lies in a closed rectangle; NaN never does.
+    """Return whether a point is in a closed rectangle; NaN never is.
 
     All four comparisons are made, as a mispredicted branch costs more than they do. The corners are numbers,
-    as an array as an argument costs two atomic operations per call.
+    as an array argument costs two atomic operations per call.
     """
     return (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
 
@@ -236,17 +239,17 @@ def within(x: Float, y: Float, x1: Float, y1: Float, x2: Float, y2: Float) -> Fl
 def scan(
     lists: ListedRects, span: IndexRange, move: EventMove, wanted: WantedPairs, out: PairRoom, used: Int
 ) -> Int:
-    """Append the pairs that some entries of lists make with an event, and return the number of pairs.
+    """Append the pairs that some entries of lists form with an event, and return the number of pairs.
 
     The first loop only compares neighbours in memory, so that a processor makes several comparisons at once;
     the second one does not branch. Indices are unsigned, which spares numba a test of their sign.
 
     Args:
-        lists: The entries; `out.found` has room for as many as `span` has.
-        span: Which entries are tested.
+        lists: The entries; `out.found` has space for as many as `span` has.
+        span: The entries to test.
         move: The event.
-        wanted: Which pairs are appended.
-        out: Where they are appended.
+        wanted: The pairs to append.
+        out: Where to append them.
         used: The number of pairs before.
     """
     rects, tags = lists.rects, lists.tag
@@ -269,7 +272,7 @@ def scan(
 
 @kernel
 def longer(array: Array, used: Int, more: Int) -> Array:
-    """Copy the first `used` elements to an array with room for `more`, and as many again."""
+    """Copy the first `used` elements to an array with space for `more`, and for as many again."""
     out = np.empty(2 * (used + more), array.dtype)
     out[:used] = array[:used]
     return out
@@ -277,7 +280,7 @@ def longer(array: Array, used: Int, more: Int) -> Array:
 
 @kernel
 def resize_pairs(pairs: CandidatePairs, used: Int, room: Int) -> CandidatePairs:
-    """Copy the first `used` pairs to arrays with room for `room`."""
+    """Copy the first `used` pairs to arrays with space for `room`."""
     event, query = np.empty(room, np.int32), np.empty(room, np.int32)
     flags = np.empty(room, np.uint8)
     event[:used], query[:used], flags[:used] = pairs.event[:used], pairs.query[:used], pairs.flags[:used]

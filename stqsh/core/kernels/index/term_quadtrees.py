@@ -1,13 +1,13 @@
-"""A quad tree of queries for each term: the frequency-aware index of Tornado section 3.2 (FAST), in arrays.
+"""A quadtree of queries for each term: the frequency-aware index of Tornado section 3.2 (FAST), in arrays.
 
 A query is indexed under one of its terms, in the cells that its box touches. Every tree begins as one list
-for all places, and a list that grows too long is split among four children, cell by cell; so trees are deep
-only where many queries are close together under one term, and a box that is large for the children stays with
-the parent, in a separate list. FAST's pyramid has the terms within its cells; here each term has its own
+for all places, and a list that grows too long is split among four children, cell by cell. So trees are deep
+only where many queries are close together under one term, and a box that is too large for the children stays
+with the parent, in a separate list. FAST's pyramid has the terms within its cells; here each term has its own
 pyramid, so that a probe finds it by the term's code and never hashes.
 
-Points outside the grid belong to its border cells, as do boxes, hence an answer never depends on where the
-grid lies.
+Points outside the grid belong to its border cells, as do boxes, so answers never depend on the grid's
+position.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ SPLIT_ROOM = 256
 for each level, 17 in all, for which it needs blocks of 1, 2, … 32 entries."""
 
 STAY, DOWN, CHILD, WIDTH = 0, 3, 6, 8
-"""The columns of a node. STAY and DOWN: where each of its two lists begins, its length, and the power of two
-that is its room (-1: none), of boxes that stay here and of those that may go further down. CHILD: the first
-of its four children, 0 for none."""
+"""The columns of a node. STAY and DOWN: the start, length and capacity (a power of two, -1 for none) of its
+lists of boxes that stay here, and of boxes that may go further down. CHILD: the first of its four children,
+0 for none."""
 
 CHECKED, ANY, MORE, SHIFT = 1, 2, 4, 3
 """The bits of a tag, see `TermQuadtrees`."""
@@ -43,12 +43,16 @@ CHECKED, ANY, MORE, SHIFT = 1, 2, 4, 3
 class TermQuadtrees(NamedTuple):
     """The trees, and the pool of their lists' entries.
 
-    root: int32 (terms,), the root of each term's tree, 0 for none. nodes: int32 (nodes, WIDTH). boxes:
-    float64 (entries, 4), x1, y1, x2, y2. rest: int32 (entries, 2), terms that have to be there beside the one
-    of the tree, or that one again; of a query that asks for any of its terms those before it, which must not
-    be there, or -1. tag: int32 (entries,), the query's row << SHIFT, and the bits CHECKED: pairs that stay
-    are wanted too, ANY: one term is enough, MORE: not all of the terms fit in `rest`. used: int64 (2 + 32,),
-    nodes and entries in use, and the head + 1 of a chain, by `tag`, of free blocks of each power of two.
+    Attributes:
+        root: The root of each term's tree, int32 (terms,); 0 for none.
+        nodes: int32 (nodes, WIDTH).
+        boxes: x1, y1, x2, y2, float64 (entries, 4).
+        rest: int32 (entries, 2): terms that must be present beside the tree's own, or the own one again; for
+            a query that asks for any of its terms those before it, which must be absent, or -1.
+        tag: The query's row << SHIFT, int32 (entries,), and the bits CHECKED (pairs that stay are wanted
+            too), ANY (one term is enough) and MORE (not all terms fit in `rest`).
+        used: int64 (2 + 32,): nodes and entries in use, and the head + 1 of a chain, by `tag`, of free blocks
+            of each power of two.
     """
 
     root: Array
@@ -60,7 +64,7 @@ class TermQuadtrees(NamedTuple):
 
 
 class TermEntry(NamedTuple):
-    """An entry to insert: see `TermQuadtrees`; rest in two fields."""
+    """An entry to insert, see `TermQuadtrees`; `rest` is in two fields."""
 
     box: Box
     first: Int
@@ -110,7 +114,7 @@ def finest_cell(x: Float, y: Float, lattice: GridFrame) -> tuple[Int, Int]:
 
 @kernel
 def child_at(child: Int, column: Int, row: Int) -> Int:
-    """Return the child at a column and row of its level, 0 where there are no children."""
+    """Return the child at a column and row of its level, 0 if there are no children."""
     return np.int64(child) + 2 * (row & 1) + (column & 1) if child else np.int64(0)
 
 
@@ -135,7 +139,7 @@ def new_nodes(forest: TermQuadtrees, count: Int) -> Int:
 
 @kernel
 def _allocate(forest: TermQuadtrees, power: Int) -> Int:
-    """Return where a free block of 2 ** power entries begins."""
+    """Return the start of a free block of 2 ** power entries."""
     head = forest.used[2 + power]
     if head:
         forest.used[2 + power] = forest.tag[head - 1]
@@ -171,7 +175,7 @@ def growth(forest: TermQuadtrees, node: Int, kind: Int) -> Int:
 
 @kernel
 def _new_entry(forest: TermQuadtrees, node: Int, kind: Int) -> Int:
-    """Return the position of a new entry at the end of a list, which moves if it has no room."""
+    """Return the position of a new entry at the end of a list, which moves if it is full."""
     begin, count, power = (
         forest.nodes[node, kind],
         forest.nodes[node, kind + 1],
@@ -238,7 +242,7 @@ def find_nodes(forest: TermQuadtrees, root: Int, cover: CellCover, out: Array) -
         The number of nodes, at most four, and how many entries the pool may need.
     """
     found, needed, top = 0, np.int64(0), 1
-    # Found nodes are in the first four rows of `out`, those still to be visited after them.
+    # The first four rows of `out` hold the nodes found; those still to visit follow.
     stack = out[4:]
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = root, 0, 0, 0
     while top:
@@ -262,7 +266,7 @@ def find_nodes(forest: TermQuadtrees, root: Int, cover: CellCover, out: Array) -
 def insert_entry(
     forest: TermQuadtrees, where: Array, post: TermEntry, deepest: Int, lattice: GridFrame
 ) -> None:
-    """Insert an entry into the lists of the nodes that `find_nodes` found; the pool has room for it."""
+    """Insert an entry into the lists of the nodes that `find_nodes` found; the pool has space for it."""
     for i in range(len(where)):
         node, level, column, row = where[i, 0], where[i, 1], where[i, 2], where[i, 3]
         kind = DOWN if deepest > level else STAY

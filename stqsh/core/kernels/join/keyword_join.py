@@ -1,4 +1,4 @@
-"""Keyword queries in the quad trees of their terms: insertion, and the join with events."""
+"""Keyword queries in the quadtrees of their terms: insertion, and the join with events."""
 
 from __future__ import annotations
 
@@ -38,10 +38,13 @@ _NODES_AN_ENTRY = 17
 class AskedTerms(NamedTuple):
     """The terms that queries ask for, one row each.
 
-    start: int32 (rows + 1,); terms: int32, those of row i from start[i] to start[i + 1], ascending. every:
-    bool, whether all of them are asked for. box: float64 (rows, 4), NaN for a query that is not indexed now.
-    checked: bool, whether pairs that stay are wanted too. filed_under: int32, the term under which a query is
-    indexed, -1 for none or several.
+    Attributes:
+        start: int32 (rows + 1,).
+        terms: int32, those of row i from start[i] to start[i + 1], ascending.
+        every: Whether all of them are required, bool.
+        box: float64 (rows, 4), NaN for a query that is not indexed now.
+        checked: Whether pairs that stay are wanted too, bool.
+        filed_under: The term under which a query is indexed, int32; -1 for none or several.
     """
 
     start: Array
@@ -77,8 +80,8 @@ def index_drift(asked: AskedTerms, rarity: Array) -> tuple[Int, Int]:
 def _make_entry(asked: AskedTerms, row: Int, at: Int) -> TermEntry:
     """Return a query's entry under the term at a position among all terms.
 
-    An event that has several terms of a query that asks for any finds several entries. The one under the
-    first term counts, hence an entry has the terms before its own, which must be missing.
+    An event with several terms of a query that asks for any finds several entries. Only the one under the
+    first term counts, so an entry holds the terms before its own, which must be absent.
     """
     none = np.int64(asked.terms[at] if asked.every[row] else -1)
     first, second, left = none, none, 0
@@ -99,18 +102,18 @@ def _make_entry(asked: AskedTerms, row: Int, at: Int) -> TermEntry:
 def insert_queries(
     forest: TermQuadtrees, asked: AskedTerms, rows: Array, rarity: Array, lattice: GridFrame, done: Array
 ) -> bool:
-    """Insert queries under their rarest term, or under each one where any is enough.
+    """Insert queries under their rarest term, or under each one if any is enough.
 
     Args:
         forest: The trees.
         asked: The queries.
-        rows: int64 (n,), the queries to insert.
-        rarity: int64 (terms,), how often a term is in events.
+        rows: The queries to insert, int64 (n,).
+        rarity: How often a term is in events, int64 (terms,).
         lattice: The finest cells.
-        done: int64 (2,), the number of rows inserted, and of entries of the next one; updated.
+        done: The number of rows inserted, and of entries of the next one, int64 (2,); updated.
 
     Returns:
-        False if the trees' arrays have no room left: enlarge them and call again.
+        False if the trees' arrays are full: enlarge them and call again.
     """
     where = np.zeros((4 * DEPTH + 12, 4), np.int64)
     while done[0] < len(rows):
@@ -139,10 +142,10 @@ def insert_queries(
 
 @kernel
 def renumber_queries(forest: TermQuadtrees, row: Array) -> Int:
-    """Give each query's entries its new row, or remove them: row int64 (rows,), -1 for removed.
+    """Give each query's entries its new row, int64 (rows,), or remove them if it is -1.
 
     Returns:
-        The number of entries that are left.
+        The number of entries left.
     """
     left = np.int64(0)
     for node in range(1, forest.used[0]):
@@ -191,19 +194,19 @@ class _ProbeSides(NamedTuple):
 def join(events: Transitions, old_text: Array, new_text: Array, trees: KeywordTrees) -> CandidatePairs:
     """Find the pairs of events and queries where an object begins or ceases to satisfy box and terms.
 
-    For queries that are checked also those where it continues to. Each pair comes once: WAS says that box and
-    terms held before, IS that they hold after.
+    For checked queries they include pairs where it continues to. Each pair appears once: WAS says that box
+    and terms matched before, IS that they match after.
 
     Args:
         events: Transitions (n,).
-        old_text: int32 (n,), the text before each event, a row of the spans, -1 for NULL.
-        new_text: int32 (n,), the text after it.
+        old_text: The text before each event, a row of the spans, int32 (n,); -1 for NULL.
+        new_text: The text after it, int32 (n,).
         trees: The index.
     """
     old, new = EventSide(events.ox, events.oy, old_text), EventSide(events.nx, events.ny, new_text)
     pairs = CandidatePairs(np.empty(1024, np.int32), np.empty(1024, np.int32), np.empty(1024, np.uint8))
     used = np.int64(0)
-    # The last mark is that of no term, -1, and is never set.
+    # The last mark is that of -1, no term, and is never set.
     marks = np.full((2, len(trees.forest.root) + 1), -1, np.int32)
     for sides in (_ProbeSides(old, new, WAS), _ProbeSides(new, old, IS)):
         marks[:] = -1
@@ -228,13 +231,13 @@ def _probe(
     Args:
         sides: The side to probe, and the other one.
         trees: The index.
-        marks: int32 (2, terms + 1), room for the terms of both sides.
-        pairs: Where pairs are appended.
+        marks: Space for the terms of both sides, int32 (2, terms + 1).
+        pairs: Where to append pairs.
         first: The event to begin with.
         used: The number of pairs before.
 
     Returns:
-        The first event whose pairs had no room, and the number of pairs.
+        The first event whose pairs did not fit, and the number of pairs.
     """
     (here, there, flag), (forest, asked, spans, lattice) = sides, trees
     xs, ys, texts, oxs, oys, others = here.x, here.y, here.text, there.x, there.y, there.text
@@ -281,7 +284,7 @@ def _probe(
 
 @kernel
 def _fits(asked: AskedTerms, tag: Int, term: Int, marks: Array, stamp: Int) -> Flag:
-    """Return whether all of a query's terms are there; where any is enough, none before `term` is."""
+    """Return whether all of a query's terms are present; if any is enough, whether none before `term` is."""
     row = tag >> SHIFT
     for at in range(asked.start[row], asked.start[row + 1]):
         if tag & ANY and asked.terms[at] >= term:

@@ -1,4 +1,4 @@
-"""Candidate pairs of the moving join: what regions that move meet, and what no index covers."""
+"""Candidate pairs of the moving join: objects met by regions that move, and regions outside the index."""
 
 from __future__ import annotations
 
@@ -24,14 +24,18 @@ from stqsh.core.kernels.index.static_rects import (
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 _EVENTS_A_CELL = 2
-"""The grid over a step's events is as fine as leaves this many events per cell."""
+"""The number of events per cell in the grid over a step's events."""
 
 
 class EventsByCell(NamedTuple):
-    """The events of a step by the cell of one of their places, those without it left out.
+    """The events of a step by the cell of one of their places, without those that lack it.
 
-    grid: the cells; start: int32 (cells + 1,), those of cell c are start[c] .. start[c + 1]; event int32, and
-    this place, x and y, and the other one, float64, (n,) each.
+    Attributes:
+        grid: The cells.
+        start: int32 (cells + 1,): the events of cell c are start[c] .. start[c + 1].
+        event: int32 (n,).
+        x, y: This place, float64 (n,).
+        other_x, other_y: The other place, float64 (n,).
     """
 
     grid: GridFrame
@@ -134,7 +138,7 @@ def match_unindexed(
 
 @kernel
 def is_outside(place: Point, radius: Float, centre: Point, planar: Flag) -> Flag:
-    """Return whether a place in the box of a circle is outside the circle; a negative radius is no circle."""
+    """Return whether a place in a circle's box is outside the circle; a negative radius means no circle."""
     return radius >= 0 and distance(centre.x, centre.y, place.x, place.y, planar) > radius
 
 
@@ -150,8 +154,11 @@ class RegionChange(NamedTuple):
 class Scan(NamedTuple):
     """Which objects `_scan_cells` looks for, and where.
 
-    window: the cells. inner: cells between whose first and last all objects are in both boxes, which are
-    skipped. leaving, entering: whether objects count that the region loses, and those that it gains.
+    Attributes:
+        window: The cells.
+        inner: Cells between whose first and last all objects are in both boxes, which are skipped.
+        leaving: Whether to find objects that the region loses.
+        entering: Whether to find objects that it gains.
     """
 
     window: CellWindow
@@ -161,7 +168,7 @@ class Scan(NamedTuple):
 
 
 class FoundObjects(NamedTuple):
-    """Objects that a region gains or loses: twice the object, plus 1 for those in it now; int64, `used`."""
+    """Objects that a region gains or loses, int64, and how many: twice the object, plus 1 if it is in now."""
 
     found: Array
     used: Int
@@ -171,7 +178,7 @@ class FoundObjects(NamedTuple):
 def changed_objects(
     m: Int, movers: MovingQueries, cells: ObjectGrid, lattice: GridFrame, planar: Flag, room: Array
 ) -> FoundObjects:
-    """Find the objects that are in a region as it was or as it is, but not in both; `room` may grow."""
+    """Find the objects that are in a region before or after its move, but not both; `room` may grow."""
     region = RegionChange(movers.past[m], movers.now[m], movers.radius[m], planar)
     out = FoundObjects(room, np.int64(0))
     was, there = not np.isnan(region.past[0]), not np.isnan(region.now[0])

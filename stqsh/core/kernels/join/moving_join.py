@@ -2,7 +2,7 @@
 
 SOLE section 5.3: objects that have an event are found by the regions around the place they leave and the
 place they enter (Algorithm 2), all other objects through the cells of the regions that move (Algorithm 4). So
-the cost follows what is near, and steps without events cost nothing.
+the cost depends on what is near, and steps without events cost nothing.
 """
 
 from __future__ import annotations
@@ -63,9 +63,13 @@ class MovingJoin(NamedTuple):
 
 
 class BatchObjectCells(NamedTuple):
-    """Objects during a batch: their cells, and int32 (objects,) each: version, the object's current one;
-    acted, the last step in which it had an event, counted within the batch; unchanged, its position among
-    `UnchangedObjects`, if it is there.
+    """Objects during a batch, int32 (objects,) each except for the cells.
+
+    Attributes:
+        cells: Their cells.
+        version: An object's current version.
+        acted: The last step in which it had an event, counted within the batch.
+        unchanged: Its position among `UnchangedObjects`, if it has one.
     """
 
     cells: ObjectGrid
@@ -75,8 +79,12 @@ class BatchObjectCells(NamedTuple):
 
 
 class UnchangedObjects(NamedTuple):
-    """Objects without an event in a step that a region gained or lost, once a step, (n,) each: step int64,
-    obj and version int32.
+    """Objects without an event in a step that a region gained or lost, once for each step.
+
+    Attributes:
+        step: int64 (n,).
+        obj: int32 (n,).
+        version: int32 (n,).
     """
 
     step: Array
@@ -85,7 +93,7 @@ class UnchangedObjects(NamedTuple):
 
 
 class JoinState(NamedTuple):
-    """What the join keeps from step to step: the regions' index, the objects, and room for moving regions."""
+    """The state kept between steps: the regions' index, the objects, and space for moving regions."""
 
     boxes: MovingBoxGrid
     objects: BatchObjectCells
@@ -115,7 +123,7 @@ class JoinOutput(NamedTuple):
 
 @kernel
 def by_focal(focal: Array, count: Int) -> tuple[Array, Array]:
-    """Return `start` and `member` of `MovingQueries`; focal: int32 (m,), focal objects, 0 .. count - 1."""
+    """Return `start` and `member` of `MovingQueries` from focal objects 0 .. count - 1, int32 (m,)."""
     start, member = np.zeros(count + 1, np.int32), np.empty(len(focal), np.int32)
     for m in range(len(focal)):
         start[focal[m]] += 1
@@ -138,7 +146,7 @@ def begin_join(movers: MovingQueries, cells: ObjectGrid, lattice: GridFrame) -> 
 
 @kernel
 def empty_output() -> JoinOutput:
-    """Return room for the first pairs."""
+    """Return space for the first pairs."""
     event, query, flags = np.empty(1024, np.int32), np.empty(1024, np.int32), np.empty(1024, np.uint8)
     pairs = CandidatePairs(event, query, flags)
     return JoinOutput(pairs, np.int64(0), _no_unchanged(np.int64(256)), np.int64(0))
@@ -151,7 +159,7 @@ def _no_unchanged(room: Int) -> UnchangedObjects:
 
 @kernel
 def _resize_unchanged(objects: UnchangedObjects, used: Int, room: Int) -> UnchangedObjects:
-    """Copy the first `used` objects to arrays with room for `room`."""
+    """Copy the first `used` objects to arrays with space for `room`."""
     out = _no_unchanged(room)
     out.step[:used], out.obj[:used] = objects.step[:used], objects.obj[:used]
     out.version[:used] = objects.version[:used]
@@ -160,20 +168,20 @@ def _resize_unchanged(objects: UnchangedObjects, used: Int, room: Int) -> Unchan
 
 @kernel
 def _with_room(pairs: CandidatePairs, used: Int, more: Int) -> CandidatePairs:
-    """Return the pairs, of which `used` are there, with room for `more`."""
+    """Return the pairs, of which `used` are set, with space for `more`."""
     return pairs if used + more <= len(pairs.event) else resize_pairs(pairs, used, 2 * (used + more))
 
 
 @kernel
 def join_moving(join: MovingJoin, cells: ObjectGrid) -> tuple[CandidatePairs, UnchangedObjects]:
-    """Find which moving queries gain or lose which objects, going through the steps.
+    """Find which moving queries gain or lose which objects, step by step.
 
     Args:
         join: movers.now holds the regions before the first step, and is updated.
         cells: The objects before the first step; updated.
 
     Returns:
-        Pairs, with events as in `JoinOutput`, and the unchanged objects to which some of them refer.
+        Pairs, with events as in `JoinOutput`, and the unchanged objects that some of them refer to.
     """
     events, turns = join.events, join.turns
     state, out = begin_join(join.movers, cells, join.params.lattice), empty_output()
@@ -215,13 +223,13 @@ def join_step(
 
 @kernel
 def step_at(events: Transitions, i: Int) -> Int:
-    """Return the step of an event; after the last one a step that never comes."""
+    """Return the step of an event, or after the last one a step that never comes."""
     return events.step[i] if i < len(events.step) else np.int64(NEVER)
 
 
 @kernel
 def end_of_step(events: Transitions, i: Int, step: Int) -> Int:
-    """Return where the events of a step end that begin at i."""
+    """Return the end of the events of a step that begin at i."""
     while i < len(events.step) and events.step[i] == step:
         i += 1
     return i
@@ -252,8 +260,8 @@ def _move_regions(
 def _append(join: MovingJoin, near: MoverPairs, out: JoinOutput) -> JoinOutput:
     """Append those pairs that change an answer, or whose query checks objects that stay.
 
-    Flags are right of the box; circles and lifetimes are tested here. A focal object is left out of its own
-    queries.
+    Flags are correct for the box; circles and lifetimes are tested here. A focal object is excluded from its
+    own queries.
     """
     events, _, movers, params = join
     event, mover, flags = near
@@ -294,7 +302,7 @@ def _append_unchanged(
 ) -> JoinOutput:
     """Append the objects without an event that moving regions gain and lose (Algorithm 4).
 
-    A focal object is left out of its own queries.
+    A focal object is excluded from its own queries.
     """
     movers, params = join.movers, join.params
     pairs, used, unchanged, count = out

@@ -1,4 +1,4 @@
-"""A filter of rows: those of objects that come near no region are not processed any further."""
+"""A filter of rows: those of objects that come near no region are dropped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 @kernel
 def mark_cells(rects: Array, lattice: GridFrame) -> Array:
-    """Mark the cells that rectangles touch, float64 (n, 4), NaN: nowhere. bool (cells,)."""
+    """Mark the cells that rectangles, float64 (n, 4), touch; NaN means nowhere. Returns bool (cells,)."""
     marked = np.zeros(lattice.side * lattice.side, np.bool_)
     for q in range(len(rects)):
         if np.isnan(rects[q, 0]):
@@ -57,7 +57,7 @@ class NearRegions(NamedTuple):
 
 @kernel
 def is_near(x: Array, y: Array, regions: NearRegions) -> Array:
-    """Return which places lie in a rectangle of the grid, or in a marked cell; bool (n,)."""
+    """Return which places are in a rectangle of the grid, or in a marked cell; bool (n,)."""
     out = np.zeros(len(x), np.bool_)
     for i in range(len(x)):
         if not np.isnan(x[i]):
@@ -80,12 +80,12 @@ def _place_of(table: Array, h: np.uint64) -> Int:
 def select_rows(hashes: Array, near: Array, known: Array) -> Array:
     """Select the rows of objects that are known, or that have some row near a region; bool (n,).
 
-    Objects of one hash count as one, and 0 is no hash: a row too many may stay, never one too few.
+    Objects with the same hash count as one, and 0 is not a hash: extra rows may stay, but none is lost.
 
     Args:
-        hashes: uint64 (n,), of the rows' keys.
-        near: bool (n,), whether the row is near a region.
-        known: bool (n,), whether the row's object is known.
+        hashes: Of the rows' keys, uint64 (n,).
+        near: Whether the row is near a region, bool (n,).
+        known: Whether the row's object is known, bool (n,).
     """
     size = 64
     while size < 2 * np.sum(near):

@@ -25,7 +25,7 @@ from stqsh.core.kernels.index.static_rects import (
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 _SORTED_FROM = 16
-"""Events are ordered by cell unless there are fewer than one per this many cells."""
+"""Events are ordered by cell if there is at least one for this many cells."""
 
 
 @kernel
@@ -62,8 +62,7 @@ def _order_by_cell(events: Transitions, lattice: GridFrame) -> tuple[Array, Tran
 def by_cell(events: Transitions, lattice: GridFrame) -> tuple[Array, Transitions]:
     """Order events by the cell that they leave, or else enter.
 
-    Whatever reads them one after the other then reads memory in order: lists here, versions where updates are
-    made.
+    Later loops then read memory in order: lists here, and versions when updates are made.
 
     Returns:
         The event at each position, int32 (n,), and the events in this order.
@@ -107,9 +106,9 @@ class _Grid(NamedTuple):
 def _join_grid(
     events: Transitions, begin: Int, grid: _Grid, lists: RectGrid, out: PairRoom, used: Int
 ) -> tuple[Int, Int]:
-    """Append the pairs of one grid, from event `begin` on for as long as there is room.
+    """Append the pairs of one grid, from event `begin` on for as long as there is space.
 
-    An object that stays in a cell stays in the rectangles that hold all of it, hence those are skipped.
+    An object that stays in a cell stays in the rectangles that hold all of it, so those are skipped.
 
     Returns:
         The event at which it ended, and the number of pairs.
@@ -130,7 +129,7 @@ def _join_grid(
             partly = IndexRange(had.begin, whole[left])
             used = scan(listed, partly, move, WantedPairs(True, True), out, used)
             continue
-        # The list of the cell that is left has the pairs that had the object, the other those that get it.
+        # The list of the cell left has the pairs that had the object, the other those that now have it.
         if had.end > had.begin:
             used = scan(listed, had, move, WantedPairs(True, False), out, used)
         if gets.end > gets.begin:
@@ -140,7 +139,7 @@ def _join_grid(
 
 @kernel
 def join_in_order(events: Transitions, lattice: GridFrame, lists: RectGrid) -> CandidatePairs:
-    """`join` events that are in a good order, such as that of `by_cell`; so are the pairs of each grid."""
+    """Join events in a suitable order, such as that of `by_cell`, which the pairs of each grid keep."""
     times, firsts = _used_grids(lattice, lists)
     room, used, found = 2 * len(events.ox) + 1024, np.int64(0), np.empty(_longest(lists), np.uint8)
     pairs = CandidatePairs(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint8))
@@ -157,18 +156,18 @@ def join_in_order(events: Transitions, lattice: GridFrame, lists: RectGrid) -> C
 
 @kernel
 def are_few(events: Transitions, lattice: GridFrame) -> Flag:
-    """Return whether events are too few for ordering them by cell to pay."""
+    """Return whether there are too few events for ordering them by cell to pay off."""
     return len(events.ox) < lattice.side * lattice.side // _SORTED_FROM
 
 
 @kernel
 def join(events: Transitions, lattice: GridFrame, lists: RectGrid) -> CandidatePairs:
-    """Find the pairs of events and queries where an object came into a rectangle or went out of it.
+    """Find the pairs of events and queries where an object entered or left a rectangle, each once.
 
-    For a query with a condition also those where it stayed inside. Each pair comes once. This is SOLE
-    Algorithm 2 without its cache area: WAS says that the old place lies within, IS the new one. Events are
-    processed cell by cell, so that a list is read from memory once for all of them: a factor of four where
-    the lists are larger than the caches.
+    For a query with a condition they include pairs where it stayed inside. This is SOLE Algorithm 2 without
+    its cache area: WAS says that the old place is inside, IS that the new one is. Events are processed cell
+    by cell, so that a list is read from memory once for all of them: a factor of four if the lists are larger
+    than the caches.
     """
     if are_few(events, lattice):
         return join_in_order(events, lattice, lists)

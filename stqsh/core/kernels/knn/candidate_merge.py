@@ -1,4 +1,4 @@
-"""The first k of many slots' candidates, step by step (SSTD section 6.3: what the merger does for CKQ)."""
+"""The first k of many slots' candidates, step by step (SSTD section 6.3: the merger's part of CKQ)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ OVERTAKEN = 2
 
 
 class CandidateLists(NamedTuple):
-    """Candidates in the order of (rank, key), one list a query: query q's are start[q] .. start[q + 1].
+    """Candidates in the order of (rank, key), one list for each query: start[q] .. start[q + 1] for query q.
 
-    start: int64 (queries + 1,); (n,) each: version int32, rank float64, sent bool (is in the answer that
-    was sent). Version v is the v-th entry before the batch, from their number on the batch's rows.
+    Version v is the v-th entry before the batch; higher versions are the batch's rows.
+
+    Attributes:
+        start: int64 (queries + 1,).
+        version: int32 (n,).
+        rank: float64 (n,).
+        sent: Whether it is in the answer that was sent, bool (n,).
     """
 
     start: Array
@@ -27,11 +32,15 @@ class CandidateLists(NamedTuple):
 
 
 class SlotChanges(NamedTuple):
-    """What slots say, by query, step, and leaves first: query q's are start[q] .. start[q + 1].
+    """Changes reported by slots, by query, step, and removals first: start[q] .. start[q + 1] for query q.
 
-    start: int64 (queries + 1,); (m,) each: version int32, step int64, op int8 (-1: is no candidate any
-    more; 1: is one, new or with a new record or rank), why int8 (of a leave), rank float64 (of a leave:
-    the distance to show, NaN for none).
+    Attributes:
+        start: int64 (queries + 1,).
+        version: int32 (m,).
+        step: int64 (m,).
+        op: 1 for a candidate that is new or has a new record or rank, -1 for a removal, int8 (m,).
+        why: The reason of a removal, int8 (m,).
+        rank: float64 (m,); of a removal the distance to show, NaN for none.
     """
 
     start: Array
@@ -43,7 +52,14 @@ class SlotChanges(NamedTuple):
 
 
 class MergeTerms(NamedTuple):
-    """For each query: k int32; frozen bool: it pauses; bye int64: the step at which it goes, why int8."""
+    """The terms of each query.
+
+    Attributes:
+        k: int32.
+        frozen: Whether it pauses, bool.
+        bye: The step at which it is removed, int64.
+        why: The reason, int8.
+    """
 
     k: Array
     frozen: Array
@@ -52,8 +68,14 @@ class MergeTerms(NamedTuple):
 
 
 class AnswerChanges(NamedTuple):
-    """Updates of answers, (n,) each: step int64, query int32, op int8, why int8, version int32, rank float64
-    (NaN: none to show).
+    """Updates of answers, (n,) each.
+
+    Attributes:
+        step: int64.
+        query: int32.
+        op, why: int8.
+        version: int32.
+        rank: float64, NaN for none to show.
     """
 
     step: Array
@@ -65,7 +87,7 @@ class AnswerChanges(NamedTuple):
 
 
 class WorkingList(NamedTuple):
-    """One list while it changes: version int32, rank float64, sent bool; with room for more."""
+    """One list while it changes, with spare space: version int32, rank float64, sent bool."""
 
     version: Array
     rank: Array
@@ -92,7 +114,7 @@ class AnswerChange(NamedTuple):
 
 
 class _Merge(NamedTuple):
-    """What the merge of any query reads and fills."""
+    """The input and output of the merge, shared by all queries."""
 
     news: SlotChanges
     terms: MergeTerms
@@ -105,13 +127,13 @@ class _Merge(NamedTuple):
 def merge(
     lists: CandidateLists, news: SlotChanges, terms: MergeTerms, order: KeyOrder
 ) -> tuple[AnswerChanges, CandidateLists]:
-    """Merge what the slots say into the lists, and find how answers change.
+    """Merge the slots' changes into the lists, and find how answers change.
 
-    After each step of a query's news, the first k of its list are its answer.
+    After each step of a query's changes, the first k of its list are its answer.
 
     Args:
         lists: The candidates before the batch.
-        news: What the slots say.
+        news: The slots' changes.
         terms: k, and when queries pause or end.
         order: The order of keys, by version.
 
@@ -153,7 +175,10 @@ def merge(
 
 @kernel
 def _room_for_changes(room: Int) -> AnswerChanges:
-    """Make room: a piece of news changes at most two memberships, and an entry is taken back at most once."""
+    """Return space for changes.
+
+    Each news item changes at most two members, and an entry is taken back at most once.
+    """
     return AnswerChanges(
         np.empty(room, np.int64),
         np.empty(room, np.int32),
@@ -178,7 +203,7 @@ def _first_changes(changes: AnswerChanges, used: Int) -> AnswerChanges:
 
 @kernel
 def _load(lists: CandidateLists, q: Int, frozen: Flag, work: WorkingList) -> Int:
-    """Copy a query's list to the working list, only what was sent of one that pauses; return its length."""
+    """Copy a query's list (only sent entries if it pauses) to the working list; return its length."""
     count = np.int64(0)
     for i in range(lists.start[q], lists.start[q + 1]):
         if lists.sent[i] or not frozen:
@@ -246,7 +271,7 @@ def _delete(work: WorkingList, count: Int, at: Int) -> Int:
 
 @kernel
 def _insert(work: WorkingList, count: Int, entry: Candidate, order: KeyOrder) -> None:
-    """Insert an entry at its place in a list with room for it."""
+    """Insert an entry at its place in a list with space for it."""
     i = count
     while i > 0 and ranks_before(order, entry.rank, entry.version, work.rank[i - 1], work.version[i - 1]):
         _copy_entry(work, i - 1, i)
@@ -256,7 +281,7 @@ def _insert(work: WorkingList, count: Int, entry: Candidate, order: KeyOrder) ->
 
 @kernel
 def _update_answer(merging: _Merge, q: Int, step: Int, count: Int, used: Int) -> Int:
-    """Add what came into the first k and what was pushed out of them; return the number of changes."""
+    """Add the entries that moved into or out of the first k; return the number of changes."""
     work, k = merging.work, merging.terms.k[q]
     for i in range(count):
         if work.sent[i] != (i < k):

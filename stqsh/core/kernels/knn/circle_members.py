@@ -1,4 +1,4 @@
-"""The members of one circle, nearest first, as they come and go."""
+"""The members of one circle, nearest first, as objects enter and leave."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ _GONE = -1
 
 
 class MemberLists(NamedTuple):
-    """Members of circles: query q's are start[q] .. start[q + 1]. start int64 (q + 1,); (n,) each: obj,
-    version int32, x, y float64.
+    """Members of circles: start[q] .. start[q + 1] for query q.
+
+    Attributes:
+        start: int64 (q + 1,).
+        obj, version: int32 (n,).
+        x, y: float64 (n,).
     """
 
     start: Array
@@ -30,10 +34,16 @@ class MemberLists(NamedTuple):
 
 
 class MemberEvents(NamedTuple):
-    """What happened to members, by query, step and flags: query q's are start[q] .. start[q + 1].
+    """Events of members by query, step and flags: start[q] .. start[q + 1] for query q.
 
-    start int64 (q + 1,); (n,) each: step int64, obj, version int32 and x, y float64 (after the step), flags
-    uint8 (IS: it is a member then), event int32.
+    Attributes:
+        start: int64 (q + 1,).
+        step: int64 (n,).
+        obj: int32 (n,).
+        version: After the step, int32 (n,).
+        x, y: After the step, float64 (n,).
+        flags: IS if it is a member then, uint8 (n,).
+        event: int32 (n,).
     """
 
     start: Array
@@ -64,8 +74,13 @@ class RankingOrder(NamedTuple):
 class KnnMembers(NamedTuple):
     """One query's members, nearest first, while they change.
 
-    obj, version int32; rank (the distance), x, y float64; sent (has been sent), fresh (has to be sent again)
-    bool. centre float64 (2,).
+    Attributes:
+        obj, version: int32.
+        rank: The distance, float64.
+        x, y: float64.
+        sent: Whether it has been sent, bool.
+        fresh: Whether it must be sent again, bool.
+        centre: float64 (2,).
     """
 
     obj: Array
@@ -80,7 +95,7 @@ class KnnMembers(NamedTuple):
 
 @kernel
 def empty_members(room: Int) -> KnnMembers:
-    """Return room for `room` members of a query."""
+    """Return space for `room` members of a query."""
     return KnnMembers(
         np.empty(room, np.int32),
         np.empty(room, np.int32),
@@ -95,7 +110,7 @@ def empty_members(room: Int) -> KnnMembers:
 
 @kernel
 def empty_lists(queries: Int, room: Int) -> MemberLists:
-    """Return empty lists of `queries` queries with room for `room` members together."""
+    """Return empty lists of `queries` queries with space for `room` members in total."""
     return MemberLists(
         np.zeros(queries + 1, np.int64),
         np.empty(room, np.int32),
@@ -116,7 +131,7 @@ def store_members(after: MemberLists, end: Int, ring: KnnMembers, held: Int) -> 
 
 @kernel
 def rank_members(ring: KnnMembers, count: Int, world: RankingOrder) -> None:
-    """Measure and sort all members; quick where they are nearly in order."""
+    """Measure and sort all members; fast if they are nearly in order."""
     rank, x, y, planar = ring.rank, ring.x, ring.y, world.planar
     x0, y0 = ring.centre[0], ring.centre[1]
     for i in range(count):
@@ -126,7 +141,7 @@ def rank_members(ring: KnnMembers, count: Int, world: RankingOrder) -> None:
 
 @kernel
 def sort_by_rank(ring: KnnMembers, count: Int, order: KeyOrder) -> None:
-    """Sort members by distance and then by key; quick where they are nearly in order.
+    """Sort members by distance and then by key; fast if they are nearly in order.
 
     Arrays are named once and only numbers are passed on: a call with arrays costs more than a member.
     """
@@ -183,7 +198,7 @@ def remove_member(ring: KnnMembers, count: Int, out: Int) -> tuple[Int, Flag]:
 
 @kernel
 def insert_member(ring: KnnMembers, count: Int, seen: MemberEvents, new: NewMember, order: KeyOrder) -> None:
-    """Insert a member at its place; those behind it move by one."""
+    """Insert a member at its place; those after it move by one."""
     e, far, had = new
     obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
     sent, fresh, one = ring.sent, ring.fresh, seen.obj[e]
@@ -196,7 +211,7 @@ def insert_member(ring: KnnMembers, count: Int, seen: MemberEvents, new: NewMemb
     sent[i], fresh[i] = had, True
 
 
-# Many changes at once: removed members leave gaps, new ones are behind all others until `compact`.
+# Many changes at once: removed members leave gaps, and new ones come last until `compact`.
 
 
 @kernel
@@ -213,7 +228,7 @@ def mark_removed(ring: KnnMembers, count: Int, out: Int) -> Flag:
 
 @kernel
 def append_member(ring: KnnMembers, count: Int, seen: MemberEvents, new: NewMember) -> None:
-    """Append a member behind all others."""
+    """Append a member after all others."""
     e, far, had = new
     ring.obj[count], ring.version[count], ring.rank[count] = seen.obj[e], seen.version[e], far
     ring.x[count], ring.y[count], ring.sent[count], ring.fresh[count] = seen.x[e], seen.y[e], had, True

@@ -1,8 +1,8 @@
 """The k nearest of the objects in a circle, step by step.
 
-SOLE sections 3 and 5 (a kNN query is a circular region that grows and shrinks), and SEA-CNN, which SSTD
-section 6.1 uses for its CKQ: what a circle of fixed radius gains and loses is known, and its members are kept
-in order.
+See SOLE sections 3 and 5 (a kNN query is a circular region that grows and shrinks), and SEA-CNN, which SSTD
+section 6.1 uses for its CKQ: the objects that a circle of fixed radius gains and loses are known, and its
+members are kept in order.
 """
 
 from __future__ import annotations
@@ -44,10 +44,15 @@ _MANY, _CROWD = 4, 64
 
 
 class TrackedCircles(NamedTuple):
-    """Queries, (q,) each: k int32; radius, x, y float64: the circle before the batch (NaN: no centre).
+    """Queries with their circles, (q,) each.
 
-    turn, end int64: the focal object's events are turns[turn:end]; the query ends at step `until`, int64.
-    begin int64: the step after which all k are sent again, -1: what was sent is not sent again.
+    Attributes:
+        k: int32.
+        radius: The circle's radius before the batch, float64.
+        x, y: Its centre, float64; NaN for none.
+        turn, end: The range turns[turn:end] of the focal object's events, int64.
+        until: The step at which the query ends, int64.
+        begin: The step after which all k are sent again, int64; -1 if what was sent is not sent again.
     """
 
     k: Array
@@ -61,7 +66,7 @@ class TrackedCircles(NamedTuple):
 
 
 class FocalMoves(NamedTuple):
-    """Moves of focal objects, by focal object and step: step int64, x, y float64 (NaN: not present)."""
+    """Moves of focal objects, by focal object and step: step int64, x, y float64 (NaN if not present)."""
 
     step: Array
     x: Array
@@ -71,9 +76,13 @@ class FocalMoves(NamedTuple):
 class RankChanges(NamedTuple):
     """Changes of the first k, (n,) each.
 
-    step int64, query int32 (number), op int8 (1: is one of them, or has another record or distance; -1: is
-    none any more), why int8, obj, version int32, rank float64 (the distance), event int32 (that took it out
-    of the circle, -1 if it is still in it).
+    Attributes:
+        step: int64.
+        query: The query's number, int32.
+        op, why: int8; op is 1 if it is one of them, or has another record or distance, -1 if it no longer is.
+        obj, version: int32.
+        rank: The distance, float64.
+        event: The event that removed it from the circle, -1 if it is still inside; int32.
     """
 
     step: Array
@@ -95,7 +104,7 @@ class ShortCircles(NamedTuple):
 
 
 class RankResult(NamedTuple):
-    """The result of `rank`. radius float64 (q,): those for the next batch, to which `roster` belongs.
+    """The result of `rank`; `roster` and `radius`, float64 (q,), are those for the next batch.
 
     Circles that were short have no offers, and their member lists are empty.
     """
@@ -120,14 +129,14 @@ class RankChange(NamedTuple):
 
 
 class Offers(NamedTuple):
-    """Changes found so far, with room for more, and their number."""
+    """The changes found so far, with spare space, and their number."""
 
     changes: RankChanges
     used: Int
 
 
 class _Ranking(NamedTuple):
-    """What the ranking of any query reads, and the members of the current one."""
+    """The input of the ranking of all queries, and the members of the current one."""
 
     circles: TrackedCircles
     turns: FocalMoves
@@ -138,7 +147,7 @@ class _Ranking(NamedTuple):
 
 @kernel
 def enough(k: Array) -> Array:
-    """Return how many objects a circle is chosen to hold, so that it does not soon run short. int64 (n,)."""
+    """Return how many objects a circle should hold so that it does not soon run short; int64 (n,)."""
     generous, spread = _GENEROUS * k.astype(np.int64), k + (_SPREAD * np.sqrt(k)).astype(np.int64)
     around: Array = np.minimum(generous, spread) + 2
     return around
@@ -227,7 +236,7 @@ def _rank_query(ranking: _Ranking, q: Int, count: Int, out: Offers) -> tuple[Off
     """Process one query's batch.
 
     Returns:
-        The changes, and the query's number of members, or minus the step at which it was short of them.
+        The changes, and the query's number of members, or minus the step at which it had too few.
     """
     circles, turns, seen, ring, world = ranking
     i, t, begin = seen.start[q], circles.turn[q], np.int64(circles.begin[q])
@@ -271,7 +280,7 @@ def _next_step(ranking: _Ranking, q: Int, t: Int, i: Int, begin: Int) -> Int:
 
 @kernel
 def _apply_events(ranking: _Ranking, q: Int, span: IndexRange, count: Int, out: Offers) -> tuple[Offers, Int]:
-    """Add and remove a step's members; those that had been sent and leave are taken back."""
+    """Add and remove a step's members; take back sent ones that leave."""
     _, _, seen, ring, world = ranking
     radius = ranking.circles.radius[q]
     many = span.end - span.begin >= _MANY and count >= _CROWD
@@ -288,7 +297,7 @@ def _apply_events(ranking: _Ranking, q: Int, span: IndexRange, count: Int, out: 
                 insert_member(ring, count, seen, NewMember(i, far, sent), world.order)
             count += 1
         elif sent:
-            # Within the circle only the condition can have failed; beyond it that is still to be seen.
+            # Inside the circle only the condition can have failed; outside, the reason is determined later.
             why = LEFT if far <= radius or np.isnan(ring.centre[0]) else OVERTAKEN
             change = RankChange(seen.step[i], q, -1, why, seen.obj[i], seen.version[i], far, seen.event[i])
             out = _add_change(out, change)

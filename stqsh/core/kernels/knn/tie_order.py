@@ -12,10 +12,12 @@ from stqsh.core.kernels.jit import Array, Flag, Int, frozen, kernel
 
 
 class KeyOrder(NamedTuple):
-    """Keys by index. codes: int64 (n,): the key itself, or the number of its text.
+    """Keys by index.
 
-    offsets, data: int32 (texts + 1,) and uint8: the texts as UTF-8, end to end; without offsets keys are
-    whole numbers.
+    Attributes:
+        codes: The key itself, or the number of its text, int64 (n,).
+        offsets: int32 (texts + 1,); empty if keys are whole numbers.
+        data: The texts as UTF-8, end to end, uint8.
     """
 
     codes: Array
@@ -29,7 +31,7 @@ def by_number(keys: Array) -> KeyOrder:
 
 
 def by_text(codes: Array, texts: pa.Array[Any]) -> KeyOrder:
-    """Return the order of keys that are texts: the number of each, (n,), and the texts."""
+    """Return the order of keys that are texts, from the number of each, (n,), and the texts."""
     return KeyOrder(codes.astype(np.int64), *key_bytes(texts))
 
 

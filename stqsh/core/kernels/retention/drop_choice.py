@@ -12,8 +12,10 @@ from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 class QueryLoad(NamedTuple):
     """Objects in the extended regions of queries, (queries,) each.
 
-    held and shed int64, those that are kept and those that were dropped; least float64, the share of both
-    that has to be kept, 0 .. 1.
+    Attributes:
+        held: Those that are kept, int64.
+        shed: Those that were dropped, int64.
+        least: The share of both that must be kept, 0 .. 1, float64.
     """
 
     held: Array
@@ -29,11 +31,15 @@ def is_locked(held: Int, shed: Int, least: Float) -> Flag:
 
 @kernel
 def shed_objects(start: Array, query: Array, standing: QueryLoad) -> Array:
-    """Drop objects in order, except those of interest to a locked query; bool (objects,).
+    """Drop objects in order, except those that a locked query needs; return bool (objects,).
 
-    start int64 (objects + 1,), query int32: object i is of interest to the queries at the positions
-    query[start[i]] .. query[start[i + 1]]. held and shed are changed with each drop, so that the next object
-    is judged by what is left (SOLE section 6.5).
+    held and shed are updated with each drop, so that the next object is judged by what is left (SOLE section
+    6.5).
+
+    Args:
+        start: int64 (objects + 1,).
+        query: int32; the queries at query[start[i]] .. query[start[i + 1]] need object i.
+        standing: The queries' objects.
     """
     held, shed, least = standing.held, standing.shed, standing.least
     dropped = np.zeros(len(start) - 1, np.bool_)
@@ -55,7 +61,7 @@ def shed_objects(start: Array, query: Array, standing: QueryLoad) -> Array:
 
 @kernel
 def locked_queries(standing: QueryLoad) -> Array:
-    """Return which queries are locked; one without a minimum never is. bool (queries,)."""
+    """Return which queries are locked, bool (queries,); one without a minimum never is."""
     held, shed, least = standing.held, standing.shed, standing.least
     out = np.zeros(len(held), np.bool_)
     for q in range(len(held)):

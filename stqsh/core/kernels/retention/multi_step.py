@@ -1,7 +1,7 @@
-"""Several steps of a stream of significant objects at once: who is kept after each (SOLE section 5.3).
+"""Evaluate several steps of a stream of significant objects at once (SOLE section 5.3).
 
-A record whose object has been forgotten is like that of a new object: it is never stale, and the place where
-the object was before is not known any more. So which records count, and who is forgotten, is found together.
+A record whose object has been forgotten is like that of a new object: it is never stale, and the object's
+previous place is unknown. So the records that count and the objects that are forgotten are found together.
 """
 
 from __future__ import annotations
@@ -42,10 +42,13 @@ from stqsh.core.kernels.join.moving_join import (
 class MultiStepPlan(NamedTuple):
     """What is known before the first step.
 
-    order: int64 (rows,), rows by step, those of a step in log order. counts: int32 (versions,), the number of
-    static regions that hold the place of a version, for rows, and for stored objects that have any event.
-    focal: bool (objects,), objects that stay in any case. due_step int64 and due_version int32, (n,): when
-    versions expire, ascending by step.
+    Attributes:
+        order: Rows by step, those of a step in log order, int64 (rows,).
+        counts: The number of static regions that hold the place of a version, for rows, and for stored
+            objects that have any event; int32 (versions,).
+        focal: Objects that stay in any case, bool (objects,).
+        due_step: When versions expire, int64 (n,), ascending.
+        due_version: These versions, int32 (n,).
     """
 
     order: Array
@@ -58,10 +61,13 @@ class MultiStepPlan(NamedTuple):
 class MultiStepState(NamedTuple):
     """The state of objects and queries, updated from step to step.
 
-    version: int32 (objects,), -1 of those that are not kept. x, y: float64 (objects,), NaN: not present.
-    event: int32 (objects,), the position of an object's latest event. refs: int32 (objects,); held: int64
-    (queries,), without static regions. out: int64 (versions,), the step in which a version was forgotten,
-    NEVER where it was not.
+    Attributes:
+        version: int32 (objects,), -1 for those that are not kept.
+        x, y: float64 (objects,), NaN if not present.
+        event: The position of an object's latest event, int32 (objects,).
+        refs: int32 (objects,).
+        held: int64 (queries,), without static regions.
+        out: The step in which a version was forgotten, NEVER if it was not; int64 (versions,).
     """
 
     version: Array
@@ -82,7 +88,7 @@ class BatchSource(NamedTuple):
 
 
 class MovingInput(NamedTuple):
-    """Focal transitions, the cells of objects, and moving queries, as before the first step."""
+    """Focal transitions, the cells of objects, and moving queries, as they are before the first step."""
 
     turns: Transitions
     cells: ObjectGrid
@@ -91,7 +97,7 @@ class MovingInput(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """All that the steps read and update; events has room for all of them."""
+    """All that the steps read and update; `events` has space for all of them."""
 
     source: BatchSource
     plan: MultiStepPlan
@@ -111,8 +117,8 @@ def evaluate_steps(
 ) -> tuple[Transitions, Int]:
     """Evaluate all steps of a batch, and return its events and the number of stale rows.
 
-    Events are as of `stqsh.core.kernels.events.transitions.build`, ascending by step, except that an object
-    that is forgotten leaves from where it is, and comes from nowhere when it reports again.
+    Events are those of `stqsh.core.kernels.events.transitions.build`, ascending by step, except that a
+    forgotten object leaves from its current place, and arrives from nowhere when it reports again.
 
     Args:
         source: The batch.
@@ -177,7 +183,7 @@ def _accept(run: _Run, span: IndexRange) -> Int:
 
 @kernel
 def _add_departure(run: _Run, step: Int, obj: Int, old: Int, new: Int, k: Int) -> Int:
-    """Add an event at which an object leaves where it is, and return the number of events."""
+    """Add an event at which an object leaves its place, and return the number of events."""
     events, state = run.events, run.state
     events.step[k], events.obj[k], events.old[k], events.new[k] = step, obj, old, new
     events.ox[k], events.oy[k] = state.x[obj], state.y[obj]
@@ -231,7 +237,7 @@ def _object_of(out: JoinOutput, pair: Int, events: Transitions) -> Int:
 
 @kernel
 def _count(run: _Run, out: JoinOutput) -> None:
-    """Count the objects that came into moving regions, and those that left them."""
+    """Count the objects that entered moving regions, and those that left them."""
     pairs, state = out.pairs, run.state
     for s in range(out.used):
         change = (pairs.flags[s] & IS != 0) - (pairs.flags[s] & WAS != 0)

@@ -1,4 +1,4 @@
-"""Reference counts, and the k-th distances by which neighbours are kept (SOLE section 5.3)."""
+"""Reference counts, and the k-th distances within which neighbours are kept (SOLE section 5.3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stqsh.core.kernels.jit import Array, kernel
 
 @kernel
 def count_references(pairs: CandidatePairs, events: Transitions, refs: Array, held: Array) -> None:
-    """Update the counts of objects, int32, and queries, int64, by the pairs that came and went."""
+    """Update the counts of objects, int32, and queries, int64, by the pairs that began and ended."""
     for i in range(len(pairs.query)):
         change = (pairs.flags[i] & IS != 0) - (pairs.flags[i] & WAS != 0)
         refs[events.obj[pairs.event[i]]] += change
@@ -21,9 +21,9 @@ def count_references(pairs: CandidatePairs, events: Transitions, refs: Array, he
 
 @kernel
 def present_after(events: Transitions, known: Array) -> Array:
-    """Return which objects are present after a piece in which no object has more than one event; bool (n,).
+    """Return which objects are present after a piece in which each has at most one event; bool (n,).
 
-    known: bool (n,), those that were present before it.
+    `known`, bool (n,), marks those that were present before it.
     """
     present = known.copy()
     for k in range(len(events.step)):
@@ -40,9 +40,10 @@ def remove_from_cells(cells: ObjectGrid, objects: Array, lattice: GridFrame) -> 
 
 @kernel
 def kth_distances(start: Array, distance: Array, k: Array) -> Array:
-    """Return the k-th smallest of each list's distances, infinite where there are fewer. float64 (lists,).
+    """Return the k-th smallest distance of each list, float64 (lists,); infinite if there are fewer.
 
-    start int64 (lists + 1,): list i is distance[start[i] : start[i + 1]]. k int32 (lists,). NaN comes last.
+    List i is distance[start[i] : start[i + 1]]; start is int64 (lists + 1,), k int32 (lists,). NaN comes
+    last.
     """
     out = np.full(len(k), np.inf)
     for i in range(len(k)):

@@ -11,9 +11,11 @@ from stqsh.core.kernels.jit import Array, Flag, kernel
 
 
 class CodedTexts(NamedTuple):
-    """Term codes of texts laid end to end: those of text i are `codes[start[i]:start[i + 1]]`.
+    """Term codes of texts, stored end to end: those of text i are `codes[start[i]:start[i + 1]]`.
 
-    start: int32 (texts + 1,). codes: int32, distinct within a text.
+    Attributes:
+        start: int32 (texts + 1,).
+        codes: int32, distinct within a text.
     """
 
     start: Array
@@ -21,10 +23,13 @@ class CodedTexts(NamedTuple):
 
 
 class SplitTexts(NamedTuple):
-    """Texts split into terms: text i has those from start[i] to start[i + 1], or is `foreign`: not ASCII.
+    """Texts split into terms: text i has those from start[i] to start[i + 1].
 
-    start: int32 (texts + 1,); foreign: bool (texts,). Term k is data[offsets[k]:offsets[k + 1]]; int32 and
-    uint8.
+    Attributes:
+        start: int32 (texts + 1,).
+        foreign: Whether a text is not ASCII, and therefore not split, bool (texts,).
+        offsets: int32; term k is data[offsets[k]:offsets[k + 1]].
+        data: uint8.
     """
 
     start: Array
@@ -38,13 +43,13 @@ def split_texts(offsets: Array, text: Array) -> SplitTexts:
     """Split texts into runs of letters and digits; foreign ones get no terms.
 
     Args:
-        offsets: Where texts begin, integer (n + 1,).
+        offsets: The starts of texts, integer (n + 1,).
         text: Texts in lower case, end to end, uint8.
     """
     count = len(offsets) - 1
     start, foreign = np.empty(count + 1, np.int32), np.zeros(count, np.bool_)
     size = np.int64(offsets[count] - offsets[0])
-    # There are at most as many terms as every other byte, and one for each text.
+    # There is at most one term for every other byte, and one for each text.
     ends, data = np.empty(size // 2 + count + 1, np.int32), np.empty(size, np.uint8)
     terms, used = np.int64(0), np.int64(0)
     start[0] = ends[0] = 0
@@ -74,7 +79,7 @@ def split_texts(offsets: Array, text: Array) -> SplitTexts:
 
 @kernel
 def drop_repeats(begin: Array, end: Array, codes: Array, size: int, skip: int) -> CodedTexts:
-    """Drop codes that came earlier in the same text, and the code `skip`.
+    """Drop codes that occurred earlier in the same text, and the code `skip`.
 
     Text i has codes[begin[i]:end[i]], below `size`.
     """
@@ -97,10 +102,7 @@ def drop_repeats(begin: Array, end: Array, codes: Array, size: int, skip: int) -
 
 @kernel
 def recode(coded: CodedTexts, names: Array) -> CodedTexts:
-    """Replace each code c by `names[c]`; codes ascend within each text.
-
-    names: int32, distinct.
-    """
+    """Replace each code c by `names[c]`, int32, distinct; the results ascend within each text."""
     codes = np.empty(len(coded.codes), np.int32)
     for text in range(len(coded.start) - 1):
         begin = coded.start[text]
@@ -133,13 +135,13 @@ def has_terms(codes: Array, span: IndexRange, terms: Array, asked: IndexRange, e
 def contains_terms(coded: CodedTexts, text: Array, phrase: Array, every: bool) -> Array:
     """Return whether text i has the terms of phrase i, all or one of them; bool (n,).
 
-    A phrase without terms is contained if all terms are asked for, and not if any is.
+    A phrase without terms is contained if all terms are required, and not if any is.
 
     Args:
         coded: Texts and phrases, coded alike and ascending.
         text: Positions of texts, integer (n,).
         phrase: Positions of phrases, integer (n,).
-        every: Whether all terms are asked for.
+        every: Whether all terms are required.
     """
     out = np.empty(len(text), np.bool_)
     for i in range(len(out)):
@@ -159,7 +161,7 @@ class TermSpans(NamedTuple):
 
 @kernel
 def count_terms(spans: TermSpans, texts: Array, seen: Array) -> None:
-    """Count the terms of texts, int32 (n,), -1 for none, in seen: int64 (terms,)."""
+    """Count the terms of texts, int32 (n,), -1 for none, in `seen`, int64 (terms,)."""
     for text in texts:
         if text < 0:
             continue
@@ -169,7 +171,7 @@ def count_terms(spans: TermSpans, texts: Array, seen: Array) -> None:
 
 @kernel
 def pack_terms(spans: TermSpans) -> Array:
-    """Return the codes without gaps, after a -1 that belongs to no text, and update begin and end. int32."""
+    """Return the codes without gaps, after a -1 that belongs to no text, int32; update begin and end."""
     out = np.empty(1 + np.sum(spans.end - spans.begin), np.int32)
     out[0] = -1
     used = 1
