@@ -76,7 +76,7 @@ def wait_until_ready(
     Raises:
         EngineDeadError: it fails or takes too long.
     """
-    began, told = time.monotonic(), ""
+    began, last_text = time.monotonic(), ""
     while True:
         info = check_alive(home)
         if info.state == "ready":
@@ -87,9 +87,9 @@ def wait_until_ready(
                 f"the engine was not ready after {timeout_s:.0f} s", hint=f"see {kept_log(home)}"
             )
         text = f"{info.message or 'starting Spark'}… {waited:.0f} s"
-        if on_progress is not None and text != told:
+        if on_progress is not None and text != last_text:
             on_progress(text)
-            told = text
+            last_text = text
         time.sleep(0.05)
 
 

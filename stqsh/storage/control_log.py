@@ -94,7 +94,7 @@ class ControlDb:
         self._local = threading.local()
         self._templates: dict[int, TemplateRows] = {}
         self._open: list[sqlite3.Connection] = []
-        with self._told():
+        with self._as_home_errors():
             _migrate(self)
 
     def connection(self) -> sqlite3.Connection:
@@ -112,7 +112,7 @@ class ControlDb:
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Return all rows of one SELECT."""
-        with self._told():
+        with self._as_home_errors():
             return self.connection().execute(sql, values).fetchall()
 
     def version(self) -> int:
@@ -126,7 +126,7 @@ class ControlDb:
         if connection.in_transaction:
             yield connection
             return
-        with self._told():
+        with self._as_home_errors():
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -137,7 +137,7 @@ class ControlDb:
             connection.execute("COMMIT")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _as_home_errors(self) -> Iterator[None]:
         """Raise `HomeError` for SQLite's errors about the file."""
         try:
             yield

@@ -28,8 +28,8 @@ def write_answer(home: SessionHome, ask: int, shares: Sequence[bytes], progress:
     import pyarrow as pa
 
     _forget_old(home)
-    told = {"step": progress.step, "base_tick": progress.base_tick, "tick_us": progress.tick_us}
-    schema = pa.schema([("share", pa.binary())], metadata={"progress": json.dumps(told)})
+    metadata = {"step": progress.step, "base_tick": progress.base_tick, "tick_us": progress.tick_us}
+    schema = pa.schema([("share", pa.binary())], metadata={"progress": json.dumps(metadata)})
     table = pa.Table.from_arrays([pa.array(shares, pa.binary())], schema=schema)
     home.answers.mkdir(mode=0o700, exist_ok=True)
     with (

@@ -160,7 +160,7 @@ class AccuracyWatch:
 
     def __init__(self, link: Connection, query: int) -> None:
         self._link, self._query = link, query
-        self._looked, self._told = float("-inf"), False
+        self._looked, self._announced = float("-inf"), False
         self.text = ""
 
     def look(self) -> str:
@@ -175,7 +175,7 @@ class AccuracyWatch:
             self.text = ""
             return ""
         self.text = found.text()
-        is_news, self._told = not self._told, True
+        is_news, self._announced = not self._announced, True
         return f"the answer is approximate: {self.text} ({_CAUSE})" if is_news else ""
 
 

@@ -59,15 +59,15 @@ def summed(states: list[SlotState], streams: list[StreamSpec]) -> dict[int, Quer
     """Return the tallies of all slots by query; of a region that each slot sees for itself, the largest."""
     from stqsh.core.retention.stream_stats import tallies
 
-    told: dict[int, list[tuple[QueryTallies, int]]] = {}
+    rows_by_query: dict[int, list[tuple[QueryTallies, int]]] = {}
     for state in states:
         for stream in streams:
             if str(stream.id) not in state.header.get("streams", {}):
                 continue
             found = tallies(state, stream)
             for row, query in enumerate(found.id.tolist()):
-                told.setdefault(query, []).append((found, row))
-    return {query: _sum(rows) for query, rows in told.items()}
+                rows_by_query.setdefault(query, []).append((found, row))
+    return {query: _sum(rows) for query, rows in rows_by_query.items()}
 
 
 def _sum(rows: list[tuple[QueryTallies, int]]) -> QueryTally:

@@ -37,18 +37,18 @@ def show_load(link: Connection, profile: Profile) -> Iterator[Rows]:
     stats = link.progress().stats
     wished, memory = memory_settings(session_settings(link.db, profile)), stats.memory
     slots = [(slot.slot, list(slot.memory.values())) for slot in stats.slots if slot.memory]
-    told = [one for _, streams in slots for one in streams]
-    queries = _by_query(link, memory or MemoryStats(), told) if slots else {}
+    reported = [one for _, streams in slots for one in streams]
+    queries = _by_query(link, memory or MemoryStats(), reported) if slots else {}
     items = _ordered(wished, memory) | (_coming(standing_order(link.db), memory) if slots and memory else {})
-    if told:
-        items["histogram"] = _histogram(told) or "all are locked"
+    if reported:
+        items["histogram"] = _histogram(reported) or "all are locked"
     items |= queries
     if not any(stream.spec.is_significant for stream in live_streams(link.db)):
         items = {**_NOBODY, **items}
     yield Rows("load", ("item", "value"), tuple((name, value) for name, value in items.items()))
     if slots:
         rows = [_slot_row(slot, streams) for slot, streams in slots]
-        whole = _slot_row("all", told)[: SLOT_COLUMNS.index("locked")]
+        whole = _slot_row("all", reported)[: SLOT_COLUMNS.index("locked")]
         over_slots = [queries.get(name) for name in SLOT_COLUMNS[len(whole) :]]
         yield Rows("slots", SLOT_COLUMNS, (*rows, (*whole, *over_slots)))
 
@@ -73,7 +73,7 @@ def _coming(standing: SheddingOrder, memory: MemoryStats) -> Items:
     return {"with the next batch": ", ".join(new)} if new else {}
 
 
-def _by_query(link: Connection, memory: MemoryStats, told: Sequence[StreamMemory]) -> Items:
+def _by_query(link: Connection, memory: MemoryStats, reported: Sequence[StreamMemory]) -> Items:
     """Return how many active queries over significant streams are locked or approximate, and how accurate.
 
     If the slots' state cannot be read, these are their last reports.
@@ -81,7 +81,7 @@ def _by_query(link: Connection, memory: MemoryStats, told: Sequence[StreamMemory
     Args:
         link: the client's connection.
         memory: of the progress.
-        told: of the progress's slots.
+        reported: of the progress's slots.
     """
     streams = {stream.id for stream in live_streams(link.db) if stream.spec.is_significant}
     active = [query for query in live_queries(link.db) if query.state == "active"]
@@ -89,7 +89,7 @@ def _by_query(link: Connection, memory: MemoryStats, told: Sequence[StreamMemory
     found = accuracies(link, active, tallied=True).values()
     tallies = [one.tally for one in found if one.tally is not None]
     if active and not tallies:
-        return {"queries": len(active)} | _last_known(link, memory, told)
+        return {"queries": len(active)} | _last_known(link, memory, reported)
     values = [one.value for one in found if one.value is not None]
     known = bool(values) and len(values) == len(found)
     return {
@@ -101,10 +101,10 @@ def _by_query(link: Connection, memory: MemoryStats, told: Sequence[StreamMemory
     }
 
 
-def _last_known(link: Connection, memory: MemoryStats, told: Sequence[StreamMemory]) -> Items:
+def _last_known(link: Connection, memory: MemoryStats, reported: Sequence[StreamMemory]) -> Items:
     """Return the slots' reports on their queries with their last batch: at least that many are locked."""
     return {
-        "locked": max(one.locked for one in told),
+        "locked": max(one.locked for one in reported),
         "approximate": memory.approximate,
         "least accuracy": rounded(memory.least),
         "as of": f"step {link.progress().step}: {_unseen(link)}",
@@ -120,15 +120,15 @@ def _unseen(link: Connection) -> str:
     return f"the slots cannot be looked at, the engine {state}"
 
 
-def _slot_row(slot: int | str, told: Sequence[StreamMemory]) -> tuple[Any, ...]:
+def _slot_row(slot: int | str, reported: Sequence[StreamMemory]) -> tuple[Any, ...]:
     """Return the row of one slot, or of all slots."""
     names = ("objects", "bytes", "shadow", "locked", "approximate")
-    least = min(one.least for one in told)
-    return (slot, *(sum(getattr(one, name) for one in told) for name in names), rounded(least))
+    least = min(one.least for one in reported)
+    return (slot, *(sum(getattr(one, name) for one in reported) for name in names), rounded(least))
 
 
-def _histogram(told: Iterable[StreamMemory]) -> str:
-    return histogram_text([sum(column) for column in zip(*(one.histogram for one in told), strict=True)])
+def _histogram(reported: Iterable[StreamMemory]) -> str:
+    return histogram_text([sum(column) for column in zip(*(one.histogram for one in reported), strict=True)])
 
 
 def histogram_text(counts: Sequence[int]) -> str:

@@ -188,8 +188,8 @@ def describe(desk: StatementContext, statement: statements.Describe) -> Iterator
 def show_one(desk: StatementContext, statement: statements.ShowQuery) -> Iterator[Outcome]:
     """Execute SHOW QUERY of one query."""
     query = _query(desk, bind(statement, desk.view).spec)
-    told = desk.snapshots.measure(query.spec)
-    yield from show_query(query, told, accuracies(desk.link, [query])[query.id])
+    measured = desk.snapshots.measure(query.spec)
+    yield from show_query(query, measured, accuracies(desk.link, [query])[query.id])
 
 
 def explain_statement(desk: StatementContext, statement: statements.Explain) -> Iterator[Outcome]:

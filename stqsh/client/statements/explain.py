@@ -33,37 +33,37 @@ Item = tuple[str, Any]
 def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> Rows:
     """Answer EXPLAIN [ANALYZE] of a registered query."""
     stream = _stream_of(desk.view, spec)
-    told = desk.snapshots.measure(spec)
-    kind = _kind_explanation(spec, stream, told)
+    measured = desk.snapshots.measure(spec)
+    kind = _kind_explanation(spec, stream, measured)
     items = [
         ("query", spec.name),
         ("kind", f"continuous {spec.kind}"),
-        *_place(spec, stream, told),
+        *_place(spec, stream, measured),
         *_kept(desk, spec, stream),
-        ("slots", _slots(told, stream)),
-        ("index", _index(kind, told)),
-        ("candidates a record", _candidates(kind, told)),
-        *_order(spec, kind, told, "a change of an object"),
+        ("slots", _slots(measured, stream)),
+        ("index", _index(kind, measured)),
+        ("candidates a record", _candidates(kind, measured)),
+        *_order(spec, kind, measured, "a change of an object"),
     ]
     if analyze:
-        items += _so_far(told)
+        items += _so_far(measured)
     return Rows(f"explain {spec.name}", ("item", "value"), tuple(items))
 
 
 def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
     """Answer EXPLAIN of a SELECT: as a snapshot, and what it would cost as a registered query."""
     stream = _stream_of(desk.view, spec)
-    told = desk.snapshots.measure(spec)
-    kind = _kind_explanation(spec, stream, told)
+    measured = desk.snapshots.measure(spec)
+    kind = _kind_explanation(spec, stream, measured)
     items = [
         ("kind", f"snapshot {'count of ' if spec.aggregate == 'count' else ''}{spec.kind}"),
         *_kept(desk, spec, stream),
-        *_place(spec, stream, told),
-        ("slots", f"{told.slots} of {told.slots}: each answers for its own objects"),
+        *_place(spec, stream, measured),
+        ("slots", f"{measured.slots} of {measured.slots}: each answers for its own objects"),
         ("access", _access(spec, kind)),
-        *_order(spec, kind, told, "the snapshot"),
-        ("registered: index", _index(kind, told)),
-        ("registered: candidates a record", _candidates(kind, told)),
+        *_order(spec, kind, measured, "the snapshot"),
+        ("registered: index", _index(kind, measured)),
+        ("registered: candidates a record", _candidates(kind, measured)),
     ]
     return Rows("explain", ("item", "value"), tuple(items))
 
@@ -87,16 +87,16 @@ def _kind_explanation(spec: BoundQuery, stream: StreamSpec, measure: QueryMeasur
     return KINDS[spec.kind].explain(ExplainInput(spec, stream, measure, _shared_operators(spec)))
 
 
-def _place(spec: BoundQuery, stream: StreamSpec, told: QueryMeasure) -> list[Item]:
+def _place(spec: BoundQuery, stream: StreamSpec, measured: QueryMeasure) -> list[Item]:
     """Return the stream, and the region with its box, its size and what is in the box now."""
-    box = told.box
+    box = measured.box
     return [
         ("stream", f"{stream.name} ({stream.kind})"),
         ("region", region_text(spec.region)),
         ("box", box_text(box) if box is not None else None),
         ("area of the box", area_text(box, stream.planar) if box is not None else None),
-        ("objects present", told.objects),
-        ("objects in the box", f"{told.boxed} ({_share(told.boxed, told.objects)})"),
+        ("objects present", measured.objects),
+        ("objects in the box", f"{measured.boxed} ({_share(measured.boxed, measured.objects)})"),
     ]
 
 
@@ -113,10 +113,10 @@ def _kept(desk: StatementContext, spec: BoundQuery, stream: StreamSpec) -> list[
             ("accuracy", accuracy_shown(accuracy)), *neighbours]  # fmt: skip
 
 
-def _slots(told: QueryMeasure, stream: StreamSpec) -> str:
+def _slots(measured: QueryMeasure, stream: StreamSpec) -> str:
     event = stream.is_event
     spread = "those whose cells the region touches" if event else "objects are on all of them"
-    return f"{told.holders} of {told.slots}: {spread}"
+    return f"{measured.holders} of {measured.slots}: {spread}"
 
 
 def _access(spec: SnapshotSpec, kind: KindExplanation) -> str:
@@ -126,23 +126,23 @@ def _access(spec: SnapshotSpec, kind: KindExplanation) -> str:
     return kind.access
 
 
-def _index(kind: KindExplanation, told: QueryMeasure) -> str:
+def _index(kind: KindExplanation, measured: QueryMeasure) -> str:
     """Return the index of a registered query, and how much of it the query's region touches."""
-    side = told.sides.get(kind.index)
+    side = measured.sides.get(kind.index)
     if side is None:
         return kind.index
     cells = side[0] * side[0]
     return f"{kind.index}: {min(side[1], cells)} of {cells} cells"
 
 
-def _candidates(kind: KindExplanation, told: QueryMeasure) -> str:
+def _candidates(kind: KindExplanation, measured: QueryMeasure) -> str:
     """Return the estimated number of a query's candidates for each record: the probability of being one."""
-    if not told.objects:
+    if not measured.objects:
         return "unknown: nothing is present"
-    if kind.terms and told.texts and told.terms:
-        shares = [seen / told.texts for seen in told.terms.values()]
+    if kind.terms and measured.texts and measured.terms:
+        shares = [seen / measured.texts for seen in measured.terms.values()]
         texts = math.prod(shares) if kind.terms == "all" else min(1.0, sum(shares))
-        rare = min(told.terms, key=lambda term: int(told.terms[term]))
+        rare = min(measured.terms, key=lambda term: int(measured.terms[term]))
         return f"{kind.chance * texts:.2g} (box {kind.chance:.2g}, terms {texts:.2g}; rarest term {rare!r})"
     return f"{kind.chance:.2g}"
 
@@ -166,20 +166,20 @@ def _shared_operators(spec: BoundQuery) -> tuple[str, ...]:
     return tuple(steps)
 
 
-def _order(spec: BoundQuery, kind: KindExplanation, told: QueryMeasure, what: str) -> list[Item]:
+def _order(spec: BoundQuery, kind: KindExplanation, measured: QueryMeasure, what: str) -> list[Item]:
     """Return the operators in their order, and why: each reads what the one before it leaves."""
-    items: list[Item] = [("order", " -> ".join(kind.operators)), ("why", _reason(spec, kind, told, what))]
-    if told.sampled:
-        share = _share(told.satisfied, told.sampled)
-        items.append(("of the box in the answer", f"{share} (of {told.sampled} objects looked at)"))
+    items: list[Item] = [("order", " -> ".join(kind.operators)), ("why", _reason(spec, kind, measured, what))]
+    if measured.sampled:
+        share = _share(measured.satisfied, measured.sampled)
+        items.append(("of the box in the answer", f"{share} (of {measured.sampled} objects looked at)"))
     return items
 
 
-def _reason(spec: BoundQuery, kind: KindExplanation, told: QueryMeasure, what: str) -> str:
+def _reason(spec: BoundQuery, kind: KindExplanation, measured: QueryMeasure, what: str) -> str:
     if _lookup(spec) is not None:
         return "the key leaves one object, whatever the region and the condition"
     if spec.join is not None:
-        left = _share(told.boxed, told.objects)
+        left = _share(measured.boxed, measured.objects)
         return f"the region leaves {left} of the objects; a table's row is looked up for those only"
     if kind.reason is not None:
         return kind.reason
@@ -188,9 +188,9 @@ def _reason(spec: BoundQuery, kind: KindExplanation, told: QueryMeasure, what: s
     return f"a box costs {what} four comparisons, the rest far more"
 
 
-def _so_far(told: QueryMeasure) -> list[Item]:
+def _so_far(measured: QueryMeasure) -> list[Item]:
     """Return what a query has cost since it was registered."""
-    mine, everything = told.own, told.all
+    mine, everything = measured.own, measured.all
     if mine is None:
         return [("so far", "nothing: no step was taken since")]
     return [

@@ -73,7 +73,7 @@ class SheddingController:
         seq, standing = self._orders[-1]
         if seq > clock.seq:
             return None
-        load = load_of((told for _, told in streams), clock.last_step, self._steps_of(streams, clock))
+        load = load_of((memory for _, memory in streams), clock.last_step, self._steps_of(streams, clock))
         order = decide(self._settings(), load, standing)
         return None if order is standing else order
 

@@ -79,7 +79,7 @@ def replay_records(home: Path, logged: list[Chunk]) -> list[Chunk]:
         RecordReplayError: the log is of another version of the task code, or the store has changed.
     """
     names = [
-        (chunk, None if (told := reference_in(chunk.payload)) is None else told.again) for chunk in logged
+        (chunk, None if (found := reference_in(chunk.payload)) is None else found.again) for chunk in logged
     ]
     slices = {orjson.dumps(again): again for _, again in names if again is not None}
     slots = sorted({chunk.slot for chunk, again in names if again is not None})

@@ -133,13 +133,13 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
 def _for_cluster(settings: EngineSettings) -> dict[str, str]:
     """Return the executors' resources, as far as the profile sets them, and the driver's address."""
     address = driver_address(settings.master)
-    told = {
+    options = {
         "spark.executor.memory": settings.executor_memory,
         "spark.executor.cores": settings.executor_cores,
         "spark.driver.host": address,
         "spark.driver.bindAddress": address,
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in options.items() if value}
 
 
 def remove_scratch(settings: EngineSettings) -> None:
