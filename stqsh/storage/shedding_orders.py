@@ -93,17 +93,17 @@ def append_order(db: ControlDb, order: SheddingOrder) -> None:
     append(db, order)
 
 
-def follow_settings(db: ControlDb, settings: Profile, *, anew: bool = False) -> None:
+def follow_settings(db: ControlDb, settings: Profile, *, is_first: bool = False) -> None:
     """Append an order at once if the settings do not allow the current one; joins an open transaction.
 
-    Nothing is appended while no stream keeps significant objects only. `anew` says that this is the first
+    Nothing is appended while no stream keeps significant objects only. `is_first` says that this is the first
     such stream, so that earlier shedding does not matter.
     """
     with db.transaction():
         if not has_significant_streams(db):
             return
         standing = standing_order(db)
-        base = SheddingOrder(factor=standing.factor) if anew else standing
+        base = SheddingOrder(factor=standing.factor) if is_first else standing
         order = replace(allowed(memory_settings(settings), base), step=read_progress(db).step)
         if not order.same_as(standing):
             append_order(db, order)

@@ -65,7 +65,7 @@ def _entered(desk: StatementContext, text: str, spec: StreamSpec) -> StreamRow:
         first = not shedding_orders.has_significant_streams(db)
         stream = catalogue_writer.create_stream(db, text, spec)
         if spec.is_significant:
-            shedding_orders.follow_settings(db, session_settings(db, desk.profile), anew=first)
+            shedding_orders.follow_settings(db, session_settings(db, desk.profile), is_first=first)
     return stream
 
 

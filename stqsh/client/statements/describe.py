@@ -89,9 +89,9 @@ def describe_area(link: Connection, area: AreaRow) -> Iterator[Rows]:
         yield Rows(f"members of {area.name}", ("member",), members)
 
 
-def show_query(query: QueryRow, told: QueryMeasure, accuracy: Accuracy) -> Iterator[Rows]:
-    """Yield SHOW QUERY: all about one query; `told` is what the slots report of it."""
-    spec, own = query.spec, told.own
+def show_query(query: QueryRow, measured: QueryMeasure, accuracy: Accuracy) -> Iterator[Rows]:
+    """Yield SHOW QUERY: all about one query; `measured` is what the slots report of it."""
+    spec, own = query.spec, measured.own
     join = spec.join
     ends = None if spec.for_us is None else f"{format_duration(spec.for_us)} of event time after it began"
     items: list[tuple[str, Any]] = [

@@ -202,7 +202,7 @@ def last_of_each_key(log: pa.Table) -> pa.Table:
 
 def key_ranks(keys: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
     """Return ranks that order keys: integers by value, strings by code point (int64 (n,), never negative)."""
-    encoded = pa.concat_arrays(keys.chunks or [pa.array([], keys.type)]).dictionary_encode()
+    encoded = keys.combine_chunks().dictionary_encode()
     rank = np.empty(len(encoded.dictionary), np.int64)
     # Arrow compares strings by their UTF-8 bytes, which is the order of code points.
     rank[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(rank))
