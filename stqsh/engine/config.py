@@ -88,6 +88,19 @@ class EngineTuning:
     #: How long Java may take to die after its first failed call.
     java_death_s: float = 2.0
 
+    #: A batch hangs if it takes longer than this, ...
+    hung_batch_s: float = 60.0
+    #: ... and than this many times the last one, ...
+    hung_batch_times: float = 20.0
+    #: ... and its workers have been idle for this long, ...
+    hung_idle_s: float = 10.0
+    #: ... which means that they use less than this share of a core.
+    hung_share: float = 0.05
+    #: With busy workers, a batch hangs after this many times as long.
+    hung_busy_times: float = 20.0
+    #: How often the watchdog looks at a batch.
+    watch_look_s: float = 1.0
+
     #: Number of restarts after a crash without a batch in between, after which an engine is given up.
     restarts: int = 5
     #: The wait before the second of these restarts; each further one waits twice as long, ...

@@ -82,6 +82,25 @@ def kill(pid: int) -> bool:
     return True
 
 
+def children_of(parent: int) -> list[int]:
+    """Return the pids of a process's living children."""
+    return [pid for pid, fields in _living() if int(fields[1]) == parent]
+
+
+def command_line(pid: int) -> list[str]:
+    """Return the words of a process's command line; empty if there is no such process."""
+    try:
+        return (_PROC / str(pid) / "cmdline").read_text(errors="replace").split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def processor_s(pid: int) -> float:
+    """Return the processor seconds that a process has used; 0 if there is no such process."""
+    fields = _fields(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
 def _began_after(pid: int, last_seen_us: int) -> bool:
     began = started_us(pid)
     return began is not None and began > last_seen_us + _CLOCK_SLACK_US
@@ -89,10 +108,15 @@ def _began_after(pid: int, last_seen_us: int) -> bool:
 
 def _members(group: int) -> Iterator[int]:
     """Yield the pids of a process group's living processes."""
+    return (pid for pid, fields in _living() if int(fields[2]) == group)
+
+
+def _living() -> Iterator[tuple[int, list[str]]]:
+    """Yield each living process with the fields of its `stat`, see `_fields`."""
     for entry in _PROC.glob("[0-9]*"):
         fields = _fields(int(entry.name))
-        if fields is not None and int(fields[2]) == group and fields[0] not in ("Z", "X"):
-            yield int(entry.name)
+        if fields is not None and fields[0] not in ("Z", "X"):
+            yield int(entry.name), fields
 
 
 def _state(pid: int) -> str | None:

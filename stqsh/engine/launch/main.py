@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING
 from stqsh.engine.config import CRASHED, STACKS_SIGNAL, STATE_FORMAT, TUNING, EngineSettings
 from stqsh.engine.launch.heartbeat import Heartbeat, Origin, running_alone
 from stqsh.engine.launch.supervisor import JvmDiedError, Supervisor
-from stqsh.engine.spark.spark_internals import java_exit_code
+from stqsh.engine.launch.watchdog import LocalParts, Watchdog
+from stqsh.engine.spark.spark_internals import java_exit_code, java_process
 from stqsh.errors import OtherVersionError, StqshError
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
@@ -150,9 +151,10 @@ class Engine:
         self._heart.tell("starting", "starting the query")
         spool = payload_folders(settings)
         delivery = Delivery(self._home, control, spool=spool, on_first=lambda: self._came_up(FIRST_BATCH))
+        watchdog = Watchdog(LocalParts(lambda: _java_pid(spark) if settings.local else None))
         supervisor = Supervisor(
             self._home.path,
-            lambda: start_query(spark, settings, delivery, spool),
+            lambda: start_query(spark, settings, delivery, spool, watchdog.batch),
             batches=lambda: read_progress(control).batch,
             jvm_alive=lambda: _alive(spark),
         )
@@ -162,9 +164,11 @@ class Engine:
             target=self._leave_with_owner, args=(control, supervisor), name="owner", daemon=True
         ).start()
         delivery.retention.start()
+        watchdog.start()
         try:
             supervisor.run()
         finally:
+            watchdog.stop()
             preparer.stop()
             delivery.retention.stop()
 
@@ -254,6 +258,11 @@ def check_state(mark: str | None, settings: EngineSettings) -> None:
         f"this session has run {where}: its state cannot go on with spark.master = {settings.master}",
         hint="start it with the spark.master that it had; or DUMP what it defines, for a new session",
     )
+
+
+def _java_pid(spark: SparkSession) -> int | None:
+    process = java_process(spark)
+    return None if process is None else process.pid
 
 
 def _alive(spark: SparkSession) -> bool:
