@@ -120,6 +120,11 @@ class StreamStatus:
     progress: float = 0.0
     duplicates: int = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the source has been read and has given no record."""
+        return self.state == "ready" and self.rows == 0
+
 
 NO_STATS = BatchStats()
 
