@@ -1,4 +1,4 @@
-"""Sources whose records cannot be read, and files that do not belong to a source: the user is told at once."""
+"""Sources whose records cannot be read, and files that do not belong to a source: users are told at once."""
 
 from __future__ import annotations
 

@@ -51,6 +51,7 @@ def read_dead_letters(directory: Path) -> Iterator[DeadLetter]:
     try:
         with (directory / DEAD_LETTERS).open("rb") as lines:
             for line in lines:
-                yield DeadLetter(**orjson.loads(line))
+                if line.endswith(b"\n"):  # the last one may be half written
+                    yield DeadLetter(**orjson.loads(line))
     except FileNotFoundError:
         return
