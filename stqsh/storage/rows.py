@@ -122,6 +122,11 @@ class StreamStatus:
     duplicates: int = 0
     seal: str = ""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the source has been read and has given no record."""
+        return self.state == "ready" and self.rows == 0
+
 
 NO_STATS = BatchStats()
 
