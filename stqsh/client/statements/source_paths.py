@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from glob import has_magic, iglob  # pathlib's takes no absolute pattern
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from stqsh.errors import OptionError, SourceError
+from stqsh.errors import OptionError, SourceError, StqshError
 from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import (
     CreateRegions,
@@ -20,6 +20,7 @@ from stqsh.lang.ast.statements import (
     RegisterQueries,
 )
 from stqsh.lang.errors import BindError, locating, near
+from stqsh.spec.stream import FileSourceSpec
 
 Creation = TypeVar("Creation", CreateStream, CreateTable, CreateRegions, RegisterQueries)
 Reader = CreateStream | CreateTable | CreateRegions | RegisterQueries
@@ -91,3 +92,19 @@ def _place(statement: Reader, error: SourceError) -> Span:
         return source.span if value is None else value.span
     begin = statement.piece.text.casefold().rfind(error.option, 0, value.span.start)
     return value.span if begin < 0 else Span(begin, begin + len(error.option))
+
+
+Columns = tuple[tuple[str, str], ...]
+"""Names of columns and their types."""
+
+
+def file_columns(glob: str, format_: str | None, options: Mapping[str, Any]) -> Columns:
+    """Return the columns of the files that match; () if there are none, or they cannot be read."""
+    # pyarrow: only when needed
+    from stqsh.sources.inference import infer
+
+    try:
+        source = FileSourceSpec(find_files(glob), format_, dict(options))
+        return tuple((name, kind) for name, kind in infer(source))
+    except (StqshError, OSError):
+        return ()
