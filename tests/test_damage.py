@@ -1,4 +1,4 @@
-"""Damage to any file of a stopped session: it is found, or makes no difference; it never changes an answer."""
+"""Damage to any file of a stopped session is found or makes no difference; it never changes an answer."""
 
 from __future__ import annotations
 
@@ -103,13 +103,13 @@ class BoundedLink(LocalLink):
 
 
 @contextmanager
-def opened(home: SessionHome, offset: Offset = Offset(), batches: int = 0) -> Iterator[Session]:
+def opened(home: SessionHome, offset: Offset | None = None, batches: int = 0) -> Iterator[Session]:
     """Open a session with an engine in this process, whose state lies in files."""
     link = BoundedLink(home, ControlDb(home.path))
     engine = None
     try:
         link.engine = engine = LocalEngine(EngineSettings(home.path, slots=SLOTS, max_records=60))
-        engine.offset, engine.number = offset, batches
+        engine.offset, engine.number = offset or Offset(), batches
         with Session(home, load_profile(None, {}), autoplay=False, link=link) as session:
             yield session
     finally:
