@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ import orjson
 from msgspec.structs import replace
 
 from stqsh.errors import HomeError, OtherVersionError
+from stqsh.fs import force
 from stqsh.spec.log import LogEntry, LogKind, decode_entry, kind_of
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
@@ -100,6 +101,15 @@ class ControlDb:
                     connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
+
+    def force(self) -> None:
+        """Force what is committed to the disk: the rows that are visible now survive a power failure.
+
+        Only the file beside the database is forced. SQLite forces the database itself before it empties that
+        file, and would lose its locks if the database were opened and closed here.
+        """
+        with suppress(FileNotFoundError):
+            force(self.path.with_name(f"{self.path.name}-wal"))
 
     @contextmanager
     def _as_home_errors(self) -> Iterator[None]:

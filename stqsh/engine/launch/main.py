@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from stqsh.engine.config import STATE_FORMAT, TUNING, EngineSettings
 from stqsh.engine.launch.heartbeat import Heartbeat, running_alone
-from stqsh.engine.launch.supervisor import JvmDiedError, Supervisor
+from stqsh.engine.launch.supervisor import JvmDiedError, StreamingQuery, Supervisor
 from stqsh.engine.spark.spark_internals import java_exit_code
 from stqsh.errors import OtherVersionError, StqshError
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
@@ -114,6 +114,7 @@ class Engine:
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
+        from stqsh.engine.ingest.store_repair import repair_stores
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
         from stqsh.engine.operators.pipeline import payload_folders, start_query
 
@@ -126,9 +127,14 @@ class Engine:
         self._heart.tell("starting", "starting the query")
         spool = payload_folders(settings)
         delivery = Delivery(self._home, control, spool=spool, on_first=lambda: self._came_up(FIRST_BATCH))
+
+        def start() -> StreamingQuery:
+            repair_stores(self._home, control, spark)
+            return start_query(spark, settings, delivery, spool)
+
         supervisor = Supervisor(
             self._home.path,
-            lambda: start_query(spark, settings, delivery, spool),
+            start,
             batches=lambda: read_progress(control).batch,
             jvm_alive=lambda: _alive(spark),
         )
