@@ -13,8 +13,7 @@ import pytest
 
 import stqsh.core
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.state.table import ArraySpec, StateTable
-from stqsh.errors import OtherVersionError
+from stqsh.core.state.table import ArraySpec, StateTable, TableVersionError
 
 LAYOUTS = Path(__file__).with_name("table_layouts.json")
 """The arrays and the version of each table, as sessions hold them."""
@@ -71,7 +70,7 @@ def test_a_new_table_is_not_upgraded() -> None:
 def test_a_table_without_an_upgrade_is_refused(first: type[StateTable], then: type[StateTable]) -> None:
     state = SlotState.fresh(0)
     first(state, "s1/visits").append(query=[7])
-    with pytest.raises(OtherVersionError):
+    with pytest.raises(TableVersionError):
         then(state, "s1/visits")
 
 

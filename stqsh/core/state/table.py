@@ -14,12 +14,21 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.state.slot_state import SlotState
-from stqsh.errors import OtherVersionError
 
 Array = npt.NDArray[Any]
 
 Relation: TypeAlias = Literal["objects", "strings", "terms"]
 """What numbers may refer to: the objects of a stream, its strings, or its terms."""
+
+
+class TableVersionError(ValueError):
+    """The arrays of a table are of a version that this stqsh cannot read."""
+
+    def __init__(self, prefix: str, found: int, known: int) -> None:
+        super().__init__(
+            f"the state of {prefix} has version {found}, and this stqsh reads version {known}:"
+            " go on with the stqsh that wrote it"
+        )
 
 
 @dataclass
@@ -102,7 +111,7 @@ class StateTable:
             more: arrays known only at run time.
 
         Raises:
-            OtherVersionError: the arrays are of a version from which or to which no upgrade leads.
+            TableVersionError: the arrays are of a version from which or to which no upgrade leads.
         """
         self.state, self.prefix = state, prefix
         self._specs = {**self.specs, **more} if more else self.specs
@@ -119,16 +128,16 @@ class StateTable:
         """Return the version of the arrays in the state; only versions after the first are noted there."""
         found: int = self.version if is_new else self.state.entry("versions").get(self.prefix, 1)
         if found > self.version:
-            raise OtherVersionError
+            raise TableVersionError(self.prefix, found, self.version)
         return found
 
     def upgrade(self, version: int) -> None:
         """Bring the arrays from an older version to this one; a class with a later version defines how.
 
         Raises:
-            OtherVersionError: no upgrade leads from that version to this one.
+            TableVersionError: no upgrade leads from that version to this one.
         """
-        raise OtherVersionError
+        raise TableVersionError(self.prefix, version, self.version)
 
     def __len__(self) -> int:
         return self._rows
