@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,11 @@ import orjson
 from msgspec.structs import replace
 
 from stqsh.errors import HomeError, OtherVersionError
+from stqsh.fs import force
 from stqsh.spec.log import LogEntry, LogKind, decode_entry, kind_of
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+from stqsh.storage.layouts import SCHEMA_VERSION, bring_up
 from stqsh.storage.rows import LogRow
 
 if TYPE_CHECKING:
@@ -30,50 +32,16 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_S = 30.0
 _RETRY_S = 0.01
+_DAMAGED = "put the session's folder back from a backup, or begin another session with --session NAME"
 _REMEDIES = {
     "full": "make room, or give another place with STQSH_HOME or session.home_root in the profile",
     "locked": f"another program has held it for {BUSY_TIMEOUT_S:.0f} s; try again, or end that one",
     "readonly": "give the file other permissions, or another place with STQSH_HOME",
-    "not a database": "the session is damaged; begin another one with --session NAME",
-    "malformed": "the session is damaged; begin another one with --session NAME",
+    "not a database": _DAMAGED,
+    "malformed": _DAMAGED,
+    "decode": _DAMAGED,
 }
 """Remedies for SQLite's errors, by words in their text."""
-
-_LAYOUT_1 = """
-CREATE TABLE log (seq INTEGER PRIMARY KEY AUTOINCREMENT, at_us INTEGER NOT NULL, kind TEXT NOT NULL,
-  text TEXT NOT NULL, spec TEXT NOT NULL, payload BLOB);
-CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
-CREATE TABLE queries (id INTEGER PRIMARY KEY, name TEXT NOT NULL, stream_id INTEGER NOT NULL,
-  spec TEXT NOT NULL, state TEXT NOT NULL, seq INTEGER NOT NULL, size INTEGER NOT NULL DEFAULT 0,
-  since_us INTEGER NOT NULL, owner TEXT);
-CREATE TABLE stream_status (id INTEGER PRIMARY KEY, state TEXT NOT NULL, rows INTEGER NOT NULL DEFAULT 0,
-  dead INTEGER NOT NULL DEFAULT 0, message TEXT NOT NULL DEFAULT '', progress REAL NOT NULL DEFAULT 0);
-CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), batch INTEGER NOT NULL, step INTEGER NOT NULL,
-  base_tick INTEGER, tick_us INTEGER, seq INTEGER NOT NULL, run_done INTEGER NOT NULL,
-  ended INTEGER NOT NULL, wall_us INTEGER NOT NULL, stats TEXT NOT NULL);
-CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE INDEX query_by_name ON queries (name);
-CREATE UNIQUE INDEX stream_names ON streams (name) WHERE dropped_seq IS NULL;
-CREATE UNIQUE INDEX query_names ON queries (name) WHERE state IN ('active', 'paused');
-"""
-_LAYOUT_2 = """
-CREATE TABLE tables (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
-CREATE TABLE areas (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
-CREATE UNIQUE INDEX table_names ON tables (name) WHERE dropped_seq IS NULL;
-CREATE UNIQUE INDEX area_names ON areas (name) WHERE dropped_seq IS NULL;
-ALTER TABLE stream_status ADD COLUMN duplicates INTEGER NOT NULL DEFAULT 0;
-"""
-_LAYOUT_3 = """
-CREATE TABLE patterns (id INTEGER PRIMARY KEY, spec TEXT NOT NULL, pattern TEXT NOT NULL);
-ALTER TABLE queries ADD COLUMN pattern INTEGER;
-"""
-_LAYOUT_4 = """
-CREATE TABLE sizes (bucket INTEGER PRIMARY KEY, content BLOB NOT NULL);
-"""
-_LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4)
-"""What each version adds to the one before it; an older home is migrated when it is opened."""
-SCHEMA_VERSION = len(_LAYOUTS)
 
 
 def wall_clock_us() -> int:
@@ -136,6 +104,15 @@ class ControlDb:
                 raise
             connection.execute("COMMIT")
 
+    def force(self) -> None:
+        """Force what is committed to the disk: the rows that are visible now survive a power failure.
+
+        Only the file beside the database is forced. SQLite forces the database itself before it empties that
+        file, and would lose its locks if the database were opened and closed here.
+        """
+        with suppress(FileNotFoundError):
+            force(self.path.with_name(f"{self.path.name}-wal"))
+
     @contextmanager
     def _as_home_errors(self) -> Iterator[None]:
         """Raise `HomeError` for SQLite's errors about the file."""
@@ -151,7 +128,7 @@ class ControlDb:
         rows = self.query(
             f"SELECT seq, kind, spec FROM log WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
         )
-        return [(number, decode_entry(kind, spec)) for number, kind, spec in rows]
+        return [(number, _entry(self, number, kind, spec)) for number, kind, spec in rows]
 
     def template_rows(self, last: int) -> TemplateRows:
         """Return the queries that were registered together, given the id of the last of them."""
@@ -228,9 +205,16 @@ def read_log(
         (1 << 62) if up_to is None else up_to,
     )
     return [
-        LogRow(seq, at_us, decode_entry(kind, spec), text, payload)
+        LogRow(seq, at_us, _entry(control, seq, kind, spec), text, payload)
         for seq, at_us, kind, spec, text, payload in rows
     ]
+
+
+def _entry(control: ControlDb, seq: int, kind: LogKind, spec: str) -> LogEntry:
+    try:
+        return decode_entry(kind, spec)
+    except msgspec.DecodeError as error:
+        raise HomeError(f"row {seq} of the log in {control.path} is damaged", hint=_DAMAGED) from error
 
 
 def last_seq(control: ControlDb) -> int:
@@ -263,12 +247,11 @@ def check_queries(control: ControlDb) -> None:
 
 
 def _migrate(control: ControlDb) -> None:
+    if (control.path.parent / "checkpoint").exists() and _version(control) == 0:
+        raise HomeError(f"{control.path} is gone or empty, and the session has run", hint=_DAMAGED)
     if _version(control) < SCHEMA_VERSION:
         with control.transaction() as connection:
-            for layout in _LAYOUTS[_version(control) :]:
-                for statement in filter(str.strip, layout.split(";")):
-                    connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            bring_up(connection, _version(control), control.path.parent)
     if _version(control) > SCHEMA_VERSION:
         raise HomeError(
             f"{control.path} was written by a newer stqsh (layout {_version(control)})",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.killing import processes_of
 
 from stqsh.client.api import Session, connect
 from stqsh.client.run import RunHandle
@@ -68,13 +68,9 @@ def run_over_a_crash(session: Session) -> None:
     """Kill Java while a client waits for a run: the engine comes back, and the run ends as if nothing was."""
     info = read_engine(session.home)
     assert info is not None
-    java = next(
-        int(path.name)
-        for path in Path("/proc").glob("[0-9]*")
-        if f"PPid:\t{info.pid}\n" in (path / "status").read_text() and (path / "comm").read_text() == "java\n"
-    )
+    (java,) = processes_of(info.pid)["jvm"]
     running = next(o for o in session.execute("RUN 20 STEPS;") if isinstance(o, RunHandle))
-    os.kill(java, signal.SIGKILL)
+    java.kill()
     running.wait()
     assert session.progress().step == 40
     deadline = time.monotonic() + 60

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import time
 from functools import partial
 from pathlib import Path
 
 import pytest
+from support.killing import processes_of
 from support.local import local_session
 from support.running import Together, log_so_far, run_script
+from support.seeded import moving_script
 
 from stqsh.client.api import Session, connect
 from stqsh.client.engine_process import ensure_engine
@@ -19,8 +19,6 @@ from stqsh.client.run import RunHandle
 from stqsh.engine.config import EngineTuning
 from stqsh.engine.launch.watchdog import Watchdog
 from stqsh.storage.engine_info import read_engine
-from tests.test_recovery import processes as processes_below
-from tests.test_recovery import seeded_case
 
 TUNING = EngineTuning(hung_batch_s=60, hung_batch_times=20, hung_idle_s=10, hung_busy_times=3)
 
@@ -111,7 +109,7 @@ def test_workers_that_stand_still_are_ended_and_the_updates_are_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STQSH_ENGINE_MAX_RECORDS_PER_BATCH", "80")
-    script = Together([seeded_case(21)], [1])
+    script = Together([moving_script(21)], [1])
     file = script.write(tmp_path)
     text = file.read_text(encoding="utf-8").removesuffix("RUN;\n")
     with connect(home=tmp_path / "sessions", temporary=True, autoplay=False) as session:
@@ -148,6 +146,5 @@ def await_batches(session: Session, count: int) -> None:
 
 def stop_workers(engine: int) -> None:
     """Make all workers stand still for good."""
-    for pid, line in processes_below(engine):
-        if "-m stqsh.engine.spark.worker_daemon" in line and os.getpgid(pid) != pid:
-            os.kill(pid, signal.SIGSTOP)
+    for worker in processes_of(engine)["worker"]:
+        worker.suspend()

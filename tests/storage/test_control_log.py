@@ -11,6 +11,7 @@ from stqsh.errors import HomeError
 from stqsh.spec.log import RecordsFound, RunToEnd, SettingChanged
 from stqsh.spec.stats import BatchStats
 from stqsh.storage import control_log as control_module
+from stqsh.storage import layouts
 from stqsh.storage.catalogue import live_areas, live_tables
 from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq, read_log, read_settings, set_meta
 from stqsh.storage.progress import (
@@ -142,7 +143,7 @@ def test_the_file_of_a_newer_version_is_refused(tmp_path):
 
 def test_a_home_of_an_older_layout_is_brought_up(tmp_path):
     with sqlite3.connect(tmp_path / "control.db") as old:
-        old.executescript(control_module._LAYOUT_1 + "PRAGMA user_version = 1;")
+        old.executescript(layouts.LAYOUTS[0] + "PRAGMA user_version = 1;")
         old.execute("INSERT INTO stream_status VALUES (7, 'ready', 3, 1, '', 1.0)")
     db = ControlDb(tmp_path)
     assert stream_statuses(db)[7] == StreamStatus(7, "ready", 3, 1, "", 1.0, duplicates=0)
@@ -170,3 +171,37 @@ def test_a_full_disk_undoes_the_whole_and_is_said_with_what_to_do(db):
         append(db, RunToEnd(), "x" * 1_000_000)
     assert caught.value.hint.startswith("make room")
     assert last_seq(db) == 1
+
+
+@pytest.fixture
+def closed(tmp_path):
+    """The control.db of a session that has run, all of whose rows are in the file itself."""
+    db = ControlDb(tmp_path)
+    for n in range(300):
+        append(db, SettingChanged("x" * 200, n), "SET …;")
+    db.close()
+    (tmp_path / "checkpoint").mkdir()
+    return tmp_path / "control.db"
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda path: path.unlink(), "is gone or empty, and the session has run"),
+        (lambda path: path.write_bytes(b""), "is gone or empty, and the session has run"),
+        (lambda path: path.write_bytes(b"\xa5" * 4096 + path.read_bytes()[4096:]), "not a database"),
+        (lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 3]), "malformed"),
+        (lambda path: path.write_bytes(path.read_bytes()[:9000] + b"\xa5" * 90_000), "malformed"),
+        (
+            lambda path: path.write_bytes(path.read_bytes().replace(b'"x' + b"x" * 199, b'"x' + b'"' * 199)),
+            "row 1 of the log",
+        ),
+    ],
+    ids=["gone", "emptied", "header", "cut", "noise", "changed"],
+)
+def test_a_damaged_file_is_one_clear_line_with_a_way_out(closed, damage, said):
+    damage(closed)
+    with pytest.raises(HomeError, match=said) as raised:
+        read_log(ControlDb(closed.parent))
+    assert str(closed) in raised.value.message
+    assert "backup" in raised.value.hint

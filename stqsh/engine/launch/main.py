@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.engine.config import CRASHED, STACKS_SIGNAL, STATE_FORMAT, TUNING, EngineSettings
+from stqsh.engine.launch.audit import audit_home
 from stqsh.engine.launch.heartbeat import Heartbeat, Origin, running_alone
-from stqsh.engine.launch.supervisor import JvmDiedError, Supervisor
+from stqsh.engine.launch.supervisor import JvmDiedError, StreamingQuery, Supervisor
 from stqsh.engine.launch.watchdog import LocalParts, Watchdog
 from stqsh.engine.spark.spark_internals import java_exit_code, java_process
 from stqsh.errors import OtherVersionError, StqshError
@@ -111,6 +112,7 @@ class Engine:
         threading.Thread(target=self._warm_up, name="warm-up", daemon=True).start()
         control = ControlDb(self._home.path)
         settings = engine_settings(self._home, control)
+        audit_home(self._home, control, settings)
         self._heart.tell("starting", "starting Spark")
         spark = self._start_spark(settings)
         log.info("Spark is up after %.1f s", self._age())
@@ -139,6 +141,7 @@ class Engine:
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
+        from stqsh.engine.ingest.store_repair import repair_stores
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
         from stqsh.engine.operators.pipeline import payload_folders, start_query
 
@@ -152,9 +155,14 @@ class Engine:
         spool = payload_folders(settings)
         delivery = Delivery(self._home, control, spool=spool, on_first=lambda: self._came_up(FIRST_BATCH))
         watchdog = Watchdog(LocalParts(lambda: _java_pid(spark) if settings.local else None))
+
+        def start() -> StreamingQuery:
+            repair_stores(self._home, control, spark)
+            return start_query(spark, settings, delivery, spool, watchdog.batch)
+
         supervisor = Supervisor(
             self._home.path,
-            lambda: start_query(spark, settings, delivery, spool, watchdog.batch),
+            start,
             batches=lambda: read_progress(control).batch,
             jvm_alive=lambda: _alive(spark),
         )
