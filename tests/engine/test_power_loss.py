@@ -113,8 +113,9 @@ def ran(folder: Path, durability: str, monkeypatch: pytest.MonkeyPatch) -> Disk:
     return disk
 
 
+@pytest.mark.parametrize("eager", [False, True])
 def test_with_disk_every_cut_leaves_a_session_that_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eager: bool
 ) -> None:
     disk = ran(tmp_path, "disk", monkeypatch)
     commits = [number for number, event in enumerate(disk.events, start=1) if event == "commit"]
@@ -122,21 +123,22 @@ def test_with_disk_every_cut_leaves_a_session_that_goes_on(
     delivered = -1
     for cut in range(commits[0], len(disk.events) + 1):
         home = SessionHome(tmp_path / f"cut-{cut}")
-        disk.cut(cut, home.path)
+        disk.cut(cut, home.path, eager=eager)
         last = look(home)
         assert last >= delivered, f"batch {delivered} was told, and is lost after {disk.events[cut - 1]}"
         delivered = last
     assert delivered == BATCHES - 1
 
 
+@pytest.mark.parametrize("eager", [False, True])
 def test_without_it_what_is_lost_is_told_or_the_rest_is_right(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eager: bool
 ) -> None:
     disk = ran(tmp_path, "process", monkeypatch)
     told = 0
     for cut in range(1, len(disk.events) + 1):
         home = SessionHome(tmp_path / f"cut-{cut}")
-        disk.cut(cut, home.path)
+        disk.cut(cut, home.path, eager=eager)
         (home.path / "updates").mkdir(exist_ok=True)
         try:
             look(home)

@@ -3,8 +3,9 @@
 `Disk` records the events of a run under a folder: each fsync, rename and deletion that Python does, and each
 transaction of control.db. `Disk.cut(n, target)` builds the folder as a disk shows it that has kept of the
 first n events only what was forced: the content of a file as of its last fsync, a name as of the last fsync
-of its folder, and of control.db the last commit that was forced. It is the harshest disk, not a likely one.
-Deletions and renames that were not forced are undone.
+of its folder, and of control.db the last commit that was forced; deletions and renames that were not forced
+are undone. With `eager` it is the other extreme: all files are as they were, and only control.db lacks what
+was not forced. Real disks are between the two.
 """
 
 from __future__ import annotations
@@ -38,11 +39,17 @@ class Disk:
     _content: list[dict[int, bytes]] = field(default_factory=lambda: [{}])
     _names: list[dict[Path, Names]] = field(default_factory=lambda: [{}])
     _database: list[bytes | None] = field(default_factory=lambda: [None])
+    _there: list[dict[Path, bytes]] = field(default_factory=lambda: [{}])
 
-    def cut(self, events: int, target: Path) -> None:
+    def cut(self, events: int, target: Path, *, eager: bool = False) -> None:
         """Build the folder as it is after a power failure behind the first `events` events."""
-        content, names = self._content[events], self._names[events]
-        self._build(self.folder, target, names, content)
+        if eager:
+            for name, found in self._there[events].items():
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                (target / name).write_bytes(found)
+        else:
+            self._build(self.folder, target, self._names[events], self._content[events])
+        target.mkdir(exist_ok=True)
         database = self._database[events]
         if database is not None:
             (target / "control.db").write_bytes(database)
@@ -66,6 +73,8 @@ class Disk:
         self._content.append({**self._content[-1], **(content or {})})
         self._names.append({**self._names[-1], **(names or {})})
         self._database.append(database or self._database[-1])
+        files = (path for path in self.folder.rglob("*") if path.is_file() and path.stem != "control")
+        self._there.append({path.relative_to(self.folder): path.read_bytes() for path in files})
 
     def forced(self, descriptor: int) -> None:
         """Note an fsync."""
