@@ -27,6 +27,7 @@ from stqsh.engine.launch.supervisor import JvmDiedError, StreamingQuery, Supervi
 from stqsh.engine.launch.watchdog import LocalParts, Watchdog
 from stqsh.engine.spark.spark_internals import java_exit_code, java_process
 from stqsh.errors import OtherVersionError, StqshError
+from stqsh.fs import DURABILITY
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.engine_info import is_orphaned
@@ -113,6 +114,10 @@ class Engine:
         control = ControlDb(self._home.path)
         settings = engine_settings(self._home, control)
         audit_home(self._home, control, settings)
+        os.environ[DURABILITY] = durability = session_settings(control).text("durability")
+        if durability == "disk":
+            control.set_durable(True)
+            os.sync()  # what was written before it was SET
         self._heart.tell("starting", "starting Spark")
         spark = self._start_spark(settings)
         log.info("Spark is up after %.1f s", self._age())

@@ -19,7 +19,9 @@ from stqsh.engine.ingest.data_source import StqshSource
 from stqsh.engine.operators.local_operators import LocalOperators
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.operators.spark_operators import with_operator
+from stqsh.engine.spark.spark_internals import settle_batch
 from stqsh.engine.state.payload_files import PayloadFolders
+from stqsh.fs import settle
 from stqsh.spec.chunk import CHUNK
 from stqsh.storage.home import SessionHome
 
@@ -60,7 +62,10 @@ def start_query(
     def process_batch(batch: DataFrame, number: int) -> None:
         begun = time.perf_counter_ns()
         with watch(number):
+            settle_batch(home.checkpoint, number)
             table = run_batch(batch, number, operators)
+            if operators is not None:
+                settle(home.state)  # the names of slots that are new
             delivery.deliver(table, number, (time.perf_counter_ns() - begun) // 1000)
 
     return (
