@@ -11,7 +11,7 @@ from pathlib import Path
 from stqsh.profile import Profile
 from stqsh.units import parse_size
 
-STATE_FORMAT = 4
+STATE_FORMAT = 5
 """The format of all that slots keep and of the update log.
 
 A new number refuses sessions whose state this version cannot read.
