@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.checksums import DamagedFileError, Seal, Sealer, read_sealed, split_seal, with_seal, without_seal, write_sealed
+from stqsh.checksums import (
+    DamagedFileError,
+    Seal,
+    Sealer,
+    read_sealed,
+    split_seal,
+    with_seal,
+    without_seal,
+    write_sealed,
+)
 
 CONTENT = bytes(range(256)) * 3
 

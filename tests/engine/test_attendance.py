@@ -25,7 +25,7 @@ def test_an_earlier_batch_and_a_lost_file_are_errors(tmp_path: Path) -> None:
     attendance = Attendance(tmp_path / "state", "aggregate")
     attendance.enter(0, [1])
     attendance.enter(8, [1])
-    with pytest.raises(StaleBatchError, match="batch 7 of slot aggregate-1 .* stored batch 8"):
+    with pytest.raises(StaleBatchError, match=r"batch 7 of slot aggregate-1 .* stored batch 8"):
         attendance.enter(7, [1])
     (tmp_path / "state" / "aggregate.batches").unlink()
     with pytest.raises(DamagedFileError, match=r"state/aggregate\.batches is gone"):

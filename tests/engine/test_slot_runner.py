@@ -220,7 +220,7 @@ def test_a_late_attempt_changes_nothing(tmp_path: Path) -> None:
     slot.batch()
     slot.batch()
     alone = SlotState.fresh(0)
-    with pytest.raises(StaleBatchError, match="batch 7 of slot evaluate-0 is too late: .* stored batch 8"):
+    with pytest.raises(StaleBatchError, match=r"batch 7 of slot evaluate-0 is too late: .* stored batch 8"):
         late(batch_chunks(8, 1))
     for number in range(9):
         Adding().apply(alone, batch_chunks(number + 1, 1))

@@ -51,7 +51,7 @@ def slots(tmp_path: Path) -> Slots:
 
 
 def test_what_was_published_last_is_read_again_and_again(tmp_path, slots):
-    reader = PublishedSlots(tmp_path, 2)
+    reader = PublishedSlots((tmp_path,), 2)
     assert read(reader) == [1, 1]
     for slot in range(2):
         slots.step(slot, 2)
@@ -59,7 +59,7 @@ def test_what_was_published_last_is_read_again_and_again(tmp_path, slots):
 
 
 def test_arrays_that_were_replaced_are_found_in_their_new_files(tmp_path, slots):
-    reader = PublishedSlots(tmp_path, 2)
+    reader = PublishedSlots((tmp_path,), 2)
     read(reader)
     for slot in range(2):
         slots.states[slot].resize("x", 10_000)
@@ -71,7 +71,7 @@ def test_arrays_that_were_replaced_are_found_in_their_new_files(tmp_path, slots)
 
 
 def test_slots_at_different_steps_are_waited_for(tmp_path, slots):
-    reader = PublishedSlots(tmp_path, 2)
+    reader = PublishedSlots((tmp_path,), 2)
     slots.step(0, 2)
     with pytest.raises(NotPublishedError, match="different steps"):
         read(reader)
@@ -83,29 +83,29 @@ def test_slots_at_different_steps_are_waited_for(tmp_path, slots):
 
 def test_a_state_from_before_the_step_wanted_is_none(tmp_path, slots):
     with pytest.raises(NotPublishedError):
-        read(PublishedSlots(tmp_path, 2), least=2)
+        read(PublishedSlots((tmp_path,), 2), least=2)
 
 
 def test_a_slot_that_is_half_written_is_not_read(tmp_path, slots):
     slots.step(1, 2, finish=False)
     with pytest.raises(NotPublishedError, match="no head"):
-        read(PublishedSlots(tmp_path, 2))
+        read(PublishedSlots((tmp_path,), 2))
 
 
 @pytest.mark.parametrize("changed", ["FORMAT", "boot_id"])
 def test_another_format_and_another_boot_are_not_trusted(tmp_path, slots, monkeypatch, changed):
     monkeypatch.setattr(slot_files, changed, 99 if changed == "FORMAT" else lambda: "another")
     with pytest.raises(NotPublishedError, match="trusted"):
-        read(PublishedSlots(tmp_path, 2))
+        read(PublishedSlots((tmp_path,), 2))
 
 
 def test_a_session_that_never_had_an_engine_has_nothing(tmp_path):
     with pytest.raises(NotPublishedError):
-        read(PublishedSlots(tmp_path / "nowhere", 2))
+        read(PublishedSlots((tmp_path / "nowhere",), 2))
 
 
 def test_a_batch_under_way_is_waited_for(tmp_path, slots):
-    reader = PublishedSlots(tmp_path, 2)
+    reader = PublishedSlots((tmp_path,), 2)
     with slots.arenas[0].held(), pytest.raises(NotPublishedError, match="another process"):
         read(reader)
 
@@ -114,15 +114,15 @@ def test_what_a_reader_writes_by_mistake_stays_its_own(tmp_path, slots):
     def spoil(states: list[SlotState]) -> None:
         states[0].array("x")[:] = 77
 
-    PublishedSlots(tmp_path, 2).read(spoil, 0, lambda: 0.0)
-    assert read(PublishedSlots(tmp_path, 2)) == [1, 1]
+    PublishedSlots((tmp_path,), 2).read(spoil, 0, lambda: 0.0)
+    assert read(PublishedSlots((tmp_path,), 2)) == [1, 1]
 
 
 def test_readers_without_end_do_not_keep_a_writer_out(tmp_path, slots):
     stop = threading.Event()
 
     def read_on() -> None:
-        reader = PublishedSlots(tmp_path, 2)
+        reader = PublishedSlots((tmp_path,), 2)
         while not stop.is_set():
             reader.read(lambda _: time.sleep(0.002), 0, lambda: 5.0)
 
@@ -145,7 +145,7 @@ def test_arrays_that_were_cut_short_are_read_on(tmp_path):
     slots = Slots(tmp_path)
     for state in slots.states:
         state.resize("x", 100_000)
-    reader = PublishedSlots(tmp_path, 2)
+    reader = PublishedSlots((tmp_path,), 2)
     for step, length in ((1, 100_000), (2, 50), (3, 70_000)):
         for slot, (state, arena) in enumerate(zip(slots.states, slots.arenas, strict=True)):
             state.resize("x", length)

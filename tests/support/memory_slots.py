@@ -92,8 +92,8 @@ class MemoryArena:
         self._kept, self.folders, self.name = kept, folders, name
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        yield
+    def held(self) -> Iterator[bool]:
+        yield False
 
     def read_head(self) -> HeadFile | None:
         return self._kept[self.name][0] if self.name in self._kept else None

@@ -56,7 +56,9 @@ class SlotBatch:
                 by_stream.setdefault(chunk.stream, []).append(chunk)
         clock = unpack_struct(clocks[0].payload, BatchClock)
         if clock.first_step != state.clock.step + 1:
-            raise ValueError(f"slot {state.slot} is at step {state.clock.step}, and got step {clock.first_step}")
+            raise ValueError(
+                f"slot {state.slot} is at step {state.clock.step}, and got step {clock.first_step}"
+            )
         return SlotBatch(state, clocks[0], clock, by_stream)
 
     @property

@@ -10,9 +10,10 @@ whole; `log.V`, the chunks of version V; `snapshot.V`, the arrays after it. The 
 the replay stores the logs name, so that others can be deleted. As with Spark's own files nothing is forced to
 the disk: the state survives the death of every process, but not that of the machine.
 
-Nothing here is believed without proof. A batch names the one that it follows, and finds the slot's state after
-exactly that one, or an error. Each file is sealed (`stqsh.checksums`): the head by itself, a snapshot in the
-head, and a log by itself together with the checksum of the file before it, the last one's in the head.
+Nothing here is believed without proof. A batch names the one that it follows, and finds the slot's state
+after exactly that one, or an error. Each file is sealed (`stqsh.checksums`): the head by itself, a snapshot
+in the head, and a log by itself, together with the checksum of the file before it; the head has the last
+one's.
 """
 
 from __future__ import annotations
