@@ -1,4 +1,4 @@
-"""Every file of a stopped slot, damaged in turn: the slot goes on as if nothing were, or says what is wrong."""
+"""Every file of a stopped slot, damaged in turn: the slot goes on as if nothing were, or says what is bad."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.toy_engine import Adding, batch_chunks
 
 from stqsh.checksums import DamagedFileError
 from stqsh.core.state.slot_state import SlotState
-from stqsh.engine.config import EngineTuning
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state import slot_runner
 from stqsh.engine.state.arena import Arena
 from stqsh.engine.state.file_store import FileStore
@@ -65,10 +65,10 @@ class Stopped:
     def __init__(self, folder: Path) -> None:
         self.folder, self.alone = folder, SlotState.fresh(0)
         for batch in range(BATCHES):
-            self.advance(batch, EngineTuning(snapshot_log_bytes=-1) if batch == 4 else EngineTuning())
+            self.advance(batch, EngineTuning(snapshot_log_bytes=-1) if batch == 4 else TUNING)
             self.expected(batch)
 
-    def advance(self, batch: int, tuning: EngineTuning = EngineTuning()) -> list[Chunk]:
+    def advance(self, batch: int, tuning: EngineTuning = TUNING) -> list[Chunk]:
         slot_runner._warm.clear()
         store = FileStore(self.folder / "state" / "evaluate-0", batch, batch - 1)
         arena = Arena((self.folder / "arena", self.folder / "arena-on-disk"), "evaluate-0")
