@@ -30,6 +30,15 @@ def atomic_write(path: Path, content: bytes | bytearray | memoryview) -> None:
         hidden.write_bytes(content)
 
 
+def force(path: Path) -> None:
+    """Force the content of a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
 def file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Hold an exclusive lock on a file, which is created if need be; a process that dies lets go.

@@ -10,11 +10,15 @@ from typing import Annotated
 
 import typer
 
-from stqsh.cli.completion import document_names, format_names, profile_names, session_names
 from stqsh.cli.help_pages import page
+from stqsh.docs import TOPICS
+from stqsh.errors import StqshError
+from stqsh.profile import profile_folders
+from stqsh.settings import FORMATS
 from stqsh.shell.exit_codes import exit_on_signals, run_guarded
 from stqsh.shell.scripting.console import ShellOptions
 from stqsh.shell.user_files import script_text
+from stqsh.storage.home import list_sessions
 
 # Each command imports what it calls only when it is called: `stqsh --version`, `--help` and completion load
 # neither numpy nor the client.
@@ -25,6 +29,32 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="An interactive shell for continuous spatial queries over streams that move.",
 )
+
+
+def session_names(incomplete: str) -> list[str]:
+    """Return the names of the sessions that begin with `incomplete`."""
+    try:
+        found = list_sessions()
+    except StqshError:  # a home that cannot be read: there is nothing to offer
+        return []
+    return [one.home.name for one in found if one.home.name.startswith(incomplete)]
+
+
+def profile_names(incomplete: str) -> list[str]:
+    """Return the names of the profiles that begin with `incomplete`."""
+    names = {path.stem for folder in profile_folders() for path in folder.glob("*.yaml")}
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def format_names(incomplete: str) -> list[str]:
+    """Return the names of the output formats that begin with `incomplete`."""
+    return [name for name in FORMATS if name.startswith(incomplete)]
+
+
+def document_names(incomplete: str) -> list[str]:
+    """Return the names of the documents that begin with `incomplete`."""
+    return [name for name in TOPICS if name.startswith(incomplete)]
+
 
 Session = Annotated[
     str | None,

@@ -229,7 +229,7 @@ def _queries(focal: Key | None) -> list[SlotQuery]:
             region=region,
             condition=condition,
             for_us=3 * _TICK if id_ == _LIMITED else None,
-            select=(SelectColumn("d", DistanceExpr()),) if region.has_centre or region.is_nearest else (),
+            select=(SelectColumn("d", DistanceExpr()),) if region.has_centre else (),
             options=QueryOptions(dwell_us=_TICK) if id_ == _DWELLING else QueryOptions(min_accuracy=0.01),
         )
         for id_, (region, condition) in enumerate(asked, start=1)

@@ -7,29 +7,32 @@ from dataclasses import replace
 from functools import partial
 from time import perf_counter_ns
 
+import numpy as np
 import pyarrow as pa
 
 from stqsh.core.base.clock import BatchTiming
-from stqsh.core.contract.batch import SlotBatch, batches
+from stqsh.core.contract.batch import SlotBatch, batches, items
 from stqsh.core.contract.batch_pieces import BatchPiece, pieces
 from stqsh.core.contract.kind_batch import run_kind
 from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kinds import KINDS
-from stqsh.core.lookups import answers, looked_up
 from stqsh.core.objects.batch_objects import BatchObjects
+from stqsh.core.objects.event_objects import forget_expired
 from stqsh.core.objects.object_table import ObjectTable
-from stqsh.core.output.batch_output import BatchOutput, chunks_of
+from stqsh.core.output.batch_output import BatchOutput, chunks_of, known_rows
 from stqsh.core.queries.query_table import QueryCommands, digest
 from stqsh.core.queries.registrations import NewQueries, unpack_alike
 from stqsh.core.retention.retention_step import close, take_out
 from stqsh.core.retention.step_runs import cut_batch
 from stqsh.core.retention.stream_stats import figures
-from stqsh.core.state.retention_mode import remember
+from stqsh.core.state.retention_mode import forget_memory, remember
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.vacuum import forget, make_room
-from stqsh.spec.chunk import Chunk
+from stqsh.core.state.string_dictionary import vacuum
+from stqsh.core.texts.term_table import tidy
+from stqsh.spec.chunk import Chunk, pack
 from stqsh.spec.command import SlotCommand, unpack_commands
+from stqsh.spec.query import unpack_asks
 from stqsh.spec.stream import StreamSpec
 
 
@@ -173,3 +176,51 @@ def _seeds_apart(
             if rows.any():
                 target.append(batch if rows.all() else batch.filter(pa.array(rows)))
     return early, regular
+
+
+def make_room(batch: StreamBatch) -> int:
+    """Make room after a batch; return how many objects have a record, or how many events are not expired."""
+    stream, table = batch.spec.id, batch.objects.table
+    stored = len(table)
+    if batch.spec.is_event:
+        there = forget_expired(batch.state, stream, batch.timing)
+    else:
+        there = int(np.count_nonzero(table.stored.known))
+    if vacuum(batch.state, stream, now=len(table) < stored and batch.spec.is_event):
+        tidy(batch.state, stream)
+    return there
+
+
+def forget(state: SlotState, stream: int) -> None:
+    """Remove everything that a slot stores about a dropped stream."""
+    state.release(f"s{stream}/")
+    del state.entry("streams")[str(stream)]
+    forget_memory(state, stream)
+    templates = state.entry("templates")
+    for prefix in [prefix for prefix in templates if prefix.startswith(f"s{stream}/")]:
+        del templates[prefix]
+
+
+def looked_up(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
+    """Return the last records of looked-up keys, as they were before the batch, as one "found" chunk."""
+    keys = items("lookup", chunks)
+    if not keys:
+        return []
+    table = ObjectTable(batch.state, f"s{spec.id}/objects", spec)
+    found = known_rows(BatchObjects(table, [], batch.timing(spec)), keys)
+    return [batch.chunk("found", pack(found), spec.id, found.num_rows)] if found.num_rows else []
+
+
+def answers(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
+    """Return this slot's share of snapshots: an "answer" chunk for each that finds something here."""
+    asked = [ask for chunk in chunks if chunk.kind == "ask" for ask in unpack_asks(chunk.payload)]
+    if not asked:
+        return []
+    from stqsh.core.snapshots.select import answer  # few batches need it
+
+    found = [(ask.ask, answer(batch.state, ask)) for ask in asked]
+    return [
+        batch.chunk("answer", pack(rows), spec.id, rows.num_rows, number=number)
+        for number, rows in found
+        if rows is not None
+    ]

@@ -28,6 +28,11 @@ NEAREST = QueryKindEntry("nearest", True, {"dwell": "dwell on the nearest neighb
 BUILT_IN = {kind.name: kind for kind in (RANGE, NEAREST)}
 
 
+def find_kind(name: str) -> QueryKindEntry:
+    """Return the facts about a kind; for one that is plugged in, those that hold unless it says otherwise."""
+    return BUILT_IN.get(name) or QueryKindEntry(name)
+
+
 def kind_of_region(region: RegionBase) -> QueryKindEntry:
     """Return the kind that a query with a region has, unless it names another."""
     return NEAREST if region.is_nearest else RANGE

@@ -35,6 +35,11 @@ class RegionBase(msgspec.Struct, frozen=True, tag_field="type"):
         return False
 
     @property
+    def needs_cache(self) -> bool:
+        """Whether the region moves or grows, and so comes to objects that have not reported since."""
+        return self.focal_key is not None or self.is_nearest
+
+    @property
     def shape(self) -> str:
         """The tag, such as "rect"."""
         return str(self.__struct_config__.tag)

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,11 @@ import orjson
 from msgspec.structs import replace
 
 from stqsh.errors import HomeError, OtherVersionError
+from stqsh.fs import force
 from stqsh.spec.log import LogEntry, LogKind, decode_entry, kind_of
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+from stqsh.storage.layouts import SCHEMA_VERSION, bring_up
 from stqsh.storage.rows import LogRow
 
 if TYPE_CHECKING:
@@ -38,42 +40,6 @@ _REMEDIES = {
     "malformed": "the session is damaged; begin another one with --session NAME",
 }
 """Remedies for SQLite's errors, by words in their text."""
-
-_LAYOUT_1 = """
-CREATE TABLE log (seq INTEGER PRIMARY KEY AUTOINCREMENT, at_us INTEGER NOT NULL, kind TEXT NOT NULL,
-  text TEXT NOT NULL, spec TEXT NOT NULL, payload BLOB);
-CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
-CREATE TABLE queries (id INTEGER PRIMARY KEY, name TEXT NOT NULL, stream_id INTEGER NOT NULL,
-  spec TEXT NOT NULL, state TEXT NOT NULL, seq INTEGER NOT NULL, size INTEGER NOT NULL DEFAULT 0,
-  since_us INTEGER NOT NULL, owner TEXT);
-CREATE TABLE stream_status (id INTEGER PRIMARY KEY, state TEXT NOT NULL, rows INTEGER NOT NULL DEFAULT 0,
-  dead INTEGER NOT NULL DEFAULT 0, message TEXT NOT NULL DEFAULT '', progress REAL NOT NULL DEFAULT 0);
-CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), batch INTEGER NOT NULL, step INTEGER NOT NULL,
-  base_tick INTEGER, tick_us INTEGER, seq INTEGER NOT NULL, run_done INTEGER NOT NULL,
-  ended INTEGER NOT NULL, wall_us INTEGER NOT NULL, stats TEXT NOT NULL);
-CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE INDEX query_by_name ON queries (name);
-CREATE UNIQUE INDEX stream_names ON streams (name) WHERE dropped_seq IS NULL;
-CREATE UNIQUE INDEX query_names ON queries (name) WHERE state IN ('active', 'paused');
-"""
-_LAYOUT_2 = """
-CREATE TABLE tables (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
-CREATE TABLE areas (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
-CREATE UNIQUE INDEX table_names ON tables (name) WHERE dropped_seq IS NULL;
-CREATE UNIQUE INDEX area_names ON areas (name) WHERE dropped_seq IS NULL;
-ALTER TABLE stream_status ADD COLUMN duplicates INTEGER NOT NULL DEFAULT 0;
-"""
-_LAYOUT_3 = """
-CREATE TABLE patterns (id INTEGER PRIMARY KEY, spec TEXT NOT NULL, pattern TEXT NOT NULL);
-ALTER TABLE queries ADD COLUMN pattern INTEGER;
-"""
-_LAYOUT_4 = """
-CREATE TABLE sizes (bucket INTEGER PRIMARY KEY, content BLOB NOT NULL);
-"""
-_LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4)
-"""What each version adds to the one before it; an older home is migrated when it is opened."""
-SCHEMA_VERSION = len(_LAYOUTS)
 
 
 def wall_clock_us() -> int:
@@ -135,6 +101,15 @@ class ControlDb:
                     connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
+
+    def force(self) -> None:
+        """Force what is committed to the disk: the rows that are visible now survive a power failure.
+
+        Only the file beside the database is forced. SQLite forces the database itself before it empties that
+        file, and would lose its locks if the database were opened and closed here.
+        """
+        with suppress(FileNotFoundError):
+            force(self.path.with_name(f"{self.path.name}-wal"))
 
     @contextmanager
     def _as_home_errors(self) -> Iterator[None]:
@@ -265,10 +240,7 @@ def check_queries(control: ControlDb) -> None:
 def _migrate(control: ControlDb) -> None:
     if _version(control) < SCHEMA_VERSION:
         with control.transaction() as connection:
-            for layout in _LAYOUTS[_version(control) :]:
-                for statement in filter(str.strip, layout.split(";")):
-                    connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            bring_up(connection, _version(control), control.path.parent)
     if _version(control) > SCHEMA_VERSION:
         raise HomeError(
             f"{control.path} was written by a newer stqsh (layout {_version(control)})",

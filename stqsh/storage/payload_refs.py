@@ -14,6 +14,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from stqsh.checksums import DamagedFileError, Seal
+
 MARK = b"\x00bulk\x00"
 """The beginning of references. Payloads are Arrow streams, JSON, or shapes: none begins like this."""
 ENDING = ".bulk"
@@ -23,17 +25,19 @@ ENDING = ".bulk"
 class Reference:
     """Bytes `at` <= byte < `at + size` of a file in a folder that the reader knows.
 
-    `again` is JSON from which the task code can make the same payload again, None if it cannot.
+    `again` is JSON from which the task code can make the same payload again, None if it cannot. `checksum` is
+    that of the bytes, of payloads that stay.
     """
 
     file: str
     at: int
     size: int
     again: Any = None
+    checksum: int | None = None
 
     def packed(self) -> bytes:
         """Return the reference as a payload."""
-        return MARK + orjson.dumps([self.file, self.at, self.size, self.again])
+        return MARK + orjson.dumps([self.file, self.at, self.size, self.again, self.checksum])
 
 
 def reference_in(payload: Any) -> Reference | None:
@@ -57,13 +61,26 @@ class PayloadReader:
         """Return the bytes that a reference names: a buffer, without a copy.
 
         Raises:
-            FileNotFoundError: the file is gone.
+            DamagedFileError: the file is gone, or the bytes are not those that were written.
         """
-        file = self._files.get(reference.file)
+        name = f"{self._folder.name}/{reference.file}"
+        try:
+            file = self._open(reference.file)
+            file.seek(reference.at)
+            found = file.read_buffer(reference.size)
+        except FileNotFoundError:
+            raise DamagedFileError(name, "is gone") from None
+        except OSError:  # it ends before `at`
+            raise DamagedFileError(name, "is cut short") from None
+        if reference.checksum is not None:
+            Seal(reference.size, reference.checksum).check(memoryview(found), name)
+        return found
+
+    def _open(self, name: str) -> pa.MemoryMappedFile:
+        file = self._files.get(name)
         if file is None:
-            file = self._files[reference.file] = pa.memory_map(str(self._folder / reference.file))
-        file.seek(reference.at)
-        return file.read_buffer(reference.size)
+            file = self._files[name] = pa.memory_map(str(self._folder / name))
+        return file
 
     def payload(self, stored: Any) -> Any:
         """Return the payload in an Arrow binary scalar, or the one that it refers to, without a copy."""

@@ -18,6 +18,7 @@ from stqsh.spec.stats import BatchStats
 from stqsh.storage.catalogue import SIZES_A_BUCKET
 from stqsh.storage.control_log import ControlDb, append, to_text
 from stqsh.storage.rows import Progress, StreamStatus
+from stqsh.storage.update_log.files import LoggedFile, list_file
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -50,6 +51,7 @@ class BatchEffects:
         found: the results of look-ups.
         asks: the second questions of snapshots.
         order: a new shedding order to the slots.
+        logged: its file of the update log, None if it made no updates.
     """
 
     ended: Iterable[int] = ()
@@ -57,12 +59,20 @@ class BatchEffects:
     found: Iterable[FoundRecords] = ()
     asks: Iterable[SnapshotAsked] = ()
     order: SheddingOrder | None = None
+    logged: LoggedFile | None = None
 
 
 def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects | None = None) -> bool:
-    """Write a batch's progress and effects in one transaction; return `False` if it is recorded already."""
+    """Write a batch's progress and effects in one transaction.
+
+    Returns:
+        `False` if they are recorded already; then only the file of the update log, which the repeated batch
+        has replaced, is listed again.
+    """
     effects = effects or BatchEffects()
     with control.transaction():
+        if effects.logged is not None:
+            list_file(control, effects.logged)
         if read_progress(control).batch >= progress.batch:
             return False
         mark_ended(control, effects.ended)
@@ -147,13 +157,15 @@ def set_stream_status(control: ControlDb, status: StreamStatus) -> None:
     """Record how far the preparation of a stream or table has come."""
     with control.transaction() as connection:
         connection.execute(
-            "INSERT OR REPLACE INTO stream_status (id, state, rows, dead, message, progress, duplicates)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO stream_status"
+            " (id, state, rows, dead, message, progress, duplicates, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             astuple(status),
         )
 
 
 def stream_statuses(control: ControlDb) -> dict[int, StreamStatus]:
     """Return the preparation status of all streams and tables that have one, by id."""
-    rows = control.query("SELECT id, state, rows, dead, message, progress, duplicates FROM stream_status")
+    rows = control.query(
+        "SELECT id, state, rows, dead, message, progress, duplicates, seal FROM stream_status"
+    )
     return {row[0]: StreamStatus(*row) for row in rows}

@@ -21,7 +21,6 @@ from stqsh.client.read.accuracy import (
 from stqsh.client.read.query_tallies import summed
 from stqsh.client.show.load import histogram_text
 from stqsh.core.retention.stream_stats import QueryTallies
-from stqsh.spec.region import NearestSpec, RectangleSpec
 from stqsh.spec.stats import MemoryStats
 
 MILE = 1609.344
@@ -92,7 +91,7 @@ def test_an_approximate_answer_is_never_called_exact(accuracy: Accuracy, text: s
 
 
 @pytest.mark.parametrize(
-    ("region", "memory", "until", "expected"),
+    ("kind", "memory", "until", "expected"),
     [
         ("nearest", {"factor": 1.0, "cache": 1.0, "k": 1}, 0, False),
         ("nearest", {"factor": 0.5}, 0, True),
@@ -100,14 +99,14 @@ def test_an_approximate_answer_is_never_called_exact(accuracy: Accuracy, text: s
         ("nearest", {"k": 2}, 0, True),
         ("nearest", {"shadow": 3}, 0, True),
         ("nearest", {}, 40, True),
-        ("rect", {"factor": 0.5}, 40, False),
+        ("range", {"factor": 0.5}, 40, False),
+        ("plugged_in", {"factor": 0.5}, 40, False),
     ],
 )
 def test_only_neighbours_that_may_be_missing_hang_on_the_number_of_slots(
-    region: str, memory: dict[str, float], until: int, expected: bool
+    kind: str, memory: dict[str, float], until: int, expected: bool
 ) -> None:
-    shape = NearestSpec(1, 0.0, 0.0) if region == "nearest" else RectangleSpec(0.0, 0.0, 1.0, 1.0)
-    assert is_by_slots(shape, MemoryStats(**memory), until) == expected
+    assert is_by_slots(kind, MemoryStats(**memory), until) == expected
 
 
 def test_figures_are_short() -> None:

@@ -65,7 +65,7 @@ def test_what_is_folded_comes_as_the_answer_that_it_made(link, deliver, query):
     deliver((1, query.id, 1, 0, ("a", 0.0)), (1, query.id, 1, 0, ("b", 0.0)))
     deliver((2, query.id, -1, 1, ("a", 0.0)))
     deliver((3, query.id, 1, 0, ("c", 0.0)), effects=BatchEffects([query.id]))
-    fold_log(link.home.updates, 1, link.book.key_of, lambda batch: all_read(link.home, batch))
+    fold_log(link.db, 1, link.book.key_of, lambda batch: all_read(link.home, batch))
     told = []
     tail = Subscription(query, TailOptions(from_step=0), link, on_notice=told.append)
     assert shown(tail) == [("begin", 2), (2, "+", "b"), ("end", 2), (3, "+", "c")]
@@ -78,9 +78,7 @@ def test_the_log_is_not_folded_under_a_reader(link, deliver, query):
         deliver((step, query.id, 1, 0, (f"{step}", 0.0)))
 
     def fold():
-        return fold_log(
-            link.home.updates, 1, link.book.key_of, lambda batch: all_read(link.home, batch)
-        ).batch
+        return fold_log(link.db, 1, link.book.key_of, lambda batch: all_read(link.home, batch)).batch
 
     reader = UpdateReader(link, -1)
     with reader:

@@ -57,7 +57,7 @@ def test_who_looks_away_while_the_log_is_folded_sees_the_answer_all_the_same(lin
     members.advance(0)
     deliver((2, query.id, -1, 1, ("a", 0.0)))
     deliver((3, query.id, 1, 0, ("c", 0.0)))
-    fold_log(link.home.updates, 1, link.book.key_of, lambda batch: nullcontext(True))
+    fold_log(link.db, 1, link.book.key_of, lambda batch: nullcontext(True))
     assert keys(next(looks)[1][0]) == ["b", "c"]
     members.advance(2)
     assert sorted(members.keys(query.id).to_pylist()) == ["b", "c"]

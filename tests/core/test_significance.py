@@ -24,8 +24,8 @@ from stqsh.core.kernels.geometry.boxes import extended_box
 from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.objects.object_table import ObjectTable
-from stqsh.core.retention.cache_area import cache_distance
 from stqsh.core.retention.interest_table import InterestTable
+from stqsh.core.retention.region_sizes import cache_distance
 from stqsh.core.retention.stream_stats import tallies
 from stqsh.core.state.slot_state import restore, snapshot
 from stqsh.spec.chunk import pack_json

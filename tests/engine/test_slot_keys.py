@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stqsh.engine.spark.slot_keys import slot_keys, spark_hash
+from stqsh.engine.spark.spark_internals import slot_keys, spark_hash
 
 
 @pytest.mark.parametrize(

@@ -57,3 +57,15 @@ def test_the_daemons_workers_begin_settled():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "True"
+
+
+def test_one_thread_exists_when_workers_are_forked():
+    code = (
+        "import os, sys, types; from stqsh.engine.spark import worker_daemon as daemon;"
+        " sys.argv[1:] = ['pyspark.worker'];"
+        "sys.modules['pyspark.daemon'] = types.SimpleNamespace("
+        "manager=lambda: print(len(os.listdir('/proc/self/task'))));"
+        "daemon.main()"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "1"

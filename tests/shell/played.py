@@ -87,7 +87,7 @@ def deliver(home: SessionHome, db: ControlDb, step: int, a_second: int) -> None:
     ids = {query.name: query.id for query in live_queries(db)}
     half = a_second // (2 * BATCHES_A_SECOND)
     chunks = [clock(step, step), *chunks_of(step, (ids["busy"], ids["calm"]), stream.id, half)]
-    write_batch(home.updates, step - 1, to_table(chunks))
+    logged = write_batch(home.updates, step - 1, to_table(chunks))
     slots = [
         {"slot": slot, "records": half * (slot + 1), "updates": half, "objects": 10 * half, "queries": 2}
         for slot in range(2)
@@ -96,7 +96,7 @@ def deliver(home: SessionHome, db: ControlDb, step: int, a_second: int) -> None:
     progress = Progress(step - 1, step, BASE_TICK, TICK_US, last_seq(db), 0, False, wall_clock_us(), stats)
     grown = {ids["busy"]: half * (step == 1), ids["calm"]: int(step % 10 == 1)}
     queries, deltas = (np.array(some) for some in zip(*sorted(grown.items()), strict=True))
-    record_batch(db, progress, BatchEffects(grown=(queries, deltas)))
+    record_batch(db, progress, BatchEffects(grown=(queries, deltas), logged=logged))
 
 
 def play(root: Path, name: str, a_second: int, steps: int) -> None:

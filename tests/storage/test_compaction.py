@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from support.budget import share
 
 from stqsh.spec.chunk import pack, unpack
+from stqsh.storage.control_log import ControlDb
 from stqsh.storage.update_log.compaction import fold_log
-from stqsh.storage.update_log.files import CompactedBase, LogCompactedError, base_bytes, log_sizes, read_base
+from stqsh.storage.update_log.files import CompactedBase, LogCompactedError, logged_files, read_base
 from stqsh.storage.update_log.reader import UpdateLog
-from stqsh.storage.update_log.writer import write_batch
-from tests.support.update_logs import batch_table, part
+from tests.support.update_logs import batch_table, log_batch, part
 
 KEYS, QUERIES, STEPS = "abcde", (3, 7, 8), range(1, 13)
 OTHER = pa.schema([("oid", pa.int64()), ("x", pa.float64()), ("note", pa.string())])
@@ -30,11 +30,25 @@ def always(_batch):
     return nullcontext(True)
 
 
-def fold(folder: Path, up_to: int, **options):
-    return fold_log(folder, up_to, key_of, always, **options)
+@pytest.fixture
+def control(tmp_path: Path) -> ControlDb:
+    return home_at(tmp_path)
 
 
-def written(folder: Path, chance: random.Random, batches: int) -> dict[tuple[int, int], set[str]]:
+def home_at(folder: Path) -> ControlDb:
+    (folder / "updates").mkdir()
+    return ControlDb(folder)
+
+
+def fold(control: ControlDb, up_to: int, **options):
+    return fold_log(control, up_to, key_of, always, **options)
+
+
+def place(base: CompactedBase) -> tuple[int, int]:
+    return base.batch, base.step
+
+
+def written(control: ControlDb, chance: random.Random, batches: int) -> dict[tuple[int, int], set[str]]:
     """Write a log of random steps over two slots and two streams; give every query's keys after each step."""
     members = {query: set() for query in QUERIES}
     answers, waiting, last = {}, [], 0
@@ -54,7 +68,7 @@ def written(folder: Path, chance: random.Random, batches: int) -> dict[tuple[int
             answers[query, step] = set(members[query])
         if step in cuts or step == STEPS[-1]:
             chance.shuffle(waiting)
-            write_batch(folder, number, batch_table(last + 1, step, *_parts(waiting)))
+            log_batch(control, number, batch_table(last + 1, step, *_parts(waiting)))
             number, last, waiting = number + 1, step, []
     return answers
 
@@ -74,95 +88,94 @@ def _parts(waiting):
                 yield part(mine, slot=slot, stream=stream, **({"schema": schema} if schema else {}))
 
 
-def read(folder: Path, query: int, step: int, up_to: int):
-    answer = UpdateLog(folder, key_of).answer_at(query, step, up_to)
+def read(control: ControlDb, query: int, step: int, up_to: int):
+    answer = UpdateLog(control, key_of).answer_at(query, step, up_to)
     return None if answer is None else answer.to_pylist()
 
 
 @share(5)
 @given(st.integers(0, 1 << 32), st.integers(1, 6), st.data())
 def test_answers_are_the_same_however_often_the_log_is_folded(tmp_path_factory, seed, batches, data) -> None:
-    folder: Path = tmp_path_factory.mktemp("log")
-    answers = written(folder, random.Random(seed), batches)
-    before = {place: read(folder, *place, batches) for place in answers}
+    control = home_at(tmp_path_factory.mktemp("log"))
+    answers = written(control, random.Random(seed), batches)
+    before = {at: read(control, *at, batches) for at in answers}
     for (query, step), rows in before.items():
         named = {chr(row["key"]) if query == 8 else row["key"] for row in rows or ()}
         assert named == answers[query, step]
     for up_to in sorted(data.draw(st.sets(st.integers(0, batches), max_size=3))):
-        base = fold(folder, up_to, at_once=data.draw(st.integers(0, 20)))
-        assert base == read_base(folder)
-        assert all(number > base.batch for number, _ in log_sizes(folder))
+        base = fold(control, up_to, at_once=data.draw(st.integers(0, 20)))
+        assert base == read_base(control)
+        assert all(file.batch > base.batch for file in logged_files(control))
         for (query, step), rows in before.items():
             if step >= base.step:
-                assert (read(folder, query, step, batches) or []) == (rows or [])
-    for table in (only.table for tables in UpdateLog(folder, key_of).read(-1, -1) for only in tables):
+                assert (read(control, query, step, batches) or []) == (rows or [])
+    for table in (only.table for tables in UpdateLog(control, key_of).read(-1, -1) for only in tables):
         pairs = list(zip(table["query"].to_pylist(), table["key"].to_pylist(), strict=True))
         assert len(set(pairs)) == len(pairs) and set(table["op"].to_pylist()) == {1}
 
 
-def test_a_log_is_folded_to_what_stands_with_the_rows_that_these_need(tmp_path: Path) -> None:
+def test_a_log_is_folded_to_what_stands_with_the_rows_that_these_need(
+    tmp_path: Path, control: ControlDb
+) -> None:
     first = [(1, 7, 1, 0, ("a", 1.0)), (1, 7, 1, 0, ("b", 2.0)), (1, 8, 1, 0, ("b", 2.0))]
-    write_batch(tmp_path, 0, batch_table(1, 1, part(first)))
-    write_batch(tmp_path, 3, batch_table(2, 4, part([(3, 7, -1, 1, ("a", 9.0)), (4, 8, 1, 0, ("c", 3.0))])))
-    write_batch(tmp_path, 4, batch_table(5, 5, part([(5, 8, -1, 1, ("b", 4.0))])))
-    assert fold(tmp_path, 3) == CompactedBase(3, 4)
-    (tables, _) = UpdateLog(tmp_path, key_of).read(-1, 4)
+    log_batch(control, 0, batch_table(1, 1, part(first)))
+    log_batch(control, 3, batch_table(2, 4, part([(3, 7, -1, 1, ("a", 9.0)), (4, 8, 1, 0, ("c", 3.0))])))
+    log_batch(control, 4, batch_table(5, 5, part([(5, 8, -1, 1, ("b", 4.0))])))
+    base = fold(control, 3)
+    assert place(base) == (3, 4)
+    (tables, _) = UpdateLog(control, key_of).read(-1, 4)
     assert tables[0].batch == 3
     rows = tables[0].table.select(["step", "query", "op", "key", "c.lon"]).to_pylist()
     assert [tuple(row.values()) for row in rows] == [
         (1, 7, 1, "b", 2.0), (1, 8, 1, "b", 2.0), (4, 8, 1, "c", 3.0)
     ]  # fmt: skip
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "000000000004.arrow", "base", "base-000000000003.arrow", "base-000000000003.bulk"
+    assert sorted(path.name for path in (tmp_path / "updates").iterdir()) == [
+        "000000000004.arrow", "base-000000000003.arrow", "base-000000000003.bulk"
     ]  # fmt: skip
-    assert base_bytes(tmp_path, CompactedBase(3, 4)) > 0
+    assert base.file and base.file.total > base.file.size
 
 
-def test_distances_stay_and_are_null_where_a_batch_had_none(tmp_path: Path) -> None:
+def test_distances_stay_and_are_null_where_a_batch_had_none(control: ControlDb) -> None:
     rows, updates = part([(1, 7, 1, 0, ("a", 1.0))])
     told = unpack(updates.payload).append_column("distance", pa.array([2.5]))
-    write_batch(tmp_path, 0, batch_table(1, 1, [rows, replace(updates, payload=pack(told))]))
-    write_batch(tmp_path, 1, batch_table(2, 2, part([(2, 7, 1, 0, ("b", 1.0))])))
-    fold(tmp_path, 1)
-    assert [row["distance"] for row in read(tmp_path, 7, 2, 1)] == [2.5, None]
+    log_batch(control, 0, batch_table(1, 1, [rows, replace(updates, payload=pack(told))]))
+    log_batch(control, 1, batch_table(2, 2, part([(2, 7, 1, 0, ("b", 1.0))])))
+    fold(control, 1)
+    assert [row["distance"] for row in read(control, 7, 2, 1)] == [2.5, None]
 
 
-def test_who_reads_on_behind_the_base_is_told_and_who_is_beyond_it_is_not(tmp_path: Path) -> None:
+def test_who_reads_on_behind_the_base_is_told_and_who_is_beyond_it_is_not(control: ControlDb) -> None:
     for batch in range(4):
-        write_batch(
-            tmp_path,
+        log_batch(
+            control,
             batch,
             batch_table(batch + 1, batch + 1, part([(batch + 1, 7, 1, 0, (f"{batch}", 0.0))])),
         )
-    fold(tmp_path, 2)
-    log = UpdateLog(tmp_path, key_of)
+    fold(control, 2)
+    log = UpdateLog(control, key_of)
     with pytest.raises(LogCompactedError, match="no longer kept one by one"):
         list(log.read(1, 3))
     assert [table.batch for (table,) in log.read(2, 3)] == [3]
 
 
-def test_who_reads_while_the_log_is_folded_is_told(tmp_path: Path) -> None:
+def test_who_reads_while_the_log_is_folded_is_told(control: ControlDb) -> None:
     for batch in range(3):
-        write_batch(
-            tmp_path, batch, batch_table(batch + 1, batch + 1, part([(batch + 1, 7, 1, 0, ("a", 0.0))]))
-        )
-    reading = UpdateLog(tmp_path, key_of).read(-1, 2)
+        log_batch(control, batch, batch_table(batch + 1, batch + 1, part([(batch + 1, 7, 1, 0, ("a", 0.0))])))
+    reading = UpdateLog(control, key_of).read(-1, 2)
     next(reading)
-    fold(tmp_path, 1)
+    fold(control, 1)
     with pytest.raises(LogCompactedError):
         list(reading)
 
 
-def test_nothing_goes_where_a_reader_came_meanwhile(tmp_path: Path) -> None:
+def test_nothing_goes_where_a_reader_came_meanwhile(tmp_path: Path, control: ControlDb) -> None:
     for batch in range(2):
-        write_batch(
-            tmp_path, batch, batch_table(batch + 1, batch + 1, part([(batch + 1, 7, 1, 0, ("a", 0.0))]))
-        )
-    names = sorted(path.name for path in tmp_path.iterdir())
+        log_batch(control, batch, batch_table(batch + 1, batch + 1, part([(batch + 1, 7, 1, 0, ("a", 0.0))])))
+    names = sorted(path.name for path in (tmp_path / "updates").iterdir())
 
     @contextmanager
     def never(_batch):
         yield False
 
-    assert fold_log(tmp_path, 1, key_of, never) == CompactedBase()
-    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert fold_log(control, 1, key_of, never) == CompactedBase()
+    assert sorted(path.name for path in (tmp_path / "updates").iterdir()) == names

@@ -11,6 +11,7 @@ from stqsh.errors import HomeError
 from stqsh.spec.log import RecordsFound, RunToEnd, SettingChanged
 from stqsh.spec.stats import BatchStats
 from stqsh.storage import control_log as control_module
+from stqsh.storage import layouts
 from stqsh.storage.catalogue import live_areas, live_tables
 from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq, read_log, read_settings, set_meta
 from stqsh.storage.progress import (
@@ -142,7 +143,7 @@ def test_the_file_of_a_newer_version_is_refused(tmp_path):
 
 def test_a_home_of_an_older_layout_is_brought_up(tmp_path):
     with sqlite3.connect(tmp_path / "control.db") as old:
-        old.executescript(control_module._LAYOUT_1 + "PRAGMA user_version = 1;")
+        old.executescript(layouts.LAYOUTS[0] + "PRAGMA user_version = 1;")
         old.execute("INSERT INTO stream_status VALUES (7, 'ready', 3, 1, '', 1.0)")
     db = ControlDb(tmp_path)
     assert stream_statuses(db)[7] == StreamStatus(7, "ready", 3, 1, "", 1.0, duplicates=0)

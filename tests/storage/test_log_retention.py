@@ -8,11 +8,10 @@ import pytest
 from stqsh.engine.config import TUNING
 from stqsh.engine.delivery import log_retention
 from stqsh.engine.delivery.log_retention import LogRetention
-from stqsh.storage.update_log.files import CompactedBase, log_sizes, read_base
+from stqsh.storage.update_log.files import CompactedBase, logged_files, read_base
 from stqsh.storage.update_log.leases import Lease
 from stqsh.storage.update_log.reader import UpdateLog
-from stqsh.storage.update_log.writer import write_batch
-from tests.support.update_logs import batch_table, part
+from tests.support.update_logs import batch_table, log_batch, part
 
 
 @pytest.fixture
@@ -20,7 +19,7 @@ def kept(link, request):
     """A retention of 20 batches' bytes; a call delivers the next batch, in which an object comes or goes."""
     tuning = getattr(request, "param", TUNING)
     size = _deliver(link, 0)
-    keeper = LogRetention(link.home, lambda: 20 * size, tuning)
+    keeper = LogRetention(link.home, link.db, lambda: 20 * size, tuning)
     numbers = iter(range(1, 10_000))
 
     def deliver(times=1):
@@ -38,27 +37,27 @@ def kept(link, request):
 def _deliver(link, number):
     step, comes = number + 1, number % 2 == 0
     update = (step, 7, 1 if comes else -1, int(not comes), ("a", float(step)))
-    return write_batch(link.home.updates, number, batch_table(step, step, part([update])))
+    return log_batch(link.db, number, batch_table(step, step, part([update]))).total
 
 
 def folded(link, wanted=0):
     """Wait until the log is folded beyond a batch."""
     until = time.monotonic() + 120
-    while read_base(link.home.updates).batch <= wanted:
+    while read_base(link.db).batch <= wanted:
         assert time.monotonic() < until, "nothing was folded"
         time.sleep(0.05)
-    return read_base(link.home.updates)
+    return read_base(link.db)
 
 
 def test_all_but_half_of_what_is_kept_is_folded(link, stream, kept):
     kept(times=18)
-    assert read_base(link.home.updates) == CompactedBase()
+    assert read_base(link.db) == CompactedBase()
     last = kept(times=5)
     base = folded(link)
     assert 8 <= last - base.batch <= 13
     kept.keeper.stop()
-    assert [number for number, _ in log_sizes(link.home.updates)] == list(range(base.batch + 1, last + 1))
-    answer = UpdateLog(link.home.updates, link.book.key_of).answer_at(7, last + 1, last)
+    assert [file.batch for file in logged_files(link.db)] == list(range(base.batch + 1, last + 1))
+    answer = UpdateLog(link.db, link.book.key_of).answer_at(7, last + 1, last)
     assert answer.num_rows == (last + 1) % 2
 
 
@@ -69,7 +68,7 @@ def test_it_goes_on_as_the_log_grows_and_after_a_restart(link, stream, kept):
     kept(times=24)
     second = folded(link, first).batch
     kept.keeper.stop()
-    keeper = LogRetention(link.home, lambda: 1)
+    keeper = LogRetention(link.home, link.db, lambda: 1)
     keeper.look()
     assert folded(link, second).batch > second
     keeper.stop()
@@ -80,7 +79,7 @@ def test_what_a_reader_has_not_read_is_kept(link, stream, kept):
     kept(times=60)
     assert folded(link).batch <= 4
     kept.keeper.stop()
-    log = UpdateLog(link.home.updates, link.book.key_of)
+    log = UpdateLog(link.db, link.book.key_of)
     assert [tables[0].batch for tables in log.read(4, 60)] == list(range(5, 61))
     lease.release()
     kept()
@@ -95,7 +94,7 @@ def test_very_many_small_batches_are_folded_too(link, stream, kept):
 
 def test_where_the_disk_is_full_half_of_it_goes_though_it_is_small(link, stream, kept, monkeypatch):
     kept(times=10)
-    assert read_base(link.home.updates) == CompactedBase()
+    assert read_base(link.db) == CompactedBase()
     monkeypatch.setattr(log_retention, "is_full", lambda home: True)
     kept.keeper.look()
     assert 2 <= folded(link).batch <= 8

@@ -9,20 +9,31 @@ from hypothesis import strategies as st
 
 from stqsh.errors import OtherVersionError
 from stqsh.spec.chunk import pack, unpack
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.update_log.files import logged_files
 from stqsh.storage.update_log.order import ordered
 from stqsh.storage.update_log.reader import UpdateLog, UpdateTable
-from stqsh.storage.update_log.writer import write_batch
-from tests.support.update_logs import SCHEMA, batch_table, part
+from tests.support.update_logs import SCHEMA, batch_table, log_batch, part
 
 
 @pytest.fixture
-def log(tmp_path):
-    return UpdateLog(tmp_path, lambda stream: "oid")
+def control(tmp_path):
+    return home_at(tmp_path)
 
 
-def test_a_batch_is_read_back_with_step_time_key_and_row(tmp_path, log):
+@pytest.fixture
+def log(control):
+    return UpdateLog(control, lambda stream: "oid")
+
+
+def home_at(folder):
+    (folder / "updates").mkdir()
+    return ControlDb(folder)
+
+
+def test_a_batch_is_read_back_with_step_time_key_and_row(control, log):
     updates = [(3, 7, 1, 0, ("a", 1.5)), (4, 7, -1, 1, ("a", None))]
-    assert write_batch(tmp_path, 0, batch_table(1, 5, part(updates))) > 0
+    assert log_batch(control, 0, batch_table(1, 5, part(updates))).total > 0
     ((only,),) = log.read(-1, 0)
     assert only.stream_id == 1 and only.table.to_pylist() == [
         dict(zip(only.table.column_names, (3, 1002_000_000, 7, 1, 0, "a", "a", 1.5), strict=True)),
@@ -31,33 +42,29 @@ def test_a_batch_is_read_back_with_step_time_key_and_row(tmp_path, log):
     assert only.table.column_names == ["step", "at_us", "query", "op", "why", "key", "c.oid", "c.lon"]
 
 
-def test_a_batch_without_updates_writes_no_file(tmp_path, log):
-    assert write_batch(tmp_path, 0, batch_table(1, 5)) == 0
-    assert list(tmp_path.iterdir()) == [] and list(log.read(-1, 5)) == []
+def test_a_batch_without_updates_writes_no_file(tmp_path, control, log):
+    assert log_batch(control, 0, batch_table(1, 5)) is None
+    assert list((tmp_path / "updates").iterdir()) == [] and list(log.read(-1, 5)) == []
 
 
-def test_a_repeated_batch_replaces_its_own_file(tmp_path, log):
+def test_a_repeated_batch_replaces_its_own_file(tmp_path, control, log):
     for _ in range(2):
-        write_batch(tmp_path, 2, batch_table(1, 5, part([(1, 7, 1, 0, ("a", 0.0))])))
-    assert [path.name for path in tmp_path.iterdir()] == ["000000000002.arrow"]
-    assert log.batches(-1, 2) == [2] and log.batches(2, 9) == []
+        log_batch(control, 2, batch_table(1, 5, part([(1, 7, 1, 0, ("a", 0.0))])))
+    assert [path.name for path in (tmp_path / "updates").iterdir()] == ["000000000002.arrow"]
+    assert batches(control, -1, 2) == [2] and batches(control, 2, 9) == []
 
 
-@pytest.mark.parametrize("gap", [10, 1000])
-def test_batches_are_found_near_and_far(tmp_path, log, gap):
-    for batch in (0, gap):
-        write_batch(tmp_path, batch, batch_table(1, 5, part([(1, 7, 1, 0, ("a", 0.0))])))
-    assert log.batches(-1, gap) == [0, gap] and log.batches(0, gap) == [gap]
-    assert log.batches(-1, gap - 1) == [0]
+def batches(control, after, up_to):
+    return [file.batch for file in logged_files(control, after, up_to)]
 
 
-def test_slots_and_parts_keep_their_own_rows(tmp_path, log):
+def test_slots_and_parts_keep_their_own_rows(control, log):
     parts = [
         part([(1, 7, 1, 0, (f"{slot}{number}", 0.0))], slot=slot, number=number)
         for slot in range(2)
         for number in range(2)
     ]
-    write_batch(tmp_path, 0, batch_table(1, 1, *parts))
+    log_batch(control, 0, batch_table(1, 1, *parts))
     ((only,),) = log.read(-1, 0)
     assert sorted(only.table.column("key").to_pylist()) == ["00", "01", "10", "11"]
 
@@ -70,11 +77,11 @@ def with_distance(chunks, distances):
     return [rows, replace(updates, payload=pack(batch))]
 
 
-def test_distances_are_null_where_a_part_or_a_batch_has_none(tmp_path, log):
+def test_distances_are_null_where_a_part_or_a_batch_has_none(control, log):
     far = with_distance(part([(1, 7, 1, 0, ("a", 0.0)), (1, 7, 1, 0, ("b", 0.0))]), [2.5, None])
     near = part([(1, 7, 1, 0, ("c", 0.0))], slot=1)
-    write_batch(tmp_path, 0, batch_table(1, 1, far, near))
-    write_batch(tmp_path, 1, batch_table(2, 2, part([(2, 7, 1, 0, ("d", 0.0))])))
+    log_batch(control, 0, batch_table(1, 1, far, near))
+    log_batch(control, 1, batch_table(2, 2, part([(2, 7, 1, 0, ("d", 0.0))])))
     first, second = (only.table for (only,) in log.read(-1, 1))
     assert dict(zip(first["key"].to_pylist(), first["distance"].to_pylist(), strict=True)) == {
         "a": 2.5, "b": None, "c": None
@@ -83,9 +90,9 @@ def test_distances_are_null_where_a_part_or_a_batch_has_none(tmp_path, log):
     assert log.answer_at(7, 2, 1)["distance"].to_pylist() == [2.5, None, None, None]
 
 
-def test_only_the_wanted_queries_are_read(tmp_path, log):
+def test_only_the_wanted_queries_are_read(control, log):
     updates = [(1, query, 1, 0, (f"o{query}", 0.0)) for query in (7, 8, 7)]
-    write_batch(tmp_path, 0, batch_table(1, 1, part(updates)))
+    log_batch(control, 0, batch_table(1, 1, part(updates)))
     assert [t.table.num_rows for (t,) in log.read(-1, 0, lambda ids: ids == 7)] == [2]
     assert list(log.read(-1, 0, lambda ids: ids == 9)) == []
 
@@ -111,11 +118,11 @@ def test_order_is_step_name_minus_plus_key():
     ]
 
 
-def test_a_log_of_another_version_is_refused_in_one_sentence(tmp_path):
+def test_a_log_of_another_version_is_refused_in_one_sentence(control, log):
     chunks = batch_table(1, 1, part([(1, 7, 1, 0, ("a", 0.0))]))
-    write_batch(tmp_path, 0, chunks.drop_columns(["phase"]))
+    log_batch(control, 0, chunks.drop_columns(["phase"]))
     with pytest.raises(OtherVersionError, match="begun by another version of stqsh"):
-        list(UpdateLog(tmp_path, lambda stream: "oid").read(-1, 0))
+        list(log.read(-1, 0))
 
 
 def test_integer_keys_are_ordered_by_value():
@@ -148,7 +155,7 @@ def test_streams_interleave_as_a_plain_sort_would(updates, names):
 
 @given(st.integers(0, 2**32), st.integers(0, 6), st.integers(1, 3))
 def test_the_answer_is_the_fold_of_the_log(tmp_path_factory, seed, step, batches):
-    folder = tmp_path_factory.mktemp("log")
+    control = home_at(tmp_path_factory.mktemp("log"))
     chance, members, updates = random.Random(seed), {}, []
     expected = {}
     for number in range(1, 7):
@@ -167,8 +174,8 @@ def test_the_answer_is_the_fold_of_the_log(tmp_path_factory, seed, step, batches
         mine = [update for update in updates if update[0] in steps]
         chance.shuffle(mine)
         if mine:
-            write_batch(folder, index, batch_table(int(steps[0]), int(steps[-1]), part(mine)))
-    answer = UpdateLog(folder, lambda stream: "oid").answer_at(7, step, batches)
+            log_batch(control, index, batch_table(int(steps[0]), int(steps[-1]), part(mine)))
+    answer = UpdateLog(control, lambda stream: "oid").answer_at(7, step, batches)
     rows = [] if answer is None else zip(answer["key"].to_pylist(), answer["c.lon"].to_pylist(), strict=True)
     assert list(rows) == sorted(expected.items())
 

@@ -165,7 +165,7 @@ class MemoryEngine(LocalEngine):
         far = {
             q["id"] for case in self.cases.values() for q in case.queries if parts_of(q["select"], "distance")
         }
-        log = UpdateLog(self.home.updates, lambda id_: str(self.cases[id_].spec["key"]))
+        log = UpdateLog(self.control, lambda id_: str(self.cases[id_].spec["key"]))
         named, updates = self.named, []
         for table in (table for batch in log.read(-1, self.number) for table in batch):
             for u in decode(table.table):

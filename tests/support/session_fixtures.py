@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from stqsh.client.connection import Connection
@@ -39,9 +41,9 @@ class Deliver:
         self.batch, first = self.batch + 1, self.step + 1
         self.step += steps
         parts = [part(list(updates))] if updates else []
-        write_batch(self.link.home.updates, self.batch, batch_table(first, self.step, *parts))
+        logged = write_batch(self.link.home.updates, self.batch, batch_table(first, self.step, *parts))
         progress = Progress(self.batch, self.step, BASE_TICK, TICK_US, seq, run_done, over, 0, stats)
-        record_batch(self.link.db, progress, effects or BatchEffects())
+        record_batch(self.link.db, progress, replace(effects or BatchEffects(), logged=logged))
 
 
 @pytest.fixture

@@ -3,6 +3,9 @@
 import pyarrow as pa
 
 from stqsh.spec.chunk import UPDATES, Chunk, ChunkOrder, pack, pack_json, to_table
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.update_log.files import LoggedFile, list_file
+from stqsh.storage.update_log.writer import write_batch
 
 BASE_TICK, TICK_US = 1000, 1_000_000
 SCHEMA = pa.schema([("oid", pa.string()), ("lon", pa.float64())])
@@ -40,3 +43,11 @@ def part(updates, *, slot=0, stream=1, number=1, schema=SCHEMA):
 def batch_table(first, last, *parts):
     stats = Chunk(0, 0, "stats", ChunkOrder(number=9), first, last, 0, pack_json({"slot": 0}))
     return to_table([clock(first, last), stats, *(chunk for chunks in parts for chunk in chunks)])
+
+
+def log_batch(control: ControlDb, batch: int, chunks: pa.Table) -> LoggedFile | None:
+    """Write a batch's file of the update log and list it, as Deliver does; None if there are no updates."""
+    logged = write_batch(control.path.parent / "updates", batch, chunks)
+    if logged is not None:
+        list_file(control, logged)
+    return logged

@@ -37,6 +37,7 @@ from stqsh.spec.expression import (
     NowExpr,
 )
 from stqsh.spec.query import SlotQuery
+from stqsh.spec.query_kinds import kind_of_region
 from stqsh.spec.region import (
     CircleSpec,
     MovingRectangleSpec,
@@ -121,7 +122,7 @@ def _queries(regions: Iterable[Region], conditions: Iterable[Expr] | None = None
     """Return a query for each region, with its condition."""
     tests: Iterable[Expr | None] = conditions or repeat(None)
     return [
-        SlotQuery(id=number, kind="nearest" if region.is_nearest else "range", region=region, condition=test)
+        SlotQuery(id=number, kind=kind_of_region(region).name, region=region, condition=test)
         for number, (region, test) in enumerate(zip(regions, tests, strict=False), 1)
     ]
 

@@ -20,6 +20,7 @@ from stqsh.bench.harness.workload import Motion, ticks_to_fill
 from stqsh.bench.options import option
 from stqsh.bench.suite.register import SQUARE, squares
 from stqsh.client.api import Session
+from stqsh.engine.spark.spark_internals import commit_file
 from stqsh.storage.engine_info import read_engine
 from stqsh.storage.processes import exists
 from stqsh.storage.rows import Progress
@@ -93,7 +94,7 @@ def _kill(session: Session) -> None:
     engine = read_engine(session.home)
     if engine is None:
         raise RuntimeError("there is no engine to kill")
-    commit = session.home.checkpoint / "commits" / str(session.progress().batch)
+    commit = commit_file(session.home.checkpoint, session.progress().batch)
     deadline = time.monotonic() + _PATIENCE_S
     while not commit.exists() and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -23,7 +23,7 @@ class QueryMembers:
 
     def __init__(self, link: Connection, stream_id: int) -> None:
         self._link, self._stream_id = link, stream_id
-        self._log = UpdateLog(link.home.updates, link.book.key_of)
+        self._log = UpdateLog(link.db, link.book.key_of)
         self._after = -1
         self._state: pa.Table | None = None
 

@@ -14,13 +14,14 @@ from stqsh.client.connection import Connection
 from stqsh.client.map.object_places import ObjectColumns, PlacesRequest, places
 from stqsh.client.map.query_members import QueryMembers
 from stqsh.client.map.region_outlines import RegionOutline, RegionOutlines
-from stqsh.client.map.slot_cells import SlotCells, cells_of
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.catalogue import Catalogue
 from stqsh.lang.syntax.parse import parse
+from stqsh.routing.grid_routing import CellRouting
+from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.spec.region import NamedRegionSpec
 from stqsh.storage.catalogue import live_areas, live_queries
-from stqsh.storage.control_log import last_seq
+from stqsh.storage.control_log import get_meta, last_seq
 from stqsh.storage.rows import Progress, QueryRow, StreamRow
 
 if TYPE_CHECKING:
@@ -32,6 +33,19 @@ TOGETHER_S = 0.6
 """How long a scene waits for places and answers of the same step."""
 
 _POLL_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCells:
+    """The slots of an event stream: equal cells over a box.
+
+    Attributes:
+        bounds: the box: x1, y1, x2, y2.
+        owners: the cells' slots, int32 (rows, columns), with rows upwards.
+    """
+
+    bounds: tuple[float, float, float, float]
+    owners: NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +196,15 @@ class MapFeed:
                 focal, place = int(at[0]), (float(found.x[at[0]]), float(found.y[at[0]]))
         outline = self._outlines.of_region(query.name, region, self.stream.spec.planar, place)
         return DrawnQuery(query, outline, members, 0 if keys is None else len(keys), focal)
+
+
+def cells_of(link: Connection, stream: StreamRow) -> SlotCells | None:
+    """Return the cells of a stream that is routed by them; None for others, and while it is being read."""
+    slots = get_meta(link.db, "slots")
+    if slots is None or not stream.spec.is_event:
+        return None
+    manifest = read_manifest(link.home.stream(stream.id))
+    if manifest is None or manifest.bounds is None:
+        return None
+    routing = CellRouting.of(manifest.bounds, manifest.sample, int(slots))
+    return SlotCells(routing.bounds, routing.owners)

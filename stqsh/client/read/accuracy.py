@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.query_tallies import QueryTally, read_tallies
-from stqsh.spec.region import Region
+from stqsh.spec.query_kinds import find_kind
 from stqsh.spec.stats import MemoryStats, Warmup
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import live_queries, live_streams, query_by_id
@@ -92,26 +92,25 @@ def _accuracy(
 ) -> Accuracy:
     if query.state == "paused":
         return Accuracy(None, tally=tally)
-    by_slots = is_by_slots(query.spec.region, memory, until)
+    by_slots = is_by_slots(query.spec.kind, memory, until)
     if tally is None:
         return Accuracy(None if _may_miss(memory) else 1.0, until, by_slots=by_slots)
-    expected = expected_accuracy(stream.spec, tally.area, memory.reach) if moves(query.spec.region) else 1.0
+    expected = (
+        expected_accuracy(stream.spec, tally.area, memory.reach) if query.spec.region.needs_cache else 1.0
+    )
     # While the focal object is absent, an empty answer is right.
     value = tally.share * (1.0 if math.isnan(expected) else expected)
     return Accuracy(value, until, expected, tally, by_slots)
 
 
-def is_by_slots(region: Region, memory: MemoryStats, until: int) -> bool:
-    """Return whether a query's answer would differ with another number of slots.
+def is_by_slots(kind: str, memory: MemoryStats, until: int) -> bool:
+    """Return whether the answer of a query of a kind would differ with another number of slots.
 
-    That holds for a kNN query while caches are not kept in full, objects are shed, or it warms up.
+    That holds for kinds whose slots keep candidates, such as kNN queries, while caches are not kept in full,
+    objects are shed, or the query warms up.
     """
-    return region.is_nearest and (memory.reach < 1 or memory.drops_objects or until > 0)
-
-
-def moves(region: Region) -> bool:
-    """Return whether a region moves or grows, and so needs a cache area."""
-    return region.focal_key is not None or region.is_nearest
+    depends = find_kind(kind).depends_on_slots
+    return depends and (memory.reach < 1 or memory.drops_objects or until > 0)
 
 
 def expected_accuracy(stream: StreamSpec, area: float, factor: float) -> float:

@@ -53,7 +53,7 @@ class UpdateReader:
         from stqsh.storage.update_log.reader import UpdateLog
 
         self._link = link
-        self._log: UpdateLog = UpdateLog(link.home.updates, link.book.key_of)
+        self._log: UpdateLog = UpdateLog(link.db, link.book.key_of)
         self._keep = keep
         self._lease: Lease | None = None
         self.after = after
@@ -90,7 +90,7 @@ class UpdateReader:
 
     def base(self) -> CompactedBase:
         """Return how far the log is folded."""
-        return read_base(self._link.home.updates)
+        return read_base(self._link.db)
 
     def answer_at(self, query: QueryRow, step: int, up_to: int) -> pa.Table | None:
         """Return the answer of a query after a step, from the batches up to `up_to`."""

@@ -96,7 +96,7 @@ class WatchFeed:
 
         from stqsh.storage.update_log.reader import UpdateLog
 
-        log = UpdateLog(self.link.home.updates, self.link.book.key_of)
+        log = UpdateLog(self.link.db, self.link.book.key_of)
         ids = [fold.query.id for fold in folds]
         for tables in log.read(after, up_to, lambda found: np.isin(found, ids)):
             for fold in folds:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from glob import has_magic, iglob  # pathlib's takes no absolute pattern
+from os.path import normpath
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from stqsh.errors import OptionError, SourceError
+from stqsh.errors import OptionError, SourceError, StqshError
 from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import (
     CreateRegions,
@@ -20,6 +21,7 @@ from stqsh.lang.ast.statements import (
     RegisterQueries,
 )
 from stqsh.lang.errors import BindError, locating, near
+from stqsh.spec.stream import FileSourceSpec
 
 Creation = TypeVar("Creation", CreateStream, CreateTable, CreateRegions, RegisterQueries)
 Reader = CreateStream | CreateTable | CreateRegions | RegisterQueries
@@ -45,11 +47,18 @@ def find_files(glob: str, beside: Path | None = None) -> str:
     places = [folder for folder in (beside, Path.cwd()) if folder is not None]
     for absolute in dict.fromkeys(str(folder / given) for folder in places):
         if any(Path(found).is_file() for found in iglob(absolute, recursive=True)):  # noqa: PTH207
-            return absolute
+            return _without_dots(absolute)
     looked = "" if given.is_absolute() else "looked in " + ", ".join(dict.fromkeys(map(str, places)))
     close = next(filter(None, (_near_file(folder / given) for folder in places)), "")
     hint = "; ".join(filter(None, [close, looked]))
     raise SourceError(f"no file matches '{glob}'", hint=hint or None)
+
+
+def _without_dots(glob: str) -> str:
+    """Return a glob without `..`, unless a folder before it is a link that leads elsewhere."""
+    plain = normpath(glob)
+    folder = next((one for one in Path(glob).parents if not has_magic(str(one))), Path(glob))
+    return plain if folder.resolve() == Path(normpath(folder)).resolve() else glob
 
 
 def _near_file(path: Path) -> str:
@@ -91,3 +100,19 @@ def _place(statement: Reader, error: SourceError) -> Span:
         return source.span if value is None else value.span
     begin = statement.piece.text.casefold().rfind(error.option, 0, value.span.start)
     return value.span if begin < 0 else Span(begin, begin + len(error.option))
+
+
+Columns = tuple[tuple[str, str], ...]
+"""Names of columns and their types."""
+
+
+def file_columns(glob: str, format_: str | None, options: Mapping[str, Any]) -> Columns:
+    """Return the columns of the files that match; () if there are none, or they cannot be read."""
+    # pyarrow: only when needed
+    from stqsh.sources.inference import infer
+
+    try:
+        source = FileSourceSpec(find_files(glob), format_, dict(options))
+        return tuple((name, kind) for name, kind in infer(source))
+    except (StqshError, OSError):
+        return ()

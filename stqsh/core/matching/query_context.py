@@ -1,4 +1,4 @@
-"""The regions and whole answers of queries at a step."""
+"""The regions and whole answers of queries at a step, and this slot's objects for focal ones."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from stqsh.core.kernels.geometry.boxes import extended_boxes
 from stqsh.core.kernels.geometry.circles import QueryCircles, circle_boxes, filter_circles
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
 from stqsh.core.kernels.join.static_join import join
-from stqsh.core.matching.focal_index import own_objects
 from stqsh.core.matching.keyword_queries import keyword_pairs, keywords_of
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.region_scaling import factors
 from stqsh.core.objects.batch_objects import arrivals_at
 from stqsh.core.queries.query_table import AREA, CIRCLE, QueryTable
 from stqsh.core.regions.grid_layout import rect_lists
+from stqsh.core.state.table import add_derived
 
 Array = npt.NDArray[Any]
 
@@ -197,3 +197,29 @@ def context_of(
     if len(moving):
         own[moving] = own_objects(batch)[focal[moving]]
     return QueryContext(batch, queries, conditions, prefix, own, staying)
+
+
+def own_objects(batch: StreamBatch) -> Array:
+    """Return the object on this slot for each focal object, -1 for none; int32 (focal objects,).
+
+    It is kept in the array `s{id}/own/object`; `s{id}/own/seen`, int64 (1,), is the number of objects already
+    covered. Only keys that are new in one of the tables are looked up, as there may be as many focal objects
+    as queries.
+    """
+    state, focal, objects = batch.state, batch.focal.table, batch.objects.table
+    prefix = f"s{batch.spec.id}/own"
+    if f"{prefix}/seen" not in state:
+        add_derived(state, prefix, "objects")
+        state.create(f"{prefix}/object", np.int32)
+        state.create(f"{prefix}/seen", np.int64, 1)
+    known, seen = len(state.array(f"{prefix}/object")), state.array(f"{prefix}/seen")
+    own = state.resize(f"{prefix}/object", len(focal))
+    if known < len(focal):
+        new = np.arange(known, len(focal), dtype=np.int32)
+        own[new] = objects.keys.find(focal.show_keys(new))
+    if known and seen[0] < len(objects):
+        new = np.arange(seen[0], len(objects), dtype=np.int32)
+        at = focal.keys.find(objects.show_keys(new))
+        own[at[at >= 0]] = new[at >= 0]
+    seen[0] = len(objects)
+    return own

@@ -18,9 +18,9 @@ from stqsh.core.matching.query_context import AnswerMembers, QueryContext, conte
 from stqsh.core.matching.static_index import StaticRegionIndex
 from stqsh.core.objects.batch_objects import arrivals_at
 from stqsh.core.queries.query_table import ACTIVE, PAUSED
-from stqsh.core.retention.cache_area import cache_distance
 from stqsh.core.retention.interest_table import CIRCLING, FOCAL, LOCKED, InterestTable
 from stqsh.core.retention.knn_interest import KnnInterest
+from stqsh.core.retention.region_sizes import cache_distance
 from stqsh.core.retention.stream_stats import locked
 from stqsh.core.state.retention_mode import RetentionOrder
 from stqsh.core.state.table import ArraySpec, StateTable

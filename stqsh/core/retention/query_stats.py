@@ -16,9 +16,9 @@ from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.queries.query_table import ACTIVE, AREA, CIRCLE, digest
 from stqsh.core.retention import region_sizes
-from stqsh.core.retention.cache_area import cache_distance
 from stqsh.core.retention.interest_table import CIRCLING, InterestTable
 from stqsh.core.retention.knn_interest import KnnInterest
+from stqsh.core.retention.region_sizes import cache_distance
 from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import StreamSpec

@@ -34,6 +34,7 @@ from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
 from stqsh.storage.rows import Progress
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.snapshot_answers import write_answer
+from stqsh.storage.update_log.files import LoggedFile
 from stqsh.storage.update_log.writer import write_batch
 from stqsh.units import parse_size
 
@@ -77,7 +78,7 @@ class Delivery:
     ) -> None:
         self._home, self._control, self._spool, self._on_first = home, control, spool, on_first
         self.retention = LogRetention(
-            home, lambda: parse_size(session_settings(control).text("updates.keep"))
+            home, control, lambda: parse_size(session_settings(control).text("updates.keep"))
         )
         self._shedding = SheddingController(control, session_settings(control))
         self._records = 0
@@ -99,20 +100,21 @@ class Delivery:
         progress = self._progress(number, delivered, split)
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
-        self._record(progress, delivered)
-        self.retention.delivered(number, logged)
+        self._record(progress, delivered, logged)
+        if logged is not None:
+            self.retention.delivered(number, logged.total)
         if self._spool is not None:
             self._spool.clear()
         if self._on_first is not None:
             self._on_first()
             self._on_first = None
 
-    def _record(self, progress: Progress, delivered: BatchOutcome) -> None:
+    def _record(self, progress: Progress, delivered: BatchOutcome, logged: LoggedFile | None) -> None:
         """Write progress and effects in one transaction, so that no SET intervenes before the next order."""
         with self._control.transaction():
             order = self._shedding.decision(delivered.stats, delivered.clock)
             effects = BatchEffects(
-                delivered.ended, delivered.grown, delivered.found, delivered.asks, order=order
+                delivered.ended, delivered.grown, delivered.found, delivered.asks, order=order, logged=logged
             )
             record_batch(self._control, progress, effects)
 

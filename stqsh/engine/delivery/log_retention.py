@@ -21,12 +21,13 @@ from functools import partial
 from pathlib import Path
 
 from stqsh.engine.config import TUNING, EngineTuning
+from stqsh.errors import StqshError
 from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
 from stqsh.storage.update_log.compaction import fold_log
-from stqsh.storage.update_log.files import base_bytes, log_sizes, read_base
+from stqsh.storage.update_log.files import logged_files, read_base
 from stqsh.storage.update_log.leases import all_read, read_by_all
 
 log = logging.getLogger("stqsh.engine")
@@ -38,11 +39,14 @@ class LogRetention:
     `keep` returns `updates.keep` in bytes. Where the disk is full, half of the log is folded.
     """
 
-    def __init__(self, home: SessionHome, keep: Callable[[], int], tuning: EngineTuning = TUNING) -> None:
-        self._home, self._keep, self._tuning = home, keep, tuning
-        self._sizes = deque(log_sizes(home.updates))
+    def __init__(
+        self, home: SessionHome, control: ControlDb, keep: Callable[[], int], tuning: EngineTuning = TUNING
+    ) -> None:
+        self._home, self._control, self._keep, self._tuning = home, control, keep, tuning
+        self._sizes = deque((file.batch, file.total) for file in logged_files(control))
         self._bytes = sum(size for _, size in self._sizes)
         self._folding: subprocess.Popen[bytes] | None = None
+        self._begun = 0.0
         self._lock, self._stopped = threading.Lock(), threading.Event()
 
     def start(self) -> None:
@@ -59,16 +63,16 @@ class LogRetention:
     def delivered(self, batch: int, size: int) -> None:
         """Note how many bytes a batch added to the log."""
         with self._lock:
-            if size and (not self._sizes or self._sizes[-1][0] < batch):
+            if not self._sizes or self._sizes[-1][0] < batch:
                 self._sizes.append((batch, size))
                 self._bytes += size
 
     def look(self) -> None:
         """Start to fold if it is time to, unless a process does so already."""
-        if self._folding is not None and self._folding.poll() is None:
+        if self._folding is not None and (self._folding.poll() is None or self._has_just_failed()):
             return
-        base = read_base(self._home.updates)
-        keep = max(self._keep(), 2 * base_bytes(self._home.updates, base))
+        base = read_base(self._control)
+        keep = max(self._keep(), 2 * base.file.total if base.file else 0)
         if is_full(self._home.path):
             keep = min(keep, self._bytes - 1)
         with self._lock:
@@ -78,11 +82,16 @@ class LogRetention:
                 return
             last = self._older_half(keep)
         if (up_to := read_by_all(self._home, last)) > base.batch:
-            self._folding = _start(self._home, up_to)
+            self._folding, self._begun = _start(self._home, up_to), time.monotonic()
 
     def _run(self) -> None:
         while not self._stopped.wait(self._tuning.log_look_s):
             self.look()
+
+    def _has_just_failed(self) -> bool:
+        """Return whether the last process failed, as on a damaged file, and it is too early for another."""
+        failed = self._folding is not None and self._folding.returncode > 0  # below: it was ended
+        return failed and time.monotonic() - self._begun < self._tuning.log_retry_s
 
     def _older_half(self, keep: int) -> int:
         """Return the last batch to fold: half of the bytes, and half of the batches, are after it."""
@@ -111,8 +120,12 @@ def main(arguments: list[str] | None = None) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     os.nice(TUNING.log_nice)
     home, begun = SessionHome(given.home), time.monotonic()
-    book = NameBook(ControlDb(home.path))
-    base = fold_log(home.updates, given.up_to, book.key_of, partial(all_read, home))
+    control = ControlDb(home.path)
+    try:
+        base = fold_log(control, given.up_to, NameBook(control).key_of, partial(all_read, home))
+    except StqshError as error:
+        log.error("the update log is not folded, and grows: %s", error.message)
+        sys.exit(error.exit_code)
     log.info("the update log is folded up to batch %d, in %.1f s", base.batch, time.monotonic() - begun)
 
 

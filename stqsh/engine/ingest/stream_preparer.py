@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.file_store import first_logged_rows
 from stqsh.errors import StqshError
-from stqsh.sources.replay_store.manifest import Manifest
+from stqsh.sources.replay_store.manifest import MANIFEST, Manifest, manifest_seal
 from stqsh.sources.replay_store.preparation import extend, prepare
 from stqsh.sources.table_files import prepare_table
 from stqsh.storage.catalogue import live_streams, live_tables
@@ -178,6 +179,8 @@ class StreamPreparer:
         directory = self._home.stream(stream.id)
         manifest = self._prepare(stream.spec, directory, report=report, spark=self._spark)
         status = _status_of(stream.id, manifest)
+        if manifest.complete and (directory / MANIFEST).exists():
+            status = replace(status, seal=manifest_seal(directory))
         if status.state == "endless":
             self._endless.add(stream, manifest)
         return status

@@ -21,6 +21,7 @@ from pathlib import Path
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark.class_archive import SILENT, archive_path
 from stqsh.engine.spark.java import find_java
+from stqsh.engine.spark.spark_internals import java_process
 from stqsh.errors import StqshError
 from stqsh.profile import load_profile
 from stqsh.storage.control_log import ControlDb
@@ -74,7 +75,7 @@ def _run_engine(folder: Path, archive: Path) -> None:
             raise StqshError("the engine did not come up", hint="see what it printed")
         query.stop()
     finally:
-        process = getattr(spark.sparkContext._gateway, "proc", None)
+        process = java_process(spark)
         spark.stop()
         if process is not None:
             _end_java(process)

@@ -12,7 +12,6 @@ import argparse
 import logging
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -21,7 +20,8 @@ from typing import TYPE_CHECKING
 
 from stqsh.engine.config import STATE_FORMAT, TUNING, EngineSettings
 from stqsh.engine.launch.heartbeat import Heartbeat, running_alone
-from stqsh.engine.launch.supervisor import JvmDiedError, Supervisor
+from stqsh.engine.launch.supervisor import JvmDiedError, StreamingQuery, Supervisor
+from stqsh.engine.spark.spark_internals import java_exit_code
 from stqsh.errors import OtherVersionError, StqshError
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
@@ -93,7 +93,7 @@ class Engine:
         try:
             self._serve(spark, settings, control)
         except JvmDiedError:
-            log.error("Java's exit code is %s", _exit_code(spark))
+            log.error("Java's exit code is %s", java_exit_code(spark))
             raise
         finally:
             self._heart.tell("stopping")
@@ -114,6 +114,7 @@ class Engine:
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
+        from stqsh.engine.ingest.store_repair import repair_stores
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
         from stqsh.engine.operators.pipeline import payload_folders, start_query
 
@@ -126,9 +127,14 @@ class Engine:
         self._heart.tell("starting", "starting the query")
         spool = payload_folders(settings)
         delivery = Delivery(self._home, control, spool=spool, on_first=lambda: self._came_up(FIRST_BATCH))
+
+        def start() -> StreamingQuery:
+            repair_stores(self._home, control, spark)
+            return start_query(spark, settings, delivery, spool)
+
         supervisor = Supervisor(
             self._home.path,
-            lambda: start_query(spark, settings, delivery, spool),
+            start,
             batches=lambda: read_progress(control).batch,
             jvm_alive=lambda: _alive(spark),
         )
@@ -233,13 +239,7 @@ def check_state(mark: str | None, settings: EngineSettings) -> None:
 
 def _alive(spark: SparkSession) -> bool:
     """Return whether Spark's Java process is alive."""
-    return _exit_code(spark) is None
-
-
-def _exit_code(spark: SparkSession) -> int | None:
-    """Return the exit code of Spark's Java process (negative: the signal), None while it runs."""
-    process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
-    return None if process is None else process.poll()
+    return java_exit_code(spark) is None
 
 
 if __name__ == "__main__":

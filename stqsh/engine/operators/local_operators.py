@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from stqsh.engine.operators.slot_task import OperatorContext, fold_slot
 from stqsh.engine.spark.chunk_codec import in_groups, to_batch
 from stqsh.engine.spark.schema import SPARK_SCHEMA
+from stqsh.engine.spark.spark_internals import read_offset
 from stqsh.engine.state.attendance import Attendance
 from stqsh.engine.state.file_store import FileStore
 from stqsh.engine.state.slot_runner import Fold
@@ -93,5 +94,5 @@ class LocalSlotTask:
 
 def read_by_slot(home: Path, batch: int) -> bool:
     """Return whether each task of a batch reads for one slot, by the offset that Spark has written."""
-    *_, offset = (SessionHome(home).checkpoint / "offsets" / str(batch)).read_text().splitlines()
+    offset = read_offset(SessionHome(home).checkpoint, batch)
     return bool(json.loads(offset).get("by_slot"))

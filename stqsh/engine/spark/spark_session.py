@@ -6,6 +6,7 @@ With these settings two stateful Python operators, as on clusters, take 0.20 s a
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -19,10 +20,10 @@ from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark.class_archive import archive_options
 from stqsh.engine.spark.cluster import LOOPBACK, driver_address, prepare_host
 from stqsh.engine.spark.java import JavaRuntime, find_java
+from stqsh.engine.spark.spark_internals import INTERNAL_CONFIGURATION
 from stqsh.storage.home import SessionHome
 
 _PACKAGE_ROOT = Path(stqsh.__file__).resolve().parent.parent
-_STREAMING = "spark.sql.streaming"
 
 #: Start optimised compilation later than usual: early on it would take half of the processors' time.
 _JIT = (
@@ -31,6 +32,11 @@ _JIT = (
     "-XX:Tier4CompileThreshold=75000",
     "-XX:Tier4BackEdgeThreshold=200000",
 )
+
+TASK_ATTEMPTS = 4
+"""The number of times that Spark tries a task before its batch fails."""
+_LOCAL = re.compile(r"local(?:\[(?P<cores>\d+|\*)\])?")
+"""Local masters without a number of attempts, which Spark takes as one attempt."""
 
 #: Settings that do not depend on the session.
 _FIXED = {
@@ -46,28 +52,12 @@ _FIXED = {
     # Keep the plan of each batch for these pages in its short form.
     "spark.sql.ui.explainMode": "simple",
     "spark.locality.wait": "0",
-    "spark.python.daemon.module": "stqsh.engine.spark.worker_daemon",
-    # If enabled, operators' workers have another environment than the source's, and so their own daemon.
-    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-    # Forking a `chmod` for each checkpoint file costs 100 ms a batch; this manager writes the same files
-    # without.
-    f"{_STREAMING}.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-    # TCP between an operator and its state server costs 80 ms of round trips a batch.
-    "spark.python.unix.domain.socket.enabled": "true",
-    f"{_STREAMING}.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    f"{_STREAMING}.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    f"{_STREAMING}.stateStore.commitValidation.enabled": "false",
-    # Otherwise each append to a list reads the whole list to count rows, and registering a million queries
-    # never ends.
-    f"{_STREAMING}.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-    f"{_STREAMING}.noDataMicroBatches.enabled": "false",
-    f"{_STREAMING}.pollingDelay": "20ms",
-    f"{_STREAMING}.minBatchesToRetain": "10",
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # A batch's plan, and the work of its tasks, is always the same: tasks are cut by the source, and no task
+    # may run twice at the same time, because both attempts would write the same files.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.speculation": "false",
+    # The attempts of a task before its batch fails. For local masters the number is part of the URL.
+    "spark.task.maxFailures": str(TASK_ATTEMPTS),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
@@ -84,7 +74,7 @@ def start_spark(settings: EngineSettings) -> SparkSession:
         settings = replace(settings, java_options=tuple(archive_options(java)))
     _make_scratch(settings.scratch)
     os.environ.update(_environment(settings, java))
-    builder = SparkSession.builder.master(settings.master)
+    builder = SparkSession.builder.master(pinned_master(settings.master))
     for key, value in configuration(settings).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
@@ -123,13 +113,26 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
     if settings.local:
         # Nothing listens on a network: all ports that Spark opens are on the loopback.
         own["spark.driver.host"] = own["spark.driver.bindAddress"] = LOOPBACK
+        # Other users of this machine reach the loopback, too. Spark draws the secret itself: given here, it
+        # would stand in the command line of its Java process.
+        own["spark.authenticate"] = "true"
         own["spark.local.dir"] = scratch
         own["spark.python.unix.domain.socket.dir"] = scratch
     else:
         own |= _for_cluster(settings)
         # Executors log only problems: otherwise some sixty lines a batch.
         own["spark.executor.extraJavaOptions"] = log4j
-    return _FIXED | own
+    return _FIXED | INTERNAL_CONFIGURATION | own
+
+
+def pinned_master(master: str) -> str:
+    """Return a master URL; a local one has a number of attempts for each task.
+
+    >>> pinned_master("local[3]"), pinned_master("local"), pinned_master("local[2,8]")
+    ('local[3,4]', 'local[1,4]', 'local[2,8]')
+    """
+    found = _LOCAL.fullmatch(master)
+    return f"local[{found['cores'] or 1},{TASK_ATTEMPTS}]" if found else master
 
 
 def _for_cluster(settings: EngineSettings) -> dict[str, str]:

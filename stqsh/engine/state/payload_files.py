@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from stqsh.checksums import Seal
 from stqsh.engine.config import TUNING
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.home import SessionHome
@@ -104,11 +105,13 @@ class PayloadWriter:
         size = len(chunk.payload)
         if self._spool is None or size < self._spool.least or chunk.kind in _ALWAYS_WITHIN:
             return chunk
-        file = self._files[chunk.kind in _LOGGED]
+        stays = chunk.kind in _LOGGED
+        file = self._files[stays]
         at = file.append(chunk.payload)
         if at is None:
             return chunk
-        return replace(chunk, payload=Reference(file.path.name, at, size, again).packed())
+        checksum = Seal.of(chunk.payload).checksum if stays else None
+        return replace(chunk, payload=Reference(file.path.name, at, size, again, checksum).packed())
 
     def close(self) -> None:
         """Close the files."""
@@ -165,7 +168,7 @@ def load_payloads(chunks: Iterable[Chunk], spool: PayloadFolders | None) -> list
 
     Raises:
         ValueError: there is a reference, and no spool to look it up in.
-        FileNotFoundError: a file is gone.
+        DamagedFileError: a file is gone.
     """
     folders = {} if spool is None else {False: PayloadReader(spool.transit), True: PayloadReader(spool.log)}
     return [_load_payload(chunk, folders) for chunk in chunks]

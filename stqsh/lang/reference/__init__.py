@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from stqsh.lang.reference.administration import ADMINISTRATION, OUTPUT_TOPICS
 from stqsh.lang.reference.definitions import DEFINITIONS, DROPS
-from stqsh.lang.reference.entry import ReferenceEntry
-from stqsh.lang.reference.options import OPTIONS
+from stqsh.lang.reference.entry import OPTIONS, ReferenceEntry
 from stqsh.lang.reference.queries import CONTINUOUS, QUERIES, TOPICS
 from stqsh.lang.reference.running import RUNNING
 

@@ -1,4 +1,4 @@
-"""An entry of the reference."""
+"""What the reference is made of: entries, and the options in parentheses."""
 
 from __future__ import annotations
 
@@ -23,3 +23,39 @@ class ReferenceEntry(NamedTuple):
     example: str
     cost: str
     more: str = ""
+
+
+_TIMES = {
+    "timestamp": "how times are written: a pattern such as '%d.%m.%Y %H:%M', or 's', 'ms', 'us'",
+    "zone": "the zone of times without an offset, such as 'America/New_York'",
+}
+OPTIONS: dict[str, dict[str, str]] = {
+    "WITH": {
+        "dwell": "a row counts as in or out only after it has stayed so for this long: dwell => 5 s",
+        "min_accuracy": "the least share of its objects that load shedding may leave: min_accuracy => 0.9",
+        "kind": "the name of a query kind that was plugged in",
+    },
+    "CSV": {
+        "header": "whether the first line names the columns: true or false",
+        "separator": "the separator between columns",
+        "decimal": "the decimal separator of numbers: '.' or ','",
+        "quote": "the quotation mark; '' for none",
+        **_TIMES,
+    },
+    "JSON": _TIMES,
+    "GEOJSON": _TIMES,
+    "GENERATOR": {
+        "objects": "how many objects drive",
+        "new_per_tick": "how many objects are added in each tick",
+        "report_every": "how often each object reports: report_every => 5 s",
+        "seed": "the seed: another seed gives another town",
+        "speed": "a factor for all speeds",
+        "duration": "how long they drive; without it, for ever",
+        "start": "the time of the first report",
+        "bounds": "the extent of the town: 'x1, y1, x2, y2'",
+        "nodes": "how many crossings the town has",
+        "kinds": "the mix of vehicles: 'taxi:4 car:4 bus:1 bike:1 ambulance:1'",
+        "leave": "whether objects leave at the end of a trip",
+    },
+}
+"""Name and meaning of each option, by its owner: WITH, a format or a generator."""

@@ -7,7 +7,6 @@ which takes 0.2 s more.
 from __future__ import annotations
 
 import hashlib
-import os
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from lark import Lark
 from platformdirs import user_cache_path
 
+from stqsh.fs import replacing
 from stqsh.lang.ast_builder import RULES
 from stqsh.lang.syntax.lexer import StqlLexer
 from stqsh.lang.syntax.parse_table import States
@@ -31,12 +31,11 @@ def grammar() -> Lark:
         return _make(text, None)
     if kept.exists():
         return _make(text, kept)
-    # Write under another name first, as a second process may start at the same time.
-    fresh = kept.with_suffix(f".{os.getpid()}.tmp")
-    made = _make(text, fresh)
-    if fresh.exists():
-        fresh.replace(kept)
-    return made
+    try:
+        with replacing(kept) as fresh:
+            return _make(text, fresh)
+    except OSError:  # the folder cannot be written to
+        return _make(text, None)
 
 
 def states() -> States:

@@ -6,6 +6,7 @@ Large payloads may be in files of their own beside it (`stqsh.storage.payload_re
 before it is. Writing and reading work on whole columns; no row is touched in Python.
 
 Older updates than the session keeps are folded (`stqsh.storage.update_log.compaction`) into the base,
-`base-%012d.arrow`, which holds the updates that make the answers after the batch of that number; `base` names
-it. The batches up to it are deleted.
+`base-%012d.arrow`, which holds the updates that make the answers after the batch of that number. The batches
+up to it are deleted. Tables of control.db list the base and the batches that have a file, with their
+checksums (`stqsh.storage.update_log.files`); the checksums of payloads are in the references to them.
 """

@@ -15,17 +15,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stqsh.checksums import Seal
 from stqsh.core.kernels.events.latest_updates import latest_updates
-from stqsh.fs import atomic_write
 from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json, to_table
 from stqsh.spec.clock import ClockTimes
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome
 from stqsh.storage.payload_refs import ENDING, Reference
-from stqsh.storage.update_log.files import BASE, CompactedBase, base_file, batch_file, read_base
-from stqsh.storage.update_log.reader import UpdateLog, UpdatePart, clock_of, read_parts
+from stqsh.storage.update_log.files import (
+    CompactedBase,
+    LoggedFile,
+    base_path,
+    list_base,
+    logged_files,
+    read_base,
+)
+from stqsh.storage.update_log.reader import UpdatePart, clock_of, read_parts
 from stqsh.storage.update_log.writer import write_chunks
 
 KeyOf = Callable[[int], str]
@@ -40,27 +48,33 @@ _PART = 1 << 20
 
 
 def fold_log(
-    updates: Path, up_to: int, key_of: KeyOf, guard: Guard, at_once: int = _AT_ONCE
+    control: ControlDb, up_to: int, key_of: KeyOf, guard: Guard, at_once: int = _AT_ONCE
 ) -> CompactedBase:
     """Fold a log's batches up to one, and the base before them, into a new base; delete them.
 
     Readers see the old base and batches, or the new base. If a reader has begun since and has not read that
     far, nothing changes. The next call completes one that was interrupted. Only one process may fold at a
     time.
+
+    Raises:
+        DamagedFileError: a file is gone or damaged; nothing changes.
     """
-    before = read_base(updates)
-    numbers = UpdateLog(updates, key_of).batches(before.batch, up_to)
-    if not numbers:
+    updates = SessionHome(control.path.parent).updates
+    before = read_base(control)
+    files = logged_files(control, before.batch, up_to)
+    if not files:
         return before
-    files = [batch_file(updates, number) for number in numbers]
     fold = _Fold(key_of, at_once)
-    for file in [base_file(updates, before.batch), *files] if before.batch >= 0 else files:
-        fold.take(*read_parts(file))
-    base = CompactedBase(numbers[-1], fold.clock.last_step)
-    _write(base_file(updates, base.batch), fold.chunks())
-    with guard(base.batch) as is_read:
+    if before.file is not None:
+        fold.take(*read_parts(updates, before.file, is_base=True))
+    for file in files:
+        fold.take(*read_parts(updates, file))
+    last = files[-1].batch
+    written = _write(updates, last, fold.chunks())
+    base = CompactedBase(last, fold.clock.last_step, written)
+    with guard(last) as is_read:
         if is_read:
-            _publish(updates, base)
+            list_base(control, base)
     kept = base if is_read else before
     _remove_unused(updates, kept.batch)
     return kept
@@ -194,8 +208,9 @@ def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return whole
 
 
-def _write(file: Path, chunks: Iterator[Chunk]) -> None:
-    """Write a base: the payloads, then the chunks that refer to them."""
+def _write(updates: Path, batch: int, chunks: Iterator[Chunk]) -> LoggedFile:
+    """Write the base for the batches up to one: the payloads, then the chunks that refer to them."""
+    file = base_path(updates, batch)
     bulk = file.with_suffix(ENDING)
     kept = []
     with bulk.open("wb") as sink:
@@ -203,15 +218,12 @@ def _write(file: Path, chunks: Iterator[Chunk]) -> None:
             if chunk.kind == "clock":
                 kept.append(chunk)
                 continue
-            reference = Reference(bulk.name, sink.tell(), len(chunk.payload))
+            checksum = Seal.of(chunk.payload).checksum
+            reference = Reference(bulk.name, sink.tell(), len(chunk.payload), checksum=checksum)
             sink.write(chunk.payload)
             sink.write(bytes(-len(chunk.payload) % 64))  # columns are aligned
             kept.append(replace(chunk, payload=reference.packed()))
-    write_chunks(file, to_table(kept))
-
-
-def _publish(updates: Path, base: CompactedBase) -> None:
-    atomic_write(updates / BASE, orjson.dumps([base.batch, base.step]))
+    return LoggedFile.sealed(batch, write_chunks(file, to_table(kept)), bulk.stat().st_size)
 
 
 def _remove_unused(updates: Path, base: int) -> None:

@@ -1,17 +1,23 @@
-"""The files of the update log: one of each batch, and the base into which older batches are folded."""
+"""The files of the update log, and their list in control.db.
+
+Of most batches there is no file, so a file that is gone leaves no gap that could be seen. The list says which
+batches have one, with the seal of each: a row is written in the transaction that records the batch's
+progress, and is removed in the one that makes a new base known.
+"""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
+from stqsh.checksums import DamagedFileError, Seal
 from stqsh.errors import StqshError
+from stqsh.storage.control_log import ControlDb
 
-BASE = "base"
-"""The file that says how far the log is folded, and after which step that was."""
+_HINT = (
+    "SELECT and new updates are not affected; put the file back from a backup, "
+    "or DUMP what the session defines, for a new one"
+)
 
 
 class LogCompactedError(StqshError):
@@ -24,48 +30,102 @@ class LogCompactedError(StqshError):
         )
 
 
+def damaged(error: DamagedFileError) -> DamagedFileError:
+    """Return the error of a file of the update log, with what can still be done."""
+    error.hint = _HINT
+    return error
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFile:
+    """A file of chunks of the update log, as it was written.
+
+    Attributes:
+        batch: the last batch in it.
+        size: its size in bytes.
+        checksum: its checksum; None where a version without checksums wrote it.
+        total: the bytes of all files of the batch or base, those of its payloads included.
+    """
+
+    batch: int
+    size: int
+    checksum: int | None
+    total: int
+
+    @staticmethod
+    def sealed(batch: int, seal: Seal, beside: int) -> LoggedFile:
+        """Return a file with its seal and `beside` bytes of payloads in other files."""
+        return LoggedFile(batch, seal.size, seal.checksum, seal.size + beside)
+
+    def check(self, content: memoryview, path: Path) -> None:
+        """Raise `DamagedFileError` unless this is the file's content."""
+        checksum = self.checksum
+        if checksum is None:
+            checksum = Seal.of(content).checksum
+        Seal(self.size, checksum).check(content, f"{path.parent.name}/{path.name}")
+
+
 @dataclass(frozen=True, slots=True)
 class CompactedBase:
     """How far the log is folded: the last batch (-1: not at all), and the last step with updates in it."""
 
     batch: int = -1
     step: int = 0
+    file: LoggedFile | None = None
 
 
-def read_base(updates: Path) -> CompactedBase:
-    """Return how far the log in a folder is folded."""
-    try:
-        return CompactedBase(*orjson.loads((updates / BASE).read_bytes()))
-    except FileNotFoundError:
+def read_base(control: ControlDb) -> CompactedBase:
+    """Return how far the update log is folded."""
+    rows = control.query("SELECT step, batch, size, checksum, total FROM update_base")
+    if not rows:
         return CompactedBase()
+    step, *columns = rows[0]
+    file = _file(*columns)
+    return CompactedBase(file.batch, step, file)
 
 
-def log_sizes(updates: Path) -> list[tuple[int, int]]:
-    """Return the batches that are not folded, in order, and the bytes that each takes with all its files."""
-    sizes: dict[int, int] = {}
-    for entry in os.scandir(updates):
-        if entry.name[:12].isdigit():
-            number = int(entry.name[:12])
-            sizes[number] = sizes.get(number, 0) + entry.stat().st_size
-    folded = read_base(updates).batch
-    return sorted((number, size) for number, size in sizes.items() if number > folded)
+def logged_files(control: ControlDb, after: int = -1, up_to: int = 1 << 62) -> list[LoggedFile]:
+    """Return the files of the batches in `(after, up_to]` that have updates, in order, without the base."""
+    rows = control.query(
+        "SELECT batch, size, checksum, total FROM update_files WHERE batch > ? AND batch <= ? ORDER BY batch",
+        after,
+        up_to,
+    )
+    return [_file(*columns) for columns in rows]
 
 
-def base_bytes(updates: Path, base: CompactedBase) -> int:
-    """Return the size of a base in bytes."""
-    return sum(path.stat().st_size for path in updates.glob(f"base-{base.batch:012d}.*"))
+def list_file(control: ControlDb, file: LoggedFile) -> None:
+    """Add a batch's file to the list; joins a transaction that is open."""
+    with control.transaction() as connection:
+        connection.execute("INSERT OR REPLACE INTO update_files VALUES (?, ?, ?, ?)", _columns(file))
 
 
-def base_file(updates: Path, batch: int) -> Path:
+def list_base(control: ControlDb, base: CompactedBase) -> None:
+    """Make a new base known, and take the batches up to it from the list."""
+    assert base.file is not None
+    with control.transaction() as connection:
+        connection.execute("DELETE FROM update_files WHERE batch <= ?", (base.batch,))
+        connection.execute(
+            "INSERT OR REPLACE INTO update_base (one, step, batch, size, checksum, total)"
+            " VALUES (1, ?, ?, ?, ?, ?)",
+            (base.step, *_columns(base.file)),
+        )
+
+
+def base_path(updates: Path, batch: int) -> Path:
     """Return the path of the base for the batches up to one."""
     return updates / f"base-{batch:012d}.arrow"
 
 
-def batch_file(folder: Path, batch: int) -> Path:
+def batch_path(updates: Path, batch: int) -> Path:
     """Return the path of a batch's file."""
-    return folder / f"{batch:012d}.arrow"
+    return updates / f"{batch:012d}.arrow"
 
 
-def is_batch(name: str) -> bool:
-    """Return whether a file of this name is that of a batch."""
-    return name.endswith(".arrow") and name[:12].isdigit()
+def _columns(file: LoggedFile) -> tuple[int, int, str | None, int]:
+    checksum = None if file.checksum is None else f"{file.checksum:016x}"  # more than SQLite's integers hold
+    return file.batch, file.size, checksum, file.total
+
+
+def _file(batch: int, size: int, checksum: str | None, total: int) -> LoggedFile:
+    return LoggedFile(batch, size, None if checksum is None else int(checksum, 16), total)

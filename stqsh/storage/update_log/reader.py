@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stqsh.checksums import DamagedFileError
 from stqsh.errors import OtherVersionError
 from stqsh.spec.chunk import CHUNK, WHY, ChunkOrder, unpack, unpack_struct
 from stqsh.spec.clock import ClockTimes
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome
 from stqsh.storage.payload_refs import PayloadReader
 from stqsh.storage.update_log.files import (
     CompactedBase,
     LogCompactedError,
-    base_file,
-    batch_file,
-    is_batch,
+    LoggedFile,
+    base_path,
+    batch_path,
+    damaged,
+    logged_files,
     read_base,
 )
 
@@ -32,8 +36,6 @@ DISTANCE = "distance"
 """A further column (float64, null where there is none), in logs of queries that select DISTANCE."""
 REASONS = WHY
 """The meaning of the codes in the column `why`."""
-_NEAR = 64
-"""Up to this many batch numbers are looked for by name; beyond, the folder is listed."""
 
 Keep = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
 """Returns which query ids (int64 (n,)) are wanted (bool (n,))."""
@@ -52,19 +54,11 @@ class UpdateTable:
 
 
 class UpdateLog:
-    """Reads the update log of one session home; `key_of` returns a stream's key column by stream id."""
+    """Reads the update log of a session; `key_of` returns a stream's key column by stream id."""
 
-    def __init__(self, updates: Path, key_of: Callable[[int], str]) -> None:
-        self._folder = updates
-        self._key_of = key_of
-
-    def batches(self, after: int, up_to: int) -> list[int]:
-        """Return the batches in `(after, up_to]` that have updates, in order, without the base."""
-        if up_to - after <= _NEAR:
-            near = range(max(after + 1, 0), up_to + 1)
-            return [batch for batch in near if batch_file(self._folder, batch).exists()]
-        numbers = (int(entry.name[:12]) for entry in os.scandir(self._folder) if is_batch(entry.name))
-        return sorted(number for number in numbers if after < number <= up_to)
+    def __init__(self, control: ControlDb, key_of: Callable[[int], str]) -> None:
+        self._control, self._key_of = control, key_of
+        self._folder = SessionHome(control.path.parent).updates
 
     def read(self, after: int, up_to: int, keep: Keep | None = None) -> Iterator[list[UpdateTable]]:
         """Yield one table a stream for each batch in `(after, up_to]` with updates that `keep` wants.
@@ -74,29 +68,29 @@ class UpdateLog:
         Raises:
             LogCompactedError: the log was folded beyond `after`, perhaps during the read, so tables may be
                 missing.
+            DamagedFileError: a file of the log is gone or damaged.
         """
-        base = read_base(self._folder)
+        base = read_base(self._control)
         if 0 <= after < base.batch:
             raise LogCompactedError
-        numbers = self.batches(max(after, base.batch), up_to)
-        for batch in [base.batch, *numbers] if after < base.batch else numbers:
-            tables = self._read(batch, base, keep)
+        files = logged_files(self._control, max(after, base.batch), up_to)
+        for file in [base.file, *files] if base.file and after < base.batch else files:
+            tables = self._read(file, base, keep)
             if tables:
                 yield tables
-        if read_base(self._folder).batch > max(after, base.batch):
+        if read_base(self._control).batch > max(after, base.batch):
             raise LogCompactedError
 
-    def _read(self, batch: int, base: CompactedBase, keep: Keep | None) -> list[UpdateTable]:
-        file = base_file if batch == base.batch else batch_file
+    def _read(self, file: LoggedFile, base: CompactedBase, keep: Keep | None) -> list[UpdateTable]:
         try:
-            chunks, streams = read_parts(file(self._folder, batch))
-        except FileNotFoundError:
-            if read_base(self._folder) == base:
+            chunks, streams = read_parts(self._folder, file, is_base=file is base.file)
+        except DamagedFileError:
+            if read_base(self._control) == base:
                 raise
             raise LogCompactedError from None
         clock = clock_of(chunks)
         decoded = (
-            UpdateTable(batch, stream, table)
+            UpdateTable(file.batch, stream, table)
             for stream, parts in sorted(streams.items())
             if (table := _join(parts, clock, self._key_of(stream), keep)) is not None
         )
@@ -118,17 +112,35 @@ class UpdateLog:
         return _fold(pa.concat_tables(pieces, promote_options="default"))
 
 
-def read_parts(file: Path) -> tuple[pa.Table, dict[int, list[UpdatePart]]]:
+def read_parts(
+    updates: Path, file: LoggedFile, *, is_base: bool = False
+) -> tuple[pa.Table, dict[int, list[UpdatePart]]]:
     """Read a file of the log: its chunks, and the parts of each stream, by id, in order.
 
     Raises:
+        DamagedFileError: the file, or one of its payloads, is gone or damaged.
         OtherVersionError: the file's columns are those of another version.
     """
-    with pa.memory_map(str(file)) as source:
-        chunks = pa.ipc.open_file(source).read_all()
-    if not set(CHUNK.names) <= set(chunks.column_names):
-        raise OtherVersionError
-    return chunks, _parts(chunks, PayloadReader(file.parent))
+    path = (base_path if is_base else batch_path)(updates, file.batch)
+    try:
+        content = _mapped(path)
+        file.check(memoryview(content), path)
+        chunks = pa.ipc.open_file(content).read_all()
+        if not set(CHUNK.names) <= set(chunks.column_names):
+            raise OtherVersionError
+        return chunks, _parts(chunks, PayloadReader(updates))
+    except FileNotFoundError:
+        raise damaged(DamagedFileError(f"{updates.name}/{path.name}", "is gone")) from None
+    except pa.ArrowInvalid as error:  # of a version without checksums
+        raise damaged(DamagedFileError(f"{updates.name}/{path.name}")) from error
+    except DamagedFileError as error:
+        raise damaged(error) from None
+
+
+def _mapped(path: Path) -> pa.Buffer:
+    """Return the content of a file without a copy."""
+    with pa.memory_map(str(path)) as source:
+        return source.read_buffer()
 
 
 def clock_of(chunks: pa.Table) -> ClockTimes:

@@ -8,15 +8,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.fs import replacing
+from stqsh.checksums import Seal
+from stqsh.fs import atomic_write
 from stqsh.storage.payload_refs import MARK, reference_in
-from stqsh.storage.update_log.files import batch_file
+from stqsh.storage.update_log.files import LoggedFile, batch_path
 
 LOGGED_KINDS = ("clock", "rows", "updates")
 
 
-def write_batch(updates: Path, batch: int, chunks: pa.Table) -> int:
-    """Write a batch's chunks for the update log; return their size in bytes, 0 if there are no updates.
+def write_batch(updates: Path, batch: int, chunks: pa.Table) -> LoggedFile | None:
+    """Write a batch's chunks for the update log, if there are updates; return the file to list.
 
     A call for the same batch again writes files with the same content.
 
@@ -28,19 +29,21 @@ def write_batch(updates: Path, batch: int, chunks: pa.Table) -> int:
     """
     kinds = chunks.column("kind")
     if pc.index(kinds, "updates").as_py() < 0:
-        return 0
+        return None
     kept, beside = _put_in_place(
         updates, batch, chunks.filter(pc.is_in(kinds, value_set=pa.array(LOGGED_KINDS, kinds.type)))
     )
-    return beside + write_chunks(batch_file(updates, batch), kept)
+    return LoggedFile.sealed(batch, write_chunks(batch_path(updates, batch), kept), beside)
 
 
-def write_chunks(target: Path, chunks: pa.Table) -> int:
-    """Write a file of chunks, whole or not at all; return its size in bytes."""
-    with replacing(target) as hidden:
-        with pa.OSFile(str(hidden), "wb") as sink, pa.ipc.new_file(sink, chunks.schema) as writer:
-            writer.write_table(chunks)
-        return hidden.stat().st_size
+def write_chunks(target: Path, chunks: pa.Table) -> Seal:
+    """Write a file of chunks, whole or not at all; return its seal."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, chunks.schema) as writer:
+        writer.write_table(chunks)
+    content = memoryview(sink.getvalue())
+    atomic_write(target, content)
+    return Seal.of(content)
 
 
 def _put_in_place(updates: Path, batch: int, chunks: pa.Table) -> tuple[pa.Table, int]:

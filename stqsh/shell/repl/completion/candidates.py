@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from stqsh.client.read.file_columns import file_columns
+from stqsh.client.statements.source_paths import file_columns
 from stqsh.docs import TOPICS
 from stqsh.lang.printer.values import column_name, identifier
 from stqsh.lang.reference import ALL, OPTIONS, STATEMENTS

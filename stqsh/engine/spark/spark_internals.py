@@ -1,0 +1,125 @@
+"""What the engine assumes about the internals of Spark 4.3, which Spark does not promise to keep.
+
+Each assumption is a function or constant here, with the version for which it was checked, and a test in
+`tests/engine/test_spark_internals.py` that fails when Spark changes it. Nothing here imports pyspark.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHECKED_VERSION = "4.3"
+"""The release of Spark for which these assumptions were checked."""
+
+VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+"""The argument that Spark 4.3 always passes to Java, even to a runtime without this module."""
+
+WORKER_MODULE = "pyspark.worker"
+"""The module whose name Spark 4.3 passes to the Python daemon for the workers of data frames."""
+
+INTERNAL_CONFIGURATION = {
+    # The module that Spark runs as `python -m MODULE pyspark.worker`, and that forks its workers.
+    "spark.python.daemon.module": "stqsh.engine.spark.worker_daemon",
+    # If enabled, operators' workers have another environment than the source's, and so their own daemon.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+    # Forking a `chmod` for each checkpoint file costs 100 ms a batch; this manager writes the same files
+    # without.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # TCP between an operator and its state server costs 80 ms of round trips a batch.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.commitValidation.enabled": "false",
+    # Otherwise each append to a list reads the whole list to count rows, and registering a million queries
+    # never ends.
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.pollingDelay": "20ms",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+"""Settings that Spark 4.3 marks as internal or does not document, and that it ignores if it renames them."""
+
+_MASK = 0xFFFFFFFF
+_SEED = 42
+
+
+def read_offset(checkpoint: Path, batch: int) -> str:
+    """Return the JSON of the only source's offset at the end of a batch.
+
+    Spark 4.3 writes `offsets/N` before batch N begins: a line with the format's version, a line of metadata,
+    and a line for each source, in order.
+    """
+    *_, offset = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
+    return offset
+
+
+def commit_file(checkpoint: Path, batch: int) -> Path:
+    """Return the file that Spark 4.3 writes once a batch is complete."""
+    return checkpoint / "commits" / str(batch)
+
+
+def last_commit(checkpoint: Path) -> int:
+    """Return the number of the last complete batch; -1 if there is none."""
+    folder = checkpoint / "commits"
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def java_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
+    """Return Spark's Java process, which pyspark 4.3 keeps as the `proc` of its py4j gateway."""
+    process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
+    return process
+
+
+def java_exit_code(spark: SparkSession) -> int | None:
+    """Return the exit code of Spark's Java process (negative: the signal), None while it runs."""
+    process = java_process(spark)
+    return None if process is None else process.poll()
+
+
+def serve_workers() -> None:
+    """Fork Python workers when Spark asks for them, as the daemon of pyspark 4.3 does, until Spark ends."""
+    import_module("pyspark.daemon").manager()
+
+
+def spark_hash(key: int) -> int:
+    """Return Spark's Murmur3 hash (seed 42) of a 32-bit integer, as a signed 32-bit integer."""
+    k = (key & _MASK) * 0xCC9E2D51 & _MASK
+    k = _rotate(k, 15) * 0x1B873593 & _MASK
+    h = _rotate(_SEED ^ k, 13) * 5 + 0xE6546B64 & _MASK
+    h ^= 4  # the length of an int in bytes
+    h = (h ^ h >> 16) * 0x85EBCA6B & _MASK
+    h = (h ^ h >> 13) * 0xC2B2AE35 & _MASK
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h
+
+
+@cache
+def slot_keys(slots: int) -> tuple[int, ...]:
+    """Return a key for each slot 0 .. slots-1, such that key i falls on shuffle partition i of `slots`.
+
+    Spark 4.3 puts a row of integer key k on partition `pmod(murmur3(k, seed 42), partitions)`. Each slot gets
+    the smallest key that falls on its partition, so each task holds exactly one slot.
+    """
+    keys: dict[int, int] = {}
+    key = 0
+    while len(keys) < slots:
+        keys.setdefault(spark_hash(key) % slots, key)
+        key += 1
+    return tuple(keys[slot] for slot in range(slots))
+
+
+def _rotate(value: int, bits: int) -> int:
+    return (value << bits | value >> 32 - bits) & _MASK

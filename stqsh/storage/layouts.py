@@ -1,0 +1,89 @@
+"""The layouts of control.db: what each version of it adds, and how an older home is brought up."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import orjson
+
+_LAYOUT_1 = """
+CREATE TABLE log (seq INTEGER PRIMARY KEY AUTOINCREMENT, at_us INTEGER NOT NULL, kind TEXT NOT NULL,
+  text TEXT NOT NULL, spec TEXT NOT NULL, payload BLOB);
+CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
+CREATE TABLE queries (id INTEGER PRIMARY KEY, name TEXT NOT NULL, stream_id INTEGER NOT NULL,
+  spec TEXT NOT NULL, state TEXT NOT NULL, seq INTEGER NOT NULL, size INTEGER NOT NULL DEFAULT 0,
+  since_us INTEGER NOT NULL, owner TEXT);
+CREATE TABLE stream_status (id INTEGER PRIMARY KEY, state TEXT NOT NULL, rows INTEGER NOT NULL DEFAULT 0,
+  dead INTEGER NOT NULL DEFAULT 0, message TEXT NOT NULL DEFAULT '', progress REAL NOT NULL DEFAULT 0);
+CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), batch INTEGER NOT NULL, step INTEGER NOT NULL,
+  base_tick INTEGER, tick_us INTEGER, seq INTEGER NOT NULL, run_done INTEGER NOT NULL,
+  ended INTEGER NOT NULL, wall_us INTEGER NOT NULL, stats TEXT NOT NULL);
+CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE INDEX query_by_name ON queries (name);
+CREATE UNIQUE INDEX stream_names ON streams (name) WHERE dropped_seq IS NULL;
+CREATE UNIQUE INDEX query_names ON queries (name) WHERE state IN ('active', 'paused');
+"""
+_LAYOUT_2 = """
+CREATE TABLE tables (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
+CREATE TABLE areas (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
+CREATE UNIQUE INDEX table_names ON tables (name) WHERE dropped_seq IS NULL;
+CREATE UNIQUE INDEX area_names ON areas (name) WHERE dropped_seq IS NULL;
+ALTER TABLE stream_status ADD COLUMN duplicates INTEGER NOT NULL DEFAULT 0;
+"""
+_LAYOUT_3 = """
+CREATE TABLE patterns (id INTEGER PRIMARY KEY, spec TEXT NOT NULL, pattern TEXT NOT NULL);
+ALTER TABLE queries ADD COLUMN pattern INTEGER;
+"""
+_LAYOUT_4 = """
+CREATE TABLE sizes (bucket INTEGER PRIMARY KEY, content BLOB NOT NULL);
+"""
+_LAYOUT_5 = """
+CREATE TABLE update_files (batch INTEGER PRIMARY KEY, size INTEGER NOT NULL, checksum TEXT,
+  total INTEGER NOT NULL);
+CREATE TABLE update_base (one INTEGER PRIMARY KEY CHECK (one = 1), batch INTEGER NOT NULL,
+  step INTEGER NOT NULL, size INTEGER NOT NULL, checksum TEXT, total INTEGER NOT NULL);
+"""
+_LAYOUT_6 = """
+ALTER TABLE stream_status ADD COLUMN seal TEXT NOT NULL DEFAULT '';
+"""
+LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4, _LAYOUT_5, _LAYOUT_6)
+"""What each version adds to the one before it; an older home is migrated when it is opened."""
+SCHEMA_VERSION = len(LAYOUTS)
+
+
+def bring_up(connection: sqlite3.Connection, version: int, home: Path) -> None:
+    """Bring a home's control.db from an older layout up to this one, in the transaction that is open."""
+    for number, layout in enumerate(LAYOUTS[version:], start=version + 1):
+        for statement in filter(str.strip, layout.split(";")):
+            connection.execute(statement)
+        if number == 5:
+            _list_update_files(connection, home / "updates")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _list_update_files(connection: sqlite3.Connection, updates: Path) -> None:
+    """List the files of an update log from before they were listed; their checksums are not known."""
+    files = {path.name: path.stat().st_size for path in updates.glob("*") if path.is_file()}
+    totals: Counter[str] = Counter()
+    for name, size in files.items():
+        totals[name.partition(".")[0]] += size
+    (last,) = connection.execute("SELECT coalesce(max(batch), -1) FROM progress").fetchone()
+    base = -1
+    if "base" in files:
+        base, step = orjson.loads((updates / "base").read_bytes())
+        name = f"base-{base:012d}"
+        connection.execute(
+            "INSERT INTO update_base VALUES (1, ?, ?, ?, NULL, ?)",
+            (base, step, files.get(f"{name}.arrow", 0), totals[name]),
+        )
+    connection.executemany(
+        "INSERT INTO update_files VALUES (?, ?, NULL, ?)",
+        [
+            (int(name[:12]), size, totals[name[:12]])
+            for name, size in files.items()
+            if name[:12].isdigit() and name[12:] == ".arrow" and base < int(name[:12]) <= last
+        ],
+    )

@@ -1,0 +1,184 @@
+"""What the engine assumes about Spark's internals, checked against the Spark that is installed."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pyspark
+import pyspark.daemon
+import pytest
+from py4j.java_gateway import JavaObject
+from pyspark.sql import SparkSession
+from support.toy_engine import ToySource
+
+from stqsh.engine.config import EngineSettings
+from stqsh.engine.spark import spark_internals, worker_daemon
+from stqsh.engine.spark.spark_session import configuration, remove_scratch, start_spark
+from stqsh.spec.chunk import CHUNK
+
+TESTS = Path(__file__).resolve().parent.parent
+SLOTS = 3
+CHECKPOINT_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A session in which a streaming query has run, as the engine's does, for three batches."""
+
+    spark: SparkSession
+    settings: EngineSettings
+    checkpoint: Path
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+    home = tmp_path_factory.mktemp("home")
+    settings = EngineSettings(home, master="local[2]", memory="1g", slots=SLOTS)
+    allowed = home / "allowed"
+    allowed.write_text("3")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(TESTS))
+        spark = start_spark(settings)
+        spark.dataSource.register(ToySource)
+        source = spark.readStream.format("toy").option("allowed", str(allowed)).option("slots", SLOTS).load()
+        writer = source.writeStream.option("checkpointLocation", str(home / "checkpoint"))
+        query = writer.foreachBatch(lambda batch, _: batch.select(*CHUNK.names).toArrow()).start()
+        query.processAllAvailable()
+        query.stop()
+        yield Ran(spark, settings, home / "checkpoint")
+        spark.stop()
+    remove_scratch(settings)
+
+
+def java_of(ran: Ran) -> JavaObject:
+    """The classes of Spark's Java process."""
+    return ran.spark.sparkContext._jvm
+
+
+def tree() -> list[psutil.Process]:
+    """This process, Java's, and the Python workers."""
+    me = psutil.Process()
+    return [me, *me.children(recursive=True)]
+
+
+def test_the_version_is_the_one_that_was_checked() -> None:
+    assert pyspark.__version__.startswith(f"{spark_internals.CHECKED_VERSION}.")
+
+
+def test_the_daemon_is_sparks_own_with_a_prologue() -> None:
+    assert inspect.signature(pyspark.daemon.manager).parameters == {}
+    assert "os.fork()" in inspect.getsource(pyspark.daemon.manager)
+    assert "sys.argv[1]" in inspect.getsource(pyspark.daemon.worker)
+
+
+@pytest.mark.spark
+def test_offsets_and_commits_are_files_of_the_checkpoint(ran: Ran) -> None:
+    numbers = sorted(int(path.name) for path in (ran.checkpoint / "offsets").glob("[0-9]*"))
+    assert numbers == list(range(len(numbers))) and len(numbers) >= 1
+    last = numbers[-1]
+    assert spark_internals.last_commit(ran.checkpoint) == last
+    assert spark_internals.commit_file(ran.checkpoint, last).is_file()
+    first_line = (ran.checkpoint / "offsets" / "0").read_text().splitlines()[0]
+    assert first_line == "v1"
+    assert json.loads(spark_internals.read_offset(ran.checkpoint, last)) == {"batch": 3}
+
+
+@pytest.mark.spark
+def test_java_is_the_process_of_the_gateway(ran: Ran) -> None:
+    process = spark_internals.java_process(ran.spark)
+    assert process is not None
+    assert "java" in psutil.Process(process.pid).name()
+    assert spark_internals.java_exit_code(ran.spark) is None
+
+
+@pytest.mark.spark
+def test_spark_knows_every_setting_and_has_it(ran: Ran) -> None:
+    known = java_of(ran).org.apache.spark.internal.config.ConfigEntry
+    set_here = configuration(ran.settings)
+    unknown = {key for key in set_here if known.findEntry(key) is None}
+    # These have no entry but are read by name; the tests below look at the internal ones.
+    unlisted = {"spark.app.name", "spark.executorEnv.PYTHONPATH", "spark.local.dir", CHECKPOINT_MANAGER}
+    assert unknown <= unlisted | {key for key in set_here if key.startswith(ROCKSDB)}
+    has = dict(ran.spark.sparkContext.getConf().getAll())
+    assert set_here.pop("spark.driver.extraJavaOptions").split()[0] in has.pop(
+        "spark.driver.extraJavaOptions"
+    )
+    assert {key: has.get(key) for key in set_here} == set_here
+    assert ran.spark.sparkContext.master == "local[2,4]"
+
+
+@pytest.mark.spark
+def test_the_checkpoint_manager_is_the_one_that_is_named(ran: Ran) -> None:
+    java = java_of(ran)
+    path = java.org.apache.hadoop.fs.Path(str(ran.checkpoint))
+    conf = ran.spark._jsparkSession.sessionState().newHadoopConf()
+    managers = java.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+    used = managers.create(path, conf).getClass().getName()
+    assert used == spark_internals.INTERNAL_CONFIGURATION[CHECKPOINT_MANAGER]
+
+
+def test_the_state_store_reads_the_settings_that_it_is_given() -> None:
+    keys = [key.removeprefix(ROCKSDB) for key in spark_internals.INTERNAL_CONFIGURATION if ROCKSDB in key]
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("spark-sql_*.jar")
+    with zipfile.ZipFile(jar) as classes:
+        code = classes.read("org/apache/spark/sql/execution/streaming/state/RocksDBConf$.class")
+    assert len(keys) == 2
+    assert [key for key in keys if key.encode() not in code] == []
+
+
+@pytest.mark.spark
+def test_workers_come_from_our_daemon_and_import_what_is_installed(ran: Ran) -> None:
+    def look(_: int) -> tuple[bool, str, str, int]:
+        import sys
+
+        import pyspark
+
+        daemon = Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")
+        return (
+            worker_daemon.__name__ in sys.modules,
+            pyspark.__file__,
+            sys.executable,
+            daemon.count(spark_internals.WORKER_MODULE),
+        )
+
+    found = ran.spark.sparkContext.parallelize([0], 1).map(look).collect()
+    assert found == [(True, pyspark.__file__, sys.executable, 1)]
+
+
+@pytest.mark.spark
+def test_slots_keys_lead_to_their_partitions(ran: Ran) -> None:
+    keys = list(enumerate(spark_internals.slot_keys(SLOTS)))
+    frame = ran.spark.createDataFrame(keys, "slot int, slot_key int").repartition(SLOTS, "slot_key")
+    dealt = frame.rdd.mapPartitionsWithIndex(
+        lambda number, rows: [(number, row.slot) for row in rows]
+    ).collect()
+    assert sorted(dealt) == [(slot, slot) for slot in range(SLOTS)]
+
+
+@pytest.mark.spark
+def test_only_the_loopback_is_listened_on_and_a_secret_is_asked_for(ran: Ran) -> None:
+    hadoop = java_of(ran).org.apache.hadoop
+    drawn = hadoop.security.UserGroupInformation.getCurrentUser().getCredentials()
+    secret = drawn.getSecretKey(hadoop.io.Text("sparkCookie"))
+    assert len(secret) >= 32, "Spark has drawn a secret, which it asks of all that connect"
+    living = [one for one in tree() if one.status() != psutil.STATUS_ZOMBIE]
+    ports = [
+        connection.laddr
+        for process in living
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert ports, "Spark listens somewhere"
+    assert {address.ip.removeprefix("::ffff:") for address in ports} <= {"127.0.0.1", "::1"}
+    assert ran.spark.sparkContext.uiWebUrl is None
+    words = [word for process in living for word in process.cmdline()]
+    assert not [word for word in words if "authenticate.secret" in word]
