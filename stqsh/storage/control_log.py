@@ -32,12 +32,14 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_S = 30.0
 _RETRY_S = 0.01
+_DAMAGED = "put the session's folder back from a backup, or begin another session with --session NAME"
 _REMEDIES = {
     "full": "make room, or give another place with STQSH_HOME or session.home_root in the profile",
     "locked": f"another program has held it for {BUSY_TIMEOUT_S:.0f} s; try again, or end that one",
     "readonly": "give the file other permissions, or another place with STQSH_HOME",
-    "not a database": "the session is damaged; begin another one with --session NAME",
-    "malformed": "the session is damaged; begin another one with --session NAME",
+    "not a database": _DAMAGED,
+    "malformed": _DAMAGED,
+    "decode": _DAMAGED,
 }
 """Remedies for SQLite's errors, by words in their text."""
 
@@ -126,7 +128,7 @@ class ControlDb:
         rows = self.query(
             f"SELECT seq, kind, spec FROM log WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
         )
-        return [(number, decode_entry(kind, spec)) for number, kind, spec in rows]
+        return [(number, _entry(self, number, kind, spec)) for number, kind, spec in rows]
 
     def template_rows(self, last: int) -> TemplateRows:
         """Return the queries that were registered together, given the id of the last of them."""
@@ -203,9 +205,16 @@ def read_log(
         (1 << 62) if up_to is None else up_to,
     )
     return [
-        LogRow(seq, at_us, decode_entry(kind, spec), text, payload)
+        LogRow(seq, at_us, _entry(control, seq, kind, spec), text, payload)
         for seq, at_us, kind, spec, text, payload in rows
     ]
+
+
+def _entry(control: ControlDb, seq: int, kind: LogKind, spec: str) -> LogEntry:
+    try:
+        return decode_entry(kind, spec)
+    except msgspec.DecodeError as error:
+        raise HomeError(f"row {seq} of the log in {control.path} is damaged", hint=_DAMAGED) from error
 
 
 def last_seq(control: ControlDb) -> int:
@@ -238,6 +247,8 @@ def check_queries(control: ControlDb) -> None:
 
 
 def _migrate(control: ControlDb) -> None:
+    if (control.path.parent / "checkpoint").exists() and _version(control) == 0:
+        raise HomeError(f"{control.path} is gone or empty, and the session has run", hint=_DAMAGED)
     if _version(control) < SCHEMA_VERSION:
         with control.transaction() as connection:
             bring_up(connection, _version(control), control.path.parent)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.engine.config import STATE_FORMAT, TUNING, EngineSettings
+from stqsh.engine.launch.audit import audit_home
 from stqsh.engine.launch.heartbeat import Heartbeat, running_alone
 from stqsh.engine.launch.supervisor import JvmDiedError, StreamingQuery, Supervisor
 from stqsh.engine.spark.spark_internals import java_exit_code
@@ -87,6 +88,7 @@ class Engine:
         threading.Thread(target=self._warm_up, name="warm-up", daemon=True).start()
         control = ControlDb(self._home.path)
         settings = engine_settings(self._home, control)
+        audit_home(self._home, control, settings)
         self._heart.tell("starting", "starting Spark")
         spark = self._start_spark(settings)
         log.info("Spark is up after %.1f s", self._age())

@@ -72,7 +72,15 @@ def commit_file(checkpoint: Path, batch: int) -> Path:
 
 def last_commit(checkpoint: Path) -> int:
     """Return the number of the last complete batch; -1 if there is none."""
-    folder = checkpoint / "commits"
+    return _last_number(checkpoint / "commits")
+
+
+def last_offset(checkpoint: Path) -> int:
+    """Return the number of the last batch that was begun; -1 if there is none."""
+    return _last_number(checkpoint / "offsets")
+
+
+def _last_number(folder: Path) -> int:
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return max((int(name) for name in names if name.isdigit()), default=-1)
 
