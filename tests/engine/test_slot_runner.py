@@ -24,6 +24,7 @@ from stqsh.engine.state.slot_runner import SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotMeta, SlotStore, StaleBatchError
 from stqsh.engine.state.spark_store import SparkStore
 from stqsh.spec.chunk import Chunk
+from stqsh.storage.slot_files import PublishedSlots
 
 
 class FakeValue:
@@ -279,3 +280,24 @@ def test_a_log_of_another_time_does_not_fit(tmp_path: Path) -> None:
     slot.lose_arena()
     with pytest.raises(DamagedFileError, match=r"log\.2 does not belong to the files before it"):
         slot.batch()
+
+
+def test_a_reader_that_does_not_let_go_keeps_what_it_has(tmp_path: Path) -> None:
+    slot = Slot(tmp_path, InFiles)
+    for _ in range(14):  # from here on, the array has room for what comes
+        slot.batch()
+
+    def use(states: list[SlotState]) -> None:
+        before = states[0].array("totals").copy()
+        file = [*tmp_path.glob("*.array")]
+        assert not slot.batch()[1].rebuilt
+        assert states[0].array("totals").tolist() == before.tolist()
+        assert [*tmp_path.glob("*.array")] != file, "the slot goes on with copies"
+        assert not slot.batch()[1].rebuilt
+        assert states[0].array("totals").tolist() == before.tolist()
+
+    PublishedSlots((tmp_path,), 1).read(use, -1, lambda: 0.0)
+    alone = SlotState.fresh(0)
+    for number in range(16):
+        Adding().apply(alone, batch_chunks(number + 1, 1))
+    assert slot.batch()[0] == Adding().apply(alone, batch_chunks(17, 1))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +14,7 @@ import pytest
 
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state.arena import Arena
-from stqsh.storage import slot_files
+from stqsh.storage import slot_files, slot_locks
 from stqsh.storage.slot_files import NotPublishedError, PublishedSlots, slot_name
 
 
@@ -26,7 +29,9 @@ class Slots:
 
     def step(self, slot: int, step: int, *, finish: bool = True) -> None:
         state, arena = self.states[slot], self.arenas[slot]
-        with arena.held():
+        with arena.held() as has_readers:
+            if has_readers:
+                arena.part(state.buffers)
             arena.begin()
             state.array("x")[:] = step
             state.header["clock"] = {"step": step}
@@ -153,3 +158,53 @@ def test_arrays_that_were_cut_short_are_read_on(tmp_path):
             slots.step(slot, step)
         found = reader.read(lambda states: [int(state.array("x").sum()) for state in states], 0, lambda: 0.0)
         assert found == [step * length] * 2
+
+
+READER = """
+import os, signal, sys
+from pathlib import Path
+from stqsh.storage.slot_files import PublishedSlots
+
+def use(states):
+    before = [int(state.array("x").sum()) for state in states]
+    print(*before, flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    print(*(int(state.array("x").sum()) for state in states), flush=True)
+
+slots = PublishedSlots((Path(sys.argv[1]),), 2)
+slots.read(use, 0, lambda: 0.0)
+slots.read(lambda states: print(*(int(state.array("x").sum()) for state in states)), 0, lambda: 5.0)
+"""
+
+
+def test_a_reader_that_stands_still_holds_nobody_up_and_reads_what_it_had(tmp_path):
+    slots = Slots(tmp_path)
+    for slot, state in enumerate(slots.states):
+        state.resize("x", 100_000)
+        slots.step(slot, 1)
+    with subprocess.Popen(
+        [sys.executable, "-c", READER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as reader:
+        try:
+            assert reader.stdout.readline() == "100000 100000\n"
+            begun = time.monotonic()
+            for step in range(2, 6):
+                for slot in range(2):
+                    slots.step(slot, step)
+            assert time.monotonic() - begun < 2 * slot_locks.READERS_S + 2
+            assert read(PublishedSlots((tmp_path,), 2)) == [5, 5], "other readers come and go"
+            files = list(tmp_path.glob("*.array"))
+            assert len(files) == 2, "what the reader has is not kept for anybody else"
+        finally:
+            reader.send_signal(signal.SIGCONT)
+        assert reader.stdout.read() == "100000 100000\n500000 500000\n"
+
+
+def test_a_reader_that_comes_back_with_a_lock_of_old_looks_again(tmp_path, slots):
+    reader = PublishedSlots((tmp_path,), 2)
+    with slot_locks.reading(tmp_path, "evaluate-0", 0.0) as is_held:
+        assert is_held()
+        slots.step(0, 2)
+        assert not is_held()
+    slots.step(1, 2)
+    assert read(reader) == [2, 2]
