@@ -20,7 +20,7 @@ import orjson
 from msgspec.structs import replace
 
 from stqsh.errors import HomeError, OtherVersionError
-from stqsh.fs import force
+from stqsh.fs import force, is_durable
 from stqsh.spec.log import LogEntry, LogKind, decode_entry, kind_of
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_S = 30.0
 _RETRY_S = 0.01
+_SYNCHRONOUS = {False: "NORMAL", True: "FULL"}
 _DAMAGED = "put the session's folder back from a backup, or begin another session with --session NAME"
 _REMEDIES = {
     "full": "make room, or give another place with STQSH_HOME or session.home_root in the profile",
@@ -62,6 +63,7 @@ class ControlDb:
         self._local = threading.local()
         self._templates: dict[int, TemplateRows] = {}
         self._open: list[sqlite3.Connection] = []
+        self._is_durable = is_durable()
         with self._as_home_errors():
             _migrate(self)
 
@@ -73,7 +75,7 @@ class ControlDb:
                 self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
             _use_wal(found)
-            found.execute("PRAGMA synchronous = NORMAL")
+            found.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._is_durable]}")
             self._local.connection = found
             self._open.append(found)
         return found
@@ -103,6 +105,11 @@ class ControlDb:
                     connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
+
+    def set_durable(self, durable: bool) -> None:
+        """Force every transaction to the disk from now on, or none; for this thread, and those to come."""
+        self._is_durable = durable
+        self.connection().execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durable]}")
 
     def force(self) -> None:
         """Force what is committed to the disk: the rows that are visible now survive a power failure.

@@ -65,8 +65,10 @@ def missing_updates(home: SessionHome, control: ControlDb) -> list[str]:
     """Return the names of the files of the update log that are listed and not there."""
     listed = [f"base-{batch:012d}.arrow" for (batch,) in control.query("SELECT batch FROM update_base")]
     listed += [f"{batch:012d}.arrow" for (batch,) in control.query("SELECT batch FROM update_files")]
-    with os.scandir(home.updates) as entries:
-        there = {entry.name for entry in entries}
+    there: set[str] = set()
+    if home.updates.is_dir():
+        with os.scandir(home.updates) as entries:
+            there = {entry.name for entry in entries}
     return sorted(name for name in listed if name not in there)
 
 

@@ -7,8 +7,8 @@ state is kept for the last two batches, and a batch that Spark repeats finds the
 
 In the folder of an operator's slot: `head`, which names the states after the last two batches, replaced as a
 whole; `log.V`, the chunks of version V; `snapshot.V`, the arrays after it. The head also says which rows of
-the replay stores the logs name, so that others can be deleted. As with Spark's own files nothing is forced to
-the disk: the state survives the death of every process, but not that of the machine.
+the replay stores the logs name, so that others can be deleted. Files are forced to the disk, each before the
+head that names it, if the session asks for it (`stqsh.fs`).
 
 Nothing here is believed without proof. A batch names the one that it follows, and finds the slot's state
 after exactly that one, or an error. Each file is sealed (`stqsh.checksums`): the head by itself, a snapshot
@@ -35,7 +35,7 @@ from stqsh.checksums import (
 )
 from stqsh.engine.ingest.record_replay import first_rows
 from stqsh.engine.state.slot_store import SlotMeta, StaleBatchError, pack_chunks, unpack_chunks
-from stqsh.fs import atomic_write
+from stqsh.fs import atomic_write, settle
 from stqsh.spec.chunk import Chunk
 
 _HEAD = "head"
@@ -124,8 +124,10 @@ class FileStore:
         """Write a snapshot of version `version`, which the log now follows; return its size in bytes."""
         sealer = Sealer()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (self._folder / f"snapshot.{version}").open("wb") as file:
+        path = self._folder / f"snapshot.{version}"
+        with path.open("wb") as file:
             file.writelines(sealer.through(pieces))
+        settle(path)
         seal = sealer.seal
         self._state = _State(snapshot=version, seal=seal, last=seal.checksum)
         return seal.size

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from stqsh.checksums import DamagedFileError, Seal, with_seal, without_seal
-from stqsh.fs import atomic_write
+from stqsh.fs import atomic_write, settle
 
 MANIFEST = "manifest.json"
 
@@ -118,3 +118,4 @@ def stored_name(directory: Path, file: str) -> str:
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Replace the manifest in one go: from now on readers see its segments."""
     atomic_write(directory / MANIFEST, with_seal(msgspec.json.encode(manifest)))
+    settle(directory)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.checksums import DamagedFileError, Seal, Sealer
+from stqsh.fs import settle
 from stqsh.sources.replay_store.manifest import Segment, stored_name
 
 TICK = "_tick"
@@ -49,6 +50,7 @@ def write_segment(path: Path, batch: pa.RecordBatch, rows_before: int) -> Segmen
         with pa.ipc.new_file(sink, batch.schema) as writer:
             writer.write_batch(batch)
         seal = sink.sealer.seal
+    settle(path)
     ticks = batch.column(TICK).to_numpy()
     ticks_seal = write_index(path, tick_index(ticks, rows_before))
     return Segment(path.name, len(ticks), int(ticks[0]), int(ticks[-1]), seal, ticks_seal)
@@ -59,6 +61,7 @@ def write_index(segment: Path, index: NDArray[np.int64]) -> Seal:
     content = io.BytesIO()
     np.save(content, index)
     ticks_path(segment).write_bytes(content.getbuffer())
+    settle(ticks_path(segment))
     return Seal.of(content.getbuffer())
 
 
