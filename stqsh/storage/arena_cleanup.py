@@ -21,7 +21,8 @@ _OWNER = "home"
 def claim_arena(home: SessionHome) -> Path:
     """Make a session's arena if it does not exist, and return its folder.
 
-    An existing one is kept, so that all processes of a session agree, unless it is not this user's alone.
+    An existing one is kept, and its name in shared memory, so that all processes of a session agree, unless
+    the folder is not this user's alone.
 
     Raises:
         SlotStateError: the home's own arena is not this user's alone.
@@ -29,7 +30,10 @@ def claim_arena(home: SessionHome) -> Path:
     folder = home.arena()
     try:
         check_private_folder(folder)
-    except (SlotStateError, FileNotFoundError):
+    except FileNotFoundError:
+        if folder.parent == home.path or not homes.has_room(homes.SHM):
+            folder = _new_arena(home)
+    except SlotStateError:
         folder = _new_arena(home)
     return own_arena(folder, home)
 
@@ -72,4 +76,6 @@ def _is_lost(folder: Path) -> bool:
         home = SessionHome(Path((folder / _OWNER).read_text(encoding="utf-8")))
     except (OSError, SlotStateError):
         return False
-    return not home.control_db.exists() or home.arena().name != folder.name
+    if not home.control_db.exists():
+        return True
+    return home.arena_json.exists() and home.arena().name != folder.name

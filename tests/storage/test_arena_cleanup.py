@@ -43,11 +43,11 @@ def test_the_arena_goes_to_shared_memory_where_there_is_room(shm, home, monkeypa
     assert claim_arena(home).parent == shm, "an arena that is there already is kept"
 
 
-def test_no_two_arenas_have_a_name_in_common(shm, home):
-    names = {claim_arena(home).name}
-    shutil.rmtree(home.arena())
-    names.add(claim_arena(home).name)
-    assert len(names) == 2
+def test_a_lost_arena_is_made_again_where_clients_look_for_it(shm, home):
+    first = claim_arena(home)
+    shutil.rmtree(first)
+    assert claim_arena(home) == first
+    assert first.is_dir()
 
 
 def test_an_arena_says_whose_it_is(shm, home):
@@ -95,6 +95,6 @@ def test_arenas_of_homes_that_are_gone_are_removed(shm, home, tmp_path):
     gone.control_db.unlink()
     assert remove_lost_arenas() == 1
     assert not lost.exists() and kept.exists() and unnamed.exists()
-    home.arena_json.unlink()
+    home.name_arena()
     assert remove_lost_arenas() == 1, "the home has another arena now"
     assert remove_lost_arenas() == 0
