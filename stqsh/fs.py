@@ -13,14 +13,17 @@ DURABILITY = "STQSH_DURABILITY"
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
     """Give a hidden path beside `path` to write to; at the end its file takes the place of `path`.
 
     Other processes see the old file or the whole new one. Nothing is left behind where the body fails. With
-    durability `disk`, the new file is on the disk when it takes its place, and its name at the end.
+    durability `disk`, the new file is on the disk when it takes its place, and its name at the end. With
+    `private`, only its user can read the file, whatever the process's umask is.
     """
     hidden = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        if private:
+            make_private(hidden)
         yield hidden
         if is_durable():
             force(hidden)
@@ -32,10 +35,15 @@ def replacing(path: Path) -> Iterator[Path]:
         force(path.parent)
 
 
-def atomic_write(path: Path, content: bytes | bytearray | memoryview) -> None:
+def atomic_write(path: Path, content: bytes | bytearray | memoryview, *, private: bool = False) -> None:
     """Replace a file in one go: other processes see the old content or the whole new one."""
-    with replacing(path) as hidden:
+    with replacing(path, private=private) as hidden:
         hidden.write_bytes(content)
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file that only its user can read, unless there is a file."""
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
 
 
 def is_durable() -> bool:
@@ -66,6 +74,7 @@ def file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
     Raises:
         BlockingIOError: another process holds it; only without `wait`.
     """
+    make_private(path)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -22,9 +25,16 @@ from stqsh.fs import settle
 from stqsh.spec.chunk import CHUNK
 from stqsh.storage.home import SessionHome
 
+WatchBatch: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
+"""Makes a context for the time of a batch, by its number."""
+
 
 def start_query(
-    spark: SparkSession, settings: EngineSettings, delivery: Delivery, spool: PayloadFolders | None
+    spark: SparkSession,
+    settings: EngineSettings,
+    delivery: Delivery,
+    spool: PayloadFolders | None,
+    watch: WatchBatch = nullcontext,
 ) -> StreamingQuery:
     """Start the query, from the session's checkpoint if there is one.
 
@@ -35,6 +45,7 @@ def start_query(
         settings: the settings of the engine.
         delivery: delivers each batch.
         spool: folders for large payloads, see `payload_folders`.
+        watch: watches each batch.
     """
     home = SessionHome(settings.home)
     if spool is not None:
@@ -50,11 +61,12 @@ def start_query(
 
     def process_batch(batch: DataFrame, number: int) -> None:
         begun = time.perf_counter_ns()
-        settle_batch(home.checkpoint, number)
-        table = run_batch(batch, number, operators)
-        if operators is not None:
-            settle(home.state)  # the names of slots that are new
-        delivery.deliver(table, number, (time.perf_counter_ns() - begun) // 1000)
+        with watch(number):
+            settle_batch(home.checkpoint, number)
+            table = run_batch(batch, number, operators)
+            if operators is not None:
+                settle(home.state)  # the names of slots that are new
+            delivery.deliver(table, number, (time.perf_counter_ns() - begun) // 1000)
 
     return (
         chunks.writeStream.queryName("stqsh")

@@ -40,7 +40,7 @@ class Lease:
         self._path.unlink(missing_ok=True)
 
     def _write(self, after: int) -> None:
-        atomic_write(self._path, str(after).encode())
+        atomic_write(self._path, str(after).encode(), private=True)
         self._after, self._written = after, time.monotonic()
 
 
