@@ -49,6 +49,7 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
         ("home", str(link.home.path)),
         ("engine", "not started" if engine is None else engine.state if alive else "dead"),
         ("pid", engine.pid if engine and alive else None),
+        ("restarts", (engine.restarted or None) if engine and alive else None),
         ("step", progress.step),
         ("clock", format_instant(progress.at_us())),
         ("streams", _activity(link, progress)),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -16,13 +18,22 @@ from stqsh.engine.ingest.data_source import StqshSource
 from stqsh.engine.operators.local_operators import LocalOperators
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.operators.spark_operators import with_operator
+from stqsh.engine.spark.spark_internals import settle_batch
 from stqsh.engine.state.payload_files import PayloadFolders
+from stqsh.fs import settle
 from stqsh.spec.chunk import CHUNK
 from stqsh.storage.home import SessionHome
 
+WatchBatch: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
+"""Makes a context for the time of a batch, by its number."""
+
 
 def start_query(
-    spark: SparkSession, settings: EngineSettings, delivery: Delivery, spool: PayloadFolders | None
+    spark: SparkSession,
+    settings: EngineSettings,
+    delivery: Delivery,
+    spool: PayloadFolders | None,
+    watch: WatchBatch = nullcontext,
 ) -> StreamingQuery:
     """Start the query, from the session's checkpoint if there is one.
 
@@ -33,11 +44,12 @@ def start_query(
         settings: the settings of the engine.
         delivery: delivers each batch.
         spool: folders for large payloads, see `payload_folders`.
+        watch: watches each batch.
     """
     home = SessionHome(settings.home)
     if spool is not None:
         spool.prepare()
-    context = OperatorContext(settings.slots, arena_folders(home), home.path, spool)
+    context = OperatorContext(settings.slots, home.arena_folders(), home.path, spool)
     chunks = _read_source(spark, settings, spool)
     operators = None
     if settings.local:
@@ -48,8 +60,12 @@ def start_query(
 
     def process_batch(batch: DataFrame, number: int) -> None:
         begun = time.perf_counter_ns()
-        table = run_batch(batch, number, operators)
-        delivery.deliver(table, number, (time.perf_counter_ns() - begun) // 1000)
+        with watch(number):
+            settle_batch(home.checkpoint, number)
+            table = run_batch(batch, number, operators)
+            if operators is not None:
+                settle(home.state)  # the names of slots that are new
+            delivery.deliver(table, number, (time.perf_counter_ns() - begun) // 1000)
 
     return (
         chunks.writeStream.queryName("stqsh")
@@ -71,17 +87,12 @@ def run_batch(batch: DataFrame, number: int, operators: LocalOperators | None) -
     return batch.select(*CHUNK.names).toArrow() if operators is None else operators.run(batch, number)
 
 
-def arena_folders(home: SessionHome) -> tuple[Path, ...]:
-    """Return the folders for slot state: the session's arena, and a folder on disk for when it is full."""
-    return tuple(dict.fromkeys([home.arena(), home.path / "arena-on-disk"]))
-
-
 def payload_folders(settings: EngineSettings) -> PayloadFolders | None:
     """Return the folders for large payloads; None on a cluster, where they go through Spark."""
     if not settings.local:
         return None
     home = SessionHome(settings.home)
-    return PayloadFolders(home.path, arena_folders(home)[0] / "spool", settings.spool_bytes)
+    return PayloadFolders(home.path, home.arena() / "spool", settings.spool_bytes)
 
 
 def _read_source(spark: SparkSession, settings: EngineSettings, spool: PayloadFolders | None) -> DataFrame:

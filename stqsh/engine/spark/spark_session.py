@@ -21,6 +21,7 @@ from stqsh.engine.spark.class_archive import archive_options
 from stqsh.engine.spark.cluster import LOOPBACK, driver_address, prepare_host
 from stqsh.engine.spark.java import JavaRuntime, find_java
 from stqsh.engine.spark.spark_internals import INTERNAL_CONFIGURATION
+from stqsh.storage.home import SessionHome
 
 _PACKAGE_ROOT = Path(stqsh.__file__).resolve().parent.parent
 
@@ -50,6 +51,8 @@ _FIXED = {
     "spark.sql.ui.retainedExecutions": "10",
     # Keep the plan of each batch for these pages in its short form.
     "spark.sql.ui.explainMode": "simple",
+    # For the few files whose mode Spark sets itself; the others follow the engine's umask.
+    "spark.hadoop.fs.permissions.umask-mode": "077",
     "spark.locality.wait": "0",
     # A batch's plan, and the work of its tasks, is always the same: tasks are cut by the source, and no task
     # may run twice at the same time, because both attempts would write the same files.
@@ -86,8 +89,9 @@ def start_workers(spark: SparkSession, count: int) -> None:
 
 def prepare_hosts(spark: SparkSession, settings: EngineSettings) -> None:
     """Make a cluster's hosts ready for the session; waits until there is an executor."""
-    home, count = str(settings.home), settings.slots
-    spark.sparkContext.parallelize([home] * count, count).foreach(prepare_host)
+    places = (str(settings.home), str(SessionHome(settings.home).arena()))
+    count = settings.slots
+    spark.sparkContext.parallelize([places] * count, count).foreach(prepare_host)
 
 
 def configuration(settings: EngineSettings) -> dict[str, str]:

@@ -8,6 +8,7 @@ from types import TracebackType
 
 import orjson
 
+from stqsh.fs import settle
 from stqsh.sources.formats.record_parser import DeadLetter
 
 DEAD_LETTERS = "dead_letters.jsonl"
@@ -44,6 +45,7 @@ class DeadLetterWriter:
         self._file.close()
         if kind is None:
             self._hidden.replace(self._path)
+            settle(self._path)
 
 
 def read_dead_letters(directory: Path) -> Iterator[DeadLetter]:
