@@ -57,7 +57,7 @@ def read_engine(home: SessionHome) -> EngineInfo | None:
     """Return what the session's engine last wrote, or None if there has never been one."""
     try:
         return EngineInfo(**json.loads(home.engine_json.read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError, TypeError):  # a damaged one is replaced each second by an engine
         return None
 
 

@@ -13,14 +13,18 @@ from stqsh.engine.ingest.stream_preparer import StreamPreparer
 from stqsh.engine.planning.planner import Planner
 from stqsh.errors import StqshError
 from stqsh.sources.replay_store.store import open_store
+from stqsh.sources.table_files import CONTENT
 from stqsh.spec.offset import Offset
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.catalogue_writer import create_stream
+from stqsh.storage.catalogue_writer import create_stream, create_table
 from stqsh.storage.control_log import ControlDb, append
+from stqsh.storage.engine_info import read_engine
 from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import record_progress, stream_statuses
+from stqsh.storage.rows import Progress
 from tests.storage.test_damaged_update_log import DAMAGES
 from tests.support.session_fixtures import STREAM
-from tests.support.specs import entry, stream_spec
+from tests.support.specs import entry, stream_spec, table_spec
 
 
 @pytest.fixture
@@ -90,3 +94,28 @@ def test_a_run_does_not_wait_for_a_store_that_has_been_there(control: ControlDb)
     (store_of(control) / "manifest.json").unlink()
     with pytest.raises(DamagedFileError, match=r"streams/1/manifest\.json is gone"):
         Planner(control.path.parent, 1).latest(Offset(), 0)
+
+
+def test_rows_of_a_table_that_no_slot_has_got_are_read_again(control: ControlDb, tmp_path: Path) -> None:
+    (tmp_path / "stands.csv").write_text("id,name\n1,north\n2,south\n")
+    source = {"type": "file", "glob": str(tmp_path / "stands.csv"), "format": "csv", "options": {}}
+    columns = [["id", "BIGINT"], ["name", "STRING"]]
+    spec = table_spec({"name": "stands", "columns": columns, "key": "id", "source": source})
+    table = create_table(control, "CREATE TABLE …;", spec)
+    preparer = StreamPreparer(home_of(control), control)
+    preparer.prepare_new()
+    content = home_of(control).table(table.id) / CONTENT
+    assert stream_statuses(control)[table.id].rows == 2
+    content.unlink()
+    preparer.prepare_new()
+    assert content.exists()
+    record_progress(control, Progress(0, 1, seq=table.id))
+    content.unlink()
+    preparer.prepare_new()
+    assert not content.exists(), "the slots have them"
+
+
+@pytest.mark.parametrize("content", [b"", b"\xa5\xa5", b"[]", b"{}"])
+def test_a_damaged_heartbeat_counts_as_none(control: ControlDb, content: bytes) -> None:
+    home_of(control).engine_json.write_bytes(content)
+    assert read_engine(home_of(control)) is None

@@ -15,12 +15,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.file_store import first_logged_rows
 from stqsh.errors import StqshError
 from stqsh.sources.replay_store.manifest import MANIFEST, Manifest, manifest_seal
 from stqsh.sources.replay_store.preparation import extend, prepare
-from stqsh.sources.table_files import prepare_table
+from stqsh.sources.table_files import CONTENT, prepare_table
 from stqsh.storage.catalogue import live_streams, live_tables
 from stqsh.storage.control_log import ControlDb, last_seq
 from stqsh.storage.disk_space import is_full
@@ -93,9 +94,15 @@ class EndlessStreams:
         return not wanted
 
     def _needed_row(self, stream_id: int) -> int:
-        """Return the first row that may be read again, by a repeated batch or for a slot's log."""
+        """Return the first row that may be read again, by a repeated batch or for a slot's log.
+
+        All rows are kept while a slot's files do not say which ones they name: the slot itself will complain.
+        """
         taken = taken_rows(self._before, stream_id)
-        return min(taken, first_logged_rows(self._home.state).get(stream_id, taken))
+        try:
+            return min(taken, first_logged_rows(self._home.state).get(stream_id, taken))
+        except DamagedFileError:
+            return 0
 
 
 class StreamPreparer:
@@ -128,7 +135,7 @@ class StreamPreparer:
         statuses = stream_statuses(self._control)
         for table in live_tables(self._control):
             known = statuses.get(table.id)
-            if known is None or known.state not in _DONE:
+            if known is None or known.state not in _DONE or self._is_missed(known):
                 self._prepare_one(table, partial(self._prepare_table, table))
         for stream in live_streams(self._control):
             known = statuses.get(stream.id)
@@ -136,6 +143,11 @@ class StreamPreparer:
                 self._prepare_one(stream, partial(self._prepare_stream, stream))
             elif known.state == "endless" and stream.id not in self._endless:
                 self._endless.extend(stream, 0)
+
+    def _is_missed(self, table: StreamStatus) -> bool:
+        """Return whether the rows of a table that was ready are gone before the slots have got them."""
+        is_there = (self._home.table(table.id) / CONTENT).exists()
+        return table.state == "ready" and not is_there and table.id > read_progress(self._control).seq
 
     def _run(self) -> None:
         seen, is_complete = -1, False
