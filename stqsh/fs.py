@@ -1,4 +1,4 @@
-"""Files that several processes share: atomic replacement, and locks."""
+"""Files that several processes share: atomic replacement, durability, and locks."""
 
 from __future__ import annotations
 
@@ -8,26 +8,63 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+DURABILITY = "STQSH_DURABILITY"
+"""The environment variable of the setting `durability`, by which an engine tells it to its workers."""
+
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
     """Give a hidden path beside `path` to write to; at the end its file takes the place of `path`.
 
-    Other processes see the old file or the whole new one. Nothing is left behind where the body fails.
+    Other processes see the old file or the whole new one. Nothing is left behind where the body fails. With
+    durability `disk`, the new file is on the disk when it takes its place, and its name at the end. With
+    `private`, only its user can read the file, whatever the process's umask is.
     """
     hidden = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        if private:
+            make_private(hidden)
         yield hidden
+        if is_durable():
+            force(hidden)
         hidden.replace(path)
     except BaseException:
         hidden.unlink(missing_ok=True)
         raise
+    if is_durable():
+        force(path.parent)
 
 
-def atomic_write(path: Path, content: bytes | bytearray | memoryview) -> None:
+def atomic_write(path: Path, content: bytes | bytearray | memoryview, *, private: bool = False) -> None:
     """Replace a file in one go: other processes see the old content or the whole new one."""
-    with replacing(path) as hidden:
+    with replacing(path, private=private) as hidden:
         hidden.write_bytes(content)
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file that only its user can read, unless there is a file."""
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+
+
+def is_durable() -> bool:
+    """Return whether files must survive the machine's death, and not only that of every process."""
+    return os.environ.get(DURABILITY) == "disk"
+
+
+def settle(path: Path) -> None:
+    """Force a file that was written in place, and its name, to the disk if durability asks for it."""
+    if is_durable():
+        force(path)
+        force(path.parent)
+
+
+def force(path: Path) -> None:
+    """Force the content of a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -37,6 +74,7 @@ def file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
     Raises:
         BlockingIOError: another process holds it; only without `wait`.
     """
+    make_private(path)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

@@ -13,6 +13,7 @@ Setting = str | int | float | bool | None
 FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
 """The formats of results, as FORMAT, --format and shell.format name them."""
 SCHEMES = ("auto", "dark", "light", "none")
+DURABILITY = ("process", "disk")
 SHEDDING = ("off", "object", "query")
 
 
@@ -131,6 +132,13 @@ KEYS: tuple[Key, ...] = (
         _size,
         lambda: "1 GB",
         ("'1 GB'", "'10 GB'"),
+    ),
+    Key(
+        "durability",
+        "what a session survives: the death of every process, or with disk also that of the machine",
+        _one_of(DURABILITY),
+        lambda: "process",
+        DURABILITY,
     ),
     Key(
         "shell.autoplay",

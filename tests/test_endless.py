@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -14,6 +13,7 @@ import pytest
 from stqsh.client.api import Session, connect
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Answer, SnapshotMark
+from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.storage.engine_info import read_engine
 from stqsh.storage.update_log.files import read_base
 
@@ -50,8 +50,8 @@ def wait_until_more_is_gone(session: Session) -> None:
 
 def gone_segments(session: Session) -> int:
     (stream,) = session.streams()
-    manifest = session.home.stream(stream.id) / "manifest.json"
-    return int(json.loads(manifest.read_text())["gone_segments"]) if manifest.exists() else 0
+    manifest = read_manifest(session.home.stream(stream.id))
+    return 0 if manifest is None else manifest.gone_segments
 
 
 def members(session: Session, query: str) -> list[str]:

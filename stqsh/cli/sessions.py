@@ -33,7 +33,7 @@ def serve(session: str | None, profile: str | None) -> int:
             hint=f"stqsh stop --session {home.name} stops it",
         )
     print_message(f"serving session {home.name} in {home.path}; Ctrl-C ends it")
-    os.execv(sys.executable, [sys.executable, "-m", "stqsh.engine.launch.main", "--home", str(home.path)])
+    os.execv(sys.executable, [sys.executable, "-m", "stqsh.engine.launch.parent", "--home", str(home.path)])
 
 
 def show_sessions(profile: str | None, format_: str | None) -> int:

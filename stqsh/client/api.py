@@ -106,6 +106,7 @@ class Session:
         check_queries(self.link.db)
         use_profile(self.link.db, profile)
         settings = session_settings(self.link.db, profile)
+        self.link.db.set_durable(settings.text("durability") == "disk")
         self.snapshots = SnapshotReader(self.link)
         plays = autoplay and settings.flag("shell.autoplay")
         self._desk = StatementContext(self.link, profile, plays, self.snapshots, is_script=not autoplay)

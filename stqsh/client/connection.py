@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.client.engine_process import check_alive, ensure_engine
@@ -15,7 +16,7 @@ from stqsh.storage.disk_space import DiskFullError, is_full
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress, stream_statuses
-from stqsh.storage.rows import Progress
+from stqsh.storage.rows import Progress, StreamRow, TableRow
 
 if TYPE_CHECKING:
     from stqsh.client.read.projection import TableLookups
@@ -83,16 +84,33 @@ class Connection:
             time.sleep(POLL_S)
 
     def check_streams(self) -> None:
-        """Raise `SourceError` with the reason where the preparation of a live stream or table has failed."""
+        """Raise `SourceError` where a live stream or table cannot be read, or where none of its records can.
+
+        A source without any record is told if no stream has any: no step would ever be made.
+        """
         statuses = stream_statuses(self.db)
-        for word, made in (("stream", live_streams(self.db)), ("table", live_tables(self.db))):
-            for row in made:
-                status = statuses.get(row.id)
-                if status is not None and status.state == "failed":
-                    raise SourceError(
-                        f"{word} {row.name}: {status.message}",
-                        hint=f"DROP {word.upper()} {row.name}; and make it again, as it should be",
-                    )
+        streams = [statuses.get(stream.id) for stream in live_streams(self.db)]
+        are_empty = all(status is not None and status.is_empty for status in streams)
+        nothing_comes = are_empty and read_progress(self.db).step == 0
+        for word, row, folder in self._prepared():
+            status = statuses.get(row.id)
+            if status is None:
+                continue
+            if status.state == "failed":
+                reason = status.message
+            elif status.is_empty and (status.dead or (word == "stream" and nothing_comes)):
+                reason = _why_empty(status.dead, folder)
+            else:
+                continue
+            raise SourceError(
+                f"{word} {row.name}: {reason}",
+                hint=f"DROP {word.upper()} {row.name}; and make it again, as it should be",
+            )
+
+    def _prepared(self) -> Iterator[tuple[str, StreamRow | TableRow, Path]]:
+        """Yield each live stream and table with its word and its folder."""
+        yield from (("stream", row, self.home.stream(row.id)) for row in live_streams(self.db))
+        yield from (("table", row, self.home.table(row.id)) for row in live_tables(self.db))
 
     def _look(self) -> None:
         now = time.monotonic()
@@ -115,3 +133,15 @@ class Connection:
         except EngineDeadError:
             self._started = False  # so that the next statement starts it again
             raise
+
+
+def _why_empty(dead: int, folder: Path) -> str:
+    """Return why a source has given no record, with the reason of the first that was set aside."""
+    if not dead:
+        return "its source holds no records"
+    # pyarrow: only when needed
+    from stqsh.sources.replay_store.dead_letters import read_dead_letters
+
+    first = next(read_dead_letters(folder), None)
+    records = "its only record was" if dead == 1 else f"all of its {dead:,} records were"
+    return f"{records} set aside{'' if first is None else f', the first for this reason: {first.reason}'}"

@@ -13,10 +13,17 @@ from pathlib import Path
 import stqsh
 from stqsh.client.engine_failure import last_words
 from stqsh.errors import EngineDeadError
-from stqsh.fs import file_lock
+from stqsh.fs import file_lock, make_private
 from stqsh.storage import processes
 from stqsh.storage.control_log import wall_clock_us
-from stqsh.storage.engine_info import EngineInfo, is_alive, read_engine, write_engine
+from stqsh.storage.engine_info import (
+    EngineInfo,
+    has_parent,
+    has_process,
+    is_alive,
+    read_engine,
+    write_engine,
+)
 from stqsh.storage.home import SessionHome, kept_log
 
 OnProgress = Callable[[str], None]
@@ -58,14 +65,12 @@ def ensure_engine(home: SessionHome, command: Sequence[str] | None = None) -> En
         EngineDeadError: the process cannot be started.
     """
     with file_lock(home.path / "engine.lock"):
-        info = read_engine(home)
-        if info is not None and info.state == "stopping":
-            _wait_gone(info, STOP_TIMEOUT_S)
+        info = _settled(home)
         if info is not None and info.state != "failed" and is_alive(info):
             return info
         if info is not None:
             _clear_remains(info)
-        return _spawn(home, command or (sys.executable, "-m", "stqsh.engine.launch.main"))
+        return _spawn(home, command or (sys.executable, "-m", "stqsh.engine.launch.parent"))
 
 
 def wait_until_ready(
@@ -79,7 +84,7 @@ def wait_until_ready(
     began, last_text = time.monotonic(), ""
     while True:
         info = check_alive(home)
-        if info.state == "ready":
+        if info.state == "ready" and has_process(info):
             return info
         waited = time.monotonic() - began
         if waited > timeout_s:
@@ -102,12 +107,41 @@ def stop_engine(home: SessionHome, timeout_s: float = STOP_TIMEOUT_S) -> bool:
     info = read_engine(home)
     if info is None or not is_alive(info):
         return False
-    os.kill(info.pid, signal.SIGTERM)
+    _ask_to_stop(info)
     if not _wait_gone(info, timeout_s):
-        _kill_group(info.pid)
+        for pid in (info.parent or info.pid, _current(home, info).pid):
+            processes.kill_group(pid, wall_clock_us())
         _wait_gone(info, timeout_s)
-    _clear_remains(info)
+    _clear_remains(_current(home, info))
     return True
+
+
+def _ask_to_stop(info: EngineInfo) -> None:
+    try:
+        os.kill(info.parent if has_parent(info) else info.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return  # it has just ended
+
+
+def _settled(home: SessionHome) -> EngineInfo | None:
+    """Return what the engine has written last, once it is no longer about to end."""
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while (info := read_engine(home)) is not None and is_alive(info):
+        ends = info.state == "stopping" or _has_lost_parent(info)
+        if not ends or time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
+    return info
+
+
+def _current(home: SessionHome, info: EngineInfo) -> EngineInfo:
+    """Return what the engine has written last; its parent may have restarted it since `info`."""
+    return read_engine(home) or info
+
+
+def _has_lost_parent(info: EngineInfo) -> bool:
+    """Return whether an engine's parent has been killed; the engine stops as soon as it notices."""
+    return info.parent != 0 and not has_parent(info)
 
 
 def _spawn(home: SessionHome, command: Sequence[str]) -> EngineInfo:
@@ -116,6 +150,7 @@ def _spawn(home: SessionHome, command: Sequence[str]) -> EngineInfo:
     try:
         if home.engine_log.exists():
             home.engine_log.replace(home.engine_log.with_suffix(".log.1"))
+        make_private(home.engine_log)
         with home.engine_log.open("wb") as log:
             child = subprocess.Popen(
                 [*command, "--home", str(home.path)],
@@ -125,6 +160,7 @@ def _spawn(home: SessionHome, command: Sequence[str]) -> EngineInfo:
                 cwd=home.path,
                 env={**os.environ, "PYTHONPATH": path},
                 start_new_session=True,
+                umask=0o077,
             )
     except OSError as error:
         raise EngineDeadError(f"the engine cannot be started: {error}") from error
@@ -148,12 +184,6 @@ def _clear_remains(info: EngineInfo) -> None:
     """End what a dead engine left behind (its JVM, its workers): they share its process group."""
     began = processes.started_us(1)
     same_boot = began is not None and began < info.heartbeat_us
-    if same_boot and not processes.exists(info.pid):
-        _kill_group(info.pid)
-
-
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return  # the group is empty, or not ours any more
+    for pid in {info.pid, info.parent} - {0}:
+        if same_boot and not processes.exists(pid):
+            processes.kill_group(pid, info.heartbeat_us)

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from stqsh.profile import Profile
 from stqsh.units import parse_size
+
+if TYPE_CHECKING:
+    from stqsh.profile import Profile
+
+CRASHED = 75
+"""The exit code of an engine that may go on if it is started again; 1 is that of one that cannot."""
 
 STATE_FORMAT = 4
 """The format of all that slots keep and of the update log.
 
 A new number refuses sessions whose state this version cannot read.
 """
+
+
+STACKS_SIGNAL = signal.SIGUSR2
+"""The signal upon which the engine and its Python workers print the stacks of their threads to the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +89,32 @@ class EngineTuning:
     stop_wait_s: float = 15.0
     #: How long Java may take to die after its first failed call.
     java_death_s: float = 2.0
+
+    #: A batch hangs if it takes longer than this, ...
+    hung_batch_s: float = 60.0
+    #: ... and than this many times the last one, ...
+    hung_batch_times: float = 20.0
+    #: ... and its workers have been idle for this long, ...
+    hung_idle_s: float = 10.0
+    #: ... which means that they use less than this share of a core.
+    hung_share: float = 0.05
+    #: With busy workers, a batch hangs after this many times as long.
+    hung_busy_times: float = 20.0
+    #: How often the watchdog looks at a batch.
+    watch_look_s: float = 1.0
+
+    #: Number of restarts after a crash without a batch in between, after which an engine is given up.
+    restarts: int = 5
+    #: The wait before the second of these restarts; each further one waits twice as long, ...
+    restart_wait_s: float = 1.0
+    #: ... but at most this long. The first follows at once.
+    restart_wait_most_s: float = 60.0
+    #: An engine that has run this long without a batch has not crashed because of one: it counts anew.
+    restart_calm_s: float = 600.0
+    #: How often the parent looks whether the engine's heartbeat has advanced.
+    silence_look_s: int = 20
+    #: Number of such looks without a heartbeat after which the engine is killed and restarted.
+    silence_looks: int = 4
 
     #: How often engine.json is written.
     heartbeat_s: float = 1.0

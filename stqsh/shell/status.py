@@ -9,7 +9,7 @@ from stqsh.client.engine_process import check_alive
 from stqsh.client.read.accuracy import shedding_text
 from stqsh.errors import EngineDeadError
 from stqsh.shell.messages import RESTART_HINT, format_engine_death
-from stqsh.storage.engine_info import is_alive, read_engine
+from stqsh.storage.engine_info import has_process, is_alive, read_engine
 from stqsh.units import format_instant, group_digits
 
 if TYPE_CHECKING:
@@ -28,10 +28,16 @@ def engine_text(home: SessionHome) -> str:
     if not is_alive(engine):
         reason = engine.message.partition("\n")[0]  # its hint is shown where there is room for it
         return f"engine failed: {reason}" if engine.state == "failed" else "engine stopped"
-    if engine.state == "ready":
+    if engine.state == "ready" and has_process(engine):
         return READY
     waited = (time.time_ns() // 1000 - engine.started_us) // 1_000_000
     return f"{engine.message or 'starting Spark'}… {max(0, waited)} s"
+
+
+def restart_text(home: SessionHome) -> str:
+    """Return how often the session's engine was restarted after a crash, and why the last time; else ""."""
+    engine = read_engine(home)
+    return f"engine restarted {engine.restarted}" if engine is not None and engine.restarted else ""
 
 
 def explain_engine_death(home: SessionHome) -> str:

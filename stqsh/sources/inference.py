@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import orjson
@@ -25,6 +26,8 @@ from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec, Options, Sour
 _PROBED_BYTES = 1 << 18
 _PROBED_FILES = 3
 _PROBED_OBJECTS = 2000
+#: The formats whose files have the same columns, or another error.
+_TABULAR = ("csv", "parquet")
 _WHOLE_NUMBER = r"^-?(0|[1-9]\d*)$"
 _ISO_DATE = r"^\d{4}-\d\d-\d\d"
 _WORDS = pa.array(["true", "false"])
@@ -41,13 +44,30 @@ def infer(source: SourceSpec) -> list[list[str]]:
     """
     if isinstance(source, GeneratorSourceSpec):
         return [list(column) for column in NETWORK_COLUMNS]
+    found = [(file.path, _columns_of(file.path, source)) for file in find_files(source)[:_PROBED_FILES]]
+    _check_alike([(path, columns) for path, columns in found if format_of(path, source) in _TABULAR])
     merged: Columns = {}
-    for file in find_files(source)[:_PROBED_FILES]:
-        for name, kind in _columns_of(file.path, source).items():
+    for _, columns in found:
+        for name, kind in columns.items():
             merged[name] = _common(merged.get(name), kind)
     if not merged:
         raise SourceError(f"{source.glob} holds nothing to take columns from", hint="give the column list")
     return [[name, kind or "STRING"] for name, kind in merged.items()]
+
+
+def _check_alike(files: Sequence[tuple[Path, Columns]]) -> None:
+    """Raise `SourceError` where a file shares no column with another one: it is hardly of the same source."""
+    wide = max(files, key=lambda file: len(file[1]), default=None)
+    for path, columns in files:
+        if wide is not None and columns and not columns.keys() & wide[1].keys():
+            raise SourceError(
+                f"{path} has no column of {wide[0].name}",
+                hint=f"its columns are {_shortened(columns)}; name the files so that it is left out",
+            )
+
+
+def _shortened(columns: Columns) -> str:
+    return ", ".join(textwrap.shorten(name, 40, placeholder="…") for name in [*columns][:20])
 
 
 def _columns_of(path: Path, source: FileSourceSpec) -> Columns:

@@ -1,15 +1,36 @@
-"""Check a source before a stream or a table is made of it."""
+"""Check a source before a stream or a table is made of it, and find what its numbers of time count."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from stqsh.sources.formats.casting import cast_column
+from stqsh.sources.formats.pyarrow_typing import Array, pc
+from stqsh.sources.formats.record_parser import FileBlock, parse
 from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.formats.time_formats import UNIT_NAMES, UNITS
 from stqsh.sources.generator.replay import check_generator
-from stqsh.sources.source_files import check_files, file_source, find_files, read_group
-from stqsh.spec.stream import GeneratorSourceSpec, StreamSpec, TableSpec
+from stqsh.sources.source_files import check_files, file_source, find_files, read_first_block, read_group
+from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec, StreamSpec, TableSpec
+
+#: Numbers are taken for milliseconds and the like if all lie between these years, in seconds.
+_FROM_1990, _TO_2100 = 631_152_000, 4_102_444_800
 
 
-def check_source(spec: StreamSpec | TableSpec) -> None:
-    """Check the options of a StreamSpec's or TableSpec's source, and the first of its files.
+class CheckedSource(NamedTuple):
+    """What a check has found: the unit of times that are numbers ("" where none are), and remarks."""
+
+    unit: str
+    notes: tuple[str, ...]
+
+
+def check_source(spec: StreamSpec | TableSpec) -> CheckedSource:
+    """Check the options of a StreamSpec's or TableSpec's source, and the beginning of its files.
 
     Raises:
         OptionError: an unknown option, or a value that makes no sense.
@@ -17,10 +38,65 @@ def check_source(spec: StreamSpec | TableSpec) -> None:
     """
     if isinstance(spec, StreamSpec) and isinstance(spec.source, GeneratorSourceSpec):
         check_generator(spec)
-        return
-    layout = RecordSchema.of(spec) if isinstance(spec, StreamSpec) else RecordSchema.of_table(spec)
-    source = file_source(spec)
-    check_files(find_files(source)[:1], source, layout)
+        return CheckedSource("", ())
+    layout, source = _layout(spec), file_source(spec)
+    files = find_files(source)
+    check_files(files, source, layout)
+    first = next((block for file in files if (block := read_first_block(file, source, layout))), None)
+    if first is None:
+        return CheckedSource("", ())
+    unit, notes = "", list[str]()
+    if "timestamp" not in source.options:
+        name, unit = _number_unit(first, layout)
+        notes += [f"{name}: {UNIT_NAMES[unit]} since the epoch"] if unit else []
+        layout = replace(layout, times=replace(layout.times, per_second=UNITS[unit or "s"]))
+    return CheckedSource(unit, (*notes, *_all_set_aside(first, layout)))
+
+
+def with_unit(spec: StreamSpec | TableSpec, unit: str) -> StreamSpec | TableSpec:
+    """Return the spec of a file source whose times are numbers in a unit, such as "ms"."""
+    if unit in ("", "s") or not isinstance(spec.source, FileSourceSpec):
+        return spec
+    options = spec.source.options | {"timestamp": unit}
+    return msgspec.structs.replace(spec, source=msgspec.structs.replace(spec.source, options=options))
+
+
+def _layout(spec: StreamSpec | TableSpec) -> RecordSchema:
+    return RecordSchema.of(spec) if isinstance(spec, StreamSpec) else RecordSchema.of_table(spec)
+
+
+def _number_unit(first: FileBlock, layout: RecordSchema) -> tuple[str, str]:
+    """Return the first column of times that are numbers, and their unit; ("", "") without one.
+
+    The unit is not seconds where all numbers lie between 1990 and 2100 in another one only.
+    """
+    names = [name for name, kind in layout.columns if kind == "TIMESTAMP"]
+    for name in sorted(names, key=lambda name: name != layout.time):
+        numbers = _numbers(first.block.columns[layout.position(name)])
+        if len(numbers):
+            least, most = pc.min(numbers).as_py(), pc.max(numbers).as_py()
+            fitting = (unit for unit, k in UNITS.items() if _FROM_1990 * k <= least and most < _TO_2100 * k)
+            return name, next(fitting, "s")
+    return "", ""
+
+
+def _numbers(raw: Array) -> Array:
+    """Return the values of a column that are numbers."""
+    if pa.types.is_temporal(raw.type):
+        return pa.array([], pa.float64())
+    return cast_column(raw, "DOUBLE").values.drop_null()
+
+
+def _all_set_aside(first: FileBlock, layout: RecordSchema) -> Iterator[str]:
+    """Yield a remark where none of the first records can be read."""
+    records = parse([first], layout)
+    if records.dead and not len(records.places):
+        count = (
+            "the first record"
+            if len(records.dead) == 1
+            else f"all of the first {len(records.dead):,} records"
+        )
+        yield f"{count} of {first.path} will be set aside: {records.dead[0].reason}"
 
 
 def first_time_us(spec: StreamSpec) -> int | None:

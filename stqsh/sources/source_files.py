@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
 from stqsh.errors import SourceError
-from stqsh.sources.formats.csv_file import read_csv_blocks
+from stqsh.sources.formats.csv_file import check_csv_header, read_csv_blocks
 from stqsh.sources.formats.geojson_file import read_geojson_blocks
 from stqsh.sources.formats.json_file import read_json_blocks
 from stqsh.sources.formats.parquet_file import read_parquet_blocks
@@ -21,7 +22,15 @@ from stqsh.sources.formats.row_blocks import COMPRESSIONS
 from stqsh.sources.replay_store.duplicate_keys import SeenKeys
 from stqsh.spec.stream import AreaSpec, FileSourceSpec, Options, StreamSpec, TableSpec
 
-Reader = Callable[[Path, RecordSchema, Options], Iterator[RowBlock]]
+
+class Reader(Protocol):
+    """Reads a file in blocks of about `size` bytes of text, or of rows."""
+
+    def __call__(
+        self, path: Path, layout: RecordSchema, options: Options, size: int | None = None, /
+    ) -> Iterator[RowBlock]:
+        """Yield the blocks of a file."""
+
 
 READERS: dict[str, Reader] = {
     "csv": read_csv_blocks,
@@ -43,6 +52,8 @@ _EXTENSIONS = {
 }
 #: Small files are parsed together, up to this many bytes.
 GROUP_BYTES = 8 << 20
+#: The size of a small block from the beginning of a file: bytes of text, or rows.
+_FIRST_BLOCK = 1 << 16
 UNREADABLE = (OSError, EOFError, pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
 
@@ -141,9 +152,24 @@ def check_files(files: Iterable[SourceFile], source: FileSourceSpec, layout: Rec
         SourceError: a file's format is unknown, or a declared column is missing.
     """
     for file in files:
-        with suppress(*UNREADABLE):
-            blocks = READERS[format_of(file.path, source)](file.path, layout, options_of(file.path, source))
-            next(blocks, None)
+        if format_of(file.path, source) == "csv":
+            with suppress(*UNREADABLE):
+                check_csv_header(file.path, layout, options_of(file.path, source))
+        else:
+            read_first_block(file, source, layout)
+
+
+def read_first_block(file: SourceFile, source: FileSourceSpec, layout: RecordSchema) -> FileBlock | None:
+    """Return a small block from the beginning of a file; None if the file is empty or cannot be read.
+
+    Raises:
+        SourceError: the file's format is unknown, or a declared column is missing.
+    """
+    read = READERS[format_of(file.path, source)]
+    with suppress(*UNREADABLE):
+        for block in read(file.path, layout, options_of(file.path, source), _FIRST_BLOCK):
+            return FileBlock(file.index, str(file.path), block)
+    return None
 
 
 def read_group(

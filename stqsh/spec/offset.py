@@ -82,6 +82,11 @@ class Offset:
         """Whether no RUN is under way and no stream plays, so that only the log can bring more."""
         return self.run is None and not (self.play and self.play.streams)
 
+    @property
+    def names(self) -> int:
+        """The last row of the control log that it names."""
+        return max(self.seq, self.clock_seq, self.asked, self.defined, self.answered)
+
     def tick_of(self, step: int) -> int:
         """Return the tick of a step; the clock must have started."""
         if self.base_tick is None:

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ import orjson
 from msgspec.structs import replace
 
 from stqsh.errors import HomeError, OtherVersionError
+from stqsh.fs import force, is_durable
 from stqsh.spec.log import LogEntry, LogKind, decode_entry, kind_of
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
@@ -31,12 +32,15 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_S = 30.0
 _RETRY_S = 0.01
+_SYNCHRONOUS = {False: "NORMAL", True: "FULL"}
+_DAMAGED = "put the session's folder back from a backup, or begin another session with --session NAME"
 _REMEDIES = {
     "full": "make room, or give another place with STQSH_HOME or session.home_root in the profile",
     "locked": f"another program has held it for {BUSY_TIMEOUT_S:.0f} s; try again, or end that one",
     "readonly": "give the file other permissions, or another place with STQSH_HOME",
-    "not a database": "the session is damaged; begin another one with --session NAME",
-    "malformed": "the session is damaged; begin another one with --session NAME",
+    "not a database": _DAMAGED,
+    "malformed": _DAMAGED,
+    "decode": _DAMAGED,
 }
 """Remedies for SQLite's errors, by words in their text."""
 
@@ -59,6 +63,7 @@ class ControlDb:
         self._local = threading.local()
         self._templates: dict[int, TemplateRows] = {}
         self._open: list[sqlite3.Connection] = []
+        self._is_durable = is_durable()
         with self._as_home_errors():
             _migrate(self)
 
@@ -70,7 +75,7 @@ class ControlDb:
                 self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
             _use_wal(found)
-            found.execute("PRAGMA synchronous = NORMAL")
+            found.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._is_durable]}")
             self._local.connection = found
             self._open.append(found)
         return found
@@ -101,6 +106,20 @@ class ControlDb:
                 raise
             connection.execute("COMMIT")
 
+    def set_durable(self, durable: bool) -> None:
+        """Force every transaction to the disk from now on, or none; for this thread, and those to come."""
+        self._is_durable = durable
+        self.connection().execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durable]}")
+
+    def force(self) -> None:
+        """Force what is committed to the disk: the rows that are visible now survive a power failure.
+
+        Only the file beside the database is forced. SQLite forces the database itself before it empties that
+        file, and would lose its locks if the database were opened and closed here.
+        """
+        with suppress(FileNotFoundError):
+            force(self.path.with_name(f"{self.path.name}-wal"))
+
     @contextmanager
     def _as_home_errors(self) -> Iterator[None]:
         """Raise `HomeError` for SQLite's errors about the file."""
@@ -116,7 +135,7 @@ class ControlDb:
         rows = self.query(
             f"SELECT seq, kind, spec FROM log WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
         )
-        return [(number, decode_entry(kind, spec)) for number, kind, spec in rows]
+        return [(number, _entry(self, number, kind, spec)) for number, kind, spec in rows]
 
     def template_rows(self, last: int) -> TemplateRows:
         """Return the queries that were registered together, given the id of the last of them."""
@@ -193,9 +212,16 @@ def read_log(
         (1 << 62) if up_to is None else up_to,
     )
     return [
-        LogRow(seq, at_us, decode_entry(kind, spec), text, payload)
+        LogRow(seq, at_us, _entry(control, seq, kind, spec), text, payload)
         for seq, at_us, kind, spec, text, payload in rows
     ]
+
+
+def _entry(control: ControlDb, seq: int, kind: LogKind, spec: str) -> LogEntry:
+    try:
+        return decode_entry(kind, spec)
+    except msgspec.DecodeError as error:
+        raise HomeError(f"row {seq} of the log in {control.path} is damaged", hint=_DAMAGED) from error
 
 
 def last_seq(control: ControlDb) -> int:
@@ -228,6 +254,8 @@ def check_queries(control: ControlDb) -> None:
 
 
 def _migrate(control: ControlDb) -> None:
+    if (control.path.parent / "checkpoint").exists() and _version(control) == 0:
+        raise HomeError(f"{control.path} is gone or empty, and the session has run", hint=_DAMAGED)
     if _version(control) < SCHEMA_VERSION:
         with control.transaction() as connection:
             bring_up(connection, _version(control), control.path.parent)

@@ -8,58 +8,92 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from stqsh.fs import atomic_write
 from stqsh.storage import processes
-from stqsh.storage.control_log import ControlDb, get_meta, set_meta
-from stqsh.storage.home import SessionHome
+
+if TYPE_CHECKING:  # the engine's parent process reads this module and nothing larger
+    from stqsh.storage.control_log import ControlDb
+    from stqsh.storage.home import SessionHome
 
 EngineState = Literal["starting", "ready", "stopping", "failed"]
 
-_CLOCK_SLACK_US = 5_000_000
 _OWNER = "owner"
 
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """The content of engine.json; times in microseconds since the epoch."""
+    """The content of engine.json; times in microseconds since the epoch.
+
+    Attributes:
+        pid: the engine's process, or its parent while there is none.
+        started_us: when it began.
+        heartbeat_us: when this was written.
+        state: what it is doing.
+        message: details of that, or the reason of a failure.
+        parent: the process that restarts the engine after a crash; 0 if there is none.
+        restarts: how often it has done so.
+        last_crash: why it last did so.
+    """
 
     pid: int
     started_us: int
     heartbeat_us: int
     state: EngineState
     message: str = ""
+    parent: int = 0
+    restarts: int = 0
+    last_crash: str = ""
+
+    @property
+    def restarted(self) -> str:
+        """How often the engine was restarted and why, such as `2 times, last: it was killed`; else ""."""
+        times = f"{self.restarts} time{'s' * (self.restarts > 1)}"
+        return f"{times}, last: {self.last_crash}" if self.restarts else ""
 
 
 def read_engine(home: SessionHome) -> EngineInfo | None:
     """Return what the session's engine last wrote, or None if there has never been one."""
     try:
         return EngineInfo(**json.loads(home.engine_json.read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError, TypeError):  # a damaged one is replaced each second by an engine
         return None
 
 
 def write_engine(home: SessionHome, info: EngineInfo) -> None:
     """Replace engine.json atomically."""
-    atomic_write(home.engine_json, json.dumps(asdict(info)).encode())
+    atomic_write(home.engine_json, json.dumps(asdict(info)).encode(), private=True)
 
 
 def is_alive(info: EngineInfo | None) -> bool:
-    """Return whether the engine that wrote this still runs; it may be starting or stopping."""
-    if info is None or not processes.exists(info.pid):
-        return False
-    began = processes.started_us(info.pid)
-    # A process that began after the last heartbeat has only inherited the pid.
-    return began is None or began <= info.heartbeat_us + _CLOCK_SLACK_US
+    """Return whether the engine that wrote this still runs; it may be starting or stopping.
+
+    One that has crashed counts as running while its parent lives, which is about to restart it.
+    """
+    return info is not None and (has_process(info) or has_parent(info))
+
+
+def has_process(info: EngineInfo) -> bool:
+    """Return whether the engine's own process runs."""
+    return processes.runs(info.pid, info.heartbeat_us)
+
+
+def has_parent(info: EngineInfo) -> bool:
+    """Return whether the engine's parent, which restarts it, runs."""
+    return info.parent != 0 and processes.runs(info.parent, info.heartbeat_us)
 
 
 def claim_session(db: ControlDb) -> None:
     """Record that the session lives only as long as this process."""
+    from stqsh.storage.control_log import set_meta
+
     set_meta(db, _OWNER, processes.identity())
 
 
 def is_orphaned(db: ControlDb) -> bool:
     """Return whether the process that claimed the session is gone, so that its engine should stop."""
+    from stqsh.storage.control_log import get_meta
+
     owner = get_meta(db, _OWNER)
     return owner is not None and not processes.is_running(owner)

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stqsh.errors import HomeError, SessionNameError
+from stqsh.fs import make_private
 
 DEFAULT_NAME = "default"
 TEMPORARY_PREFIX = "tmp-"
@@ -159,6 +160,7 @@ def open_home(name: str | None = None, *, root: Path | None = None, temporary: b
         _check_access(home)
         for folder in (home.updates, home.path / "streams"):
             folder.mkdir(mode=0o700, exist_ok=True)
+        make_private(home.control_db)  # SQLite gives the mode of this file to those that it makes beside it
     except OSError as error:
         raise _unusable(error, root) from error
     return home
@@ -205,6 +207,7 @@ def kept_log(home: SessionHome) -> Path:
     name = f"{home.name}.engine.log"
     for kept in (home.path.with_name(name), Path(tempfile.gettempdir()) / f"stqsh-{name}"):
         try:
+            make_private(kept)
             shutil.copyfile(home.engine_log, kept)
         except OSError:
             continue  # a full disk may be why the engine has ended

@@ -46,7 +46,10 @@ CREATE TABLE update_files (batch INTEGER PRIMARY KEY, size INTEGER NOT NULL, che
 CREATE TABLE update_base (one INTEGER PRIMARY KEY CHECK (one = 1), batch INTEGER NOT NULL,
   step INTEGER NOT NULL, size INTEGER NOT NULL, checksum TEXT, total INTEGER NOT NULL);
 """
-LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4, _LAYOUT_5)
+_LAYOUT_6 = """
+ALTER TABLE stream_status ADD COLUMN seal TEXT NOT NULL DEFAULT '';
+"""
+LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4, _LAYOUT_5, _LAYOUT_6)
 """What each version adds to the one before it; an older home is migrated when it is opened."""
 SCHEMA_VERSION = len(LAYOUTS)
 

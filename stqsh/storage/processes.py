@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 _PROC = Path("/proc")
+_CLOCK_SLACK_US = 5_000_000
+"""Tolerance between the time of the last sign of a process and the time at which one began."""
 children: dict[int, subprocess.Popen[bytes]] = {}
 """Processes that this one has started, so that a dead one is reaped and not taken to be alive."""
 
@@ -45,6 +49,74 @@ def started_us(pid: int) -> int | None:
         if line.startswith("btime "):
             return int(line.split()[1]) * 1_000_000 + ticks * 1_000_000 // os.sysconf("SC_CLK_TCK")
     return None
+
+
+def runs(pid: int, last_seen_us: int) -> bool:
+    """Return whether the process that had a pid at `last_seen_us` still runs."""
+    return exists(pid) and not _began_after(pid, last_seen_us)
+
+
+def kill_group(leader: int, last_seen_us: int) -> None:
+    """Kill the processes of a group that existed at `last_seen_us`, whose leader may have ended.
+
+    A group's number belongs to another one once all its processes are gone: those that began later are left
+    alone. Without /proc, nothing can be told of processes, and only the group of a living leader is killed.
+    """
+    if runs(leader, last_seen_us):
+        try:
+            os.killpg(leader, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            return  # it has just ended
+        return
+    for pid in _members(leader):
+        if not _began_after(pid, last_seen_us):
+            kill(pid)
+
+
+def kill(pid: int) -> bool:
+    """Kill a process, and return whether there was one that may be killed."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def children_of(parent: int) -> list[int]:
+    """Return the pids of a process's living children."""
+    return [pid for pid, fields in _living() if int(fields[1]) == parent]
+
+
+def command_line(pid: int) -> list[str]:
+    """Return the words of a process's command line; empty if there is no such process."""
+    try:
+        return (_PROC / str(pid) / "cmdline").read_text(errors="replace").split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def processor_s(pid: int) -> float:
+    """Return the processor seconds that a process has used; 0 if there is no such process."""
+    fields = _fields(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
+def _began_after(pid: int, last_seen_us: int) -> bool:
+    began = started_us(pid)
+    return began is not None and began > last_seen_us + _CLOCK_SLACK_US
+
+
+def _members(group: int) -> Iterator[int]:
+    """Yield the pids of a process group's living processes."""
+    return (pid for pid, fields in _living() if int(fields[2]) == group)
+
+
+def _living() -> Iterator[tuple[int, list[str]]]:
+    """Yield each living process with the fields of its `stat`, see `_fields`."""
+    for entry in _PROC.glob("[0-9]*"):
+        fields = _fields(int(entry.name))
+        if fields is not None and fields[0] not in ("Z", "X"):
+            yield int(entry.name), fields
 
 
 def _state(pid: int) -> str | None:

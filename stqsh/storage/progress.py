@@ -157,13 +157,15 @@ def set_stream_status(control: ControlDb, status: StreamStatus) -> None:
     """Record how far the preparation of a stream or table has come."""
     with control.transaction() as connection:
         connection.execute(
-            "INSERT OR REPLACE INTO stream_status (id, state, rows, dead, message, progress, duplicates)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO stream_status"
+            " (id, state, rows, dead, message, progress, duplicates, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             astuple(status),
         )
 
 
 def stream_statuses(control: ControlDb) -> dict[int, StreamStatus]:
     """Return the preparation status of all streams and tables that have one, by id."""
-    rows = control.query("SELECT id, state, rows, dead, message, progress, duplicates FROM stream_status")
+    rows = control.query(
+        "SELECT id, state, rows, dead, message, progress, duplicates, seal FROM stream_status"
+    )
     return {row[0]: StreamStatus(*row) for row in rows}

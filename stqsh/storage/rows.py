@@ -109,7 +109,8 @@ class QueryRow:
 class StreamStatus:
     """The state of the engine's preparation of a stream or table; `progress` is 0 to 1.
 
-    `duplicates` counts the records of an event stream that were left out because their key existed.
+    `duplicates` counts the records of an event stream that were left out because their key existed. `seal` is
+    the checksum of the replay store of a stream with an end, "" where it is not known.
     """
 
     id: int
@@ -119,6 +120,12 @@ class StreamStatus:
     message: str = ""
     progress: float = 0.0
     duplicates: int = 0
+    seal: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the source has been read and has given no record."""
+        return self.state == "ready" and self.rows == 0
 
 
 NO_STATS = BatchStats()

@@ -247,9 +247,9 @@ def test_an_unknown_member_is_named_with_a_near_one(session: Session, folder: Pa
 
 def test_a_table_that_cannot_be_read_is_one_clear_error(session: Session, folder: Path) -> None:
     text = "CREATE TABLE people (who STRING, team STRING) KEY who FROM FILE 'people*.csv';"
-    (folder / "people-2.csv").write_text("who\nz\n")  # the CREATE looks at the first file only
     (folder / "people.csv").rename(folder / "people-1.csv")
     do(session, folder, POSTS_SQL + text)
+    (folder / "people-2.csv").write_text("who\nz\n")  # the CREATE has not seen this file
     with pytest.raises(SourceError, match="table people: no column team in"):
         do(session, folder, "RUN;")
 

@@ -22,6 +22,7 @@ from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
 from stqsh.spec.offset import Offset
 from stqsh.spec.stats import BatchStats
+from stqsh.storage import control_log
 from stqsh.storage.bulk_register import register_rows
 from stqsh.storage.control_log import ControlDb, append, last_seq
 from stqsh.storage.progress import record_progress
@@ -496,3 +497,27 @@ def test_a_small_batch_is_read_by_a_task_for_each_slot_with_the_same_chunks(
     few, many = made.values()
     assert few == many
     assert {chunk.kind for chunk in few} == {"clock", "records", "focal"}
+
+
+def test_statements_are_on_the_disk_before_an_offset_names_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    monkeypatch.setattr(control_log, "force", lambda path: events.append(path.name))
+    latest = world.planner.latest
+
+    def told(start: Offset, now_us: int) -> Offset:
+        end = latest(start, now_us)
+        events.append(f"{end.names} named")
+        return end
+
+    monkeypatch.setattr(world.planner, "latest", told)
+    stream = world.stream([(5, "a"), (6, "b"), (7, "c")])
+    world.log("run", mode="steps", n=1)
+    world.batch()
+    assert events == ["control.db-wal", "2 named"]
+    world.query(stream)
+    world.log("run", mode="steps", n=2)
+    world.planner._most = replace(world.planner._most, records=1)
+    world.all_batches()
+    assert events[2:] == ["control.db-wal", "4 named", "4 named", "4 named"]

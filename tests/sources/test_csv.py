@@ -225,3 +225,26 @@ def test_no_file_and_no_format(load, tmp_path) -> None:
     with pytest.raises(SourceError, match="does not tell its format"):
         load({"a.dat": HEAD})
     assert load({"a.dat": HEAD + GOOD}, format="csv").rows() == [ROW]
+
+
+def test_a_quote_that_is_not_closed_takes_one_line(load) -> None:
+    rows = [f"o{n},1,2,{n},{n}" for n in range(1000)]
+    rows[8] = rows[8].replace("o8", '"o8')
+    rows[990] = '"o990",1,2,990,990'
+    result = load({"a.csv": "oid,lon,lat,ts,n\n" + "\n".join(rows) + "\n"})
+    assert sorted(result.column("n")) == [n for n in range(1000) if n != 8]
+    reason = "a quote that opens here is not closed within 32 lines"
+    assert result.dead == [("a.csv", 10, reason, '"o8,1,2,8,8')]
+
+
+def test_a_quote_at_the_end_of_the_file_takes_one_line(load) -> None:
+    result = load({"a.csv": 'oid,lon,lat,ts,n\na,1,2,3,4\nb,1,2,3,"4\nc,1,2,3,4\nd,1,2,3,4'})
+    assert sorted(result.column("oid")) == ["a", "c", "d"]
+    assert [line for _, line, _, _ in result.dead] == [3]
+
+
+def test_a_quote_that_the_next_one_closes_is_told_with_its_lines(load) -> None:
+    result = load({"a.csv": 'oid,lon,lat,ts,n\n"a,1,2,3,4\nb,1,2,3,4\nc,"1",2,3,4\nd,1,2,3,4\n'})
+    assert result.column("oid") == ["d"]
+    ((_, line, reason, _),) = result.dead
+    assert (line, reason) == (2, "4 columns instead of 5, in 3 lines from a quote that may not be closed")

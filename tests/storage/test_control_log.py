@@ -171,3 +171,37 @@ def test_a_full_disk_undoes_the_whole_and_is_said_with_what_to_do(db):
         append(db, RunToEnd(), "x" * 1_000_000)
     assert caught.value.hint.startswith("make room")
     assert last_seq(db) == 1
+
+
+@pytest.fixture
+def closed(tmp_path):
+    """The control.db of a session that has run, all of whose rows are in the file itself."""
+    db = ControlDb(tmp_path)
+    for n in range(300):
+        append(db, SettingChanged("x" * 200, n), "SET …;")
+    db.close()
+    (tmp_path / "checkpoint").mkdir()
+    return tmp_path / "control.db"
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda path: path.unlink(), "is gone or empty, and the session has run"),
+        (lambda path: path.write_bytes(b""), "is gone or empty, and the session has run"),
+        (lambda path: path.write_bytes(b"\xa5" * 4096 + path.read_bytes()[4096:]), "not a database"),
+        (lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 3]), "malformed"),
+        (lambda path: path.write_bytes(path.read_bytes()[:9000] + b"\xa5" * 90_000), "malformed"),
+        (
+            lambda path: path.write_bytes(path.read_bytes().replace(b'"x' + b"x" * 199, b'"x' + b'"' * 199)),
+            "row 1 of the log",
+        ),
+    ],
+    ids=["gone", "emptied", "header", "cut", "noise", "changed"],
+)
+def test_a_damaged_file_is_one_clear_line_with_a_way_out(closed, damage, said):
+    damage(closed)
+    with pytest.raises(HomeError, match=said) as raised:
+        read_log(ControlDb(closed.parent))
+    assert str(closed) in raised.value.message
+    assert "backup" in raised.value.hint

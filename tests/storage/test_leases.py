@@ -34,6 +34,18 @@ def test_a_lease_is_not_written_at_every_step(tmp_path):
     assert read_by_all(home, 9) == 3
 
 
+def test_a_damaged_lease_keeps_everything_while_its_reader_lives(tmp_path):
+    home = SessionHome(tmp_path)
+    Lease(home, 3)
+    (path,) = home.readers.glob("[!.]*")
+    path.write_bytes(b"\xa5")
+    assert read_by_all(home, 9) == -1
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        path.rename(home.readers / f"{processes.identity(process.pid)}-0")
+        process.wait()
+    assert read_by_all(home, 9) == 9 and not list(home.readers.glob("[!.]*"))
+
+
 def test_a_process_that_is_gone_holds_nothing(tmp_path):
     home = SessionHome(tmp_path)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:

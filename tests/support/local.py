@@ -91,11 +91,15 @@ class LocalEngine:
         head = arena.read_head()
         return SlotState.fresh(slot) if head is None else SlotState(head.header, arena.load(head))
 
-    def close(self) -> None:
-        """Forget the slots."""
+    def leave(self) -> None:
+        """Stop between two batches; what is kept in files stays."""
         self._forget(arena=False)
-        shutil.rmtree(self.home.arena(), ignore_errors=True)
         self.control.close()
+
+    def close(self) -> None:
+        """Stop, and lose the shared memory."""
+        self.leave()
+        shutil.rmtree(self.home.arena(), ignore_errors=True)
 
     def _new_reader(self) -> StqshReader:
         settings = self.settings

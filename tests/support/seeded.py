@@ -1,4 +1,4 @@
-"""Seeded cases of streams that retain what is significant, as scripts."""
+"""Seeded cases as scripts: objects that move, posts, and a stream that retains what is significant."""
 
 from __future__ import annotations
 
@@ -43,3 +43,66 @@ def significant_script(seed: int, objects: int = 50, steps: int = 60) -> ScriptC
     commands.sort(key=lambda command: command[0])
     clock, records = replayed(stream, [rows])
     return ScriptCase(Case(stream, clock, records[-1][0], records, commands), [rows], "csv")
+
+
+def moving_script(seed: int, objects: int = 50, steps: int = 150) -> ScriptCase:
+    """Objects that wander, fall silent, go and come back; queries that stand and that follow."""
+    draw = random.Random(seed)
+    keys = [f"k{i:02}" for i in range(objects)]
+    place = {key: (draw.uniform(0, 10), draw.uniform(0, 10)) for key in keys}
+    rows = []
+    for second in range(steps):
+        for key in draw.sample(keys, objects // 3):
+            x, y = (min(10.0, max(0.0, c + draw.gauss(0, 0.7))) for c in place[key])
+            place[key] = x, y
+            gone = draw.random() < 0.03
+            late = 3 * (draw.random() < 0.1)
+            row = at(key, None if gone else round(x, 3), None if gone else round(y, 3), second - late, second)
+            rows.append(row)
+    stream = spec(report_every_us=8 * SECOND)
+    regions = [rect(a, b, a + 3, b + 3) for a in range(0, 8, 2) for b in range(0, 8, 4)]
+    regions += [around(key, 3.0, 4.0) for key in keys[:6]]
+    regions += [{"type": "circle", "x": 2.0 * i, "y": 5.0, "radius": 2.0} for i in range(5)]
+    regions += [{"type": "moving_circle", "focal": key, "radius": 1.5} for key in keys[6:10]]
+    regions += [{"type": "nearest", "k": 1 + 2 * i, "x": 2.0 * i, "y": 5.0} for i in range(5)]
+    regions += [{"type": "nearest", "k": 3, "focal": key} for key in keys[10:14]]
+    commands = [(1, register(10 + i, region)) for i, region in enumerate(regions)]
+    for number, (_, command) in enumerate(commands):
+        query = command["query"]
+        query["select"] = [[name, ["col", name]] for name in ("oid", "x", "n")]
+        if query["region"]["type"] == "nearest":
+            query["kind"] = "nearest"
+            query["select"].append(["far", ["distance"]])
+        elif number % 3 == 0:
+            query["options"] = {"dwell_us": 3 * SECOND}
+    clock, records = replayed(stream, [rows])
+    return ScriptCase(Case(stream, clock, records[-1][0], records, commands), [rows], "csv")
+
+
+def posts_script(seed: int, steps: int = 150) -> ScriptCase:
+    """Posts of a few words, some of which come twice; rectangles and neighbours that ask for words."""
+    draw = random.Random(seed)
+    words = ["street", "light", "out", "pot", "hole", "tree"]
+    rows = []
+    for second in range(steps):
+        for _ in range(5):
+            key, body = f"p{draw.randrange(1000)}", " ".join(draw.sample(words, 3))
+            x, y = round(draw.uniform(0, 10), 3), round(draw.uniform(0, 10), 3)
+            rows.append({**at(key, x, y, second, second), "body": body})
+    columns = [*spec()["columns"], ["body", "STRING"]]
+    stream = spec(name="posts", kind="event", keep_us=20 * SECOND, text="body", columns=columns)
+    commands = []
+    for i, asked in enumerate([*words, "street light", "pot hole", "tree out"]):
+        how = ["all", "any"][i % 2]
+        place = (
+            {"type": "nearest", "k": 4, "x": float(i), "y": 5.0} if i % 3 == 0 else rect(i - 3, 0, i + 3, 9)
+        )
+        command = register(100 + i, place, ["contains", ["col", "body"], asked, how])
+        command["query"] |= {
+            "stream": "posts",
+            "select": [["oid", ["col", "oid"]], ["body", ["col", "body"]]],
+        }
+        command["query"]["kind"] = "nearest" if i % 3 == 0 else "range"
+        commands.append((1, command))
+    clock, records = replayed(stream, [rows])
+    return ScriptCase(Case(stream, clock, records[-1][0], records, commands), [rows], "jsonl")

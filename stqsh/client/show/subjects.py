@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,6 +49,7 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
         ("home", str(link.home.path)),
         ("engine", "not started" if engine is None else engine.state if alive else "dead"),
         ("pid", engine.pid if engine and alive else None),
+        ("restarts", (engine.restarted or None) if engine and alive else None),
         ("step", progress.step),
         ("clock", format_instant(progress.at_us())),
         ("streams", _activity(link, progress)),
@@ -256,12 +256,7 @@ def _statuses(link: Connection) -> list[StreamStatus]:
 
 def _dead_letters(name: str, folder: Path) -> Iterator[tuple[Any, ...]]:
     """Yield the last dead letters of a stream or table, in the order in which they occurred."""
-    try:
-        with (folder / "dead_letters.jsonl").open(encoding="utf-8") as lines:
-            last = deque(lines, DEAD_LETTERS_SHOWN)
-    except FileNotFoundError:
-        return
-    for line in last:
-        if line.endswith("\n"):  # the last one may be half written
-            letter = json.loads(line)
-            yield (name, *(letter.get(name) for name in ("file", "line", "reason", "text")))
+    from stqsh.sources.replay_store.dead_letters import read_dead_letters  # pyarrow
+
+    for letter in deque(read_dead_letters(folder), DEAD_LETTERS_SHOWN):
+        yield (name, *letter)

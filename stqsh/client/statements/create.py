@@ -90,12 +90,17 @@ def _bound(desk: StatementContext, statement: Creation) -> tuple[Bound, Creation
         statement = with_absolute_files(statement, desk.script)
         if not isinstance(statement.source, FileSource | GeneratorSource):
             return bind(statement, desk.view), statement  # this raises: not supported yet
-        # pyarrow: only when needed
-        from stqsh.sources.source_check import check_source
+        return _checked(_bound_to_source(desk, statement)), statement
 
-        bound = _bound_to_source(desk, statement)
-        check_source(bound.spec)
-        return bound, statement
+
+def _checked(bound: Bound) -> Bound:
+    """Return the spec of a source that can be read, with the unit of its times and remarks on its records."""
+    # pyarrow: only when needed
+    from stqsh.sources.source_check import check_source, with_unit
+
+    checked = check_source(bound.spec)
+    spec = with_unit(bound.spec, checked.unit)
+    return bound._replace(spec=spec, notes=(*bound.notes, *checked.notes))
 
 
 def _bound_to_source(

@@ -25,12 +25,14 @@ def set_setting(desk: StatementContext, statement: statements.SetSetting) -> Ite
         settings = session_settings(db, desk.profile)
         if key in shedding_orders.SETTINGS:
             shedding_orders.follow_settings(db, settings)
+    if key == "durability":
+        db.set_durable(value == "disk")
     yield Message(f"{key} is {value}{_remark(db, key, settings)}")
 
 
 def _remark(db: ControlDb, key: str, settings: Profile) -> str:
     """Return a remark on an effect of a setting that the user may not expect."""
-    if key.startswith(("engine.", "spark.")):
+    if key.startswith(("engine.", "spark.", "durability")):
         return ", once the engine starts again"
     if key not in shedding_orders.SETTINGS:
         return ""

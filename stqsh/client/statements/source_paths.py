@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from glob import has_magic, iglob  # pathlib's takes no absolute pattern
+from os.path import normpath
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,11 +47,18 @@ def find_files(glob: str, beside: Path | None = None) -> str:
     places = [folder for folder in (beside, Path.cwd()) if folder is not None]
     for absolute in dict.fromkeys(str(folder / given) for folder in places):
         if any(Path(found).is_file() for found in iglob(absolute, recursive=True)):  # noqa: PTH207
-            return absolute
+            return _without_dots(absolute)
     looked = "" if given.is_absolute() else "looked in " + ", ".join(dict.fromkeys(map(str, places)))
     close = next(filter(None, (_near_file(folder / given) for folder in places)), "")
     hint = "; ".join(filter(None, [close, looked]))
     raise SourceError(f"no file matches '{glob}'", hint=hint or None)
+
+
+def _without_dots(glob: str) -> str:
+    """Return a glob without `..`, unless a folder before it is a link that leads elsewhere."""
+    plain = normpath(glob)
+    folder = next((one for one in Path(glob).parents if not has_magic(str(one))), Path(glob))
+    return plain if folder.resolve() == Path(normpath(folder)).resolve() else glob
 
 
 def _near_file(path: Path) -> str:

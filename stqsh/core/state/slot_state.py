@@ -198,9 +198,9 @@ class SlotState(NamedArrays):
     def release(self, prefix: str) -> None:
         """Remove all arrays whose names begin with `prefix`, with their declarations."""
         super().release(prefix)
-        for entry in ("references", "derived"):  # see `stqsh.core.state.table`
+        for entry in ("references", "derived", "versions"):  # see `stqsh.core.state.table`
             declared = self.header.get(entry, {})
-            self.header[entry] = {n: to for n, to in declared.items() if not n.startswith(prefix)}
+            self.header[entry] = {n: found for n, found in declared.items() if not n.startswith(prefix)}
 
 
 class _SnapshotHead(msgspec.Struct):

@@ -21,6 +21,16 @@ Relation: TypeAlias = Literal["objects", "strings", "terms"]
 """What numbers may refer to: the objects of a stream, its strings, or its terms."""
 
 
+class TableVersionError(ValueError):
+    """The arrays of a table are of a version that this stqsh cannot read."""
+
+    def __init__(self, prefix: str, found: int, known: int) -> None:
+        super().__init__(
+            f"the state of {prefix} has version {found}, and this stqsh reads version {known}:"
+            " go on with the stqsh that wrote it"
+        )
+
+
 @dataclass
 class ArraySpec:
     """One array of a table; as an attribute of a table's class it reads as the array itself.
@@ -85,19 +95,49 @@ class StateTable:
     """
 
     specs: ClassVar[Specs] = {}
+    version: ClassVar[int] = 1
+    """The version of what the arrays mean. A new array needs no other version: its elements are zero."""
 
     def __init_subclass__(cls) -> None:
         own = {name: spec for name, spec in vars(cls).items() if isinstance(spec, ArraySpec)}
         cls.specs = {**cls.specs, **own}
 
     def __init__(self, state: SlotState, prefix: str, more: Specs | None = None) -> None:
-        """Open the table, and create missing arrays; `more` are arrays known only at run time."""
+        """Open the table, create missing arrays, and upgrade those of an older version.
+
+        Args:
+            state: the slot's state.
+            prefix: the beginning of the arrays' names.
+            more: arrays known only at run time.
+
+        Raises:
+            TableVersionError: the arrays are of a version from which or to which no upgrade leads.
+        """
         self.state, self.prefix = state, prefix
         self._specs = {**self.specs, **more} if more else self.specs
-        rows = self._rows
-        for name, spec in self._specs.items():
-            if f"{prefix}/{name}" not in state:
-                _create(state, f"{prefix}/{name}", spec, rows)
+        rows, missing = self._rows, [name for name in self._specs if f"{prefix}/{name}" not in state]
+        found = self._found_version(is_new=len(missing) == len(self._specs))
+        for name in missing:
+            _create(state, f"{prefix}/{name}", self._specs[name], rows)
+        if found != self.version:
+            self.upgrade(found)
+        if self.version > 1:
+            state.entry("versions")[prefix] = self.version
+
+    def _found_version(self, *, is_new: bool) -> int:
+        """Return the version of the arrays in the state; only versions after the first are noted there."""
+        found: int = self.version if is_new else self.state.entry("versions").get(self.prefix, 1)
+        if found > self.version:
+            raise TableVersionError(self.prefix, found, self.version)
+        return found
+
+    def upgrade(self, version: int) -> None:
+        """Bring the arrays from an older version to this one; a class with a later version defines how.
+
+        Raises:
+            TableVersionError: no upgrade leads from that version to this one.
+        """
+        raise TableVersionError(self.prefix, version, self.version)
 
     def __len__(self) -> int:
         return self._rows

@@ -11,15 +11,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.file_store import first_logged_rows
 from stqsh.errors import StqshError
-from stqsh.sources.replay_store.manifest import Manifest
+from stqsh.sources.replay_store.manifest import MANIFEST, Manifest, manifest_seal
 from stqsh.sources.replay_store.preparation import extend, prepare
-from stqsh.sources.table_files import prepare_table
+from stqsh.sources.table_files import CONTENT, prepare_table
 from stqsh.storage.catalogue import live_streams, live_tables
 from stqsh.storage.control_log import ControlDb, last_seq
 from stqsh.storage.disk_space import is_full
@@ -127,7 +128,7 @@ class StreamPreparer:
         statuses = stream_statuses(self._control)
         for table in live_tables(self._control):
             known = statuses.get(table.id)
-            if known is None or known.state not in _DONE:
+            if known is None or known.state not in _DONE or self._is_missed(known):
                 self._prepare_one(table, partial(self._prepare_table, table))
         for stream in live_streams(self._control):
             known = statuses.get(stream.id)
@@ -135,6 +136,11 @@ class StreamPreparer:
                 self._prepare_one(stream, partial(self._prepare_stream, stream))
             elif known.state == "endless" and stream.id not in self._endless:
                 self._endless.extend(stream, 0)
+
+    def _is_missed(self, table: StreamStatus) -> bool:
+        """Return whether the rows of a table that was ready are gone before the slots have got them."""
+        is_there = (self._home.table(table.id) / CONTENT).exists()
+        return table.state == "ready" and not is_there and table.id > read_progress(self._control).seq
 
     def _run(self) -> None:
         seen, is_complete = -1, False
@@ -171,6 +177,8 @@ class StreamPreparer:
         directory = self._home.stream(stream.id)
         manifest = self._prepare(stream.spec, directory, report=report, spark=self._spark)
         status = _status_of(stream.id, manifest)
+        if manifest.complete and (directory / MANIFEST).exists():
+            status = replace(status, seal=manifest_seal(directory))
         if status.state == "endless":
             self._endless.add(stream, manifest)
         return status

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from stqsh.engine.config import TUNING
@@ -16,16 +17,43 @@ from stqsh.storage.engine_info import EngineInfo, EngineState, write_engine
 from stqsh.storage.home import SessionHome
 
 
-class Heartbeat:
-    """Writes engine.json; `tell` may be called from any thread."""
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What the parent of an engine tells it: its own pid, and how often and why it has restarted the engine.
 
-    def __init__(self, home: SessionHome) -> None:
+    The pid is 0 where an engine was started without a parent.
+    """
+
+    parent: int = 0
+    restarts: int = 0
+    last_crash: str = ""
+
+
+class Heartbeat:
+    """Writes engine.json; `tell` may be called from any thread.
+
+    `on_parent_lost` is called once if the parent has ended before the engine.
+    """
+
+    def __init__(
+        self,
+        home: SessionHome,
+        origin: Origin | None = None,
+        on_parent_lost: Callable[[], None] = lambda: None,
+    ) -> None:
         self._home = home
+        self._origin = origin or Origin()
+        self._on_parent_lost = on_parent_lost
         self._started_us = wall_clock_us()
         self._state: EngineState = "starting"
         self._message = ""
         self._lock = threading.Lock()
         self._stopped = threading.Event()
+
+    @property
+    def has_parent(self) -> bool:
+        """Whether a parent restarts this engine after a crash."""
+        return self._origin.parent != 0
 
     def start(self) -> None:
         """Start the heartbeat thread."""
@@ -42,13 +70,18 @@ class Heartbeat:
         self._stopped.set()
 
     def _beat_on(self) -> None:
+        has_parent = self.has_parent
         while not self._stopped.wait(TUNING.heartbeat_s):
+            if has_parent and os.getppid() != self._origin.parent:
+                has_parent = False
+                self._on_parent_lost()
             self._beat()
 
     def _beat(self) -> None:
         with self._lock:
-            info = EngineInfo(os.getpid(), self._started_us, wall_clock_us(), self._state, self._message)
-            write_engine(self._home, info)
+            now, origin = wall_clock_us(), self._origin
+            told = (self._state, self._message, origin.parent, origin.restarts, origin.last_crash)
+            write_engine(self._home, EngineInfo(os.getpid(), self._started_us, now, *told))
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The process of a session's engine, which runs until SIGTERM.
 
-Start it with `python -m stqsh.engine.launch.main --home DIR`.
+Its parent, `stqsh.engine.launch.parent`, starts it, and restarts it if it ends with the code `CRASHED`.
+To run it alone: `python -m stqsh.engine.launch.main --home DIR`.
 
 Spark's Java process, the first compilation of the kernels and the preparation of streams run in parallel.
 An error is reported in one line in engine.json; the details are in engine.log.
@@ -9,6 +10,7 @@ An error is reported in one line in engine.json; the details are in engine.log.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import logging
 import os
 import signal
@@ -18,11 +20,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stqsh.engine.config import STATE_FORMAT, TUNING, EngineSettings
-from stqsh.engine.launch.heartbeat import Heartbeat, running_alone
-from stqsh.engine.launch.supervisor import JvmDiedError, Supervisor
-from stqsh.engine.spark.spark_internals import java_exit_code
+from stqsh.engine.config import CRASHED, STACKS_SIGNAL, STATE_FORMAT, TUNING, EngineSettings
+from stqsh.engine.launch.audit import audit_home
+from stqsh.engine.launch.heartbeat import Heartbeat, Origin, running_alone
+from stqsh.engine.launch.supervisor import JvmDiedError, StreamingQuery, Supervisor
+from stqsh.engine.launch.watchdog import LocalParts, Watchdog
+from stqsh.engine.spark.spark_internals import java_exit_code, java_process
 from stqsh.errors import OtherVersionError, StqshError
+from stqsh.fs import DURABILITY
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.engine_info import is_orphaned
@@ -45,12 +50,19 @@ def main(arguments: list[str] | None = None) -> int:
         prog="stqsh.engine.launch.main", description="Run the engine of a session."
     )
     parser.add_argument("--home", type=Path, required=True, help="the session's directory")
-    home = SessionHome(parser.parse_args(arguments).home.absolute())
+    parser.add_argument("--parent", type=int, default=0, help="the process that restarts this one")
+    parser.add_argument("--restarts", type=int, default=0, help="how often it has done so")
+    parser.add_argument("--last-crash", default="", help="why it last did so")
+    given = parser.parse_args(arguments)
+    home = SessionHome(given.home.absolute())
+    os.umask(0o077)  # whatever this process and those that it starts write is for this user only
+    faulthandler.enable()
+    faulthandler.register(STACKS_SIGNAL, file=sys.stderr, all_threads=True)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     try:
         with running_alone(home.path):
-            return Engine(home).run()
+            return Engine(home, Origin(given.parent, given.restarts, given.last_crash)).run()
     except StqshError as error:
         log.error("%s", error)
         return error.exit_code
@@ -59,9 +71,10 @@ def main(arguments: list[str] | None = None) -> int:
 class Engine:
     """One engine: from the start of Spark to a clean stop."""
 
-    def __init__(self, home: SessionHome) -> None:
+    def __init__(self, home: SessionHome, origin: Origin | None = None) -> None:
         self._home = home
-        self._heart = Heartbeat(home)
+        self._heart = Heartbeat(home, origin, self._stop_without_parent)
+        self._is_ready = False
         self._begun = time.monotonic()
         self._missing = {KERNELS, FIRST_BATCH}
         self._lock = threading.Lock()
@@ -73,20 +86,38 @@ class Engine:
             self._run()
         except StqshError as error:
             log.error("%s", error)
-            self._heart.tell("failed", str(error))
-            return 1
+            return self._failed(error, crashed=isinstance(error, JvmDiedError))
         except Exception as error:
             log.exception("the engine failed")
-            self._heart.tell("failed", f"{type(error).__name__}: {error}".splitlines()[0])
-            return 1
+            return self._failed(error, crashed=self._is_ready)
         finally:
             self._heart.stop()
         return 0
+
+    def _failed(self, error: Exception, *, crashed: bool) -> int:
+        """Report why the engine ends, and return the exit code."""
+        text = str(error)
+        if not isinstance(error, StqshError):
+            text = f"{type(error).__name__}: {error}".splitlines()[0]
+        if crashed and self._heart.has_parent:
+            self._heart.tell("starting", text)
+            return CRASHED
+        self._heart.tell("failed", text)
+        return 1
+
+    def _stop_without_parent(self) -> None:
+        log.warning("the process that restarts this engine has ended: it stops, too")
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def _run(self) -> None:
         threading.Thread(target=self._warm_up, name="warm-up", daemon=True).start()
         control = ControlDb(self._home.path)
         settings = engine_settings(self._home, control)
+        audit_home(self._home, control, settings)
+        os.environ[DURABILITY] = durability = session_settings(control).text("durability")
+        if durability == "disk":
+            control.set_durable(True)
+            os.sync()  # what was written before it was SET
         self._heart.tell("starting", "starting Spark")
         spark = self._start_spark(settings)
         log.info("Spark is up after %.1f s", self._age())
@@ -96,7 +127,8 @@ class Engine:
             log.error("Java's exit code is %s", java_exit_code(spark))
             raise
         finally:
-            self._heart.tell("stopping")
+            if _alive(spark):
+                self._heart.tell("stopping")
             self._leave(spark, settings)
 
     def _start_spark(self, settings: EngineSettings) -> SparkSession:
@@ -114,6 +146,7 @@ class Engine:
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
+        from stqsh.engine.ingest.store_repair import repair_stores
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
         from stqsh.engine.operators.pipeline import payload_folders, start_query
 
@@ -126,9 +159,15 @@ class Engine:
         self._heart.tell("starting", "starting the query")
         spool = payload_folders(settings)
         delivery = Delivery(self._home, control, spool=spool, on_first=lambda: self._came_up(FIRST_BATCH))
+        watchdog = Watchdog(LocalParts(lambda: _java_pid(spark) if settings.local else None))
+
+        def start() -> StreamingQuery:
+            repair_stores(self._home, control, spark)
+            return start_query(spark, settings, delivery, spool, watchdog.batch)
+
         supervisor = Supervisor(
             self._home.path,
-            lambda: start_query(spark, settings, delivery, spool),
+            start,
             batches=lambda: read_progress(control).batch,
             jvm_alive=lambda: _alive(spark),
         )
@@ -138,9 +177,11 @@ class Engine:
             target=self._leave_with_owner, args=(control, supervisor), name="owner", daemon=True
         ).start()
         delivery.retention.start()
+        watchdog.start()
         try:
             supervisor.run()
         finally:
+            watchdog.stop()
             preparer.stop()
             delivery.retention.stop()
 
@@ -173,6 +214,7 @@ class Engine:
             self._missing.discard(part)
             missing = set(self._missing)
         if not missing:
+            self._is_ready = True
             self._heart.tell("ready")
         elif missing == {KERNELS}:
             self._heart.tell("starting", "compiling, the first time only")
@@ -229,6 +271,11 @@ def check_state(mark: str | None, settings: EngineSettings) -> None:
         f"this session has run {where}: its state cannot go on with spark.master = {settings.master}",
         hint="start it with the spark.master that it had; or DUMP what it defines, for a new session",
     )
+
+
+def _java_pid(spark: SparkSession) -> int | None:
+    process = java_process(spark)
+    return None if process is None else process.pid
 
 
 def _alive(spark: SparkSession) -> bool:

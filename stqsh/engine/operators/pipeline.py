@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -16,13 +19,22 @@ from stqsh.engine.ingest.data_source import StqshSource
 from stqsh.engine.operators.local_operators import LocalOperators
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.operators.spark_operators import with_operator
+from stqsh.engine.spark.spark_internals import settle_batch
 from stqsh.engine.state.payload_files import PayloadFolders
+from stqsh.fs import settle
 from stqsh.spec.chunk import CHUNK
 from stqsh.storage.home import SessionHome
 
+WatchBatch: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
+"""Makes a context for the time of a batch, by its number."""
+
 
 def start_query(
-    spark: SparkSession, settings: EngineSettings, delivery: Delivery, spool: PayloadFolders | None
+    spark: SparkSession,
+    settings: EngineSettings,
+    delivery: Delivery,
+    spool: PayloadFolders | None,
+    watch: WatchBatch = nullcontext,
 ) -> StreamingQuery:
     """Start the query, from the session's checkpoint if there is one.
 
@@ -33,6 +45,7 @@ def start_query(
         settings: the settings of the engine.
         delivery: delivers each batch.
         spool: folders for large payloads, see `payload_folders`.
+        watch: watches each batch.
     """
     home = SessionHome(settings.home)
     if spool is not None:
@@ -48,8 +61,12 @@ def start_query(
 
     def process_batch(batch: DataFrame, number: int) -> None:
         begun = time.perf_counter_ns()
-        table = run_batch(batch, number, operators)
-        delivery.deliver(table, number, (time.perf_counter_ns() - begun) // 1000)
+        with watch(number):
+            settle_batch(home.checkpoint, number)
+            table = run_batch(batch, number, operators)
+            if operators is not None:
+                settle(home.state)  # the names of slots that are new
+            delivery.deliver(table, number, (time.perf_counter_ns() - begun) // 1000)
 
     return (
         chunks.writeStream.queryName("stqsh")

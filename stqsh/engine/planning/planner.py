@@ -72,6 +72,9 @@ class Planner:
         end = self._next(ready, now_us) or ready
         if end == start:
             return start
+        if end.names > start.names:
+            # After a power failure, no number that an offset names may be given to another statement.
+            self._view.control.force()
         return replace(end, by_slot=is_small(start, end, self.slots, self._tuning))
 
     def plan(self, first: Offset, last: Offset) -> list[SourceTask]:

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stqsh.checksums import DamagedFileError
 from stqsh.engine.planning.batch_size import BatchLimit
 from stqsh.engine.planning.pending_log import PendingLog
-from stqsh.sources.replay_store.manifest import MANIFEST
+from stqsh.sources.replay_store.manifest import MANIFEST, stored_name
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.sources.table_files import CONTENT
 from stqsh.spec.offset import Offset
@@ -35,8 +36,8 @@ class StreamInput:
 class StreamInputs:
     """The replay stores of a session home, opened as they become ready."""
 
-    def __init__(self, home: Path) -> None:
-        self._home = home
+    def __init__(self, home: Path, control: ControlDb) -> None:
+        self._home, self._control = home, control
         self._stores: dict[int, ReplayStore] = {}
 
     def waiting(self, streams: Iterable[int], failed: Collection[int]) -> bool:
@@ -56,11 +57,18 @@ class StreamInputs:
         if stream not in self._stores:
             directory = SessionHome(self._home).stream(stream)
             if not (directory / MANIFEST).exists():
+                self._check_missing(stream, directory)
                 return None
             self._stores[stream] = open_store(directory)
         store = self._stores[stream]
         store.refresh()
         return store
+
+    def _check_missing(self, stream: int, directory: Path) -> None:
+        """Raise `DamagedFileError` if a store that is not there has been there."""
+        status = stream_statuses(self._control).get(stream)
+        if status is not None and status.state in ("ready", "endless"):
+            raise DamagedFileError(stored_name(directory, MANIFEST), "is gone")
 
 
 class TableInputs:
@@ -139,7 +147,7 @@ class SessionView:
     def of(home: Path) -> SessionView:
         """Open a session home."""
         control = ControlDb(home)
-        return SessionView(home, control, PendingLog(control), StreamInputs(home), TableInputs(home))
+        return SessionView(home, control, PendingLog(control), StreamInputs(home, control), TableInputs(home))
 
     def read(self, offset: Offset) -> None:
         """Read the log around an offset, as far as it can be taken in now."""

@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stqsh.fs import settle
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -70,9 +72,32 @@ def commit_file(checkpoint: Path, batch: int) -> Path:
     return checkpoint / "commits" / str(batch)
 
 
+def settle_batch(checkpoint: Path, batch: int) -> None:
+    """Force what Spark 4.3 has written before a batch to the disk if durability asks for it.
+
+    Spark forces nothing. The slots are about to depend on the batch's offset, and to remove what a batch
+    before the last commit would need. Hadoop keeps a checksum of each file beside it.
+    """
+    written = [commit_file(checkpoint, batch - 1), checkpoint / "offsets" / str(batch)]
+    if batch == 0:
+        written = [checkpoint / "metadata", *written, checkpoint]
+    for path in written:
+        for file in (path, path.with_name(f".{path.name}.crc")):
+            if file.exists():
+                settle(file)
+
+
 def last_commit(checkpoint: Path) -> int:
     """Return the number of the last complete batch; -1 if there is none."""
-    folder = checkpoint / "commits"
+    return _last_number(checkpoint / "commits")
+
+
+def last_offset(checkpoint: Path) -> int:
+    """Return the number of the last batch that was begun; -1 if there is none."""
+    return _last_number(checkpoint / "offsets")
+
+
+def _last_number(folder: Path) -> int:
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return max((int(name) for name in names if name.isdigit()), default=-1)
 

@@ -50,6 +50,8 @@ _FIXED = {
     "spark.sql.ui.retainedExecutions": "10",
     # Keep the plan of each batch for these pages in its short form.
     "spark.sql.ui.explainMode": "simple",
+    # For the few files whose mode Spark sets itself; the others follow the engine's umask.
+    "spark.hadoop.fs.permissions.umask-mode": "077",
     "spark.locality.wait": "0",
     # A batch's plan, and the work of its tasks, is always the same: tasks are cut by the source, and no task
     # may run twice at the same time, because both attempts would write the same files.

@@ -21,10 +21,10 @@ import ctypes
 import faulthandler
 import gc
 import os
-import signal
 import sys
 from importlib import import_module
 
+from stqsh.engine.config import STACKS_SIGNAL
 from stqsh.engine.spark.spark_internals import WORKER_MODULE, serve_workers
 
 _PRELOADED = (
@@ -46,9 +46,6 @@ _NO_THREADS = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's jemalloc
 }
 """The environment in which the preloaded libraries start no threads."""
-
-STACKS_SIGNAL = signal.SIGUSR2
-"""The signal upon which this process and its workers print the stacks of their threads into the log."""
 
 #: Parameters of glibc's `mallopt`.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3

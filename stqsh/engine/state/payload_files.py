@@ -29,6 +29,7 @@ from typing import Any
 
 from stqsh.checksums import Seal
 from stqsh.engine.config import TUNING
+from stqsh.fs import settle
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.home import SessionHome
 from stqsh.storage.payload_refs import ENDING, PayloadReader, Reference, reference_in
@@ -114,9 +115,11 @@ class PayloadWriter:
         return replace(chunk, payload=Reference(file.path.name, at, size, again, checksum).packed())
 
     def close(self) -> None:
-        """Close the files."""
-        for file in self._files.values():
+        """Close the files; those that stay are on the disk, if durability asks for it."""
+        for stays, file in self._files.items():
             file.close()
+            if stays and file.is_made:
+                settle(file.path)
 
 
 class _File:
@@ -140,7 +143,13 @@ class _File:
         self._end = at + len(payload)
         return at
 
+    @property
+    def is_made(self) -> bool:
+        """Whether a payload has been written."""
+        return self._descriptor is not None
+
     def close(self) -> None:
+        """Close the file, if it was made."""
         if self._descriptor is not None:
             os.close(self._descriptor)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PROMPT = "stqsh> "
 CONTINUATION = "    -> "
-_SESSION, _ENGINE = 9, 1
+_SESSION, _ENGINE, _RESTARTED = 9, 1, 3
 """Weights among the parts of the toolbar, as in `stqsh.shell.status.status_parts`."""
 _LATEST = 2000
 """Entries of the history that are searched for a suggestion, so that no keystroke waits for the rest."""
@@ -160,7 +160,8 @@ def toolbar_text(glance: SessionSummary, width: int | None = None) -> str:
         return f" {glance.session}  |  {glance.engine}"
     from stqsh.shell.status import status_parts  # loaded by the session thread by then
 
-    parts = [(_SESSION, glance.session), (_ENGINE, glance.engine), *status_parts(glance.progress)]
+    engine = (_RESTARTED, glance.restarted) if glance.restarted else (_ENGINE, glance.engine)
+    parts = [(_SESSION, glance.session), engine, *status_parts(glance.progress)]
     while len(parts) > 1 and width is not None and len(_joined(parts)) >= width:
         parts.remove(min(parts, key=lambda part: part[0]))
     return _joined(parts)
@@ -168,6 +169,7 @@ def toolbar_text(glance: SessionSummary, width: int | None = None) -> str:
 
 def _joined(parts: list[tuple[int, str]]) -> str:
     """Join the parts: bars after the session and the engine, blanks between the others."""
-    named = [text for weight, text in parts if weight in (_SESSION, _ENGINE)]
-    doing = "  ".join(text for weight, text in parts if weight not in (_SESSION, _ENGINE))
+    apart = (_SESSION, _ENGINE, _RESTARTED)
+    named = [text for weight, text in parts if weight in apart]
+    doing = "  ".join(text for weight, text in parts if weight not in apart)
     return " " + "  |  ".join(filter(None, [*named, doing]))

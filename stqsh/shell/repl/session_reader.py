@@ -13,7 +13,7 @@ from stqsh.client.read.live_keys import LiveKeys, warm_up
 from stqsh.lang.syntax import highlight, keywords
 from stqsh.lang.syntax.expected import expected
 from stqsh.shell.repl.session_thread import SessionSummary
-from stqsh.shell.status import engine_text, explain_engine_death
+from stqsh.shell.status import engine_text, explain_engine_death, restart_text
 from stqsh.storage.engine_info import is_alive, read_engine
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class SummaryReader:
         summary = replace(
             self._read_catalogue(),
             engine=engine_text(home),
+            restarted=restart_text(home),
             progress=session.progress(),
             failed=failed,
             ready=engine is not None and engine.state == "ready" and is_running,

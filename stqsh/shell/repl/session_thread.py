@@ -33,6 +33,7 @@ class SessionSummary:
     Attributes:
         session: The session's name.
         engine: The state of its engine, in words.
+        restarted: How often it was restarted after a crash, and why; "" if never.
         progress: The progress of its streams.
         streams, tables, regions, queries: Names.
         columns: The columns of each stream and table, with their types.
@@ -47,6 +48,7 @@ class SessionSummary:
 
     session: str
     engine: str = "opening the session…"
+    restarted: str = ""
     progress: Progress | None = None
     streams: tuple[str, ...] = ()
     columns: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()

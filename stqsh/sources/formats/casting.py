@@ -202,15 +202,19 @@ def _fractional_numbers(text: Array, times: TimeFormat) -> Array:
 def _numbers(values: Array, times: TimeFormat) -> Array:
     """Read numbers as time since the epoch; exact to the microsecond for this and the next century."""
     per_second = times.per_second
-    inside = pc.and_(
-        pc.greater_equal(values, _EARLIEST * per_second), pc.less(values, (_LATEST + 1) * per_second)
-    )
-    values = pc.if_else(inside, values, None)
-    factor = _MICROS // per_second
-    if pa.types.is_integer(values.type):
-        micros: Array = pc.multiply(values.cast(pa.int64()), factor)
+    is_fractional = pa.types.is_floating(values.type)
+    if is_fractional or per_second <= _MICROS:  # 64 bits hold no nanoseconds beyond the years 1677 to 2262
+        number = float if is_fractional else int
+        earliest, latest = number(_EARLIEST * per_second), number((_LATEST + 1) * per_second)
+        inside = pc.and_(pc.greater_equal(values, earliest), pc.less(values, latest))
+        values = pc.if_else(inside, values, None)
+    if is_fractional:
+        factor = _MICROS / per_second
+        micros: Array = pc.round(pc.multiply(values.cast(pa.float64()), factor)).cast(pa.int64())
+    elif per_second <= _MICROS:
+        micros = pc.multiply(values.cast(pa.int64()), _MICROS // per_second)
     else:
-        micros = pc.round(pc.multiply(values.cast(pa.float64()), float(factor))).cast(pa.int64())
+        micros = pc.divide(values.cast(pa.int64()), per_second // _MICROS)
     return micros.cast(_UTC)
 
 

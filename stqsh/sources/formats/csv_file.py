@@ -12,18 +12,29 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from stqsh.errors import OptionError
 from stqsh.sources.formats.pyarrow_typing import Array, arrow_csv, pc
 from stqsh.sources.formats.record_parser import RowBlock
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
-from stqsh.sources.formats.row_blocks import Quoting, TextBlock, find_rows, read_text_blocks
+from stqsh.sources.formats.row_blocks import (
+    MOST_LINES,
+    Quoting,
+    TextBlock,
+    find_rows,
+    find_unclosed,
+    read_text_blocks,
+)
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.spec.stream import Options
 
 OPTIONS = ("header", "separator", "quote", "decimal")
 POINTED = ("DOUBLE", "FLOAT")
 """The types whose values have a decimal point, or what `decimal` says."""
+#: The number of bytes in which a header is looked for.
+_HEAD_BYTES = 4096
+_UNCLOSED = f"a quote that opens here is not closed within {MOST_LINES} lines"
 _NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
 
@@ -80,15 +91,17 @@ def _character(option: str, value: Any) -> str:
     return value
 
 
-def read_csv_blocks(path: Path, layout: RecordSchema, options: Options) -> Iterator[RowBlock]:
-    """Read a CSV file; its columns are text, and empty fields are null.
+def read_csv_blocks(
+    path: Path, layout: RecordSchema, options: Options, size: int | None = None
+) -> Iterator[RowBlock]:
+    """Read a CSV file in blocks of about `size` bytes; its columns are text, and empty fields are null.
 
     Raises:
         SourceError: the header lacks a declared column. OSError: the file cannot be read.
     """
     dialect = CsvDialect.of(options)
     wanted, width = list(range(len(layout.columns))), len(layout.columns)
-    for block in read_text_blocks(path, dialect.quoting):
+    for block in read_text_blocks(path, dialect.quoting, size):
         text = block
         if text.number == 0 and dialect.header:
             names, text = take_header(text, dialect)
@@ -98,6 +111,18 @@ def read_csv_blocks(path: Path, layout: RecordSchema, options: Options) -> Itera
             pairs = zip(found.columns, layout.columns, strict=True)
             columns = [dialect.pointed(raw) if kind in POINTED else raw for raw, (_, kind) in pairs]
             yield replace(found, columns=columns, size=len(block.text))
+
+
+def check_csv_header(path: Path, layout: RecordSchema, options: Options) -> None:
+    """Check that a CSV file has the declared columns; one without a header has any.
+
+    Raises:
+        SourceError: the header lacks a declared column. OSError: the file cannot be read.
+    """
+    dialect = CsvDialect.of(options)
+    first = next(read_text_blocks(path, dialect.quoting, _HEAD_BYTES), None) if dialect.header else None
+    if first is not None:
+        match_names(layout.names, take_header(first, dialect)[0], str(path))
 
 
 def take_header(text: TextBlock, dialect: CsvDialect) -> tuple[list[str], TextBlock]:
@@ -119,16 +144,34 @@ def csv_rows(text: str, dialect: CsvDialect) -> Iterator[list[str]]:
 
 
 def text_columns(text: TextBlock, dialect: CsvDialect, wanted: list[int], width: int) -> RowBlock:
-    """Split a block into the `wanted` columns, binary; rows of another width are dead."""
+    """Split a block into the `wanted` columns, binary; others than `width` or with open quotes are dead."""
     wrong: list[Any] = []
-    table = _split(text.text, dialect, width, wanted, wrong)
+    unclosed, closed = _without_unclosed(text.text, dialect)
+    table = _split(closed, dialect, width, wanted, wrong)
     columns = [table.column(f"f{place}").combine_chunks() for place in wanted]
     locate = partial(text.locate, quoting=dialect.quoting)
-    shapeless = np.array([row.number - 1 for row in wrong], dtype=np.int64)
-    ordinals = np.delete(np.arange(table.num_rows + len(wrong), dtype=np.int64), shapeless)
-    places = locate(shapeless) if wrong else []
-    dead = tuple((where, _width_reason(row)) for row, where in zip(wrong, places, strict=True))
-    return RowBlock(columns, ordinals, locate, text.number, dead)
+    rows = np.delete(np.arange(table.num_rows + len(wrong) + len(unclosed), dtype=np.int64), unclosed)
+    shapeless = rows[np.array([row.number - 1 for row in wrong], dtype=np.int64)]
+    reasons = [*map(_width_reason, wrong), *[_UNCLOSED] * len(unclosed)]
+    bad = np.concatenate([shapeless, unclosed])
+    dead = tuple(zip(locate(bad), reasons, strict=True)) if len(bad) else ()
+    return RowBlock(columns, np.setdiff1d(rows, shapeless, assume_unique=True), locate, text.number, dead)
+
+
+def _without_unclosed(text: bytes, dialect: CsvDialect) -> tuple[NDArray[np.int64], bytes]:
+    """Return the places of the rows whose quote is not closed, and the text without them."""
+    none = np.zeros(0, np.int64)
+    if not dialect.quoting.may_quote(text):
+        return none, text
+    starts, is_open = find_unclosed(text, dialect.quoting)
+    if not is_open.any():
+        return none, text
+    stops = np.append(starts[1:], len(text))
+    kept = b"".join(
+        text[start:stop]
+        for start, stop in zip(starts[~is_open].tolist(), stops[~is_open].tolist(), strict=True)
+    )
+    return np.flatnonzero(is_open), kept
 
 
 def _split(text: bytes, dialect: CsvDialect, width: int, wanted: list[int], wrong: list[Any]) -> pa.Table:
@@ -164,4 +207,6 @@ def _split(text: bytes, dialect: CsvDialect, width: int, wanted: list[int], wron
 
 
 def _width_reason(row: Any) -> str:
-    return f"{row.actual_columns} columns instead of {row.expected_columns}"
+    reason = f"{row.actual_columns} columns instead of {row.expected_columns}"
+    lines = len((row.text or "").splitlines())
+    return reason if lines <= 1 else f"{reason}, in {lines} lines from a quote that may not be closed"

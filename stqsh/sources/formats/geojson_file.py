@@ -62,17 +62,20 @@ class FeatureRow(NamedTuple):
     reason: str
 
 
-def read_geojson_blocks(path: Path, layout: RecordSchema, options: Options) -> Iterator[RowBlock]:
+def read_geojson_blocks(
+    path: Path, layout: RecordSchema, options: Options, size: int | None = None
+) -> Iterator[RowBlock]:
     """Read a GeoJSON file; columns but the location are found among the properties, or are called `id`.
 
-    A FeatureCollection is read as a whole; its features count as lines, from 1.
+    A FeatureCollection is read as a whole, and its features count as lines, from 1; else blocks are of about
+    `size` bytes.
 
     Raises:
         SourceError: no feature has the key or the time. OSError: the file cannot be read.
     """
     check_options(options, TIME_OPTIONS, "FORMAT GEOJSON")
     names: list[str] | None = None
-    for number, rows in enumerate(read_features(path)):
+    for number, rows in enumerate(read_features(path, size)):
         flat = [flatten(row, layout) for row in rows]
         good = [members for members in flat if isinstance(members, dict)]
         if names is None:
@@ -80,15 +83,15 @@ def read_geojson_blocks(path: Path, layout: RecordSchema, options: Options) -> I
         yield _block(rows, flat, names, number)
 
 
-def read_features(path: Path) -> Iterator[list[FeatureRow]]:
-    """Yield the features of a file, block by block."""
+def read_features(path: Path, size: int | None = None) -> Iterator[list[FeatureRow]]:
+    """Yield the features of a file, block by block, of about `size` bytes of single features."""
     with open_bytes(path) as stream:
         head = stream.read(4096)
     if is_collection(head):
         with open_bytes(path) as stream:
             yield collection_rows(stream.read())
         return
-    for text in read_text_blocks(path, PLAIN):
+    for text in read_text_blocks(path, PLAIN, size):
         lines = enumerate(text.text.split(b"\n"), start=text.first_line)
         yield [_feature_row(number, line) for number, line in lines if line.strip()]
 

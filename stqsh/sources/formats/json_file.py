@@ -36,15 +36,17 @@ _TYPES: dict[str, pa.DataType] = {
 }
 
 
-def read_json_blocks(path: Path, layout: RecordSchema, options: Options) -> Iterator[RowBlock]:
-    """Read a file of JSON lines; a missing member is null.
+def read_json_blocks(
+    path: Path, layout: RecordSchema, options: Options, size: int | None = None
+) -> Iterator[RowBlock]:
+    """Read a file of JSON lines in blocks of about `size` bytes; a missing member is null.
 
     Raises:
         SourceError: an unknown option, or no object has the key or the time. OSError: not readable.
     """
     check_options(options, TIME_OPTIONS, "FORMAT JSON")
     names: Sequence[str] | None = None
-    for text in read_text_blocks(path, PLAIN):
+    for text in read_text_blocks(path, PLAIN, size):
         if names is None:
             names = member_names(text.text, layout, str(path))
         yield json_block(text, names, layout)

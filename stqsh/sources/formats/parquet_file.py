@@ -14,24 +14,27 @@ from numpy.typing import NDArray
 from stqsh.sources.formats.pyarrow_typing import parquet
 from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowBlock, RowLocation, python_values
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
+from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.spec.stream import Options
 
 #: The number of rows that are parsed together.
 BLOCK_ROWS = 200_000
 
 
-def read_parquet_blocks(path: Path, layout: RecordSchema, options: Options) -> Iterator[RowBlock]:
-    """Read the declared columns of a Parquet file.
+def read_parquet_blocks(
+    path: Path, layout: RecordSchema, options: Options, size: int | None = None
+) -> Iterator[RowBlock]:
+    """Read the declared columns of a Parquet file in blocks of at most `size` rows.
 
     Raises:
         SourceError: a declared column is missing. OSError, pa.ArrowInvalid: the file cannot be read.
     """
-    check_options(options, (), "FORMAT PARQUET")
+    check_options(options, TIME_OPTIONS, "FORMAT PARQUET")
     with parquet.ParquetFile(path, memory_map=True) as file:
         present = file.schema_arrow.names
         names = [present[place] for place in match_names(layout.names, present, str(path))]
         first_row = 1
-        batches = file.iter_batches(BLOCK_ROWS, columns=list(dict.fromkeys(names)), use_threads=False)
+        batches = file.iter_batches(size or BLOCK_ROWS, columns=list(dict.fromkeys(names)), use_threads=False)
         for number, batch in enumerate(batches):
             columns = [batch.column(name) for name in names]
             ordinals = np.arange(batch.num_rows, dtype=np.int64)

@@ -18,6 +18,8 @@ from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowLocation
 BLOCK_BYTES = 8 << 20
 _BOM = b"\xef\xbb\xbf"
 _LF, _CR = 10, 13
+#: A quoted field has at most this many lines; a quote that is still open then is taken for a mistake.
+MOST_LINES = 32
 #: The extensions of compressed files.
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
@@ -98,7 +100,7 @@ def read_text_blocks(path: Path, quoting: Quoting, size: int | None = None) -> I
 def end_of_rows(text: bytes, quoting: Quoting) -> int:
     """Return the beginning of the last row, which may be incomplete: a safe place to divide."""
     if quoting.may_quote(text):
-        starts = find_rows(text, quoting)
+        starts = find_rows(text, quoting, is_whole=False)
         return int(starts[-1]) if len(starts) else 0
     return (text.rfind(b"\n") + 1) or (text.rfind(b"\r", 0, len(text) - 1) + 1)
 
@@ -116,26 +118,50 @@ def line_ends(data: NDArray[np.uint8]) -> NDArray[np.int64]:
     return np.flatnonzero(ends | returns)
 
 
-def find_rows(text: bytes, quoting: Quoting) -> NDArray[np.int64]:
-    """Return the beginning of each row that is not empty, (n,)."""
+def find_rows(text: bytes, quoting: Quoting, *, is_whole: bool = True) -> NDArray[np.int64]:
+    """Return the beginning of each row that is not empty, (n,).
+
+    Args:
+        is_whole: whether a quote that is open at the end of the text will never be closed.
+    """
     data = np.frombuffer(text, dtype=np.uint8)
     if quoting.may_quote(text):
-        return _quoted_rows(data, quoting.separator, quoting.quote)
+        return _quoted_rows(data, quoting.separator, quoting.quote, is_whole)[0]
     ends = np.flatnonzero((data == _LF) | (data == _CR))
     starts = np.concatenate([[0], ends + 1])
     stops = np.append(ends, len(data))
     return np.asarray(starts[starts < stops], dtype=np.int64)
 
 
-@kernel
-def _quoted_rows(data: NDArray[np.uint8], separator: int, quote: int) -> NDArray[np.int64]:
-    """Find rows where line ends may be within quotes; `data` is uint8 (n,), the result int64 (rows,).
+def find_unclosed(text: bytes, quoting: Quoting) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the beginning of each row of whole rows, (n,), and which have a quote that is not closed, (n,).
 
-    As in Arrow's parser, a quote opens only at the beginning of a field, and a doubled one stays inside.
+    A row takes one line after such a quote, so that the rows behind it are read.
+    """
+    return _quoted_rows(np.frombuffer(text, dtype=np.uint8), quoting.separator, quoting.quote, True)
+
+
+@kernel
+def _quoted_rows(
+    data: NDArray[np.uint8], separator: int, quote: int, is_whole: bool
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find rows where line ends may be within quotes, and those whose quote is not closed.
+
+    As in Arrow's parser, a quote opens only at the beginning of a field, and a doubled one stays inside. A
+    quote that `MOST_LINES` lines do not close, or the end of whole rows, encloses nothing behind its line.
+
+    Args:
+        data: uint8 (n,).
+        is_whole: whether a quote that is open at the end will never be closed.
+
+    Returns:
+        int64 (rows,) and bool (rows,).
     """
     starts = np.empty(len(data), dtype=np.int64)
+    unclosed = np.zeros(len(data), dtype=np.bool_)
     count = 0
     in_row, at_field, in_quotes = False, True, False
+    lines, line_end = 0, -1  # since the quote opened
     i = 0
     while i < len(data):
         byte = data[i]
@@ -145,6 +171,9 @@ def _quoted_rows(data: NDArray[np.uint8], separator: int, quote: int) -> NDArray
                     i += 1
                 else:
                     in_quotes = False
+            elif byte == _LF or (byte == _CR and (i + 1 == len(data) or data[i + 1] != _LF)):
+                lines += 1
+                line_end = i if lines == 1 else line_end
         elif byte in (_LF, _CR):
             in_row, at_field = False, True
         else:
@@ -153,7 +182,12 @@ def _quoted_rows(data: NDArray[np.uint8], separator: int, quote: int) -> NDArray
                 count += 1
                 in_row = True
             if at_field and byte == quote:
-                in_quotes = True
+                in_quotes, lines, line_end = True, 0, -1
             at_field = byte == separator
         i += 1
-    return starts[:count].copy()
+        if in_quotes and (lines == MOST_LINES or (is_whole and i == len(data))):
+            unclosed[count - 1] = True
+            in_quotes = False
+            if lines > 0:
+                i, in_row, at_field = line_end + 1, False, True
+    return starts[:count].copy(), unclosed[:count].copy()

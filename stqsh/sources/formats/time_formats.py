@@ -17,8 +17,9 @@ from stqsh.spec.stream import Options
 #: The options of all text formats.
 TIME_OPTIONS = ("timestamp", "zone")
 #: The units a second of numbers since the epoch, by the option `timestamp`.
-_UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000}
-_MICROS = 1_000_000
+UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+#: The names of these units in messages.
+UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _NAIVE = pa.timestamp("us")
 _UTC = pa.timestamp("us", tz="UTC")
 _SOME_TIME = 1 << 50
@@ -44,24 +45,24 @@ class TimeFormat:
 
     @staticmethod
     def of(options: Options) -> TimeFormat:
-        """Read the options `timestamp` (a pattern, or 's', 'ms', 'us' for numbers) and `zone`.
+        """Read the options `timestamp` (a pattern, or 's', 'ms', 'us', 'ns' for numbers) and `zone`.
 
         Raises:
             SourceError: the pattern holds no '%', or there is no such zone.
         """
         pattern, zone = options.get("timestamp", ""), options.get("zone", "UTC")
-        if not isinstance(pattern, str) or (pattern and pattern not in _UNITS and "%" not in pattern):
+        if not isinstance(pattern, str) or (pattern and pattern not in UNITS and "%" not in pattern):
             hint = "for instance timestamp => '%m/%d/%Y %H:%M:%S', or 'ms' for numbers"
             raise OptionError(f"timestamp is a pattern, not {pattern!r}", "timestamp", hint=hint)
-        per_second = _UNITS.get(pattern, 1)
-        return TimeFormat("" if pattern in _UNITS else pattern, _checked_zone(zone), per_second)
+        per_second = UNITS.get(pattern, 1)
+        return TimeFormat("" if pattern in UNITS else pattern, _checked_zone(zone), per_second)
 
     @property
     def wording(self) -> str:
         """Return the expected form of a value, for dead letters."""
         if self.pattern:
             return f"no time of the form {self.pattern}"
-        unit = {1_000: "milliseconds", _MICROS: "microseconds"}.get(self.per_second, "seconds")
+        unit = next(UNIT_NAMES[unit] for unit, per_second in UNITS.items() if per_second == self.per_second)
         return f"no time (ISO 8601, or {unit} since the epoch)"
 
     def parse(self, text: Array) -> Array:

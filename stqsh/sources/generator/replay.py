@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.errors import OptionError, SourceError
+from stqsh.fs import settle
 from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.generator.network import GeneratorOptions, GeneratorState, NetworkGenerator
 from stqsh.sources.replay_store.dead_letters import DEAD_LETTERS
@@ -135,6 +136,7 @@ def _piece(
         manifest = replace(manifest, segments=(*manifest.segments, segment))
     if publish:
         np.savez(_state_path(directory, generator.step), allow_pickle=False, **generator.state().arrays())
+        settle(_state_path(directory, generator.step))
         write_manifest(directory, manifest)
         if begun != generator.step:
             _state_path(directory, begun).unlink(missing_ok=True)

@@ -1,13 +1,14 @@
-"""Write dead letters, the records of a source that could not be read, as one JSON object a line."""
+"""Write and read dead letters, the records of a source that could not be read, as one JSON object a line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 
 import orjson
 
+from stqsh.fs import settle
 from stqsh.sources.formats.record_parser import DeadLetter
 
 DEAD_LETTERS = "dead_letters.jsonl"
@@ -44,3 +45,15 @@ class DeadLetterWriter:
         self._file.close()
         if kind is None:
             self._hidden.replace(self._path)
+            settle(self._path)
+
+
+def read_dead_letters(directory: Path) -> Iterator[DeadLetter]:
+    """Yield the dead letters of a store or table in their order; none where nothing is written yet."""
+    try:
+        with (directory / DEAD_LETTERS).open("rb") as lines:
+            for line in lines:
+                if line.endswith(b"\n"):  # the last one may be half written
+                    yield DeadLetter(**orjson.loads(line))
+    except FileNotFoundError:
+        return

@@ -7,19 +7,25 @@ from pathlib import Path
 
 import msgspec
 
-from stqsh.fs import atomic_write
+from stqsh.checksums import DamagedFileError, Seal, with_seal, without_seal
+from stqsh.fs import atomic_write, settle
 
 MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment as the manifest lists it; `file` ends in `.arrow`, the ticks are inclusive."""
+    """One segment as the manifest lists it; `file` ends in `.arrow`, the ticks are inclusive.
+
+    The seals are those of the file and of its index, None where an older version wrote them.
+    """
 
     file: str
     rows: int
     first_tick: int
     last_tick: int
+    seal: Seal | None = None
+    ticks_seal: Seal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +87,35 @@ _DECODER = msgspec.json.Decoder(Manifest)
 
 
 def read_manifest(directory: Path) -> Manifest | None:
-    """Return the manifest of a store, None where there is none yet."""
+    """Return the manifest of a store, None where there is none yet.
+
+    Raises:
+        DamagedFileError: it is not what was written.
+    """
     try:
-        return _DECODER.decode((directory / MANIFEST).read_bytes())
+        content = (directory / MANIFEST).read_bytes()
     except FileNotFoundError:
         return None
+    file = stored_name(directory, MANIFEST)
+    if not content.startswith(b"{"):  # as older versions wrote it
+        content = without_seal(content, file)
+    try:
+        return _DECODER.decode(content)
+    except msgspec.DecodeError as error:
+        raise DamagedFileError(file) from error
+
+
+def manifest_seal(directory: Path) -> str:
+    """Return the checksum of a store's manifest, which names those of all its records."""
+    return f"{Seal.of((directory / MANIFEST).read_bytes()).checksum:016x}"
+
+
+def stored_name(directory: Path, file: str) -> str:
+    """Return the name of a store's file within the session's folder, for errors."""
+    return f"{directory.parent.name}/{directory.name}/{file}"
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Replace the manifest in one go: from now on readers see its segments."""
-    atomic_write(directory / MANIFEST, msgspec.json.encode(manifest))
+    atomic_write(directory / MANIFEST, with_seal(msgspec.json.encode(manifest)))
+    settle(directory)

@@ -7,17 +7,25 @@ the number of rows of the whole store up to its end.
 
 from __future__ import annotations
 
+import io
 from collections import OrderedDict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.sources.replay_store.manifest import Segment
+from stqsh.checksums import DamagedFileError, Seal, Sealer
+from stqsh.fs import settle
+from stqsh.sources.replay_store.manifest import Segment, stored_name
 
 TICK = "_tick"
+DAMAGED = "damaged"
+"""A file of this name in a store says that a reader has found it to be damaged."""
+_HINT = "\\restart prepares the stream again, if its source still gives the same records"
+_checked: set[tuple[str, int, int]] = set()
+"""The files that this process has found to be whole: path, inode and time of change in ns."""
 _OPEN_SEGMENTS = 16
 """The number of segments that stay mapped in one reader."""
 
@@ -37,12 +45,41 @@ def write_segment(path: Path, batch: pa.RecordBatch, rows_before: int) -> Segmen
 
     `batch` holds the declared columns and `_tick`, at least one row.
     """
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    with path.open("wb") as file:
+        sink = _SealingFile(file)
+        with pa.ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        seal = sink.sealer.seal
+    settle(path)
     ticks = batch.column(TICK).to_numpy()
-    index = tick_index(ticks, rows_before)
-    np.save(ticks_path(path), index)
-    return Segment(path.name, len(ticks), int(ticks[0]), int(ticks[-1]))
+    ticks_seal = write_index(path, tick_index(ticks, rows_before))
+    return Segment(path.name, len(ticks), int(ticks[0]), int(ticks[-1]), seal, ticks_seal)
+
+
+def write_index(segment: Path, index: NDArray[np.int64]) -> Seal:
+    """Write the index that belongs to a segment file; return its seal."""
+    content = io.BytesIO()
+    np.save(content, index)
+    ticks_path(segment).write_bytes(content.getbuffer())
+    settle(ticks_path(segment))
+    return Seal.of(content.getbuffer())
+
+
+class _SealingFile(io.RawIOBase):
+    """A file as Arrow writes to it, whose seal adds up on the way."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self._file, self.sealer = file, Sealer()
+
+    def writable(self) -> bool:
+        """Return that it can be written to."""
+        return True
+
+    def write(self, piece: Any) -> int:
+        """Write the next piece."""
+        self.sealer.add(piece)
+        return self._file.write(piece)
 
 
 def tick_index(ticks: NDArray[np.int64], rows_before: int) -> NDArray[np.int64]:
@@ -73,15 +110,58 @@ class SegmentReader:
         self._directory = directory
         self._open: OrderedDict[str, MappedSegment] = OrderedDict()
 
-    def segment(self, name: str) -> MappedSegment:
-        """Map the segment in a file."""
+    def segment(self, segment: Segment) -> MappedSegment:
+        """Map a segment.
+
+        Raises:
+            DamagedFileError: one of its files is not what was written; the store is marked as damaged.
+        """
+        name = segment.file
         if name in self._open:
             self._open.move_to_end(name)
             return self._open[name]
         path = self._directory / name
-        with pa.memory_map(str(path)) as mapped:
-            batch = pa.ipc.open_file(mapped).get_batch(0)
-        self._open[name] = MappedSegment(batch, np.load(ticks_path(path), mmap_mode="r"))
+        try:
+            check_segment(self._directory, segment)
+            with pa.memory_map(str(path)) as mapped:
+                batch = pa.ipc.open_file(mapped).get_batch(0)
+            self._open[name] = MappedSegment(batch, np.load(ticks_path(path), mmap_mode="r"))
+        except DamagedFileError:
+            mark_damaged(self._directory)
+            raise
         if len(self._open) > _OPEN_SEGMENTS:
             self._open.popitem(last=False)
         return self._open[name]
+
+
+def mark_damaged(directory: Path) -> None:
+    """Note for the engine's next start of its query that a store has to be checked."""
+    (directory / DAMAGED).touch()
+
+
+def check_segment(directory: Path, segment: Segment, *, content: bool = True) -> None:
+    """Check that a segment's files are what was written, by their sizes and by their content.
+
+    Without `content` only by their sizes. What a process has checked once it does not read again.
+
+    Raises:
+        DamagedFileError: a file is gone, cut short or damaged.
+    """
+    path = directory / segment.file
+    for file, seal in ((path, segment.seal), (ticks_path(path), segment.ticks_seal)):
+        name = stored_name(directory, file.name)
+        try:
+            found = file.stat()
+        except FileNotFoundError:
+            raise DamagedFileError(name, "is gone", _HINT) from None
+        if seal is None:
+            continue
+        if found.st_size < seal.size:
+            raise DamagedFileError(
+                name, f"is cut short: {found.st_size} of its {seal.size} bytes are left", _HINT
+            )
+        state = (str(file), found.st_ino, found.st_mtime_ns)
+        if content and state not in _checked:
+            with pa.memory_map(str(file)) as mapped:
+                seal.check(memoryview(mapped.read_buffer()), name)
+            _checked.add(state)

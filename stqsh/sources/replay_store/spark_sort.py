@@ -23,7 +23,7 @@ from stqsh.sources.replay_store.dead_letters import DeadLetterWriter
 from stqsh.sources.replay_store.duplicate_keys import KeptEventKeys
 from stqsh.sources.replay_store.manifest import Manifest, Segment, read_manifest
 from stqsh.sources.replay_store.replay_order import OrderKeys, ticks_of
-from stqsh.sources.replay_store.segments import TICK, segment_name, ticks_path
+from stqsh.sources.replay_store.segments import TICK, segment_name, ticks_path, write_index
 from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.sources.source_files import SourceFile, read_group
 from stqsh.spec.stream import FileSourceSpec
@@ -169,9 +169,9 @@ def _in_a_row(job: SortJob, stores: Sequence[str]) -> Manifest:
             old, new = directory / store / segment.file, directory / segment_name(len(segments))
             index = np.load(ticks_path(old))
             index[:, 1] += rows + segment.rows - index[-1, 1]  # the last one counts all rows up to here
-            np.save(ticks_path(new), index)
+            ticks_seal = write_index(new, index)
             old.replace(new)
-            segments.append(replace(segment, file=new.name))
+            segments.append(replace(segment, file=new.name, ticks_seal=ticks_seal))
             rows += segment.rows
         shutil.rmtree(directory / store)
     return Manifest(job.layout.columns, tuple(segments), complete=True, duplicates=duplicates)

@@ -123,7 +123,7 @@ class ReplayStore:
         segment = bisect_right(self._first_ticks, tick) - 1
         if segment < 0:
             return self._manifest.gone_rows
-        index = self._segments.segment(self._manifest.segments[segment].file).ticks
+        index = self._segments.segment(self._manifest.segments[segment]).ticks
         at = int(np.searchsorted(index[:, 0], tick, side="right"))
         return int(index[at - 1, 1])
 
@@ -131,7 +131,7 @@ class ReplayStore:
         """Return the `_tick` of a row. Raises `IndexError` where the row is gone or has not come."""
         if not self._manifest.gone_rows <= row < self.rows:
             raise IndexError(f"row {row} of {self._manifest.gone_rows} to {self.rows}")
-        index = self._segments.segment(self._manifest.segments[bisect_right(self._ends, row)].file).ticks
+        index = self._segments.segment(self._manifest.segments[bisect_right(self._ends, row)]).ticks
         return int(index[np.searchsorted(index[:, 1], row, side="right"), 0])
 
     def read(self, start: int, stop: int) -> pa.RecordBatch:
@@ -151,7 +151,7 @@ class ReplayStore:
         for number in range(bisect_right(self._ends, start), bisect_left(self._ends, stop) + 1):
             segment = self._manifest.segments[number]
             before = self._ends[number] - segment.rows
-            batch = self._segments.segment(segment.file).rows
+            batch = self._segments.segment(segment).rows
             pieces.append(
                 batch.slice(
                     max(0, start - before), min(stop - before, batch.num_rows) - max(0, start - before)

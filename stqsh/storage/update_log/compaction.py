@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from stqsh.checksums import Seal
 from stqsh.core.kernels.events.latest_updates import latest_updates
+from stqsh.fs import settle
 from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json, to_table
 from stqsh.spec.clock import ClockTimes
 from stqsh.storage.control_log import ControlDb
@@ -223,6 +224,7 @@ def _write(updates: Path, batch: int, chunks: Iterator[Chunk]) -> LoggedFile:
             sink.write(chunk.payload)
             sink.write(bytes(-len(chunk.payload) % 64))  # columns are aligned
             kept.append(replace(chunk, payload=reference.packed()))
+    settle(bulk)
     return LoggedFile.sealed(batch, write_chunks(file, to_table(kept)), bulk.stat().st_size)
 
 

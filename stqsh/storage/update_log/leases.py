@@ -40,21 +40,23 @@ class Lease:
         self._path.unlink(missing_ok=True)
 
     def _write(self, after: int) -> None:
-        atomic_write(self._path, str(after).encode())
+        atomic_write(self._path, str(after).encode(), private=True)
         self._after, self._written = after, time.monotonic()
 
 
 def read_by_all(home: SessionHome, batch: int) -> int:
     """Return the last batch up to `batch` that every reader has read; removes leases of dead processes."""
     for path in home.readers.glob("[!.]*"):
+        if not _is_held(path):
+            path.unlink(missing_ok=True)
+            continue
         try:
             after = int(path.read_text(encoding="ascii"))
         except FileNotFoundError:
             continue  # just released
-        if _is_held(path):
-            batch = min(batch, after)
-        else:
-            path.unlink(missing_ok=True)
+        except ValueError:
+            after = -1  # damaged: its reader writes it again
+        batch = min(batch, after)
     return batch
 
 

@@ -1,0 +1,97 @@
+"""The audit of a session's home before its engine starts: do its files belong together?
+
+Each batch leaves its traces in this order: Spark's offset, the slots' states, the update log's file, progress
+and the list of update files, Spark's commit. So the last commit, the last delivered batch and the last offset
+are of the same batch or of two that follow each other. A power failure, a copy of a home that lives, or a
+deleted file may break this order, and a session that goes on then would answer wrongly.
+
+The audit looks at names and one offset, not at content: that is checked where it is first used.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from msgspec import DecodeError
+from msgspec.json import decode
+
+from stqsh.engine.config import EngineSettings
+from stqsh.engine.spark.spark_internals import last_commit, last_offset, read_offset
+from stqsh.errors import EngineError
+from stqsh.spec.offset import Offset
+from stqsh.storage.control_log import ControlDb, last_seq
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import read_progress
+
+log = logging.getLogger("stqsh.engine")
+
+_HINT = "put the session's folder back from a backup as a whole; or DUMP what it defines, for a new session"
+
+
+class AuditError(EngineError):
+    """A session whose files do not belong together."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the session's files do not belong together: {what}", hint=_HINT)
+
+
+def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) -> None:
+    """Check that a session can go on from its files; log which updates are lost, as the engine needs none.
+
+    Raises:
+        AuditError: it cannot.
+    """
+    delivered = read_progress(control).batch
+    committed, planned = last_commit(home.checkpoint), last_offset(home.checkpoint)
+    if not committed <= delivered <= planned or planned > committed + 1:
+        raise AuditError(
+            f"Spark has planned {_batches(planned)} and completed {_batches(committed)},"
+            f" and {_batches(delivered)} are recorded as delivered"
+        )
+    if planned >= 0:
+        _check_numbers(home, control, planned)
+    if settings.local and delivered >= 0:
+        _check_slots(home, settings.slots)
+    if missing := missing_updates(home, control):
+        log.error(
+            "%d files of the update log are gone, the first is updates/%s: their updates cannot be read",
+            len(missing),
+            missing[0],
+        )
+
+
+def missing_updates(home: SessionHome, control: ControlDb) -> list[str]:
+    """Return the names of the files of the update log that are listed and not there."""
+    listed = [f"base-{batch:012d}.arrow" for (batch,) in control.query("SELECT batch FROM update_base")]
+    listed += [f"{batch:012d}.arrow" for (batch,) in control.query("SELECT batch FROM update_files")]
+    there: set[str] = set()
+    if home.updates.is_dir():
+        with os.scandir(home.updates) as entries:
+            there = {entry.name for entry in entries}
+    return sorted(name for name in listed if name not in there)
+
+
+def _check_numbers(home: SessionHome, control: ControlDb, batch: int) -> None:
+    """Check that the control log has all rows that the last offset names."""
+    try:
+        offset = Offset.from_json(decode(read_offset(home.checkpoint, batch)))
+    except (ValueError, DecodeError) as error:
+        raise AuditError(f"checkpoint/offsets/{batch} is damaged") from error
+    if (last := last_seq(control)) < offset.names:
+        raise AuditError(
+            f"batch {batch} has taken in {offset.names} statements, and the log ends with {last}"
+        )
+
+
+def _check_slots(home: SessionHome, slots: int) -> None:
+    """Check that each slot has kept its state; it checks by itself that it is that of the right batch."""
+    for slot in range(slots):
+        head = home.state / f"evaluate-{slot}" / "head"
+        if not head.exists():
+            raise AuditError(f"{head.relative_to(home.path)} is gone, which says what slot {slot} holds")
+
+
+def _batches(last: int) -> str:
+    """Return how many batches there are up to a number, as text."""
+    return "1 batch" if last == 0 else f"{last + 1} batches"

@@ -1,0 +1,147 @@
+"""Kill the processes of sessions at random, and compare their updates with those of undisturbed runs.
+
+    python tests/kills.py --seed 7 --kills 200
+
+Each round runs moving objects, posts and a stream that retains what is significant, with all kinds of
+queries, in a new session. Its engine, JVM, daemon, workers and clients are killed or stopped at random
+times, and its shared memory is lost now and then. The update log must then be the same to the byte as that
+of an engine that runs in one process and that nothing disturbs. `--disk FOLDER` puts the sessions on a
+small disk, which is filled up once a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from support.killing import Disturber, run_disturbed
+from support.local import local_session
+from support.running import Together, log_so_far, run_script
+from support.seeded import moving_script, posts_script, significant_script
+
+from stqsh.client.api import connect
+from stqsh.client.engine_process import stop_engine
+from stqsh.client.run import RunHandle
+from stqsh.storage.disk_space import RESERVE, free_bytes
+
+STEPS = 400
+A_ROUND = 20
+"""Disturbances of one round at most."""
+WEIGHTS = {
+    "worker": 6,
+    "engine": 4,
+    "jvm": 3,
+    "daemon": 3,
+    "client": 2,
+    "several": 2,
+    "stopped": 1,
+    "arena": 1,
+}
+FULL_S = 15.0
+"""How long the disk stays full."""
+
+
+def draw_disturbances(draw: random.Random, number: int) -> Iterator[str]:
+    """Yield names of disturbances by their weights."""
+    yield from draw.choices(list(WEIGHTS), list(WEIGHTS.values()), k=number)
+
+
+@contextmanager
+def filled_once(folder: Path, draw: random.Random, *, small: bool) -> Iterator[None]:
+    """Fill the disk of a folder once for a while, if it is a small one, beside what runs."""
+    over = threading.Event()
+
+    def fill() -> None:
+        if over.wait(draw.uniform(5, 20)):
+            return
+        ballast = folder / "ballast"
+        with ballast.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, max(1, free_bytes(folder) - RESERVE // 64))
+        print(f"  disk full: {free_bytes(folder)} bytes free", flush=True)
+        over.wait(FULL_S)
+        ballast.unlink()
+
+    filler = threading.Thread(target=fill)
+    if small:
+        filler.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if small:
+            filler.join()
+
+
+def run_round(folder: Path, disk: Path | None, seed: int, number: int) -> Disturber:
+    """Run one session under `number` disturbances; raise AssertionError where its updates differ.
+
+    Args:
+        folder: an empty folder for scripts and data, and the sessions unless there is a disk.
+        disk: the folder of a small disk for the sessions.
+        seed: decides data, queries and disturbances.
+        number: how many disturbances there are.
+    """
+    draw = random.Random(seed)
+    cases = [moving_script(seed, steps=STEPS), posts_script(seed + 1, STEPS)]
+    script = Together([*cases, significant_script(seed + 2, steps=STEPS)], [1, 1, 1])
+    file = script.write(folder)
+    text = file.read_text(encoding="utf-8")
+    sessions = (disk or folder) / "sessions"
+    with connect(f"round-{seed}", home=sessions, autoplay=False) as session:
+        for _ in session.execute(text.removesuffix("RUN;\n"), file=str(file)):
+            pass
+        query = next(row.name for row in session.queries() if row.live)
+        running = next(o for o in session.execute("RUN;") if isinstance(o, RunHandle))
+        disturber = Disturber(session, draw, folder, query)
+        with filled_once(sessions, draw, small=disk is not None):
+            run_disturbed(disturber, running, draw_disturbances(draw, number))
+        output = log_so_far(session, running)
+        stop_engine(session.home)
+    with local_session(folder / "reference") as session:
+        expected = run_script(session, text, file)
+    if output != expected:
+        (folder / "expected.jsonl").write_bytes(expected)
+        (folder / "output.jsonl").write_bytes(output)
+        raise AssertionError(f"seed {seed}: the updates differ, see {folder}")
+    return disturber
+
+
+def main() -> int:
+    """Run rounds until enough has been disturbed; return 0 if all updates were the same."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--disk", type=Path, default=None)
+    wanted = parser.parse_args()
+    os.environ["STQSH_ENGINE_MAX_RECORDS_PER_BATCH"] = "40"
+    os.environ["STQSH_ENGINE_SPOOL_BYTES"] = "1"
+    done: Counter[str] = Counter()
+    seed, begun = wanted.seed, time.monotonic()
+    while done.total() < wanted.kills:
+        folder = Path(tempfile.mkdtemp(prefix="stqsh-kills-"))
+        disturber = run_round(folder, wanted.disk, seed, min(A_ROUND, wanted.kills - done.total()))
+        done.update(disturber.done)
+        shutil.rmtree(folder)
+        counts = ", ".join(f"{name} {count}" for name, count in sorted(done.items()))
+        print(f"seed {seed}: same updates; {done.total()} so far ({counts})", flush=True)
+        seed += 10
+    print(f"{done.total()} disturbances, the same updates each time, {time.monotonic() - begun:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""Disturb a running session: kill and stop its processes, and remove its shared memory."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from stqsh.client.api import Session
+from stqsh.client.run import RunHandle
+from stqsh.errors import StqshError
+from stqsh.storage.engine_info import read_engine
+
+STOPPED_S = 20.0
+"""How long a stopped process stands before it is continued."""
+PATIENCE_S = 600.0
+"""How long a session may take from one step to the next."""
+
+STQSH = (sys.executable, "-m", "stqsh")
+
+
+@dataclass
+class Disturber:
+    """Disturbs one session, by a seed, and keeps what it has done.
+
+    Attributes:
+        session: the session whose engine is disturbed.
+        draw: decides what is killed, and when.
+        folder: where clients write what they print.
+        query: the name of a query that clients follow.
+        done: the disturbances so far, by name, in order.
+    """
+
+    session: Session
+    draw: random.Random
+    folder: Path
+    query: str = ""
+    done: list[str] = field(default_factory=list)
+
+    def disturb(self, name: str) -> bool:
+        """Do what the name says; return whether there was something to disturb."""
+        happened = DISTURBANCES[name](self)
+        if happened:
+            self.done.append(name)
+        return happened
+
+    def kill(self, kind: str) -> bool:
+        """Kill a process of a kind of `processes_of`, if there is one."""
+        found = self.pick(kind)
+        if found is None:
+            return False
+        with suppress(psutil.NoSuchProcess):
+            found.kill()
+        return True
+
+    def pick(self, kind: str) -> psutil.Process | None:
+        """Return a process of a kind, None if there is none just now."""
+        engine = read_engine(self.session.home)
+        found = processes_of(engine.pid).get(kind, []) if engine is not None else []
+        return self.draw.choice(found) if found else None
+
+
+def processes_of(engine: int) -> dict[str, list[psutil.Process]]:
+    """Return the processes of an engine by kind: engine, jvm, daemon, worker."""
+    try:
+        top = psutil.Process(engine)
+        below = top.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return {}
+    kinds: dict[str, list[psutil.Process]] = {"engine": [top]}
+    for process in sorted(below, key=lambda process: process.pid):
+        with suppress(psutil.NoSuchProcess):
+            kind = _kind(process)
+            if kind is not None:
+                kinds.setdefault(kind, []).append(process)
+    return kinds
+
+
+def _kind(process: psutil.Process) -> str | None:
+    """Tell the JVM, the Python daemon and its workers apart by their command lines."""
+    words = process.cmdline()
+    if words and words[0].endswith("java"):
+        return "jvm"
+    if not any(word.startswith("pyspark.worker") for word in words):
+        return None
+    parent = process.parent()
+    return "worker" if parent is not None and parent.cmdline() == words else "daemon"
+
+
+def _kill_several(disturber: Disturber) -> bool:
+    kinds = disturber.draw.sample(("engine", "jvm", "worker", "daemon"), disturber.draw.randint(2, 3))
+    killed = [disturber.kill(kind) for kind in kinds]
+    return any(killed)
+
+
+def _stop_for_a_while(disturber: Disturber) -> bool:
+    found = disturber.pick(disturber.draw.choice(("engine", "jvm", "worker", "daemon")))
+    if found is None:
+        return False
+    with suppress(psutil.NoSuchProcess):
+        found.suspend()
+        time.sleep(STOPPED_S)
+        found.resume()
+    return True
+
+
+def _lose_the_arena(disturber: Disturber) -> bool:
+    """Kill the engine with all below it, and remove its shared memory, as a reboot does."""
+    engine = read_engine(disturber.session.home)
+    if engine is None:
+        return False
+    for found in (process for kind in processes_of(engine.pid).values() for process in kind):
+        with suppress(psutil.NoSuchProcess):
+            found.kill()
+    shutil.rmtree(disturber.session.home.arena(), ignore_errors=True)
+    return True
+
+
+def _kill_a_client(disturber: Disturber) -> bool:
+    """Start a client that follows a query, and kill it while it prints."""
+    home = disturber.session.home
+    with (disturber.folder / f"client-{len(disturber.done)}.jsonl").open("wb") as printed:
+        client = subprocess.Popen(
+            [*STQSH, "-s", home.name, "-o", "jsonl", "-c", f"TAIL {disturber.query} FROM START;"],
+            env=os.environ | {"STQSH_HOME": str(home.path.parent)},
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+        )
+        time.sleep(disturber.draw.uniform(1, 5))
+        client.kill()
+        client.wait()
+    return True
+
+
+def _killer(kind: str) -> Callable[[Disturber], bool]:
+    return lambda disturber: disturber.kill(kind)
+
+
+DISTURBANCES: dict[str, Callable[[Disturber], bool]] = {
+    **{kind: _killer(kind) for kind in ("engine", "jvm", "worker", "daemon")},
+    "several": _kill_several,
+    "stopped": _stop_for_a_while,
+    "client": _kill_a_client,
+    "arena": _lose_the_arena,
+}
+"""By name: does what it says to a session, and returns whether there was something to disturb."""
+
+
+def run_disturbed(disturber: Disturber, running: RunHandle, names: Iterator[str]) -> None:
+    """Disturb a session now and then until a run is done, and start the engine again where it is gone.
+
+    Args:
+        disturber: disturbs the session.
+        running: the run.
+        names: what to do, in order; once they are used up, the rest of the run is left alone.
+
+    Raises:
+        TimeoutError: the session has not advanced for `PATIENCE_S`.
+    """
+    session, draw = disturber.session, disturber.draw
+    name = next(names, None)
+    due = time.monotonic() + draw.uniform(0.2, 3)
+    step, since, refused = -1, time.monotonic(), ""
+    while (progress := session.progress()).run_done < running.seq:
+        time.sleep(0.02)
+        try:
+            session.start_engine()
+        except StqshError as error:  # a full disk, or a death during the start
+            refused = str(error)
+        if progress.step != step:
+            step, since = progress.step, time.monotonic()
+        if time.monotonic() - since > PATIENCE_S:
+            raise TimeoutError(f"nothing advances after step {step}: {disturber.done}, {refused}")
+        if name is None or time.monotonic() < due:
+            continue
+        if disturber.disturb(name):
+            name = next(names, None)
+            due = time.monotonic() + draw.uniform(0.2, 4)

@@ -1,0 +1,179 @@
+"""Damage to any file of a stopped session is found or makes no difference; it never changes an answer."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from support.local import LocalEngine, LocalLink
+from support.running import Together, log_so_far
+from support.seeded import moving_script, posts_script
+
+from stqsh.client.api import Session
+from stqsh.client.run import RunHandle
+from stqsh.engine.config import EngineSettings
+from stqsh.errors import StqshError
+from stqsh.profile import load_profile
+from stqsh.spec.offset import Offset
+from stqsh.storage.control_log import ControlDb, set_meta
+from stqsh.storage.home import SessionHome, open_home
+from stqsh.storage.rows import Progress
+
+STEPS = 24
+SLOTS = 2
+PASSING = {"engine.json", "engine.log", ".lock"}
+"""Files that say nothing about data."""
+
+
+def _cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def _flip(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 0x10]) + content[middle + 1 :]
+
+
+def _noise(content: bytes) -> bytes:
+    return random.Random(len(content)).randbytes(len(content))
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
+    "gone": lambda _: None,
+    "emptied": lambda _: b"",
+    "cut": _cut,
+    "one bit": _flip,
+    "noise": _noise,
+}
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A session in the middle of its run, and a copy of its files."""
+
+    home: SessionHome
+    offset: Offset
+    batches: int
+    kept: Path
+
+    def folders(self) -> dict[str, Path]:
+        """The folders with the session's files, by their names in the copy."""
+        return {"home": self.home.path, "arena": self.home.arena()}
+
+    def keep(self) -> None:
+        """Copy the files aside."""
+        for name, folder in self.folders().items():
+            shutil.copytree(folder, self.kept / name)
+
+    def restore(self) -> None:
+        """Put the files back as they were."""
+        for name, folder in self.folders().items():
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(self.kept / name, folder)
+
+    def files(self) -> list[tuple[str, Path]]:
+        """All files with content, as (folder, path within it)."""
+        return [
+            (name, path.relative_to(self.kept / name))
+            for name in self.folders()
+            for path in sorted((self.kept / name).rglob("*"))
+            if path.is_file() and path.stat().st_size and path.name not in PASSING
+        ]
+
+
+@dataclass
+class BoundedLink(LocalLink):
+    """A link that does not wait for ever: an engine in this process that has done nothing will do nothing."""
+
+    _idle: int = 0
+    _last: int = -1
+
+    def progress(self) -> Progress:
+        progress = super().progress()
+        self._idle = self._idle + 1 if progress.batch == self._last else 0
+        self._last = progress.batch
+        if self._idle > 50:
+            raise TimeoutError("the session waits for ever")
+        return progress
+
+
+@contextmanager
+def opened(home: SessionHome, offset: Offset | None = None, batches: int = 0) -> Iterator[Session]:
+    """Open a session with an engine in this process, whose state lies in files."""
+    link = BoundedLink(home, ControlDb(home.path))
+    engine = None
+    try:
+        link.engine = engine = LocalEngine(EngineSettings(home.path, slots=SLOTS, max_records=60))
+        engine.offset, engine.number = offset or Offset(), batches
+        with Session(home, load_profile(None, {}), autoplay=False, link=link) as session:
+            yield session
+    finally:
+        if engine is not None:
+            engine.leave()
+
+
+def run(session: Session, text: str) -> RunHandle:
+    """Execute statements, and return the run that the last one starts."""
+    *_, last = session.execute(text)
+    assert isinstance(last, RunHandle)
+    return last
+
+
+def rest(stopped: Stopped) -> bytes:
+    """Run a stopped session to its end, and return all that it says."""
+    with opened(stopped.home, stopped.offset, stopped.batches) as session:
+        return log_so_far(session, run(session, "RUN;"))
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
+    folder = tmp_path_factory.mktemp("damage")
+    script = Together([moving_script(11, objects=20, steps=STEPS), posts_script(12, steps=STEPS)], [1, 1])
+    file = script.write(folder)
+    home = open_home("stopped", root=folder)
+    with opened(home) as session:
+        set_meta(session.link.db, "slots", str(SLOTS))
+        text = file.read_text(encoding="utf-8").removesuffix("RUN;\n")
+        for _ in session.execute(text, file=str(file)):
+            pass
+        half = run(session, f"RUN FOR {STEPS // 2} s;")
+        assert log_so_far(session, half)
+        engine = session.link.engine
+        stopped = Stopped(home, engine.offset, engine.number, folder / "kept")
+    stopped.keep()
+    yield stopped
+    shutil.rmtree(home.arena(), ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(stopped: Stopped) -> bytes:
+    return rest(stopped)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_to_a_file_is_found_or_makes_no_difference(
+    damage: str, stopped: Stopped, undisturbed: bytes
+) -> None:
+    found, wrong = [], []
+    for name, path in stopped.files():
+        stopped.restore()
+        file = stopped.folders()[name] / path
+        changed = DAMAGES[damage](file.read_bytes())
+        file.unlink()
+        if changed is not None:
+            file.write_bytes(changed)
+        try:
+            if rest(stopped) != undisturbed:
+                wrong.append(f"{path}: other updates")
+        except StqshError as error:
+            found.append(f"{path}: {error}")
+        except Exception as error:
+            wrong.append(f"{path}: {error!r}")
+    print(*found, sep="\n")
+    assert not wrong, "\n".join(wrong)
