@@ -26,7 +26,7 @@ import orjson
 from numpy.typing import NDArray
 
 from stqsh.core.state.slot_state import SlotState
-from stqsh.errors import SlotStateError
+from stqsh.errors import NotPublishedError, SlotStateError
 
 FORMAT = 2
 """The version of head files; others are not to be trusted."""
@@ -42,10 +42,6 @@ T = TypeVar("T")
 
 class ArenaBusyError(SlotStateError):
     """Another process has held a slot's arena for too long."""
-
-
-class NotPublishedError(SlotStateError):
-    """This host has no state that can be trusted; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

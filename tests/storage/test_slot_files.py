@@ -11,8 +11,9 @@ import pytest
 
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state.arena import Arena
+from stqsh.errors import NotPublishedError
 from stqsh.storage import slot_files
-from stqsh.storage.slot_files import NotPublishedError, PublishedSlots, slot_name
+from stqsh.storage.slot_files import PublishedSlots, slot_name
 
 
 class Slots:
