@@ -1,7 +1,7 @@
 """Checksums of a session's files: what was written is what is read, or one error says which file is wrong.
 
 Whoever names a file also keeps its `Seal`: the size and the checksum that it was written with. A file that
-nothing else names carries its seal itself, in a line before its content (`with_seal`).
+nothing else names carries its seal itself, in a line before its content (`write_sealed`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import NamedTuple, TypeAlias
 from xxhash import xxh3_64
 
 from stqsh.errors import StqshError
+from stqsh.fs import replacing
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _HINT = "put the session's folder back from a backup; or DUMP what the session defines, for a new one"
 _MARK = b"sealed"
+_LONGEST_LINE = 64
 
 
 class DamagedFileError(StqshError):
@@ -100,10 +102,18 @@ def read_sealed(path: Path, seal: Seal, file: str) -> bytes:
     return content
 
 
+def write_sealed(path: Path, *parts: Buffer) -> Seal:
+    """Replace a file by parts behind a line with their seal, as `split_seal` reads it; return the seal."""
+    seal = Seal.of(*parts)
+    with replacing(path) as hidden, hidden.open("wb") as file:
+        file.write(_line(seal))
+        file.writelines(parts)
+    return seal
+
+
 def with_seal(content: bytes) -> bytes:
     """Return content behind a line with its seal, as `without_seal` reads it."""
-    size, checksum = Seal.of(content)
-    return b"%b %d %016x\n%b" % (_MARK, size, checksum, content)
+    return _line(Seal.of(content)) + content
 
 
 def without_seal(sealed: bytes, file: str) -> bytes:
@@ -112,13 +122,27 @@ def without_seal(sealed: bytes, file: str) -> bytes:
     Raises:
         DamagedFileError: it is not what was sealed.
     """
-    line, _, content = sealed.partition(b"\n")
+    return bytes(split_seal(sealed, file)[1])
+
+
+def split_seal(sealed: bytes, file: str) -> tuple[Seal, memoryview]:
+    """Return the seal that stands before some content, and the content.
+
+    Raises:
+        DamagedFileError: the content is not what was sealed.
+    """
+    end = sealed.find(b"\n", 0, _LONGEST_LINE)
     try:
-        mark, size, checksum = line.split(b" ")
+        mark, size, checksum = sealed[: max(0, end)].split(b" ")
         seal = Seal(int(size), int(checksum, 16))
     except ValueError:
         raise DamagedFileError(file, "is damaged" if sealed else "is empty") from None
     if mark != _MARK:
         raise DamagedFileError(file)
+    content = memoryview(sealed)[end + 1 :]
     seal.check(content, file)
-    return content
+    return seal, content
+
+
+def _line(seal: Seal) -> bytes:
+    return b"%b %d %016x\n" % (_MARK, *seal)

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.checksums import DamagedFileError, Seal, Sealer, read_sealed, with_seal, without_seal
+from stqsh.checksums import (
+    DamagedFileError,
+    Seal,
+    Sealer,
+    read_sealed,
+    split_seal,
+    with_seal,
+    without_seal,
+    write_sealed,
+)
 
 CONTENT = bytes(range(256)) * 3
 
@@ -59,3 +68,11 @@ def test_content_that_carries_its_seal_is_never_believed_when_it_changes(
             assert without_seal(changed, "head") == content, "only the line before it has changed"
         except DamagedFileError as error:
             assert error.file == "head"
+
+
+def test_parts_are_written_as_one_sealed_content(tmp_path: Path) -> None:
+    path = tmp_path / "log.1"
+    seal = write_sealed(path, CONTENT[:5], memoryview(CONTENT)[5:])
+    assert path.read_bytes() == with_seal(CONTENT)
+    assert split_seal(path.read_bytes(), "log.1") == (seal, CONTENT)
+    assert seal == Seal.of(CONTENT)

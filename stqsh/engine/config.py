@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CRASHED = 75
 """The exit code of an engine that may go on if it is started again; 1 is that of one that cannot."""
 
-STATE_FORMAT = 4
+STATE_FORMAT = 5
 """The format of all that slots keep and of the update log.
 
 A new number refuses sessions whose state this version cannot read.

@@ -1,4 +1,4 @@
-"""Arenas in shared memory: each names its home, so that those of deleted homes can be removed.
+"""Arenas in shared memory: each session's has a name that nobody can foresee, and names its home.
 
 A session that ends removes its own arena with its home. A killed session cannot, nor can a home that a user
 deletes; the next engine that starts on this machine cleans up after them.
@@ -10,32 +10,72 @@ import os
 import shutil
 from pathlib import Path
 
-from stqsh.storage.home import SHM, SessionHome
+from stqsh.errors import SlotStateError
+from stqsh.storage import home as homes
+from stqsh.storage.home import SessionHome
+from stqsh.storage.private_files import check_private_folder, make_private_folder
 
 _OWNER = "home"
 
 
-def claim_arena(home: SessionHome) -> None:
-    """Make a session's arena if it does not exist, and write its home into it."""
+def claim_arena(home: SessionHome) -> Path:
+    """Make a session's arena if it does not exist, and return its folder.
+
+    An existing one is kept, and its name in shared memory, so that all processes of a session agree, unless
+    the folder is not this user's alone.
+
+    Raises:
+        SlotStateError: the home's own arena is not this user's alone.
+    """
     folder = home.arena()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        check_private_folder(folder)
+    except FileNotFoundError:
+        if folder.parent == home.path or not homes.has_room(homes.SHM):
+            folder = _new_arena(home)
+    except SlotStateError:
+        folder = _new_arena(home)
+    return own_arena(folder, home)
+
+
+def own_arena(folder: Path, home: SessionHome) -> Path:
+    """Make a folder for an arena, write its home into it, and return it.
+
+    Raises:
+        SlotStateError: the folder is not this user's alone.
+    """
+    make_private_folder(folder)
     (folder / _OWNER).write_text(str(home.path.absolute()), encoding="utf-8")
+    return folder
 
 
-def remove_lost_arenas(shared: Path = SHM) -> int:
+def _new_arena(home: SessionHome) -> Path:
+    """Choose a place for an arena, and note it in the home."""
+    if homes.has_room(homes.SHM):
+        return home.name_arena()
+    home.arena_json.unlink(missing_ok=True)
+    return home.arena()
+
+
+def remove_lost_arenas(shared: Path | None = None) -> int:
     """Remove the user's arenas in shared memory whose home is gone, and return how many there were.
 
     An arena that names no home stays: it may just be in the making.
     """
-    lost = [folder for folder in shared.glob(f"stqsh-{os.getuid()}-*") if _is_lost(folder)]
+    folders = (shared or homes.SHM).glob(f"stqsh-{os.getuid()}-*")
+    lost = [folder for folder in folders if _is_lost(folder)]
     for folder in lost:
         shutil.rmtree(folder, ignore_errors=True)
     return len(lost)
 
 
 def _is_lost(folder: Path) -> bool:
+    """Return whether a folder is an arena of this user's, of a home that is gone or has another one."""
     try:
-        home = (folder / _OWNER).read_text(encoding="utf-8")
-    except OSError:
+        check_private_folder(folder)
+        home = SessionHome(Path((folder / _OWNER).read_text(encoding="utf-8")))
+    except (OSError, SlotStateError):
         return False
-    return not SessionHome(Path(home)).control_db.exists()
+    if not home.control_db.exists():
+        return True
+    return home.arena_json.exists() and home.arena().name != folder.name

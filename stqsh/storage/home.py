@@ -9,6 +9,7 @@
       state/            the slots' snapshots and logs (on a cluster, Spark's checkpoint has them)
       streams/<id>/     replay stores and dead letters, one a stream
       tables/<id>/      rows and dead letters, one a table
+      arena.json        the name of the slots' folder in shared memory
       engine.json       pid, heartbeat and state of the engine
       engine.log        what the engine printed
 
@@ -18,16 +19,17 @@ system's place for the user's state.
 
 from __future__ import annotations
 
-import hashlib
+import json
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from stqsh.errors import HomeError, SessionNameError
-from stqsh.fs import make_private
+from stqsh.fs import atomic_write, make_private
 
 DEFAULT_NAME = "default"
 TEMPORARY_PREFIX = "tmp-"
@@ -36,6 +38,7 @@ SHM_FREE_BYTES = 1 << 30
 """Space that must be left in shared memory before a session's arena goes there."""
 
 _ELSEWHERE = "give another place with STQSH_HOME or session.home_root in the profile"
+_ARENA = re.compile(r"stqsh-[0-9]+-[0-9a-f]{32}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -102,16 +105,33 @@ class SessionHome:
         """Return the folder of one table's rows and dead letters."""
         return self.path / "tables" / str(table_id)
 
-    def arena(self) -> Path:
-        """Return the folder of the slots' warm state: in shared memory if there is space, else in the home.
+    @property
+    def arena_json(self) -> Path:
+        """The file that names the session's folder in shared memory, if it has one."""
+        return self.path / "arena.json"
 
-        An existing arena is kept, so that all processes of a session agree.
+    def arena(self) -> Path:
+        """Return the folder of the slots' warm state: in shared memory if there was space, else in the home.
+
+        The engine makes it, see `stqsh.storage.arena_cleanup`. A copy of a home does not share the arena of
+        the original.
         """
-        shared = _shared_arena(self.path)
-        inside = self.path / "arena"
-        if shared.is_dir() or (not inside.is_dir() and _has_room(SHM)):
-            return shared
-        return inside
+        try:
+            name, path = json.loads(self.arena_json.read_bytes())
+        except (OSError, ValueError):
+            return self.path / "arena"
+        is_own = path == str(self.path.resolve()) and _ARENA.fullmatch(name)
+        return SHM / name if is_own else self.path / "arena"
+
+    def name_arena(self) -> Path:
+        """Choose a name that nobody can foresee for the folder in shared memory, and return its path."""
+        name = f"stqsh-{os.getuid()}-{secrets.token_hex(16)}"
+        atomic_write(self.arena_json, json.dumps([name, str(self.path.resolve())]).encode())
+        return self.arena()
+
+    def arena_folders(self) -> tuple[Path, ...]:
+        """Return the folders for slot state: the arena, and a folder on disk for when it is full."""
+        return self.arena(), self.path / "arena-on-disk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,16 +237,12 @@ def kept_log(home: SessionHome) -> Path:
 
 def remove_home(home: SessionHome) -> None:
     """Delete a session's home and its arena; missing files are no error."""
-    shutil.rmtree(_shared_arena(home.path), ignore_errors=True)
+    shutil.rmtree(home.arena(), ignore_errors=True)
     shutil.rmtree(home.path, ignore_errors=True)
 
 
-def _shared_arena(path: Path) -> Path:
-    digest = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]
-    return SHM / f"stqsh-{os.getuid()}-{digest}"
-
-
-def _has_room(folder: Path) -> bool:
+def has_room(folder: Path) -> bool:
+    """Return whether an arena may be put into a folder of shared memory."""
     if not os.access(folder, os.W_OK | os.X_OK):
         return False
     return shutil.disk_usage(folder).free >= SHM_FREE_BYTES

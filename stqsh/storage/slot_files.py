@@ -1,9 +1,9 @@
 """The slots' published state: an arena's files, and a reader of all slots at one step.
 
-An arena holds a slot's arrays as memory-mapped files beside three small ones. `NAME.head` says which state
-the arrays hold and where each one is; it is absent while they change. A writer holds `NAME.lock` alone,
-readers share it. Both pass `NAME.gate` on the way to the lock, so that a series of readers never keeps a
-writer out.
+An arena holds a slot's arrays as memory-mapped files beside a few small ones. `NAME.head` says which state
+the arrays hold and where each one is; it is absent while they change. It names files, not paths, and says
+how each was left: whoever opens one that has changed since takes nothing from it.
+`stqsh.storage.slot_locks` has the locks.
 
 `PublishedSlots` is the reading side (architecture.md): it maps the arrays in place and copies
 nothing, so an answer costs what its evaluation costs. The engine's `stqsh.engine.state.arena` writes.
@@ -11,7 +11,6 @@ nothing, so an answer costs what its evaluation costs. The engine's `stqsh.engin
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 import time
@@ -19,29 +18,61 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from stqsh.checksums import DamagedFileError, with_seal, without_seal
 from stqsh.core.state.slot_state import SlotState
 from stqsh.errors import NotPublishedError, SlotStateError
+from stqsh.storage.private_files import check_private_folder, open_private
+from stqsh.storage.slot_locks import POLL_S, reading
 
-FORMAT = 2
+FORMAT = 3
 """The version of head files; others are not to be trusted."""
-
-PATIENCE_S = 60.0
-"""How long to wait for a lock: longer than any batch takes."""
-
-_POLL_S = 0.0005
 
 Array = NDArray[Any]
 T = TypeVar("T")
 
 
-class ArenaBusyError(SlotStateError):
-    """Another process has held a slot's arena for too long."""
+class StaleFileError(SlotStateError):
+    """A file of an arena that is not as the head says: the arrays have to be rebuilt."""
+
+
+class FileMark(NamedTuple):
+    """How a file was left; each change of its content by another program shows in it.
+
+    Changes through a mapping do not, in shared memory. Nobody makes them without the slot's lock.
+    """
+
+    inode: int
+    size: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> FileMark:
+        """Return the mark of a file by its status."""
+        return cls(status.st_ino, status.st_size, status.st_ctime_ns)
+
+
+class ArrayFile(NamedTuple):
+    """An array and the file that holds it.
+
+    Attributes:
+        folder: the index of the file's folder among those of the arena.
+        file: its name there.
+        dtype: the array's dtype as numpy spells it.
+        length: the array's length.
+        mark: how the file was left.
+    """
+
+    folder: int
+    file: str
+    dtype: str
+    length: int
+    mark: FileMark
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +82,12 @@ class HeadFile:
     Attributes:
         stamp: names the state.
         header: the core's own header.
-        arrays: by name the file, the dtype as numpy spells it, and the length.
+        arrays: where each array is, by its name.
     """
 
     stamp: str
     header: Any
-    arrays: dict[str, tuple[str, str, int]]
+    arrays: dict[str, ArrayFile]
 
 
 def slot_name(operator: str, slot: int) -> str:
@@ -66,14 +97,73 @@ def slot_name(operator: str, slot: int) -> str:
 
 def read_head(folder: Path, name: str) -> HeadFile | None:
     """Return the head, None if the arrays are not to be trusted (or there are none)."""
+    file = f"{name}.head"
     try:
-        value = orjson.loads((folder / f"{name}.head").read_bytes())
-    except (FileNotFoundError, orjson.JSONDecodeError):
+        with os.fdopen(open_private(folder / file, os.O_RDONLY), "rb") as content:
+            value = orjson.loads(without_seal(content.read(), file))
+    except (OSError, DamagedFileError, SlotStateError):
         return None
     if value.get("format") != FORMAT or value["boot"] != boot_id():
         return None
-    arrays = {name: (file, dtype, length) for name, (file, dtype, length) in value["arrays"].items()}
+    arrays = {name: _array_file(*place) for name, place in value["arrays"].items()}
     return HeadFile(value["stamp"], value["header"], arrays)
+
+
+def _array_file(folder: int, file: str, dtype: str, length: int, mark: list[int]) -> ArrayFile:
+    return ArrayFile(folder, file, dtype, length, FileMark(*mark))
+
+
+def write_head(folder: Path, name: str, head: HeadFile) -> None:
+    """Replace the head."""
+    arrays = {name: [*file[:-1], list(file.mark)] for name, file in head.arrays.items()}
+    value = {
+        "format": FORMAT,
+        "stamp": head.stamp,
+        "boot": boot_id(),
+        "header": head.header,
+        "arrays": arrays,
+    }
+    new = folder / f"{name}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with os.fdopen(open_private(new, flags), "wb") as file:
+        file.write(with_seal(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)))
+    new.replace(folder / f"{name}.head")
+
+
+def map_file(path: Path, access: int, mark: FileMark | None = None) -> NDArray[np.uint8]:
+    """Map a whole file, which must be as `mark` says.
+
+    Args:
+        path: the file.
+        access: of `mmap`; with ACCESS_COPY, what is written to the array stays within this process.
+        mark: how the file was left, if it was.
+
+    Raises:
+        StaleFileError: it is not, or cannot be opened.
+    """
+    flags = os.O_RDONLY if access == mmap.ACCESS_COPY else os.O_RDWR
+    try:
+        descriptor = open_private(path, flags)
+    except OSError as error:
+        raise StaleFileError(f"{path} is gone") from error
+    try:
+        found = FileMark.of(os.fstat(descriptor))
+        if found.size == 0 or (mark is not None and found != mark):
+            raise StaleFileError(f"{path} has changed")
+        return np.frombuffer(mmap.mmap(descriptor, 0, access=access), np.uint8)
+    finally:
+        os.close(descriptor)
+
+
+def file_path(folders: tuple[Path, ...], array: ArrayFile) -> Path:
+    """Return the path of an array's file.
+
+    Raises:
+        StaleFileError: it would be outside the arena's folders.
+    """
+    if array.folder not in range(len(folders)) or Path(array.file).name != array.file:
+        raise StaleFileError(f"{array.file} is not a file of an arena")
+    return folders[array.folder] / array.file
 
 
 def boot_id() -> str:
@@ -84,44 +174,6 @@ def boot_id() -> str:
         return str(round((time.time() - time.monotonic()) / 60))
 
 
-@contextmanager
-def locked(folder: Path, name: str, *, shared: bool, until: float | None = None) -> Iterator[None]:
-    """Hold a slot's arena, alone or `shared` with other readers; the lock of a dead process is released.
-
-    `until` is the monotonic time at which to give up, by default `PATIENCE_S` from now.
-
-    Raises:
-        ArenaBusyError: the lock was not released in time.
-    """
-    deadline = time.monotonic() + PATIENCE_S if until is None else until
-    mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    with ExitStack() as held:
-        lock = _opened(f"{folder}/{name}.lock", held)
-        with ExitStack() as passing:
-            _take(_opened(f"{folder}/{name}.gate", passing), mode, deadline)
-            _take(lock, mode, deadline)
-        yield
-
-
-def _opened(file: str, stack: ExitStack) -> int:
-    """Open a file to be locked, made if needed, for as long as the stack lasts."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    stack.callback(os.close, descriptor)
-    return descriptor
-
-
-def _take(file: int, mode: int, deadline: float) -> None:
-    while True:
-        try:
-            fcntl.flock(file, mode | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise ArenaBusyError("another process holds this slot's arena") from None
-            time.sleep(_POLL_S)
-        else:
-            return
-
-
 def as_array(content: NDArray[np.uint8], dtype: np.dtype[Any], length: int) -> Array:
     """View the beginning of a file's content as an array."""
     return content[: length * dtype.itemsize].view(dtype)
@@ -130,8 +182,8 @@ def as_array(content: NDArray[np.uint8], dtype: np.dtype[Any], length: int) -> A
 class _SlotReader:
     """One slot's state as it was last published; keeps its mappings while files stay the same."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self._folder, self._name, self._head = folder, name, f"{folder}/{name}.head"
+    def __init__(self, folders: tuple[Path, ...], name: str) -> None:
+        self._folders, self._name, self._head = folders, name, f"{folders[0]}/{name}.head"
         self._seen: tuple[int, int] | None = None
         self._maps: dict[str, NDArray[np.uint8]] = {}
         self._state: SlotState | None = None
@@ -148,37 +200,37 @@ class _SlotReader:
         return self._state
 
     def _read(self) -> SlotState:
-        head = read_head(self._folder, self._name)
+        head = read_head(self._folders[0], self._name)
         if head is None:
             raise NotPublishedError(f"the head of {self._name} is not to be trusted")
-        files = {file for file, _, _ in head.arrays.values()}
         try:
-            self._maps = {file: self._maps[file] if file in self._maps else _mapped(file) for file in files}
-        except FileNotFoundError as error:
-            raise NotPublishedError(f"{error.filename} is gone") from None
+            self._maps = {array.file: self._mapped(array) for array in head.arrays.values()}
+        except SlotStateError as error:
+            raise NotPublishedError(error.message) from error
         arrays = {
             name: as_array(self._maps[file], np.dtype(dtype), length)
-            for name, (file, dtype, length) in head.arrays.items()
+            for name, (_, file, dtype, length, _) in head.arrays.items()
         }
         return SlotState(head.header, arrays)
 
+    def _mapped(self, array: ArrayFile) -> NDArray[np.uint8]:
+        """Map a file such that writes to the arrays stay within this process.
 
-def _mapped(file: str) -> NDArray[np.uint8]:
-    """Map a file such that writes to the arrays stay within this process.
-
-    Nothing here writes, but numba compiles kernels again for read-only arrays.
-    """
-    with Path(file).open("rb") as content:
-        return np.frombuffer(mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
+        Nothing here writes, but numba compiles kernels again for read-only arrays.
+        """
+        known = self._maps.get(array.file)
+        if known is not None:
+            return known
+        return map_file(file_path(self._folders, array), mmap.ACCESS_COPY, array.mark)
 
 
 class PublishedSlots:
-    """The slots of a session whose arena is in `folder` on this host; for one thread."""
+    """The slots of a session whose arena is in `folders` on this host; for one thread."""
 
-    def __init__(self, folder: Path, slots: int) -> None:
-        self._folder = folder
+    def __init__(self, folders: tuple[Path, ...], slots: int) -> None:
+        self._folder = folders[0]
         self._names = [slot_name("evaluate", slot) for slot in range(slots)]
-        self._readers = [_SlotReader(folder, name) for name in self._names]
+        self._readers = [_SlotReader(folders, name) for name in self._names]
 
     def read(self, use: Callable[[list[SlotState]], T], least: int, patience_s: Callable[[], float]) -> T:
         """Return the result of `use` on all slots' states at one step, not before `least`.
@@ -193,28 +245,29 @@ class PublishedSlots:
         begun, deadline = time.monotonic(), 0.0
         while True:
             try:
-                with self._shared(deadline):
+                with self._shared(deadline) as is_held:
                     states = [reader.state() for reader in self._readers]
-                    if _step_of(states) >= least:
+                    # What was mapped before a writer went on without this reader stays as it was.
+                    if is_held() and _step_of(states) >= least:
                         return use(states)
                 reason = NotPublishedError("the slots are at different steps")
             except NotPublishedError as error:
                 reason = error
             except FileNotFoundError as error:
                 raise NotPublishedError(str(error)) from None
-            except ArenaBusyError as error:
-                reason = NotPublishedError(str(error))
+            except SlotStateError as error:
+                reason = NotPublishedError(error.message)
             deadline = deadline or begun + patience_s()
             if time.monotonic() > deadline:
                 raise reason
-            time.sleep(_POLL_S * 4)
+            time.sleep(POLL_S * 4)
 
     @contextmanager
-    def _shared(self, deadline: float) -> Iterator[None]:
+    def _shared(self, deadline: float) -> Iterator[Callable[[], bool]]:
+        check_private_folder(self._folder)
         with ExitStack() as stack:
-            for name in self._names:
-                stack.enter_context(locked(self._folder, name, shared=True, until=deadline))
-            yield
+            held = [stack.enter_context(reading(self._folder, name, deadline)) for name in self._names]
+            yield lambda: all(is_held() for is_held in held)
 
 
 def _step_of(states: list[SlotState]) -> int:

@@ -47,7 +47,6 @@ def test_the_share_of_work_is_that_of_all_candidates(
     link: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "arena"
-    folder.mkdir()
     monkeypatch.setattr(type(link.home), "arena", lambda home: folder)
     set_meta(link.db, "slots", "2")
     publish(folder, 0, {7: 10, -1: 99, 8: 20})

@@ -209,3 +209,13 @@ def test_queries_that_differ_in_their_keywords_have_one_shape():
     found = slot.updates(1, 1, rows, asked)
     assert [u[1:4] for u in found] == [(1, "+", "c"), (2, "+", "a"), (3, "+", "a")]
     assert len(slot.state.header["templates"]["s1/range"]) == 1
+
+
+@pytest.mark.parametrize("first", [1, 2, 4])
+def test_a_batch_that_does_not_follow_is_refused(first):
+    slot = Slot()
+    slot.batch(1, 2)
+    with pytest.raises(ValueError, match=f"slot 0 is at step 2, and got step {first}"):
+        slot.batch(first, 4)
+    slot.batch(3, 2)
+    slot.batch(3, 4)

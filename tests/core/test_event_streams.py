@@ -43,6 +43,7 @@ def test_without_keep_events_stay_for_ever():
 
 def test_an_event_that_is_late_by_more_than_keep_is_in_no_answer():
     slot = posts()
+    slot.batch(1, 19)
     assert slot.updates(20, 20, [(20, "a", 0, 0, 14.9), (20, "b", 0, 0, 15)], [register(7)]) == [
         (20, 7, "+", "b", "none")
     ]

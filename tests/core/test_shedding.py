@@ -244,6 +244,7 @@ def test_all_are_back_within_one_report_once_k_is_one_again():
     honest.batch(2, 2, rows(2, **places))
     assert len(kept(slot)) < len(kept(honest))
     slot.batch(3, 3, commands=[memory(1)])
+    honest.batch(3, 3)
     assert len(kept(slot)) < len(kept(honest))
     for both in (slot, honest):
         for step, key in enumerate(places, start=4):

@@ -11,7 +11,7 @@ import pytest
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state import arena as module
 from stqsh.engine.state.arena import Arena
-from stqsh.storage import slot_files
+from stqsh.storage import slot_files, slot_locks
 
 
 def test_arrays_are_found_again_and_changed_in_place(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_full_folder_gives_way_to_the_next(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_lock_dies_with_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_files, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(slot_locks, "PATIENCE_S", 0.05)
     child = os.fork()
     if child == 0:
         with Arena((tmp_path,), "a-0").held():
@@ -110,7 +110,7 @@ def test_an_array_that_has_become_short_gives_its_memory_back(tmp_path: Path) ->
     arena.commit("1", state.header, state.buffers)
     head = arena.read_head()
     assert head is not None
-    sizes = {name: Path(head.arrays[name][0]).stat().st_size for name in head.arrays}
+    sizes = {name: (tmp_path / head.arrays[name].file).stat().st_size for name in head.arrays}
     assert sizes == {"a/long": 800, "a/small": 16_000}
     again = SlotState(head.header, Arena((tmp_path,), "evaluate-0").load(head), arena)
     assert again.array("a/long").tolist() == list(range(100))

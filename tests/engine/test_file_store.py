@@ -17,7 +17,7 @@ def named(stream: int, start: int) -> Chunk:
 
 
 def batch(folder: Path, number: int, *chunks: Chunk, snapshot: bool = False) -> None:
-    store = FileStore(folder, number)
+    store = FileStore(folder, number, number - 1)
     meta = SlotMeta(version=store.read_meta().version + 1)
     if snapshot:
         store.replace(meta.version, [b"arrays"])

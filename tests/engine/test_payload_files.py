@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stqsh import routing
 from stqsh.engine.ingest.record_replay import (
     RecordReplayError,
     replay_records,
@@ -210,4 +211,14 @@ def test_a_store_that_was_changed_is_told(world: World, spool: PayloadFolders) -
     only = [chunk for chunk in kept if chunk.kind == "records"][:1]
     world.store(only[0].stream, [(5, "k1")])
     with pytest.raises(RecordReplayError, match="put it back"):
+        replay_records(world.home, only)
+
+
+def test_records_that_were_dealt_by_another_routing_are_not_dealt_again(
+    world: World, spool: PayloadFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, kept = kept_of(tasks_of(world), spool)
+    only = [chunk for chunk in kept if chunk.kind == "records"][:1]
+    monkeypatch.setattr(routing, "VERSION", 2)
+    with pytest.raises(RecordReplayError, match="routing 1, which this version does not know"):
         replay_records(world.home, only)

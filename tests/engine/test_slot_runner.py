@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.toy_engine import Adding, batch_chunks
 
+from stqsh.checksums import DamagedFileError
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state import slot_runner
 from stqsh.engine.state.arena import Arena
 from stqsh.engine.state.file_store import FileStore
 from stqsh.engine.state.slot_runner import SlotRunner, SlotTiming
-from stqsh.engine.state.slot_store import SlotMeta, SlotStore
+from stqsh.engine.state.slot_store import SlotMeta, SlotStore, StaleBatchError
 from stqsh.engine.state.spark_store import SparkStore
 from stqsh.spec.chunk import Chunk
+from stqsh.storage.slot_files import PublishedSlots
 
 
 class FakeValue:
@@ -82,10 +85,10 @@ class InFiles:
     """State kept in files, where a batch that is not committed stays until it is repeated."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder / "state"
+        self.folder = folder / "state" / "evaluate-0"
 
     def store(self, number: int) -> SlotStore:
-        return FileStore(self.folder, number)
+        return FileStore(self.folder, number, number - 1)
 
     @contextmanager
     def dropped(self) -> Iterator[None]:
@@ -105,13 +108,17 @@ class Slot:
         self, folder: Path, kept: type[InSpark] | type[InFiles], tuning: EngineTuning = TUNING
     ) -> None:
         self.folder, self.kept, self.tuning = folder, kept(folder), tuning
-        self.number = 0
+        self.number = -1
 
     def _advance(self) -> tuple[list[Chunk], SlotTiming]:
+        return self.attempt(self.number)(batch_chunks(self.number + 1, 1))
+
+    def attempt(self, number: int) -> Callable[[list[Chunk]], tuple[list[Chunk], SlotTiming]]:
+        """An attempt at a batch that has been set up, and waits to be given the chunks."""
         arena = Arena((self.folder,), "evaluate-0")
-        store = self.kept.store(self.number)
-        runner = SlotRunner(Adding(), 0, store, arena, lambda logged: logged, self.tuning)
-        return runner.advance(batch_chunks(self.number, 1))
+        return SlotRunner(
+            Adding(), 0, self.kept.store(number), arena, lambda logged: logged, self.tuning
+        ).advance
 
     def batch(self) -> tuple[list[Chunk], SlotTiming]:
         self.number += 1
@@ -203,4 +210,94 @@ def test_whatever_happens_the_state_is_that_of_the_committed_batches(
             getattr(slot, what)()
             continue
         sent, _ = slot.batch()
-        assert sent == Adding().apply(alone, batch_chunks(slot.number, 1))
+        assert sent == Adding().apply(alone, batch_chunks(slot.number + 1, 1))
+
+
+def test_a_late_attempt_changes_nothing(tmp_path: Path) -> None:
+    slot = Slot(tmp_path, InFiles)
+    for _ in range(7):
+        slot.batch()
+    late = slot.attempt(7)
+    slot.batch()
+    slot.batch()
+    alone = SlotState.fresh(0)
+    with pytest.raises(StaleBatchError, match=r"batch 7 of slot evaluate-0 is too late: .* stored batch 8"):
+        late(batch_chunks(8, 1))
+    for number in range(9):
+        Adding().apply(alone, batch_chunks(number + 1, 1))
+    assert slot.batch()[0] == Adding().apply(alone, batch_chunks(10, 1)), "batches 7 and 8 are still there"
+
+
+def test_a_repeated_batch_finds_the_one_before(tmp_path: Path) -> None:
+    slot = Slot(tmp_path, InFiles)
+    slot.batch()
+    first = slot.batch()
+    slot.number -= 1
+    assert slot.batch()[0] == first[0]
+
+
+@pytest.mark.parametrize("batch", [0, 3, 9])
+def test_a_slot_never_starts_empty_or_at_another_batch(tmp_path: Path, batch: int) -> None:
+    slot = Slot(tmp_path, InFiles)
+    for _ in range(7):
+        slot.batch()
+    slot.number = batch - 1
+    with pytest.raises((StaleBatchError, DamagedFileError)) as raised:
+        slot.batch()
+    assert raised.value.hint
+    slot.number = 6
+    assert not slot.batch()[1].rebuilt, "nothing has changed"
+
+
+@pytest.mark.parametrize("lost", ["head", "log.2", "snapshot.4"])
+def test_files_that_are_gone_are_told(tmp_path: Path, lost: str) -> None:
+    slot = Slot(tmp_path, InFiles)
+    for number in range(6):
+        slot.tuning = EngineTuning(snapshot_log_bytes=-1) if lost.startswith("s") and number == 3 else TUNING
+        slot.batch()
+    (tmp_path / "state" / "evaluate-0" / lost).unlink()
+    slot.other_process()
+    slot.lose_arena()
+    with pytest.raises(DamagedFileError, match=f"file state/evaluate-0/{lost} is gone"):
+        slot.batch()
+
+
+def test_a_state_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    slot = Slot(tmp_path, InFiles)
+    slot.batch()
+    shutil.rmtree(tmp_path / "state")
+    with pytest.raises(DamagedFileError, match="head is gone"):
+        slot.batch()
+
+
+def test_a_log_of_another_time_does_not_fit(tmp_path: Path) -> None:
+    slot = Slot(tmp_path, InFiles)
+    for _ in range(4):
+        slot.batch()
+    log = tmp_path / "state" / "evaluate-0" / "log.2"
+    log.write_bytes(log.with_name("log.3").read_bytes())
+    slot.other_process()
+    slot.lose_arena()
+    with pytest.raises(DamagedFileError, match=r"log\.2 does not belong to the files before it"):
+        slot.batch()
+
+
+def test_a_reader_that_does_not_let_go_keeps_what_it_has(tmp_path: Path) -> None:
+    slot = Slot(tmp_path, InFiles)
+    for _ in range(14):  # from here on, the array has room for what comes
+        slot.batch()
+
+    def use(states: list[SlotState]) -> None:
+        before = states[0].array("totals").copy()
+        file = [*tmp_path.glob("*.array")]
+        assert not slot.batch()[1].rebuilt
+        assert states[0].array("totals").tolist() == before.tolist()
+        assert [*tmp_path.glob("*.array")] != file, "the slot goes on with copies"
+        assert not slot.batch()[1].rebuilt
+        assert states[0].array("totals").tolist() == before.tolist()
+
+    PublishedSlots((tmp_path,), 1).read(use, -1, lambda: 0.0)
+    alone = SlotState.fresh(0)
+    for number in range(16):
+        Adding().apply(alone, batch_chunks(number + 1, 1))
+    assert slot.batch()[0] == Adding().apply(alone, batch_chunks(17, 1))

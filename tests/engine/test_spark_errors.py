@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
-from stqsh.engine.spark.spark_errors import reason
+from stqsh.checksums import DamagedFileError
+from stqsh.engine.spark.spark_errors import reason, remedy
 
 #: The shape of what Spark 4.3 says: headline, Java's frames and causes, then the query with its plan.
 SPARK = """[STREAM_FAILED] Query [id = 5e, runId = 7a] terminated with exception: \
@@ -60,6 +63,16 @@ def test_the_reason_is_the_line_that_matters(text: str, expected: str) -> None:
 )
 def test_what_spark_says_to_itself_is_said_plainly(lost: str, part: str) -> None:
     assert part in reason(RuntimeError(SPARK.format(lost=lost, cause="")))
+
+
+def test_an_error_of_ours_keeps_its_sentence_and_its_hint() -> None:
+    try:
+        raise DamagedFileError("state/evaluate-0/log.3")
+    except DamagedFileError:
+        error = RuntimeError(SPARK.format(lost=traceback.format_exc(), cause=""))
+    assert reason(error) == "the session's file state/evaluate-0/log.3 is damaged"
+    assert (remedy(error) or "").startswith("put the session's folder back from a backup")
+    assert remedy(RuntimeError("plain words")) is None
 
 
 def test_a_query_that_just_ended_has_no_reason() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from stqsh.errors import HomeError
 from stqsh.storage import home as homes
-from stqsh.storage.home import SessionHome, list_sessions, open_home, remove_home, sessions_root
+from stqsh.storage.home import list_sessions, open_home, remove_home, sessions_root
 
 
 def test_a_named_home_is_private_and_found_again(tmp_path):
@@ -61,15 +61,3 @@ def test_sessions_are_listed_by_name(tmp_path):
     (tmp_path / "stray").mkdir()
     assert [info.home.name for info in list_sessions(tmp_path)] == ["a", "b"]
     assert list_sessions(tmp_path / "nowhere") == []
-
-
-def test_the_arena_goes_to_shared_memory_where_there_is_room(tmp_path, monkeypatch):
-    shm, home = tmp_path / "shm", SessionHome(tmp_path / "home")
-    shm.mkdir()
-    monkeypatch.setattr(homes, "SHM", shm)
-    monkeypatch.setattr(homes, "SHM_FREE_BYTES", 0)
-    assert home.arena().parent == shm
-    monkeypatch.setattr(homes, "SHM_FREE_BYTES", 1 << 62)
-    assert home.arena() == home.path / "arena"
-    homes._shared_arena(home.path).mkdir()
-    assert home.arena().parent == shm, "an arena that is there already is kept"

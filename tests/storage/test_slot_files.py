@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -12,7 +15,7 @@ import pytest
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state.arena import Arena
 from stqsh.errors import NotPublishedError
-from stqsh.storage import slot_files
+from stqsh.storage import slot_files, slot_locks
 from stqsh.storage.slot_files import PublishedSlots, slot_name
 
 
@@ -27,7 +30,9 @@ class Slots:
 
     def step(self, slot: int, step: int, *, finish: bool = True) -> None:
         state, arena = self.states[slot], self.arenas[slot]
-        with arena.held():
+        with arena.held() as has_readers:
+            if has_readers:
+                arena.part(state.buffers)
             arena.begin()
             state.array("x")[:] = step
             state.header["clock"] = {"step": step}
@@ -52,7 +57,7 @@ def slots(tmp_path: Path) -> Slots:
 
 
 def test_what_was_published_last_is_read_again_and_again(tmp_path, slots):
-    reader = PublishedSlots(tmp_path, 2)
+    reader = PublishedSlots((tmp_path,), 2)
     assert read(reader) == [1, 1]
     for slot in range(2):
         slots.step(slot, 2)
@@ -60,7 +65,7 @@ def test_what_was_published_last_is_read_again_and_again(tmp_path, slots):
 
 
 def test_arrays_that_were_replaced_are_found_in_their_new_files(tmp_path, slots):
-    reader = PublishedSlots(tmp_path, 2)
+    reader = PublishedSlots((tmp_path,), 2)
     read(reader)
     for slot in range(2):
         slots.states[slot].resize("x", 10_000)
@@ -72,7 +77,7 @@ def test_arrays_that_were_replaced_are_found_in_their_new_files(tmp_path, slots)
 
 
 def test_slots_at_different_steps_are_waited_for(tmp_path, slots):
-    reader = PublishedSlots(tmp_path, 2)
+    reader = PublishedSlots((tmp_path,), 2)
     slots.step(0, 2)
     with pytest.raises(NotPublishedError, match="different steps"):
         read(reader)
@@ -84,29 +89,29 @@ def test_slots_at_different_steps_are_waited_for(tmp_path, slots):
 
 def test_a_state_from_before_the_step_wanted_is_none(tmp_path, slots):
     with pytest.raises(NotPublishedError):
-        read(PublishedSlots(tmp_path, 2), least=2)
+        read(PublishedSlots((tmp_path,), 2), least=2)
 
 
 def test_a_slot_that_is_half_written_is_not_read(tmp_path, slots):
     slots.step(1, 2, finish=False)
     with pytest.raises(NotPublishedError, match="no head"):
-        read(PublishedSlots(tmp_path, 2))
+        read(PublishedSlots((tmp_path,), 2))
 
 
 @pytest.mark.parametrize("changed", ["FORMAT", "boot_id"])
 def test_another_format_and_another_boot_are_not_trusted(tmp_path, slots, monkeypatch, changed):
     monkeypatch.setattr(slot_files, changed, 99 if changed == "FORMAT" else lambda: "another")
     with pytest.raises(NotPublishedError, match="trusted"):
-        read(PublishedSlots(tmp_path, 2))
+        read(PublishedSlots((tmp_path,), 2))
 
 
 def test_a_session_that_never_had_an_engine_has_nothing(tmp_path):
     with pytest.raises(NotPublishedError):
-        read(PublishedSlots(tmp_path / "nowhere", 2))
+        read(PublishedSlots((tmp_path / "nowhere",), 2))
 
 
 def test_a_batch_under_way_is_waited_for(tmp_path, slots):
-    reader = PublishedSlots(tmp_path, 2)
+    reader = PublishedSlots((tmp_path,), 2)
     with slots.arenas[0].held(), pytest.raises(NotPublishedError, match="another process"):
         read(reader)
 
@@ -115,15 +120,15 @@ def test_what_a_reader_writes_by_mistake_stays_its_own(tmp_path, slots):
     def spoil(states: list[SlotState]) -> None:
         states[0].array("x")[:] = 77
 
-    PublishedSlots(tmp_path, 2).read(spoil, 0, lambda: 0.0)
-    assert read(PublishedSlots(tmp_path, 2)) == [1, 1]
+    PublishedSlots((tmp_path,), 2).read(spoil, 0, lambda: 0.0)
+    assert read(PublishedSlots((tmp_path,), 2)) == [1, 1]
 
 
 def test_readers_without_end_do_not_keep_a_writer_out(tmp_path, slots):
     stop = threading.Event()
 
     def read_on() -> None:
-        reader = PublishedSlots(tmp_path, 2)
+        reader = PublishedSlots((tmp_path,), 2)
         while not stop.is_set():
             reader.read(lambda _: time.sleep(0.002), 0, lambda: 5.0)
 
@@ -146,7 +151,7 @@ def test_arrays_that_were_cut_short_are_read_on(tmp_path):
     slots = Slots(tmp_path)
     for state in slots.states:
         state.resize("x", 100_000)
-    reader = PublishedSlots(tmp_path, 2)
+    reader = PublishedSlots((tmp_path,), 2)
     for step, length in ((1, 100_000), (2, 50), (3, 70_000)):
         for slot, (state, arena) in enumerate(zip(slots.states, slots.arenas, strict=True)):
             state.resize("x", length)
@@ -154,3 +159,53 @@ def test_arrays_that_were_cut_short_are_read_on(tmp_path):
             slots.step(slot, step)
         found = reader.read(lambda states: [int(state.array("x").sum()) for state in states], 0, lambda: 0.0)
         assert found == [step * length] * 2
+
+
+READER = """
+import os, signal, sys
+from pathlib import Path
+from stqsh.storage.slot_files import PublishedSlots
+
+def use(states):
+    before = [int(state.array("x").sum()) for state in states]
+    print(*before, flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    print(*(int(state.array("x").sum()) for state in states), flush=True)
+
+slots = PublishedSlots((Path(sys.argv[1]),), 2)
+slots.read(use, 0, lambda: 0.0)
+slots.read(lambda states: print(*(int(state.array("x").sum()) for state in states)), 0, lambda: 5.0)
+"""
+
+
+def test_a_reader_that_stands_still_holds_nobody_up_and_reads_what_it_had(tmp_path):
+    slots = Slots(tmp_path)
+    for slot, state in enumerate(slots.states):
+        state.resize("x", 100_000)
+        slots.step(slot, 1)
+    with subprocess.Popen(
+        [sys.executable, "-c", READER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as reader:
+        try:
+            assert reader.stdout.readline() == "100000 100000\n"
+            begun = time.monotonic()
+            for step in range(2, 6):
+                for slot in range(2):
+                    slots.step(slot, step)
+            assert time.monotonic() - begun < 2 * slot_locks.READERS_S + 2
+            assert read(PublishedSlots((tmp_path,), 2)) == [5, 5], "other readers come and go"
+            files = list(tmp_path.glob("*.array"))
+            assert len(files) == 2, "what the reader has is not kept for anybody else"
+        finally:
+            reader.send_signal(signal.SIGCONT)
+        assert reader.stdout.read() == "100000 100000\n500000 500000\n"
+
+
+def test_a_reader_that_comes_back_with_a_lock_of_old_looks_again(tmp_path, slots):
+    reader = PublishedSlots((tmp_path,), 2)
+    with slot_locks.reading(tmp_path, "evaluate-0", 0.0) as is_held:
+        assert is_held()
+        slots.step(0, 2)
+        assert not is_held()
+    slots.step(1, 2)
+    assert read(reader) == [2, 2]

@@ -24,13 +24,14 @@ from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.ingest.data_source import StqshReader
 from stqsh.engine.ingest.stream_preparer import StreamPreparer
 from stqsh.engine.operators.local_operators import LocalOperators
-from stqsh.engine.operators.pipeline import arena_folders, payload_folders, run_batch
+from stqsh.engine.operators.pipeline import payload_folders, run_batch
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.spark import worker_daemon
 from stqsh.engine.state import slot_runner
 from stqsh.engine.state.arena import Arena
 from stqsh.profile import load_profile
 from stqsh.spec.offset import Offset
+from stqsh.storage.arena_cleanup import claim_arena
 from stqsh.storage.control_log import ControlDb, set_meta, wall_clock_us
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home
@@ -57,11 +58,12 @@ class LocalEngine:
         self.settings, self.home, self.mishaps = settings, SessionHome(settings.home), mishaps
         self.control = ControlDb(self.home.path)
         self.preparer = StreamPreparer(self.home, self.control)
+        claim_arena(self.home)
         self.spool = payload_folders(settings)
         assert self.spool is not None
         self.spool.prepare()
         self.delivery = Delivery(self.home, self.control, spool=self.spool)
-        context = OperatorContext(settings.slots, arena_folders(self.home), self.home.path, self.spool)
+        context = OperatorContext(settings.slots, self.home.arena_folders(), self.home.path, self.spool)
         self.operators = LocalOperators(EVALUATE, AGGREGATE, context)
         self.reader = self._new_reader()
         self.offset = Offset()
@@ -87,7 +89,7 @@ class LocalEngine:
         return [self._state(slot_name(EVALUATE.name, slot), slot) for slot in range(self.settings.slots)]
 
     def _state(self, name: str, slot: int) -> SlotState:
-        arena = (self.memory.arena if self.memory else Arena)(arena_folders(self.home), name)
+        arena = (self.memory.arena if self.memory else Arena)(self.home.arena_folders(), name)
         head = arena.read_head()
         return SlotState.fresh(slot) if head is None else SlotState(head.header, arena.load(head))
 

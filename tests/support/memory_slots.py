@@ -56,9 +56,10 @@ class MemoryStore:
     Every other slot says that its log is long, so it takes a snapshot after each second batch.
     """
 
-    def __init__(self, kept: dict[Path, list[Kept]], folder: Path, batch: int) -> None:
+    def __init__(self, kept: dict[Path, list[Kept]], folder: Path, batch: int, after: int) -> None:
         self._kept, self._folder, self._batch = kept, folder, batch
         self._before = next((one for one in kept.get(folder, ()) if one.batch < batch), Kept())
+        assert self._before.batch == after
         self._snapshot, self._log = self._before.snapshot, self._before.log
 
     def read_meta(self) -> SlotMeta:
@@ -91,8 +92,8 @@ class MemoryArena:
         self._kept, self.folders, self.name = kept, folders, name
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        yield
+    def held(self) -> Iterator[bool]:
+        yield False
 
     def read_head(self) -> HeadFile | None:
         return self._kept[self.name][0] if self.name in self._kept else None

@@ -56,10 +56,10 @@ class LiveKeys:
         from stqsh.client.read.key_lookup import PublishedSlots, first_keys
 
         row, slots = find_stream(self._link.db, stream), get_meta(self._link.db, "slots")
-        folder = self._link.home.arena()
-        if row is None or slots is None or not folder.is_dir():
+        folders = self._link.home.arena_folders()
+        if row is None or slots is None or not folders[0].is_dir():
             return ()
-        self._published = self._published or PublishedSlots(folder, int(slots))
+        self._published = self._published or PublishedSlots(folders, int(slots))
         try:
             return self._published.read(
                 lambda states: first_keys(states, row.spec, prefix, MOST), 0, lambda: PATIENCE_S

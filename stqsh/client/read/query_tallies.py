@@ -42,14 +42,14 @@ def read_tallies(link: Connection, streams: Iterable[StreamRow]) -> dict[int, Qu
 
     The result is empty if their state cannot be read.
     """
-    slots, folder = get_meta(link.db, "slots"), link.home.arena()
-    if slots is None or not folder.is_dir():
+    slots, folders = get_meta(link.db, "slots"), link.home.arena_folders()
+    if slots is None or not folders[0].is_dir():
         return {}
     from stqsh.storage.slot_files import PublishedSlots
 
     specs = [stream.spec for stream in streams]
     try:
-        return PublishedSlots(folder, int(slots)).read(
+        return PublishedSlots(folders, int(slots)).read(
             lambda states: summed(states, specs), 0, lambda: PATIENCE_S
         )
     except NotPublishedError:

@@ -147,10 +147,10 @@ class SnapshotReader:
         from stqsh.storage.slot_files import PublishedSlots
 
         if self._published is None:
-            slots, folder = get_meta(self._link.db, "slots"), self._link.home.arena()
-            if slots is None or not folder.is_dir():
+            slots, folders = get_meta(self._link.db, "slots"), self._link.home.arena_folders()
+            if slots is None or not folders[0].is_dir():
                 raise NotPublishedError("no engine has run on this host")
-            self._published = PublishedSlots(folder, int(slots))
+            self._published = PublishedSlots(folders, int(slots))
         return self._published
 
     def _ask_log(self, spec: SnapshotSpec, stream: StreamSpec) -> SnapshotResult:

@@ -65,11 +65,11 @@ def work_shares(link: Connection) -> dict[int, float]:
     EXPLAIN ANALYZE shows the same for one query. Empty if the state is not on this host or the slots are
     busy.
     """
-    slots, folder = get_meta(link.db, "slots"), link.home.arena()
-    if slots is None or not folder.is_dir():
+    slots, folders = get_meta(link.db, "slots"), link.home.arena_folders()
+    if slots is None or not folders[0].is_dir():
         return {}
     try:
-        tested = PublishedSlots(folder, int(slots)).read(_tested, 0, lambda: PATIENCE_S)
+        tested = PublishedSlots(folders, int(slots)).read(_tested, 0, lambda: PATIENCE_S)
     except NotPublishedError:
         return {}
     everything = sum(tested.values())

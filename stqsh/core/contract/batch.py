@@ -42,7 +42,11 @@ class SlotBatch:
 
     @staticmethod
     def of(state: SlotState, chunks: list[Chunk]) -> SlotBatch:
-        """Return the batch of some chunks, in order; raise `ValueError` unless one of them is its clock."""
+        """Return the batch of some chunks, in order.
+
+        Raises:
+            ValueError: not one of them is its clock, or it does not follow the slot's last batch.
+        """
         clocks = [chunk for chunk in chunks if chunk.kind == "clock"]
         if len(clocks) != 1:
             raise ValueError(f"a batch has one clock chunk, not {len(clocks)}")
@@ -50,7 +54,12 @@ class SlotBatch:
         for chunk in chunks:
             if chunk.kind != "clock":
                 by_stream.setdefault(chunk.stream, []).append(chunk)
-        return SlotBatch(state, clocks[0], unpack_struct(clocks[0].payload, BatchClock), by_stream)
+        clock = unpack_struct(clocks[0].payload, BatchClock)
+        if clock.first_step != state.clock.step + 1:
+            raise ValueError(
+                f"slot {state.slot} is at step {state.clock.step}, and got step {clock.first_step}"
+            )
+        return SlotBatch(state, clocks[0], clock, by_stream)
 
     @property
     def slot(self) -> int:

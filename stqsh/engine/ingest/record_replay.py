@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from stqsh import routing
 from stqsh.engine.ingest.task_reader import CHUNK_RECORDS, record_chunks
 from stqsh.engine.planning.tasks import SourceTask, StreamSlice
 from stqsh.errors import EngineError
@@ -23,7 +24,8 @@ from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage.payload_refs import Reference, reference_in
 
 #: The version of the references and of how slices become chunks; references of another cannot be read.
-FORMAT = 2
+FORMAT = 3
+_OTHER_VERSION = "open the session with that version; or DUMP what it defines, for a new one"
 #: The columns of a stream that the task code needs.
 _STREAM = ("key", "x", "y")
 
@@ -42,6 +44,7 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
     stream = task.streams[piece.stream_id]
     return {
         "format": [FORMAT, CHUNK_RECORDS],
+        "routing": routing.VERSION,
         "task": [task.slots, task.first_step, task.last_step, task.base_tick],
         "stream": {name: getattr(stream, name) for name in _STREAM},
         "slice": [piece.stream_id, piece.start, piece.stop, piece.index, list(piece.focal)],
@@ -99,7 +102,8 @@ def _find_chunk(chunk: Chunk, made: dict[tuple[str, ChunkOrder, int], Chunk]) ->
         raise RecordReplayError(
             f"chunk {chunk.order.number} of slice {chunk.order.piece} of stream {chunk.stream} "
             f"has {found and found.rows} rows, not {chunk.rows}: "
-            "the session's folder streams/ has been changed; put it back as it was"
+            "the session's folder streams/ has been changed",
+            hint="put it back as it was; or DUMP what the session defines, for a new one",
         )
     return found
 
@@ -107,7 +111,13 @@ def _find_chunk(chunk: Chunk, made: dict[tuple[str, ChunkOrder, int], Chunk]) ->
 def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
     if again["format"] != [FORMAT, CHUNK_RECORDS]:
         raise RecordReplayError(
-            "the session's state was written by another version of stqsh: open it with that one"
+            "the session's state was written by another version of stqsh", hint=_OTHER_VERSION
+        )
+    if again["routing"] != routing.VERSION:
+        raise RecordReplayError(
+            f"the session's state names records by routing {again['routing']}, "
+            "which this version does not know",
+            hint=_OTHER_VERSION,
         )
     stream, start, stop, index, focal = again["slice"]
     slots, first, last, base_tick = again["task"]

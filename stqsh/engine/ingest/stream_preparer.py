@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.file_store import first_logged_rows
 from stqsh.errors import StqshError
@@ -93,9 +94,15 @@ class EndlessStreams:
         return not wanted
 
     def _needed_row(self, stream_id: int) -> int:
-        """Return the first row that may be read again, by a repeated batch or for a slot's log."""
+        """Return the first row that may be read again, by a repeated batch or for a slot's log.
+
+        All rows are kept while a slot's files do not say which ones they name: the slot itself will complain.
+        """
         taken = taken_rows(self._before, stream_id)
-        return min(taken, first_logged_rows(self._home.state).get(stream_id, taken))
+        try:
+            return min(taken, first_logged_rows(self._home.state).get(stream_id, taken))
+        except DamagedFileError:
+            return 0
 
 
 class StreamPreparer:

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.ingest.data_source import HOLD_FILE
-from stqsh.engine.spark.spark_errors import reason
+from stqsh.engine.spark.spark_errors import reason, remedy
 from stqsh.errors import EngineError
 
 log = logging.getLogger("stqsh.engine")
@@ -92,12 +92,13 @@ class Supervisor:
                 return
             failures = 1 if self._batches() > delivered else failures + 1
             delivered = self._batches()
-            why = reason(query.exception())
+            error = query.exception()
+            why = reason(error)
             if not self._jvm_alive():
                 raise JvmDiedError(JVM_DIED)
             log.warning("the query stopped: %s", why)
             if failures >= self._tuning.query_attempts:
-                raise QueryFailedError(why)
+                raise QueryFailedError(why, hint=remedy(error))
             self._stopping.wait(0.2 * failures)
 
     def _watch(self, query: StreamingQuery) -> None:

@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -50,7 +49,7 @@ def start_query(
     home = SessionHome(settings.home)
     if spool is not None:
         spool.prepare()
-    context = OperatorContext(settings.slots, arena_folders(home), home.path, spool)
+    context = OperatorContext(settings.slots, home.arena_folders(), home.path, spool)
     chunks = _read_source(spark, settings, spool)
     operators = None
     if settings.local:
@@ -88,17 +87,12 @@ def run_batch(batch: DataFrame, number: int, operators: LocalOperators | None) -
     return batch.select(*CHUNK.names).toArrow() if operators is None else operators.run(batch, number)
 
 
-def arena_folders(home: SessionHome) -> tuple[Path, ...]:
-    """Return the folders for slot state: the session's arena, and a folder on disk for when it is full."""
-    return tuple(dict.fromkeys([home.arena(), home.path / "arena-on-disk"]))
-
-
 def payload_folders(settings: EngineSettings) -> PayloadFolders | None:
     """Return the folders for large payloads; None on a cluster, where they go through Spark."""
     if not settings.local:
         return None
     home = SessionHome(settings.home)
-    return PayloadFolders(home.path, arena_folders(home)[0] / "spool", settings.spool_bytes)
+    return PayloadFolders(home.path, home.arena() / "spool", settings.spool_bytes)
 
 
 def _read_source(spark: SparkSession, settings: EngineSettings, spool: PayloadFolders | None) -> DataFrame:

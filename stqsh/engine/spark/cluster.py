@@ -39,15 +39,17 @@ def driver_address(master: str) -> str:
     return "" if ":" in address else address
 
 
-def prepare_host(home: str) -> None:
+def prepare_host(places: tuple[str, str]) -> None:
     """Make this host ready for a session, in a worker: its arena, and the kernels, compiled or loaded.
 
-    Arenas of dead sessions are removed, because no client of theirs was ever on this host.
+    Arenas of dead sessions are removed, because no client of theirs was ever on this host. `places` are the
+    session's home and arena.
     """
     from stqsh.core import compile_kernels
-    from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
+    from stqsh.storage.arena_cleanup import own_arena, remove_lost_arenas
     from stqsh.storage.home import SessionHome
 
-    claim_arena(SessionHome(Path(home)))
+    home, arena = places
+    own_arena(Path(arena), SessionHome(Path(home)))
     remove_lost_arenas()
     compile_kernels()

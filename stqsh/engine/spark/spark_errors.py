@@ -49,6 +49,7 @@ _FRAME = re.compile(r"^(at |\.\.\. \d+ more|File \"|Traceback \(most recent)")
 _NAMED = re.compile(r"^(?:[\w$]+\.)*(?P<name>\w*(?:Error|Exception|Busy|Exit))\b.*")
 _INNER = re.compile(r"(?:[\w$]+\.)+\w*(?:Error|Exception): .*")
 _WRAPPERS = ("org.apache.spark", "pyspark.", "py4j.")
+_HINT = "hint: "
 _MOST = 300
 
 _NO_ROOM = (
@@ -84,7 +85,20 @@ def reason(error: BaseException | None) -> str:
         return "it ended without a reason"
     text = str(error)
     plain = next((words for sign, words in _PLAINLY if sign in text), None)
-    return plain or _shorten(_cause_line(text) or type(error).__name__)
+    cause = _cause_line(text)
+    if remedy(error) is not None:
+        return cause.partition(": ")[2]
+    return plain or _shorten(cause or type(error).__name__)
+
+
+def remedy(error: BaseException | None) -> str | None:
+    """Return the hint of the error that `reason` tells, if it is one of stqsh's that has a hint."""
+    text = str(error)
+    cause = _cause_line(text)
+    if not cause.startswith("stqsh."):
+        return None
+    following = text.partition(cause)[2].lstrip().partition("\n")[0]
+    return following.removeprefix(_HINT).strip() if following.startswith(_HINT) else None
 
 
 def _cause_line(text: str) -> str:

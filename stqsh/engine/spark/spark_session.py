@@ -21,6 +21,7 @@ from stqsh.engine.spark.class_archive import archive_options
 from stqsh.engine.spark.cluster import LOOPBACK, driver_address, prepare_host
 from stqsh.engine.spark.java import JavaRuntime, find_java
 from stqsh.engine.spark.spark_internals import INTERNAL_CONFIGURATION
+from stqsh.storage.home import SessionHome
 
 _PACKAGE_ROOT = Path(stqsh.__file__).resolve().parent.parent
 
@@ -88,8 +89,9 @@ def start_workers(spark: SparkSession, count: int) -> None:
 
 def prepare_hosts(spark: SparkSession, settings: EngineSettings) -> None:
     """Make a cluster's hosts ready for the session; waits until there is an executor."""
-    home, count = str(settings.home), settings.slots
-    spark.sparkContext.parallelize([home] * count, count).foreach(prepare_host)
+    places = (str(settings.home), str(SessionHome(settings.home).arena()))
+    count = settings.slots
+    spark.sparkContext.parallelize([places] * count, count).foreach(prepare_host)
 
 
 def configuration(settings: EngineSettings) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """The arena: memory-mapped files with the arrays of a slot's state, which any process can continue to use.
 
 It is a cache of the slot's store and never the truth. A slot's head file names the state that the arrays hold
-by a stamp; a process uses them only if the store has the same stamp. The head is removed before
-the arrays change and restored after, so a process that dies in between leaves no head, and the state is
-rebuilt. `stqsh.storage.slot_files`, which reads an arena for snapshots, describes the head and the locks.
+by a stamp; a process uses them only if the store has the same stamp, and if no file has changed since. The
+head is removed before the arrays change and restored after, so a process that dies in between leaves no head,
+and the state is rebuilt. `stqsh.storage.slot_files`, which reads an arena for snapshots, describes the head.
 """
 
 from __future__ import annotations
@@ -13,23 +13,37 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
-from stqsh.storage.slot_files import FORMAT, ArenaBusyError, HeadFile, as_array, boot_id, locked, read_head
+from stqsh.storage.private_files import make_private_folder, open_private
+from stqsh.storage.slot_files import (
+    ArrayFile,
+    FileMark,
+    HeadFile,
+    StaleFileError,
+    as_array,
+    file_path,
+    map_file,
+    read_head,
+    write_head,
+)
+from stqsh.storage.slot_locks import ArenaBusyError, writing
 
-__all__ = ["Arena", "ArenaBusyError", "HeadFile"]
+__all__ = ["Arena", "ArenaBusyError", "HeadFile", "StaleFileError"]
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Mapping:
+    """A mapped file of the arena: the index of its folder, its path and its content."""
+
+    folder: int
     path: Path
     array: NDArray[np.uint8]
 
@@ -45,20 +59,24 @@ class Arena:
     def __init__(self, folders: tuple[Path, ...], name: str) -> None:
         self.folders, self.name = folders, name
         self._maps: dict[str, _Mapping] = {}
+        self._dead: list[Path] | None = None
         for folder in folders:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(folder)
 
     # A batch: `held` around all of it, then `load`, `begin`, changes, `commit`.
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Iterator[bool]:
         """Keep other processes out; the lock is released when a process dies.
 
+        Yields:
+            Whether a reader that stands still was left behind: `part` has to follow before arrays change.
+
         Raises:
-            ArenaBusyError: another process did not release the lock within a minute.
+            ArenaBusyError: another writer did not release the lock within a minute.
         """
-        with locked(self.folders[0], self.name, shared=False):
-            yield
+        with writing(self.folders[0], self.name) as has_readers:
+            yield has_readers
 
     def read_head(self) -> HeadFile | None:
         """Return the head, None if the arrays are not to be trusted (or there are none)."""
@@ -68,13 +86,27 @@ class Arena:
         """Map the arrays that a head names, to be changed in place.
 
         Raises:
-            FileNotFoundError: a file is gone; the state has to be rebuilt.
+            StaleFileError: a file is gone or has changed; the state has to be rebuilt.
         """
-        self._maps = {name: _map_file(Path(file)) for name, (file, _, _) in head.arrays.items()}
+        self._maps = {name: self._map(array) for name, array in head.arrays.items()}
         return {
-            name: as_array(self._maps[name].array, np.dtype(dtype), length)
-            for name, (_, dtype, length) in head.arrays.items()
+            name: as_array(self._maps[name].array, np.dtype(array.dtype), array.length)
+            for name, array in head.arrays.items()
         }
+
+    def _map(self, array: ArrayFile) -> _Mapping:
+        path = file_path(self.folders, array)
+        return _Mapping(array.folder, path, map_file(path, mmap.ACCESS_WRITE, array.mark))
+
+    def part(self, arrays: dict[str, Array]) -> None:
+        """Replace arrays by copies in new files, so that readers can keep the old ones.
+
+        Raises:
+            MemoryError: no folder has room.
+        """
+        for name, array in arrays.items():
+            arrays[name] = self.allocate(name, array.dtype, len(array))
+            arrays[name][:] = array
 
     def begin(self) -> None:
         """Mark the arrays as changing."""
@@ -88,6 +120,7 @@ class Arena:
             MemoryError: no folder has room.
         """
         mapping = _new_file(self.folders, self.name, max(1, capacity * dtype.itemsize))
+        self.release(name)
         self._maps[name] = mapping
         return as_array(mapping.array, dtype, capacity)
 
@@ -98,47 +131,52 @@ class Arena:
         """
         if not self._holds(name, array):
             return array
-        path, size = self._maps[name].path, max(1, capacity * array.itemsize)
-        os.truncate(path, size)
-        self._maps[name] = _Mapping(path, self._maps[name].array[:size])
+        mapping, size = self._maps[name], max(1, capacity * array.itemsize)
+        os.truncate(mapping.path, size)
+        self._maps[name] = replace(mapping, array=mapping.array[:size])
         return as_array(self._maps[name].array, array.dtype, capacity)
 
     def release(self, name: str) -> None:
         """Forget an array; its file is deleted with the next `commit`."""
-        self._maps.pop(name, None)
+        mapping = self._maps.pop(name, None)
+        if mapping is not None and self._dead is not None:
+            self._dead.append(mapping.path)
 
     def commit(self, stamp: str, header: object, arrays: Mapping[str, Array]) -> None:
-        """Record that the arrays hold the state `stamp`; arrays outside files are copied into one."""
+        """Record that the arrays hold the state `stamp`; arrays outside files are copied into one.
+
+        Where somebody has deleted files, nothing is recorded: the next batch rebuilds the state.
+        """
         for name, array in arrays.items():
             if not self._holds(name, array):
                 self.allocate(name, array.dtype, len(array))[:] = array
         for name in self._maps.keys() - arrays.keys():
-            del self._maps[name]
-        value = {
-            "format": FORMAT,
-            "stamp": stamp,
-            "boot": boot_id(),
-            "header": header,
-            "arrays": {
-                name: [str(self._maps[name].path), array.dtype.str, len(array)]
-                for name, array in arrays.items()
-            },
-        }
-        new = self._path("new")
-        new.write_bytes(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
-        new.replace(self._path("head"))
-        _remove_dead(self.folders, self.name, {mapping.path for mapping in self._maps.values()})
+            self.release(name)
+        with suppress(FileNotFoundError):
+            places = {name: _place(self._maps[name], array) for name, array in arrays.items()}
+            write_head(self.folders[0], self.name, HeadFile(stamp, header, places))
+        self._remove_dead()
 
     def clear(self) -> None:
         """Forget everything, as before a rebuild."""
         self.begin()
-        self._maps = {}
-        _remove_dead(self.folders, self.name, {mapping.path for mapping in self._maps.values()})
+        self._maps, self._dead = {}, None
+        self._remove_dead()
 
     # Files.
 
     def _path(self, ending: str) -> Path:
         return self.folders[0] / f"{self.name}.{ending}"
+
+    def _remove_dead(self) -> None:
+        """Delete the files of arrays that were replaced; the first time, all that are not in use."""
+        if self._dead is None:
+            live = {mapping.path for mapping in self._maps.values()}
+            found = [path for folder in self.folders for path in folder.glob(f"{self.name}.*.array")]
+            self._dead = [path for path in found if path not in live]
+        for path in self._dead:
+            path.unlink(missing_ok=True)
+        self._dead.clear()
 
     def _holds(self, name: str, array: Array) -> bool:
         """Return whether an array is the content of the file under its name, from its beginning."""
@@ -153,34 +191,30 @@ class Arena:
 
 def _new_file(folders: tuple[Path, ...], name: str, size: int) -> _Mapping:
     """Make and map a file of zeros in the first folder with room."""
-    for folder in folders:
+    for index, folder in enumerate(folders):
         path = folder / f"{name}.{uuid.uuid4().hex}.array"
         try:
             _make_file(path, size)
         except OSError:
             path.unlink(missing_ok=True)
             continue
-        return _map_file(path)
+        return _Mapping(index, path, map_file(path, mmap.ACCESS_WRITE))
     raise MemoryError(f"no room for {size} bytes of slot state in {', '.join(map(str, folders))}")
 
 
-def _remove_dead(folders: tuple[Path, ...], name: str, live: set[Path]) -> None:
-    """Delete the array files of a slot that are not in `live`."""
-    for folder in folders:
-        for path in folder.glob(f"{name}.*.array"):
-            if path not in live:
-                path.unlink(missing_ok=True)
+def _place(mapping: _Mapping, array: Array) -> ArrayFile:
+    """Return where an array is, and how its file is left."""
+    mark = FileMark.of(os.stat(mapping.path))  # noqa: PTH116 - many times faster than pathlib's
+    return ArrayFile(mapping.folder, mapping.path.name, array.dtype.str, len(array), mark)
 
 
 def _make_file(path: Path, size: int) -> None:
     """Make a file of zeros with its space allocated: a sparse one kills the process when memory runs out."""
-    with path.open("xb") as file:
+    descriptor = open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    try:
         if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), 0, size)
+            os.posix_fallocate(descriptor, 0, size)
         else:
-            file.truncate(size)
-
-
-def _map_file(path: Path) -> _Mapping:
-    with path.open("r+b") as file:
-        return _Mapping(path, np.frombuffer(mmap.mmap(file.fileno(), 0), np.uint8))
+            os.ftruncate(descriptor, size)
+    finally:
+        os.close(descriptor)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
 from stqsh.engine.config import TUNING, EngineTuning
-from stqsh.engine.state.arena import Arena
+from stqsh.engine.state.arena import Arena, StaleFileError
 from stqsh.engine.state.slot_store import SlotMeta, SlotStore
 from stqsh.spec.chunk import Chunk
 
@@ -85,10 +85,12 @@ class SlotRunner:
             chunks: the batch.
             logged: the batch in the form that the log holds; by default as it is.
         """
-        with self._arena.held():
+        with self._arena.held() as has_readers:
             begun = time.perf_counter_ns()
             meta = self._store.read_meta()
             state, rebuilt = self._open(meta)
+            if has_readers:
+                self._arena.part(state.buffers)
             self._arena.begin()
             opened = time.perf_counter_ns()
             sent = self._fold.apply(state, chunks)
@@ -114,7 +116,7 @@ class SlotRunner:
             return warm.state, False
         try:
             buffers = self._arena.load(head)
-        except FileNotFoundError:
+        except StaleFileError:
             return self._rebuild(), True
         return SlotState(head.header, buffers, self._arena), False
 

@@ -14,9 +14,21 @@ from typing import Protocol
 import pyarrow as pa
 
 from stqsh.engine.config import TUNING, EngineTuning
+from stqsh.errors import EngineError
 from stqsh.spec.chunk import CHUNK, Chunk, from_table, to_table
 
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class StaleBatchError(EngineError):
+    """A batch that comes after a slot has stored a later one: a late attempt, or older files of Spark's."""
+
+    def __init__(self, slot: str, batch: int, stored: int) -> None:
+        super().__init__(
+            f"batch {batch} of slot {slot} is too late: the slot has stored batch {stored}",
+            hint="if the session's folder comes from a backup, put back all of it, made while no engine ran; "
+            "or DUMP what the session defines, for a new one",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +68,10 @@ class SlotStore(Protocol):
     """
 
     def read_meta(self) -> SlotMeta:
-        """Return the slot's position; the zero values if it has seen no batch."""
+        """Return the slot's position before the batch; the zero values if it has seen none.
+
+        It is called first, with the slot's lock held.
+        """
 
     def write_meta(self, meta: SlotMeta) -> None:
         """Write the slot's position, after everything to which it refers."""
@@ -82,7 +97,7 @@ def pack_chunks(chunks: list[Chunk]) -> pa.Buffer:
     return sink.getvalue()
 
 
-def unpack_chunks(content: bytes) -> list[Chunk]:
+def unpack_chunks(content: bytes | memoryview) -> list[Chunk]:
     """Read the chunks of a batch back."""
     with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
         return from_table(reader.read_all())

@@ -1,0 +1,55 @@
+"""The batches in which an operator's slots took part, where it does not run in each of them.
+
+Aggregate runs where there are partials, on the slots to which they go. So a batch's number does not say which
+batch a slot's state must come after; this file of the session's home does. The driver writes it before the
+slots' tasks run, and keeps two batches of each slot: one that Spark repeats finds the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from stqsh.checksums import DamagedFileError, with_seal, without_seal
+from stqsh.engine.state.slot_store import StaleBatchError
+from stqsh.fs import atomic_write
+
+
+class Attendance:
+    """The file of one operator, in the folder in which its slots keep their state."""
+
+    def __init__(self, state: Path, operator: str) -> None:
+        self._path = state / f"{operator}.batches"
+        self._operator = operator
+
+    def enter(self, batch: int, slots: Iterable[int]) -> dict[int, int]:
+        """Note that slots take part in a batch; return the batch before it of each, -1 for none.
+
+        Raises:
+            DamagedFileError: the file is not what was written.
+            StaleBatchError: a slot has taken part in a later batch.
+        """
+        known = self._read(batch)
+        before: dict[int, int] = {}
+        for slot in slots:
+            last, earlier = known.get(slot, (-1, -1))
+            if last > batch:
+                raise StaleBatchError(f"{self._operator}-{slot}", batch, last)
+            before[slot] = earlier if last == batch else last
+            known[slot] = (batch, before[slot])
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        atomic_write(self._path, with_seal(msgspec.json.encode(known)))
+        return before
+
+    def _read(self, batch: int) -> dict[int, tuple[int, int]]:
+        """Return the last two batches of each slot; the session's first batch makes the file."""
+        name = f"{self._path.parent.name}/{self._path.name}"
+        try:
+            content = self._path.read_bytes()
+        except FileNotFoundError:
+            if batch == 0:
+                return {}
+            raise DamagedFileError(name, "is gone") from None
+        return msgspec.json.decode(without_seal(content, name), type=dict[int, tuple[int, int]])

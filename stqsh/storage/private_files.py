@@ -1,0 +1,68 @@
+"""Files in memory that all users of a machine share: only those of this user are opened, and nobody else's.
+
+What another user has made beforehand, a link to somewhere else, or a file that others may read or write, is
+refused instead of adopted.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from stqsh.errors import SlotStateError
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class ForeignFileError(SlotStateError):
+    """A file or folder that is not this user's alone."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} is not a private file or folder of this user's",
+            hint="remove it, or let its owner do so; the engine makes a new one",
+        )
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, and those above it, for this user alone; one that exists has to be so already.
+
+    Raises:
+        ForeignFileError: it is another user's, a link, or open to others.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        check_private_folder(folder)
+
+
+def check_private_folder(folder: Path) -> None:
+    """Check that a folder is this user's alone.
+
+    Raises:
+        ForeignFileError: it is another user's, a link, or open to others.
+        FileNotFoundError: there is none.
+    """
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or not _is_private(found):
+        raise ForeignFileError(folder)
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open a file that is this user's alone, or make it; return its descriptor.
+
+    Raises:
+        ForeignFileError: it is another user's, open to others, or has a second name.
+        OSError: it cannot be opened; it may be a link.
+    """
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or not _is_private(found):
+        os.close(descriptor)
+        raise ForeignFileError(path)
+    return descriptor
+
+
+def _is_private(found: os.stat_result) -> bool:
+    return found.st_uid == os.geteuid() and not found.st_mode & _OTHERS
