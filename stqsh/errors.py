@@ -9,6 +9,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from stqsh.control_characters import escape_controls, shorten
+
+#: The number of characters of a message that are shown; it may quote what a user gave.
+_LONGEST_MESSAGE = 1000
+
 
 class StqshError(Exception):
     """An error that a user may see: what is wrong, where, and with which value.
@@ -33,10 +38,16 @@ class StqshError(Exception):
             width: Width of the terminal in columns; an excerpt of a statement is cut to it.
         """
         del width
-        return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
+        message = for_people(self.message)
+        return message if self.hint is None else f"{message}\nhint: {for_people(self.hint)}"
 
     def __str__(self) -> str:
         return self.text()
+
+
+def for_people(text: str) -> str:
+    """Return a message of bounded length without control characters, as it may quote data."""
+    return escape_controls(shorten(text, _LONGEST_MESSAGE))
 
 
 class NotSupportedError(StqshError):
@@ -83,6 +94,10 @@ class SessionNameError(HomeError):
 
 class SlotStateError(StqshError):
     """A slot's state in shared memory that cannot be used now."""
+
+
+class NotPublishedError(SlotStateError):
+    """This host has no state that can be trusted; the message says why."""
 
 
 class EngineError(StqshError):

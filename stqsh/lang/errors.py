@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import ClassVar
 
-from stqsh.errors import NotSupportedError, StqshError
+from stqsh.control_characters import escape_controls
+from stqsh.errors import NotSupportedError, StqshError, for_people
 from stqsh.lang.ast.source import NOWHERE, Piece, Place, Span
 
 __all__ = [
@@ -73,18 +74,18 @@ class LangError(StqshError):
         """
         lines = [self._head(), *self._excerpt(min(_WIDEST, (width or _WIDEST) - len(_INDENT) - 1))]
         if self.expected:
-            lines.append(f"expected {or_list(self.expected)}")
+            lines.append(f"expected {for_people(or_list(self.expected))}")
         if self.near:
-            lines.append(f"did you mean {self.near}?")
+            lines.append(f"did you mean {for_people(self.near)}?")
         if self.hint:
-            lines.append(f"hint: {self.hint}")
+            lines.append(f"hint: {for_people(self.hint)}")
         return "\n".join(lines)
 
     def _head(self) -> str:
         if self.place is None or self.piece is None:
-            return self.message
-        file = "" if self.piece.source.file is None else f"{self.piece.source.file}:"
-        return f"{file}{self.place.line}:{self.place.column}: {self.message}"
+            return for_people(self.message)
+        file = "" if self.piece.source.file is None else f"{escape_controls(self.piece.source.file)}:"
+        return f"{file}{self.place.line}:{self.place.column}: {for_people(self.message)}"
 
     def _excerpt(self, widest: int) -> list[str]:
         if self.place is None or self.piece is None:
@@ -95,6 +96,8 @@ class LangError(StqshError):
             cut = max(len(before) - widest // 2, 0)
             line, before = line[cut : cut + widest], before[cut:]
         width = min(self.span.end - self.span.start, len(line) - len(before))
+        width = len(escape_controls(line[len(before) : len(before) + width]))
+        line, before = escape_controls(line), escape_controls(before)
         # Tabs stay tabs, so that the caret is under its character whatever their width.
         indent = "".join("\t" if character == "\t" else " " for character in before)
         return [_INDENT + line, f"{_INDENT}{indent}{'^' * max(width, 1)}"]

@@ -14,6 +14,7 @@ from stqsh.client import results
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.read.watch import WatchFeed
 from stqsh.client.run import RunHandle
+from stqsh.control_characters import escape_controls
 from stqsh.shell.live.export import export
 from stqsh.shell.live.run_progress import run_with_progress
 from stqsh.shell.live.tail import drain, watch
@@ -106,8 +107,8 @@ class PromptRenderer:
             screen.close()
 
     def message(self, text: str) -> None:
-        """Print a message."""
-        print_text(text)
+        """Print a message; it may quote names and paths."""
+        print_text(escape_controls(text))
 
     def data(self, data: Data) -> None:
         r"""Write rows or a script through the pager, or to the outlet of `\o`."""

@@ -46,7 +46,7 @@ class Engine:
             for row in read_log(self.db, seen):
                 seen = row.seq
                 if row.kind == "create_stream":
-                    set_stream_status(self.db, StreamStatus(row.seq, "ready"))
+                    set_stream_status(self.db, StreamStatus(row.seq, "ready", rows=1))
                 elif row.kind in ("register", "drop"):
                     pending.append((row.kind, row.entry.id))
                 elif row.kind == "run":

@@ -1,5 +1,6 @@
 r"""A TAIL under `\o`: every row goes to the file, and the terminal tells how many there are."""
 
+import gzip
 from contextlib import suppress
 from pathlib import Path
 
@@ -95,3 +96,14 @@ def test_the_shell_writes_a_tail_where_the_console_says(
     console.close()
     assert capsys.readouterr().out == f"5 000 updates to {tmp_path}/out.arrow\n"
     assert (tmp_path / "out.arrow").stat().st_size > 10_000
+
+
+def test_a_file_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv.gz"
+    outlet = open_outlet(str(path))
+    assert outlet.format == "csv"
+    outlet.writer("csv", one_query=True).updates(MANY)
+    outlet.close()
+    assert len(gzip.decompress(path.read_bytes()).splitlines()) == 5001
+    with pytest.raises(CommandLineError, match=r"x\.csv\.zst would not be compressed"):
+        open_outlet("x.csv.zst")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.client.results import Rows, SnapshotMark
+from stqsh.client.results import Answer, Rows, SnapshotMark
 from stqsh.errors import CommandLineError
 from stqsh.settings import FORMATS
 from stqsh.shell.writers.aligned_text import cells
@@ -184,3 +184,36 @@ def test_formats_are_checked() -> None:
     assert [check_format(name) for name in FORMATS] == list(FORMATS)
     with pytest.raises(CommandLineError, match="maybe you meant jsonl"):
         check_format("json")
+
+
+def test_csv_tells_a_null_from_the_empty_text() -> None:
+    for name, separator in (("csv", ","), ("tsv", "\t")):
+        paper = Paper(name, one_query=True)
+        table = pa.table({"a": ["", None, "x"], "b": [None, 1.5, float("nan")]})
+        paper.writer.answer(1, Answer(("a", "b"), table, 1, START_US))
+        assert paper.text == 'a,b\n"",\n,1.5\nx,\n'.replace(",", separator)
+        paper = Paper(name)
+        paper.writer.rows(1, Rows("x", ("a", "b"), (("", None),)))
+        assert paper.text == 'a,b\n"",\n'.replace(",", separator)
+
+
+@pytest.mark.parametrize("name", ["csv", "tsv", "markdown", "table", "vertical"])
+def test_values_reach_a_terminal_without_control_characters(name: str) -> None:
+    nasty = "a\x1b]0;title\x07\u202eb\u2066c"
+    table = pa.table({nasty: [nasty]})
+    for width in (80, None):
+        paper = Paper(name, width=width)
+        paper.writer.answer(1, Answer((nasty,), table, 1, START_US))
+        paper.writer.rows(1, Rows("x", (nasty,), ((nasty,),)))
+        if width is None and name in ("csv", "tsv", "markdown"):
+            assert paper.text.count(nasty) >= 3
+        else:
+            assert not re.search("[\x00-\x09\x0b-\x1f\u202e\u2066]", paper.text)
+            assert r"a\x1b]0;title\x07\u202eb\u2066c" in paper.text.replace("\\\\", "\\")
+
+
+def test_a_script_is_unchanged_in_a_pipe_and_harmless_on_a_terminal() -> None:
+    for width, shown in ((None, "\x1b"), (80, r"\x1b")):
+        paper = Paper("jsonl", width=width)
+        paper.writer.script("SELECT '\x1b';\n")
+        assert paper.text == f"SELECT '{shown}';\n"

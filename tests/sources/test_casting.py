@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh.sources.formats.casting import cast_column
+from stqsh.sources.formats.pyarrow_typing import parquet
 
 KINDS = ["STRING", "BIGINT", "INT", "DOUBLE", "FLOAT", "BOOLEAN", "TIMESTAMP"]
 NUMBERS = st.one_of(st.integers(-(2**64), 2**64).map(str), st.floats(width=32).map(repr), st.just("1e400"))
@@ -129,3 +130,44 @@ def test_typed_columns(raw, kind, values, bad) -> None:
     plain = cast.values.cast(pa.int64()) if kind == "TIMESTAMP" else cast.values
     assert plain.to_pylist() == values
     assert (None if cast.bad is None else cast.bad.tolist()) == bad
+
+
+WHOLE = {"1e400": "nan"}  # no whole number is written with an exponent
+SPELLINGS = ["nan", "NaN", "inf", "-Infinity", "1e400"]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_numbers_that_are_not_finite_are_null_in_every_format(load, name: str) -> None:
+    rows = [
+        ("o0", "1.5", "3"),
+        *((f"o{i}", text, WHOLE.get(text, text)) for i, text in enumerate(SPELLINGS, start=1)),
+    ]
+    columns = [["oid", "STRING"], ["lon", "DOUBLE"], ["lat", "DOUBLE"], ["ts", "TIMESTAMP"]]
+    columns += [["v", "DOUBLE"], ["f", "FLOAT"], ["n", "BIGINT"]]
+    if name == "a.csv":
+        lines = [f"{oid},1,2,{i},{v},{v},{n}" for i, (oid, v, n) in enumerate(rows)]
+        content: str | bytes = "\n".join(["oid,lon,lat,ts,v,f,n", *lines])
+    elif name == "a.jsonl":
+        known = {"nan": '"nan"', "NaN": "NaN", "inf": '"inf"', "-Infinity": "-Infinity"}
+        head = '{"oid":"%s","lon":1,"lat":2,"ts":%d,"v":%s,"f":%s,"n":%s}'
+        content = "\n".join(
+            head % (oid, i, *(known.get(text, text) for text in (v, v, n)))
+            for i, (oid, v, n) in enumerate(rows)
+        )
+    else:
+        table = {"oid": [oid for oid, _, _ in rows], "lon": [1.0] * 6, "lat": [2.0] * 6, "ts": list(range(6))}
+        numbers = [float(v) for _, v, _ in rows]
+        table |= {"v": numbers, "f": pa.array(numbers, pa.float32()), "n": [float(n) for _, _, n in rows]}
+        sink = pa.BufferOutputStream()
+        parquet.write_table(pa.table(table), sink)
+        content = sink.getvalue().to_pybytes()
+    result = load({name: content}, columns=columns)
+    assert result.dead == []
+    assert [(row["v"], row["f"], row["n"]) for row in result.rows()] == [(1.5, 1.5, 3), *[(None,) * 3] * 5]
+
+
+def test_places_and_times_that_are_not_finite_are_dead_letters(load) -> None:
+    lines = ['{"oid":"a","lon":NaN,"lat":2,"ts":1,"n":1}', '{"oid":"b","lon":1,"lat":2,"ts":NaN,"n":1}']
+    result = load({"a.jsonl": "\n".join([*lines, '{"oid":"c","lon":1,"lat":2,"ts":1,"n":1}'])})
+    assert result.column("oid") == ["c"]
+    assert [line for _, line, _, _ in result.dead] == [1, 2]

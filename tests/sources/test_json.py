@@ -24,7 +24,8 @@ def lines(*rows: object) -> str:
 
 BAD = {
     "{": "no JSON",
-    '{"oid":"a","lon":NaN}': "no JSON",
+    json.dumps(GOOD | {"lon": float("nan")}): "lon: nan is no place",
+    '{"oid":"a","lon":NaN': "no JSON",
     "[1]": "no JSON object",
     "7": "no JSON object",
     json.dumps(GOOD | {"n": "x"}): "n: 'x' is no BIGINT",

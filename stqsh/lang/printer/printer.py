@@ -27,6 +27,11 @@ def to_sql(statement: statements.Statement) -> str:
     return text if statement.format is None else f"{text} FORMAT {identifier(statement.format)}"
 
 
+def _topic(word: str) -> str:
+    """Return a word of HELP, where no word is reserved."""
+    return word if word.isidentifier() else identifier(word)
+
+
 def _name(name: Name | None) -> str | None:
     return None if name is None else identifier(name.text)
 
@@ -93,6 +98,6 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.SetSetting: _set,
     statements.Watch: lambda node: f"WATCH {_names(node.names)}",
     statements.Map: _map,
-    statements.Help: lambda node: joined(("HELP", node.topic)),
+    statements.Help: lambda node: joined(("HELP", *map(_topic, node.topic.split()))),
     statements.Dump: lambda node: "DUMP",
 }

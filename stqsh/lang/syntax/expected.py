@@ -43,6 +43,8 @@ _BY_TERMINAL = {
 }
 _PARAMETER = "PARAMETER"
 """The terminal of parameters, which may replace any value in REGISTER QUERIES only."""
+_MOST = 10_000
+"""Maximum length of a statement that is completed: each key would take longer than a person waits."""
 CATEGORIES = frozenset(_BY_RULE.values()) | frozenset(_BY_TERMINAL.values())
 """What `expected` may return besides keywords (in capitals), signs and ";"."""
 
@@ -58,6 +60,8 @@ def expected(text: str) -> frozenset[str]:
     except StqshError:
         return frozenset()
     is_open = bool(pieces) and not text[pieces[-1].offset + len(pieces[-1].text) :].lstrip().startswith(";")
+    if is_open and len(pieces[-1].text) > _MOST:
+        return frozenset()
     scan = ScannedText(pieces[-1].text if is_open else "")
     engine: Any = grammar().parser
     try:

@@ -21,6 +21,7 @@ from stqsh.lang.errors import TOO_DEEP, StatementSyntaxError
 from stqsh.lang.syntax.parse_table import States, accepts
 
 _IDENTIFIER = "IDENT"
+_LONGEST_NAME = 255
 _DEEPEST = 500  # states; lists of any length take few, only nesting adds more
 
 
@@ -82,6 +83,10 @@ class StqlLexer(Lexer):
             if len(stack) > _DEEPEST:
                 raise StatementSyntaxError(TOO_DEEP, Span(start, position))
             if kind == _IDENTIFIER:
+                if len(value) > _LONGEST_NAME:
+                    raise StatementSyntaxError(
+                        f"a name has at most {_LONGEST_NAME} characters", Span(start, position)
+                    )
                 kind = self._word(value, states, stack)
             elif kind == "SIGN":
                 kind = self._signs[value]

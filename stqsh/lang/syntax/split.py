@@ -11,6 +11,8 @@ from stqsh.lang.errors import StatementSyntaxError
 # Doubled quotes need no care: 'it''s' is read as two adjacent strings.
 _BREAK = re.compile(r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|;|['"]|/\*""", re.DOTALL)
 _BLANK = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
+MOST_CHARACTERS = 100_000
+"""Maximum length of a statement, whose parsing takes up to a second."""
 _UNCLOSED = {
     "'": ("this string has no closing quote", "put a ' at its end; a ' inside a string is written ''"),
     '"': ("this quoted name has no closing quote", 'put a " at its end'),
@@ -22,7 +24,7 @@ def split(text: str, file: str | None = None) -> list[Piece]:
     """Cut a text into its statements; the last may lack its semicolon, and empty ones are left out.
 
     Raises:
-        StatementSyntaxError: a string, a quoted name or a comment has no end.
+        StatementSyntaxError: a string, a quoted name or a comment has no end, or a statement is too long.
 
     >>> [piece.text for piece in split("RUN; SHOW QUERIES; -- the end")]
     ['RUN', 'SHOW QUERIES']
@@ -62,8 +64,17 @@ def is_complete(text: str) -> bool:
 def _add(pieces: list[Piece], source: Source, start: int, end: int) -> None:
     blank = _BLANK.match(source.text, start, end)
     offset = blank.end() if blank else start
-    if offset < end:
-        pieces.append(Piece(source, offset, source.text[offset:end].rstrip()))
+    if offset == end:
+        return
+    piece = Piece(source, offset, source.text[offset:end].rstrip())
+    if len(piece.text) > MOST_CHARACTERS:
+        raise StatementSyntaxError(
+            f"a statement has at most {MOST_CHARACTERS:,} characters, and this one {len(piece.text):,}",
+            Span(0, 1),
+            hint="long lists are read from files: CREATE TABLE, CREATE REGIONS, REGISTER QUERIES",
+            piece=piece,
+        )
+    pieces.append(piece)
 
 
 def _unclosed(source: Source, offset: int, opener: str) -> StatementSyntaxError:

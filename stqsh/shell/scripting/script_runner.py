@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from stqsh.control_characters import escape_controls
 from stqsh.lang.ast import statements as ast
 from stqsh.shell.live.tail import LiveView
 from stqsh.shell.messages import print_message
@@ -65,7 +66,7 @@ class ScriptRenderer:
     def message(self, text: str) -> None:
         """Show a message, unless the console is quiet."""
         if text and not self._place.console.quiet:
-            self.screen.message(text)
+            self.screen.message(escape_controls(text))
 
     def data(self, data: Data) -> None:
         """Write rows in the statement's format; a script in that of the whole run."""

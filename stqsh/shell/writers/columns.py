@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 from stqsh.client.read.projection import project
+from stqsh.control_characters import escape_controls
 from stqsh.shell.writers import text_columns
 from stqsh.shell.writers.text_columns import UTC, Column, instant
 from stqsh.storage.update_log.reader import REASONS
@@ -38,6 +39,11 @@ class OutputColumn:
     values: Column
 
     @property
+    def title(self) -> str:
+        """The name for people, with control characters escaped."""
+        return escape_controls(self.name, keep="")
+
+    @property
     def is_numeric(self) -> bool:
         """Whether the column holds numbers."""
         return text_columns.is_numeric(self.values)
@@ -45,6 +51,10 @@ class OutputColumn:
     def texts(self) -> list[str]:
         """Return each value as plain text; nulls are empty."""
         return text_columns.texts(self.values)
+
+    def empty_texts(self) -> list[bool]:
+        """Return which values are texts without characters, which are no nulls."""
+        return text_columns.empty_texts(self.values)
 
     def readable(self, keep: str = "") -> list[str]:
         """Return each value for people: rounded, with control characters other than `keep` escaped."""
@@ -63,6 +73,11 @@ class CellColumn:
     values: Sequence[Any]
 
     @property
+    def title(self) -> str:
+        """The name for people, with control characters escaped."""
+        return escape_controls(self.name, keep="")
+
+    @property
     def is_numeric(self) -> bool:
         """Whether the column holds numbers and nulls only."""
         return bool(self.values) and self._kinds <= {int, float}
@@ -70,6 +85,10 @@ class CellColumn:
     def texts(self) -> list[str]:
         """Return each value as plain text; None is empty."""
         return [str(one).lower() if isinstance(one, bool) else _text(one) for one in self.values]
+
+    def empty_texts(self) -> list[bool]:
+        """Return which values are texts without characters, which are no nulls."""
+        return [value == "" for value in self.values]
 
     def readable(self) -> list[str]:
         """Return each value for people: `yes` and `no`, six digits, control characters escaped."""
@@ -229,7 +248,9 @@ def mark_text(mark: SnapshotMark) -> str:
     if mark.edge == "end":
         return "-- the changes since then"
     at = instant(mark.at_us)
-    return f"-- {mark.query.name}: the answer after step {mark.step}" + (f" ({at})" if at else "")
+    return f"-- {escape_controls(mark.query.name)}: the answer after step {mark.step}" + (
+        f" ({at})" if at else ""
+    )
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[Any]:

@@ -3,12 +3,13 @@
 Where the columns change, an empty line and a new header follow; each snapshot SELECT has a header of its
 own select list. The marks around the answer with which a TAIL starts have `begin` and `end` in the place of
 `op`. A text that holds the separator, a quote or a line break is quoted, with quotes doubled.
+A null is an empty cell, and the empty text `""`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from stqsh.shell.writers.columns import (
@@ -51,7 +52,8 @@ class CsvWriter:
         """Write a line with `begin` or `end` for `op`."""
         selects = selected_names(mark.query) if self._target.one_query else ()
         values = (mark.query.name, str(mark.step), instant(mark.at_us) or "", mark.edge, "")
-        self._write((*HEAD, *selects), [[value] for value in (*values, *("" for _ in selects))])
+        cells = [*self._quoted(values, list), *("" for _ in selects)]
+        self._write((*HEAD, *selects), [[cell] for cell in cells])
 
     def rows(self, statement: int, rows: Rows) -> None:
         """Write the rows under a header of their columns."""
@@ -70,23 +72,32 @@ class CsvWriter:
         self._target.write_script(text)
 
     def _write_columns(self, columns: Sequence[AnyColumn]) -> None:
-        self._write(tuple(column.name for column in columns), [column.texts() for column in columns])
+        names = tuple(column.name for column in columns)
+        self._write(names, [self._quoted(column.texts(), column.empty_texts) for column in columns])
 
     def _write(self, header: tuple[str, ...], columns: Sequence[Sequence[str]]) -> None:
         lines: list[str] = []
         if header != self._header:
             lines += [] if self._header is None else [""]
-            lines.append(self._separator.join(self._quoted(header)))
+            lines.append(self._separator.join(self._quoted(header, list)))
             self._header = header
-        safe = [self._quoted(column) for column in columns]
-        lines += map(self._separator.join, zip(*safe, strict=True))
+        lines += map(self._separator.join, zip(*columns, strict=True))
         self._target.write(("\n".join(lines) + "\n").encode())
 
-    def _quoted(self, values: Iterable[str]) -> list[str]:
-        values = list(values)
-        if not self._special.search("\x00".join(values)):
-            return values
-        return [self._quote(value) for value in values]
+    def _quoted(self, values: Iterable[str], find_empty: Callable[[], list[bool]]) -> list[str]:
+        """Return values with quotes where they need them: the empty text does, and a null does not.
+
+        Args:
+            values: the texts, "" for both.
+            find_empty: returns which values are empty texts, [] for none; called where there may be one.
+        """
+        found = self._target.shown(list(values), keep="\t\n")
+        if self._special.search("\x00".join(found)):
+            found = [self._quote(value) for value in found]
+        if "" in found:
+            for place in (place for place, is_empty in enumerate(find_empty()) if is_empty):
+                found[place] = '""'
+        return found
 
     def _quote(self, value: str) -> str:
         return '"' + value.replace('"', '""') + '"' if self._special.search(value) else value

@@ -68,14 +68,19 @@ class MarkdownWriter:
         lines = []
         if not continues or names != self._header:
             rules = ["--:" if column.is_numeric else "---" for column in columns]
-            lines = [_line(list(map(_escaped, names))), _line(rules)]
-        body = map(_line, zip(*(map(_escaped, column.texts()) for column in columns), strict=True))
+            lines = [_line(list(map(_escaped, self._shown(names)))), _line(rules)]
+        body = map(
+            _line, zip(*(map(_escaped, self._shown(column.texts())) for column in columns), strict=True)
+        )
         text = "".join(f"{line}\n" for line in [*lines, *body])
         if lines:
             self._paragraph(text)
         else:
             self._target.write(text.encode())
         self._header = names if continues else None
+
+    def _shown(self, values: Sequence[str]) -> list[str]:
+        return self._target.shown(list(values), keep="\t\n\r")  # line ends become <br>
 
     def _paragraph(self, text: str) -> None:
         self._target.write((("\n" if self._has_begun else "") + text).encode())

@@ -1,18 +1,19 @@
 r"""Where results go instead of standard output: `\o FILE`, `\o | COMMAND`, `--output FILE`.
 
-The suffix of a file name may select the format (`out.csv`); `.arrow` and `.parquet` hold whole tables. A
-command gets the data on its standard input, each batch as it comes.
+The suffix of a file name may select the format (`out.csv`), also before `.gz`; `.arrow` and `.parquet` hold
+whole tables. A command gets the data on its standard input, each batch as it comes.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from stqsh.errors import CommandLineError, StqshError
 from stqsh.shell.messages import file_error_hint, file_error_reason
@@ -22,6 +23,9 @@ from stqsh.shell.writers.writer import COLUMNAR, SUFFIXES, ByteSink, Target, che
 if TYPE_CHECKING:
     from stqsh.shell.writers.arrow_files import ArrowFileWriter
     from stqsh.shell.writers.writer import Writer
+
+_OTHER_COMPRESSIONS = {".zst": "zstd", ".bz2": "bzip2", ".xz": "xz", ".lz4": "lz4"}
+"""The programs that write compressed files; files ending in `.gz` need none."""
 
 
 @dataclass
@@ -87,6 +91,11 @@ def open_outlet(words: str, format_: str | None = None) -> Redirect:
     if words.startswith("|"):
         return _to_command(words[1:].strip())
     path = Path(words).expanduser()
+    if path.suffix in _OTHER_COMPRESSIONS:
+        program = _OTHER_COMPRESSIONS[path.suffix]
+        raise CommandLineError(
+            f"{words} would not be compressed", hint=rf"\o | {program} > {words}, or a .gz file"
+        )
     if path.suffix in COLUMNAR:
         return _to_tables(words, path, format_)
     try:
@@ -95,9 +104,18 @@ def open_outlet(words: str, format_: str | None = None) -> Redirect:
         raise CommandLineError(
             f"cannot write {words}: {file_error_reason(error)}", hint=file_error_hint(error, words)
         ) from error
-    wanted = SUFFIXES.get(path.suffix) if format_ is None else check_format(format_)
-    stream = _GuardedStream(file, (OSError,), lambda error: _write_error(words, error))
-    return Redirect(words, wanted, stream, file.close)
+    is_packed = path.suffix == ".gz"
+    suffix = Path(path.stem).suffix if is_packed else path.suffix
+    wanted = SUFFIXES.get(suffix) if format_ is None else check_format(format_)
+    packer = gzip.GzipFile(fileobj=file, mode="wb") if is_packed else None
+    stream = _GuardedStream(packer or file, (OSError,), lambda error: _write_error(words, error))
+
+    def close() -> None:
+        if packer is not None:
+            packer.close()
+        file.close()
+
+    return Redirect(words, wanted, stream, close)
 
 
 def _to_tables(name: str, path: Path, format_: str | None) -> Redirect:
@@ -143,7 +161,7 @@ def _to_command(command: str) -> Redirect:
 class _GuardedStream:
     """A binary stream whose errors, those `caught`, become errors for the user."""
 
-    stream: IO[bytes]
+    stream: ByteSink
     caught: tuple[type[Exception], ...]
     explain: Callable[[Exception], StqshError]
 

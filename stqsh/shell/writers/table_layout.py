@@ -31,7 +31,7 @@ _INDENT = "    "
 
 def drawn(rows: Rows, target: Target) -> str:
     """Return the rows as a table of the target's width."""
-    columns = [TextColumn(one.name, one.readable(), one.is_numeric) for one in row_columns(rows)]
+    columns = [TextColumn(one.title, one.readable(), one.is_numeric) for one in row_columns(rows)]
     beside, below = fitted(columns, target.width)
     if not below:
         return _ruled(beside, len(rows.rows), target)

@@ -6,7 +6,6 @@ only where there are any. Numbers are written as JSON writes them: the shortest 
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -14,13 +13,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.control_characters import escape_controls, has_controls
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 NULL = b"null"
 UTC = pa.timestamp("us", tz="UTC")
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def is_numeric(column: Column) -> bool:
@@ -55,6 +55,11 @@ def texts(column: Column) -> list[str]:
     return ["" if text == NULL else text.decode() for text in json_fragments(array)]
 
 
+def empty_texts(column: Column) -> list[bool]:
+    """Return which values of the column are texts without characters; nulls are none."""
+    return [value == "" for value in whole(column).to_pylist()]
+
+
 def rounded(column: Column) -> Column:
     """Round numbers to six decimals, and to nine below one thousandth."""
     if not pa.types.is_floating(column.type):
@@ -67,13 +72,7 @@ def rounded(column: Column) -> Column:
 
 def escaped(found: list[str], keep: str = "") -> list[str]:
     """Escape control characters other than those in `keep`, so that no value clears a terminal."""
-    if _CONTROLS.search("".join(found)) is None:
-        return found
-
-    def escape(control: re.Match[str]) -> str:
-        return control[0] if control[0] in keep else control[0].encode("unicode_escape").decode()
-
-    return [_CONTROLS.sub(escape, text) for text in found]
+    return [escape_controls(text, keep) for text in found] if has_controls("".join(found)) else found
 
 
 def instants(column: Column) -> list[str | None]:

@@ -64,7 +64,7 @@ class TableWriter:
 
     def script(self, text: str) -> None:
         """Write the script unchanged."""
-        self._target.draw(text if text.endswith("\n") else text + "\n")
+        self._target.write_script(text)
 
     def _print(self, lines: Sequence[str]) -> None:
         self._target.draw("\n".join(lines) + "\n")
@@ -110,7 +110,7 @@ class UpdateLines:
 
     def answer(self, answer: Answer) -> list[str]:
         """Return the lines of a snapshot's rows, with header and footer."""
-        columns = [TextColumn(one.name, one.readable(), one.is_numeric) for one in answer_columns(answer)]
+        columns = [TextColumn(one.title, one.readable(), one.is_numeric) for one in answer_columns(answer)]
         widths = [max(cells(column.name), column.width_up_to(_WIDEST)) for column in columns]
         head, *lines = map(self._cut, aligned(columns, widths))
         return [self._target.style(head, BOLD), *lines, self._target.style(_footer(answer), DIM)]
@@ -136,13 +136,13 @@ class UpdateLines:
             TextColumn("op", [op if op == "+" else f"{op} {why}" for op, why in pairs], False),
         ]
         if not self._target.one_query:
-            columns.insert(2, TextColumn("query", head.query.texts(), False))
+            columns.insert(2, TextColumn("query", head.query.readable(), False))
         if query is None or not (self.is_narrow and _selects_key(updates, query)):
             columns.append(TextColumn("key", head.key.readable(), False))
         if query is None:
             return [*columns, TextColumn("row", render_in_order(updates, _pairs), False)]
         selected = selected_columns(updates, query)
-        return [*columns, *(TextColumn(one.name, one.readable(), one.is_numeric) for one in selected)]
+        return [*columns, *(TextColumn(one.title, one.readable(), one.is_numeric) for one in selected)]
 
     def _cut(self, line: str) -> str:
         width = self._target.width
@@ -168,6 +168,6 @@ def _pairs(group: UpdateGroup) -> list[str]:
     columns = group.selected()
     rows = zip(*(column.readable() for column in columns), strict=True)
     return [
-        " ".join(f"{column.name}={text}" for column, text in zip(columns, row, strict=True) if text)
+        " ".join(f"{column.title}={text}" for column, text in zip(columns, row, strict=True) if text)
         for row in rows
     ]

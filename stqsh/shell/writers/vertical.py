@@ -21,6 +21,7 @@ from stqsh.shell.writers.columns import (
     render_in_order,
     row_columns,
 )
+from stqsh.shell.writers.text_columns import escaped
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
@@ -49,17 +50,19 @@ class VerticalWriter:
     def rows(self, statement: int, rows: Rows) -> None:
         """Write a record for each row, and their number."""
         del statement
-        self._numbered([(column.name, column.texts()) for column in row_columns(rows)], len(rows.rows))
+        self._numbered(
+            [(column.title, escaped(column.texts(), "\n")) for column in row_columns(rows)], len(rows.rows)
+        )
 
     def answer(self, statement: int, answer: Answer) -> None:
         """Write a record for each row, and their number."""
         del statement
-        columns = [(column.name, column.readable(keep="\n")) for column in answer_columns(answer)]
+        columns = [(column.title, column.readable(keep="\n")) for column in answer_columns(answer)]
         self._numbered(columns, answer.table.num_rows)
 
     def script(self, text: str) -> None:
         """Write the script unchanged."""
-        self._target.draw(text.rstrip("\n") + "\n")
+        self._target.write_script(text)
 
     def _numbered(self, columns: Sequence[tuple[str, list[str]]], count: int) -> None:
         records = _records(map(str, range(1, count + 1)), columns)
@@ -68,12 +71,12 @@ class VerticalWriter:
     def _group_records(self, group: UpdateGroup) -> list[str]:
         """Return the records of updates; their positions give them their numbers."""
         head = head_columns(group.updates)
-        parts = zip(head.op.texts(), head.query.texts(), head.why.texts(), strict=True)
+        parts = zip(head.op.texts(), head.query.readable(), head.why.texts(), strict=True)
         titles = (
             f"{place + self._count + 1}: {' '.join(filter(None, words))}"
             for place, words in zip(group.places.tolist(), parts, strict=True)
         )
-        shown = [(column.name, column.readable(keep="\n")) for column in (head.key, *group.selected())]
+        shown = [(column.title, column.readable(keep="\n")) for column in (head.key, *group.selected())]
         return _records(titles, [("step", head.step.texts()), ("at", head.at.texts()), *shown])
 
 

@@ -9,6 +9,7 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from stqsh.control_characters import escape_controls, has_controls
 from stqsh.errors import CommandLineError
 from stqsh.settings import FORMATS
 from stqsh.shell.terminal.capabilities import RESET, encode_for_terminal
@@ -97,7 +98,13 @@ class Target:
 
     def write_script(self, text: str) -> None:
         """Write a script, with a newline at its end."""
-        self.write(text.encode() if text.endswith("\n") else text.encode() + b"\n")
+        self.draw(self.shown([text.removesuffix("\n")], keep="\t\n")[0] + "\n")
+
+    def shown(self, values: list[str], keep: str) -> list[str]:
+        """Return texts with control characters escaped on a terminal, and unchanged elsewhere."""
+        if self.width is None or not has_controls("".join(values)):
+            return values
+        return [escape_controls(value, keep) for value in values]
 
     def draw(self, text: str) -> None:
         """Write text for people: on a terminal in its own characters, elsewhere in UTF-8."""

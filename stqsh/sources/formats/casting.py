@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stqsh.sources.formats.pyarrow_typing import Array, nulls, pc
 from stqsh.sources.formats.time_formats import TimeFormat
-from stqsh.sources.formats.value_forms import rows_by_form
+from stqsh.sources.formats.value_forms import is_not_finite, rows_by_form
 from stqsh.spec.chunk import arrow_type
 
 Caster = Callable[[Array], Array]
@@ -58,6 +58,25 @@ def cast_column(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
         return _marked(raw, _salvage(raw, casters, arrow_type(kind)))
     text = raw if kind == "STRING" else _trimmed(raw)
     return _marked(text, _salvage_by_form(text, casters, kind))
+
+
+def cast_numbers(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
+    """Cast a column as `cast_column` does, with nulls for NaN and infinities in columns of whole numbers."""
+    if kind not in ("BIGINT", "INT"):
+        return cast_column(raw, kind, times)
+    cast = cast_column(without_infinite(raw), kind, times)
+    if cast.bad is not None and _is_text(raw.type):
+        cast.bad[is_not_finite(raw)] = False
+        return cast if cast.bad.any() else cast._replace(bad=None)
+    return cast
+
+
+def without_infinite(values: Array) -> Array:
+    """Return a column with nulls for NaN and infinities."""
+    if not pa.types.is_floating(values.type) or pc.all(pc.is_finite(values)).as_py() is not False:
+        return values
+    kept: Array = pc.if_else(pc.is_finite(values), values, None)
+    return kept
 
 
 def _by_pattern(raw: Array, times: TimeFormat) -> CastColumn:

@@ -5,6 +5,9 @@ Arrow reads whole blocks; a block that it refuses is read line by line.
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,6 +29,7 @@ from stqsh.spec.stream import Options
 JsonObject: TypeAlias = Mapping[str, object]
 
 _PROBED_LINES = 100
+_INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}")
 _TYPES: dict[str, pa.DataType] = {
     "STRING": pa.string(),
     "BIGINT": pa.int64(),
@@ -174,8 +178,27 @@ def load_object(line: bytes) -> tuple[JsonObject | None, str]:
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError as problem:
-        return None, f"no JSON: {str(problem).split(':')[0]}"
+        found = _with_infinite(line)
+        if found is None:
+            return None, f"no JSON: {str(problem).split(':')[0]}"
     return (found, "") if isinstance(found, dict) else (None, "no JSON object")
+
+
+def _with_infinite(line: bytes) -> Any:
+    """Return JSON whose NaN and infinities, which many programs write, are texts; None if it is none."""
+    if not _INFINITE.search(line):
+        return None
+    try:
+        found = json.loads(line, parse_constant=str, parse_float=_finite_or_text)
+        orjson.dumps(found)  # the other module takes texts that are no Unicode
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return found
+
+
+def _finite_or_text(number: str) -> float | str:
+    value = float(number)
+    return value if math.isfinite(value) else number
 
 
 def as_text(values: Iterable[object]) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.sources.formats.casting import CastColumn, cast_column
+from stqsh.sources.formats.casting import CastColumn, cast_numbers, without_infinite
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.duplicate_keys import SeenKeys
@@ -103,8 +103,11 @@ def parse(blocks: Sequence[FileBlock], layout: RecordSchema, known: SeenKeys | N
         return ParsedRecords(nothing, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), [])
     raw = [_concat([each.block.columns[i] for each in blocks]) for i in range(len(layout.columns))]
     kinds = [kind for _, kind in layout.columns]
-    casts = [cast_column(column, kind, layout.times) for column, kind in zip(raw, kinds, strict=True)]
-    columns = [cast.values for cast in casts]
+    casts = [cast_numbers(column, kind, layout.times) for column, kind in zip(raw, kinds, strict=True)]
+    columns = [
+        cast.values if name in (layout.x, layout.y) else without_infinite(cast.values)
+        for cast, name in zip(casts, layout.names, strict=True)
+    ]
     checks = [*_type_checks(raw, casts, layout), *_value_checks(columns, layout)]
     bad = np.zeros(len(raw[0]), dtype=np.bool_)
     for check in checks:

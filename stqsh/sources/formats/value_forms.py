@@ -68,6 +68,11 @@ def rows_by_form(text: Array, kind: str) -> list[NDArray[np.int64]]:
     return found
 
 
+def is_not_finite(text: Array) -> Mask:
+    """Return which values, (n,), binary or string, are NaN or an infinity."""
+    return _filled(pc.match_substring_regex(text.view(pa.binary()), rf"^\s*({_NOT_FINITE})\s*$"), False)
+
+
 def _fits(text: Array, largest: int) -> Mask:
     """Return which whole numbers lie between `-largest - 1` and `largest`, by their digits."""
     digits = pc.replace_substring_regex(text, r"^[+-]?0*", "")
