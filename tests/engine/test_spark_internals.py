@@ -182,3 +182,10 @@ def test_only_the_loopback_is_listened_on_and_a_secret_is_asked_for(ran: Ran) ->
     assert ran.spark.sparkContext.uiWebUrl is None
     words = [word for process in living for word in process.cmdline()]
     assert not [word for word in words if "authenticate.secret" in word]
+
+
+@pytest.mark.spark
+def test_java_takes_the_options_that_bound_its_memory(ran: Ran) -> None:
+    management = java_of(ran).java.lang.management
+    options = management.ManagementFactory.getRuntimeMXBean().getInputArguments()
+    assert "-XX:G1PeriodicGCInterval=60000" in list(options)
