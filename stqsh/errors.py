@@ -96,6 +96,10 @@ class SlotStateError(StqshError):
     """A slot's state in shared memory that cannot be used now."""
 
 
+class NotPublishedError(SlotStateError):
+    """This host has no state that can be trusted; the message says why."""
+
+
 class EngineError(StqshError):
     """A failure of the engine or of a part of it."""
 

@@ -45,8 +45,15 @@ from stqsh.spec.expression import (
     NowExpr,
     OrExpr,
 )
-from stqsh.spec.query import AskSpec, QueryOptions, SelectColumn, SlotQuery, SnapshotSpec
-from stqsh.spec.query_kinds import RANGE, kind_of_region
+from stqsh.spec.query import (
+    RANGE,
+    AskSpec,
+    QueryOptions,
+    SelectColumn,
+    SlotQuery,
+    SnapshotSpec,
+    kind_of_region,
+)
 from stqsh.spec.region import (
     CircleSpec,
     Key,

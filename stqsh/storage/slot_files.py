@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from stqsh.checksums import DamagedFileError, with_seal, without_seal
 from stqsh.core.state.slot_state import SlotState
-from stqsh.errors import SlotStateError
+from stqsh.errors import NotPublishedError, SlotStateError
 from stqsh.storage.private_files import check_private_folder, open_private
 from stqsh.storage.slot_locks import POLL_S, reading
 
@@ -35,10 +35,6 @@ FORMAT = 3
 
 Array = NDArray[Any]
 T = TypeVar("T")
-
-
-class NotPublishedError(SlotStateError):
-    """This host has no state that can be trusted; the message says why."""
 
 
 class StaleFileError(SlotStateError):

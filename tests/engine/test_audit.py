@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.launch.audit import AuditError, audit_home, missing_updates
+from stqsh.engine.spark.spark_internals import commit_file, last_commit, last_offset, offset_file
 from stqsh.spec.log import RunToEnd
 from stqsh.spec.offset import Offset
 from stqsh.storage.control_log import ControlDb, append
@@ -51,6 +53,15 @@ class Session:
     def offset(self, batch: int, offset: Offset) -> None:
         text = f"v1\n{{}}\n{json.dumps(offset.to_json())}"
         (self.home.checkpoint / "offsets" / str(batch)).write_text(text)
+
+    def checksums(self) -> None:
+        """Write Hadoop's checksums of all files of the checkpoint."""
+        for file in self.home.checkpoint.glob("*/[0-9]*"):
+            content = file.read_bytes()
+            sums = [
+                zlib.crc32(content[at : at + 512]).to_bytes(4, "big") for at in range(0, len(content), 512)
+            ]
+            file.with_name(f".{file.name}.crc").write_bytes(b"".join([b"crc\0", b"\0\0\2\0", *sums]))
 
     def audit(self) -> None:
         audit_home(self.home, self.control, self.settings)
@@ -126,6 +137,27 @@ def test_what_does_not_belong_together_is_told(session: Session, name: str) -> N
     assert raised.value.message.startswith("the session's files do not belong together: ")
     assert said in raised.value.message and "\n" not in raised.value.message
     assert raised.value.hint is not None and "DUMP" in raised.value.hint
+
+
+@pytest.mark.parametrize("damage", [b"", b"v1", b"\xa5" * 29])
+def test_what_spark_had_not_written_to_the_end_is_done_again(session: Session, damage: bytes) -> None:
+    checkpoint, last = session.home.checkpoint, BATCHES - 1
+    session.checksums()
+    commit = commit_file(checkpoint, last)
+    commit.write_bytes(damage)
+    session.audit()
+    assert not commit.exists() and last_commit(checkpoint) == last - 1
+    commit.write_text("v1\n{}")
+    session.offset(BATCHES, Offset())
+    session.checksums()
+    offset = offset_file(checkpoint, BATCHES)
+    offset.write_bytes(damage)
+    session.audit()
+    assert not offset.exists() and last_offset(checkpoint) == last
+    commit.write_bytes(damage)
+    session.offset(BATCHES, Offset())
+    with pytest.raises(AuditError, match=f"checkpoint/commits/{last} is damaged"):
+        session.audit()  # batch 12 may have begun: batch 11 cannot be done again
 
 
 def test_lost_updates_are_told_and_the_engine_starts(

@@ -2,8 +2,8 @@
 
 The run is that of an engine on one machine without Spark: its files are written by hand where Spark writes
 them, everything else by the code of the engine, in the engine's order. Covered are statements and their
-numbers, Spark's offsets and commits, update files with payloads beside them, folding, and progress; not the
-states of slots, for which a file stands that is written as their heads are.
+numbers, Spark's offsets and commits, a slot's head, logs and snapshots, update files with payloads beside
+them, folding, and progress; and, by itself, the making of a replay store.
 """
 
 from __future__ import annotations
@@ -14,16 +14,23 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import EngineSettings
+from stqsh.engine.ingest.store_repair import check_store
 from stqsh.engine.launch.audit import AuditError, audit_home
-from stqsh.engine.spark.spark_internals import read_offset, settle_batch
+from stqsh.engine.spark.spark_internals import last_commit, read_offset, settle_batch
+from stqsh.engine.state.file_store import FileStore
 from stqsh.engine.state.payload_files import PayloadFolders, open_writer
+from stqsh.engine.state.slot_store import SlotMeta, StaleBatchError
 from stqsh.errors import HomeError
-from stqsh.fs import DURABILITY, atomic_write, settle
-from stqsh.spec.chunk import from_table, to_table
+from stqsh.fs import DURABILITY, force, settle
+from stqsh.sources.replay_store.manifest import MANIFEST
+from stqsh.sources.replay_store.segments import TICK
+from stqsh.sources.replay_store.store import StoreWriter, open_store
+from stqsh.spec.chunk import Chunk, from_table, to_table
 from stqsh.spec.log import RunToEnd
 from stqsh.spec.offset import Offset
 from stqsh.storage.control_log import ControlDb, append, last_seq
@@ -36,7 +43,7 @@ from stqsh.storage.update_log.writer import write_batch
 from tests.support.power_loss import Disk, recorded
 from tests.support.update_logs import batch_table, part
 
-BATCHES, FOLDED = 6, (3, 1)
+BATCHES, FOLDED = 5, (3, 1)
 SETTINGS = EngineSettings(Path(), slots=1)
 
 
@@ -63,12 +70,10 @@ def run(home: SessionHome) -> None:
         offset = json.dumps(replace(Offset(), seq=seq).to_json())
         spark_writes(home.checkpoint / "offsets" / str(batch), f"v1\n{{}}\n{offset}")
         settle_batch(home.checkpoint, batch)
-        head = home.state / "evaluate-0" / "head"
-        head.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(head, str(batch).encode())
-        settle(home.state)
         step = batch + 1
         table = batch_table(step, step, part([(step, 7, 1, 0, (f"k{batch}", 0.5))]))
+        keep(home, batch, from_table(table))
+        settle(home.state)
         with open_writer(spool, "evaluate-0") as writer:
             chunks = [writer.put(chunk) for chunk in from_table(table)]
         logged = write_batch(home.updates, batch, to_table(chunks))
@@ -77,6 +82,21 @@ def run(home: SessionHome) -> None:
         if batch == FOLDED[0]:
             fold_log(control, FOLDED[1], key_of, lambda _: nullcontext(True))
     control.close()
+
+
+def keep(home: SessionHome, batch: int, chunks: list[Chunk]) -> None:
+    """Store a slot's batch: a snapshot in place of its log with each third one."""
+    store = slot(home, batch)
+    version = store.read_meta().version + 1
+    if version % 3:
+        store.append(version, chunks)
+    else:
+        store.replace(version, [b"after %d" % version])
+    store.write_meta(SlotMeta(version))
+
+
+def slot(home: SessionHome, batch: int) -> FileStore:
+    return FileStore(home.state / "evaluate-0", batch, batch - 1)
 
 
 def look(home: SessionHome) -> int:
@@ -96,8 +116,10 @@ def look(home: SessionHome) -> int:
         for offset in (home.checkpoint / "offsets").glob("[0-9]*"):
             named = Offset.from_json(json.loads(read_offset(home.checkpoint, int(offset.name))))
             assert named.names <= last_seq(control), "a number will be given again"
-        if progress.batch >= 0:
-            assert int((home.state / "evaluate-0" / "head").read_text()) >= progress.batch
+        store = slot(home, last_commit(home.checkpoint) + 1)
+        version = store.read_meta().version
+        assert store.read_snapshot() == ([b"after %d" % (version - version % 3)] if version >= 3 else [])
+        assert len(list(store.read_log())) == version % 3
         return progress.batch
     finally:
         control.close()
@@ -136,13 +158,39 @@ def test_without_it_what_is_lost_is_told_or_the_rest_is_right(
 ) -> None:
     disk = ran(tmp_path, "process", monkeypatch)
     told = 0
-    for cut in range(1, len(disk.events) + 1):
+    for cut in range(1, len(disk.events) + 1, 3):
         home = SessionHome(tmp_path / f"cut-{cut}")
         disk.cut(cut, home.path, eager=eager)
         (home.path / "updates").mkdir(exist_ok=True)
         try:
             look(home)
-        except (AuditError, DamagedFileError, HomeError) as error:
+        except (AuditError, DamagedFileError, HomeError, StaleBatchError) as error:
             assert error.hint and "\n" not in error.message
             told += 1
     assert told > 0
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_replay_store_is_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eager: bool
+) -> None:
+    monkeypatch.setenv(DURABILITY, "disk")
+    home = SessionHome(tmp_path / "home")
+    home.stream(1).parent.mkdir(parents=True)
+    rows = pa.RecordBatch.from_pydict({"oid": ["a", "b", "c"], TICK: [1, 2, 2]})
+    with recorded(home.path, monkeypatch) as disk:
+        force(home.path)
+        writer = StoreWriter(home.stream(1), [["oid", "STRING"]])
+        for start in range(3):
+            writer.append(rows.slice(start, 1))
+            writer.flush()
+        writer.publish()
+    found = []
+    for cut in range(1, len(disk.events) + 1):
+        left = SessionHome(tmp_path / f"cut-{cut}")
+        disk.cut(cut, left.path, eager=eager)
+        found.append((left.stream(1) / MANIFEST).exists())
+        if found[-1]:
+            assert check_store(left.stream(1)).rows == 3
+            assert open_store(left.stream(1)).read(0, 3).equals(rows)
+    assert found == sorted(found) and not found[0] and found[-1]

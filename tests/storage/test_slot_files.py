@@ -14,8 +14,9 @@ import pytest
 
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state.arena import Arena
+from stqsh.errors import NotPublishedError
 from stqsh.storage import slot_files, slot_locks
-from stqsh.storage.slot_files import NotPublishedError, PublishedSlots, slot_name
+from stqsh.storage.slot_files import PublishedSlots, slot_name
 
 
 class Slots:

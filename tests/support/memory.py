@@ -103,13 +103,13 @@ class MemoryEngine(LocalEngine):
         append(self.control, RunSteps(last - first + 1))
         self.advance()
 
-    def ask(self, select: Spec) -> list[pa.RecordBatch]:
-        """The slots' shares of a snapshot that is asked by way of the log."""
-        number = append(self.control, entry("ask", {"spec": self.renamed(select)})).seq
+    def ask(self, selects: list[Spec]) -> list[list[pa.RecordBatch]]:
+        """The slots' shares of each of the snapshots, which are asked by way of the log and of one batch."""
+        entries = [entry("ask", {"spec": self.renamed(select)}) for select in selects]
+        numbers = [append(self.control, one).seq for one in entries]
         self.advance()
-        content = take_answer(self.home, number)
-        assert content is not None
-        return read_answer(content)[0]
+        contents = [take_answer(self.home, number) for number in numbers]
+        return [read_answer(content)[0] for content in contents if content is not None]
 
     def _command(self, case: Case, command: Command) -> None:
         match command:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import stqsh
+from stqsh.engine.spark.java import find_java
 from stqsh.errors import StqshError
 from stqsh.profile import load_profile
 from stqsh.settings import cores
@@ -62,8 +63,6 @@ def _cpu_model() -> str:
 
 
 def _java() -> str:
-    from stqsh.engine.spark.java import find_java
-
     try:
         found = find_java()
     except StqshError as error:

@@ -8,6 +8,7 @@ append-only file is off. The unit square is one degree by one degree; Tile38 com
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import socket
@@ -226,7 +227,6 @@ def _members(talk: Tile38Connection, case: PeerCase) -> Updates:
 
 def _together(port: int, shares: Sequence[Sequence[Pipeline]]) -> None:
     """Send each share in a process of its own, as one Python process cannot keep up."""
-    import multiprocessing
 
     context = multiprocessing.get_context("fork")
     senders = [context.Process(target=_send, args=(port, share)) for share in shares]

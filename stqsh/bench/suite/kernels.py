@@ -36,8 +36,7 @@ from stqsh.spec.expression import (
     Expr,
     NowExpr,
 )
-from stqsh.spec.query import SlotQuery
-from stqsh.spec.query_kinds import kind_of_region
+from stqsh.spec.query import SlotQuery, kind_of_region
 from stqsh.spec.region import (
     CircleSpec,
     MovingRectangleSpec,

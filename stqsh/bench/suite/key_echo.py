@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.drive import Say, temporary_folder
 from stqsh.bench.options import option
+from stqsh.client.engine_process import stop_engine
+from stqsh.storage.home import open_home, remove_home
 
 COLUMNS = {
     "what": "while",
@@ -142,8 +144,6 @@ class PseudoTerminal:
 @contextmanager
 def _shell() -> Iterator[PseudoTerminal]:
     """Run a shell in a pseudo-terminal with a home of its own; stop its engine afterwards."""
-    from stqsh.client.engine_process import stop_engine
-    from stqsh.storage.home import open_home, remove_home
 
     with temporary_folder() as folder:
         pid, master = pty.fork()

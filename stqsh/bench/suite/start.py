@@ -13,6 +13,8 @@ import stqsh
 from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.drive import Say, temporary_folder
 from stqsh.bench.options import option
+from stqsh.client.engine_process import stop_engine
+from stqsh.storage.home import open_home
 
 COLUMNS = {"what": "from a cold start to", "seconds": "median s"}
 KEY = ("what",)
@@ -75,7 +77,4 @@ def _prompt_s() -> float:
 
 
 def _stop(home: Path) -> None:
-    from stqsh.client.engine_process import stop_engine
-    from stqsh.storage.home import open_home
-
     stop_engine(open_home(root=home))

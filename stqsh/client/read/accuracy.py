@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.query_tallies import QueryTally, read_tallies
-from stqsh.spec.query_kinds import find_kind
+from stqsh.spec.query import find_kind
 from stqsh.spec.stats import MemoryStats, Warmup
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import live_queries, live_streams, query_by_id

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from stqsh.client.connection import Connection
+from stqsh.errors import NotPublishedError
 from stqsh.storage.catalogue import find_stream
 from stqsh.storage.control_log import get_meta
 
@@ -52,7 +53,7 @@ class LiveKeys:
             return keys
 
     def _read(self, stream: str, prefix: str, before: tuple[str, ...]) -> tuple[str, ...]:
-        from stqsh.client.read.key_lookup import NotPublishedError, PublishedSlots, first_keys
+        from stqsh.client.read.key_lookup import PublishedSlots, first_keys
 
         row, slots = find_stream(self._link.db, stream), get_meta(self._link.db, "slots")
         folders = self._link.home.arena_folders()

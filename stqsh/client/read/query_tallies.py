@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stqsh.client.connection import Connection
+from stqsh.errors import NotPublishedError
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import get_meta
 from stqsh.storage.rows import StreamRow
@@ -44,7 +45,7 @@ def read_tallies(link: Connection, streams: Iterable[StreamRow]) -> dict[int, Qu
     slots, folders = get_meta(link.db, "slots"), link.home.arena_folders()
     if slots is None or not folders[0].is_dir():
         return {}
-    from stqsh.storage.slot_files import NotPublishedError, PublishedSlots
+    from stqsh.storage.slot_files import PublishedSlots
 
     specs = [stream.spec for stream in streams]
     try:

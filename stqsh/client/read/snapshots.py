@@ -17,6 +17,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from stqsh.client.connection import Connection
+from stqsh.errors import NotPublishedError
 from stqsh.lang.binder.bind import bind
 from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.measure import QueryMeasure, total
@@ -132,8 +133,6 @@ class SnapshotReader:
         """
         if not self.direct:
             return None
-        from stqsh.storage.slot_files import NotPublishedError
-
         try:
             return self._open().read(use, step, self._patience_s)
         except NotPublishedError:
@@ -145,7 +144,7 @@ class SnapshotReader:
 
     def _open(self) -> PublishedSlots:
         """Return the published state; raise `NotPublishedError` if no engine has run here."""
-        from stqsh.storage.slot_files import NotPublishedError, PublishedSlots
+        from stqsh.storage.slot_files import PublishedSlots
 
         if self._published is None:
             slots, folders = get_meta(self._link.db, "slots"), self._link.home.arena_folders()
@@ -223,7 +222,6 @@ def _place(states: list[SlotState], spec: BoundQuery) -> tuple[float, float] | N
         NotPublishedError: a table or an area is unknown.
     """
     from stqsh.core.snapshots.select import focal, knows
-    from stqsh.storage.slot_files import NotPublishedError
 
     if not all(knows(state, spec) for state in states):
         raise NotPublishedError("the slots have not heard of a table or region")

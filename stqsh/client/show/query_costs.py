@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.client.connection import Connection
+from stqsh.errors import NotPublishedError
 from stqsh.spec.chunk import unpack
 from stqsh.storage.control_log import get_meta, wall_clock_us
 from stqsh.storage.payload_refs import PayloadReader
-from stqsh.storage.slot_files import NotPublishedError, PublishedSlots
+from stqsh.storage.slot_files import PublishedSlots
 
 if TYPE_CHECKING:
     from stqsh.core.state.slot_state import SlotState

@@ -39,8 +39,7 @@ from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
-from stqsh.spec.query import SnapshotSpec
-from stqsh.spec.query_kinds import BUILT_IN
+from stqsh.spec.query import BUILT_IN, SnapshotSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams

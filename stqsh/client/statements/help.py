@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import TYPE_CHECKING
 
 from stqsh.docs import TOPICS, document
 from stqsh.errors import StqshError
+from stqsh.lang.errors import near
 
 if TYPE_CHECKING:
     from stqsh.lang.reference import ReferenceEntry
@@ -54,8 +56,6 @@ def _found(wanted: str) -> list[ReferenceEntry]:
         or [one for one in ALL if _is_written(wanted, one)]
     )
     if not found:
-        from stqsh.lang.errors import near
-
         close = near(wanted, [*(one.name for one in ALL), *(topic.upper() for topic in TOPICS)])
         raise StqshError(
             f"there is no statement {wanted}", hint=f"maybe you meant {close}" if close else "HELP;"
@@ -93,7 +93,6 @@ def is_built(entry: ReferenceEntry) -> bool:
 
 def two_columns(rows: list[tuple[str, str]], width: int) -> str:
     """Lay out words and their meanings side by side, `width` characters a line."""
-    import textwrap
 
     left = max(len(word) for word, _ in rows) + 4
     right = max(20, width - 1 - left)
@@ -106,7 +105,6 @@ def two_columns(rows: list[tuple[str, str]], width: int) -> str:
 
 def _filled(text: str, width: int, indent: str = "") -> str:
     """Fold long lines between words; continuation lines of indented text are indented further."""
-    import textwrap
 
     further = indent * 3
     return "\n".join(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
 from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.kernels.geometry.distance import distances
+from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.query import Place
 from stqsh.spec.region import (
@@ -29,7 +30,6 @@ from stqsh.spec.region import (
 
 if TYPE_CHECKING:
     from stqsh.core.conditions.resolver import Resolver
-    from stqsh.core.regions.polygon_table import PolygonTable
 
 Array = npt.NDArray[Any]
 Shape: TypeAlias = Callable[[Array, Array], Array]
@@ -111,8 +111,6 @@ def _circle(radius: float, centre: Place, planar: bool) -> RegionNow:
 @lru_cache(_POLYGONS_KEPT)
 def _polygon(region: PolygonSpec) -> RegionNow:
     """Return the reach of a polygon, with the same edges as for registered queries."""
-    from stqsh.core.regions.polygon_table import PolygonTable  # shapely takes a while to load
-
     areas = PolygonTable(SlotState.fresh(0))
     return _of_row(areas, int(areas.intern_polygons([region.rings])[0]))
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.state.joined_tables import JoinedTables
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import Chunk, unpack, unpack_struct
 from stqsh.spec.stream import StreamSpec, TableSpec
-
-if TYPE_CHECKING:
-    from stqsh.core.regions.polygon_table import PolygonTable
 
 
 class Resolver:
@@ -36,7 +33,7 @@ class Resolver:
     @cached_property
     def areas(self) -> PolygonTable:
         """The slot's areas."""
-        return _areas(self._state)
+        return PolygonTable(self._state)
 
 
 def apply_definitions(state: SlotState, chunks: Iterable[Chunk]) -> None:
@@ -47,7 +44,7 @@ def apply_definitions(state: SlotState, chunks: Iterable[Chunk]) -> None:
         elif chunk.kind == "table":
             JoinedTables(state).add(chunk.stream, unpack(chunk.payload))
         elif chunk.kind == "area_define":
-            _areas(state).define(chunk.stream, unpack(chunk.payload))
+            PolygonTable(state).define(chunk.stream, unpack(chunk.payload))
 
 
 def apply_drops(state: SlotState, chunks: Iterable[Chunk]) -> None:
@@ -56,12 +53,4 @@ def apply_drops(state: SlotState, chunks: Iterable[Chunk]) -> None:
         if chunk.kind == "table_drop":
             JoinedTables(state).drop(chunk.stream)
         elif chunk.kind == "area_drop":
-            _areas(state).drop(chunk.stream)
-
-
-def _areas(state: SlotState) -> PolygonTable:
-    from stqsh.core.regions.polygon_table import (
-        PolygonTable,
-    )  # shapely takes a while to load, and few slots have areas
-
-    return PolygonTable(state)
+            PolygonTable(state).drop(chunk.stream)

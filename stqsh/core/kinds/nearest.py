@@ -43,8 +43,7 @@ from stqsh.core.output.partials import CandidateOffers
 from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.spec.query import BoundQuery
-from stqsh.spec.query_kinds import NEAREST
+from stqsh.spec.query import NEAREST, BoundQuery
 from stqsh.spec.region import NearestSpec
 
 Array = npt.NDArray[Any]

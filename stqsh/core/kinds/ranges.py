@@ -32,7 +32,7 @@ from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.retention_mode import memory_of
-from stqsh.spec.query_kinds import RANGE
+from stqsh.spec.query import RANGE
 
 Array = npt.NDArray[Any]
 SentPairs = tuple[Array, Array]

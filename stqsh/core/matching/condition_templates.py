@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeAlias
 
 import msgspec
 
@@ -35,8 +34,6 @@ _SHORT = 4
 """The most constants of an IN that are compared one by one; a longer list is one constant."""
 
 _KEPT = 1 << 14
-SavedTemplate: TypeAlias = tuple[str, list[str]]
-"""A template as a slot's header stores it: its shape as JSON, and the types of its constants."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from stqsh.core.matching.region_scaling import factors
 from stqsh.core.objects.batch_objects import arrivals_at
 from stqsh.core.queries.query_table import AREA, CIRCLE, QueryTable
 from stqsh.core.regions.grid_layout import rect_lists
+from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.state.table import add_derived
 
 Array = npt.NDArray[Any]
@@ -112,10 +113,6 @@ class QueryContext:
         return pairs
 
     def _in_areas(self, pairs: CandidatePairs, events: Transitions) -> Array:
-        from stqsh.core.regions.polygon_table import (
-            PolygonTable,
-        )  # shapely takes a while to load, and few slots have areas
-
         areas, flags = PolygonTable(self.batch.state), pairs.flags.copy()
         row = self.queries.area[pairs.query]
         for flag, x, y in ((WAS, events.ox, events.oy), (IS, events.nx, events.ny)):

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.queries.registrations import NewQueries
+from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.region import NamedRegionSpec, PolygonSpec
 
@@ -30,9 +31,6 @@ def assign_polygons(state: SlotState, new: NewQueries, boxes: Array) -> Array:
     named, members = new.regions(NamedRegionSpec)
     if not len(own) and not len(named):
         return rows
-    # shapely takes long to load, and few slots have areas
-    from stqsh.core.regions.polygon_table import PolygonTable
-
     areas = PolygonTable(state)
     if len(own):
         rows[own] = areas.intern_polygons([region.rings for region in polygons])
@@ -45,6 +43,4 @@ def assign_polygons(state: SlotState, new: NewQueries, boxes: Array) -> Array:
 def release_polygons(state: SlotState, rows: Array) -> None:
     """Release the polygons of retired queries; rows of named areas stay, and -1 is ignored."""
     if (rows >= 0).any():
-        from stqsh.core.regions.polygon_table import PolygonTable
-
         PolygonTable(state).release_polygons(rows)

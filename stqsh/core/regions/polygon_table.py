@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import shapely
 
 from stqsh.core.kernels.geometry.polygons import PolygonArrays, build_polygons, inside, inside_scaled
 from stqsh.core.kernels.jit import frozen
@@ -58,6 +57,8 @@ class PolygonTable(StateTable):
         """
         if str(area) in self._named:
             return
+        import shapely  # takes a while to load, and few slots have areas
+
         shapes = shapely.from_wkb(batch.column("wkb").to_numpy(zero_copy_only=False))
         rows = np.arange(len(self), len(self) + len(shapes))
         self._store_rows(rows, build_polygons(*_edges_of(shapes)), _NAMED)
@@ -168,6 +169,8 @@ def _ranges(first: Array, count: Array) -> Array:
 
 def _edges_of(shapes: Array) -> tuple[Array, Array]:
     """Return the edges of geometries, float64 (n, 4), and the start of each one's, int64 (shapes + 1,)."""
+    import shapely  # see `define`
+
     mixed = shapely.get_type_id(shapes) == shapely.GeometryType.GEOMETRYCOLLECTION
     parts, owner = np.array(shapes, object), np.arange(len(shapes))
     parts[mixed] = [shapely.unary_union(shape) for shape in parts[mixed]]  # overlaps would count twice

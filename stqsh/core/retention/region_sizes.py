@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.kernels.geometry.distance import EARTH_M
+from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import StreamSpec
 
@@ -30,10 +31,6 @@ def circles(radius: Array, planar: bool) -> Array:
 
 def polygons(state: SlotState, rows: Array, planar: bool) -> Array:
     """Return the areas of rows of the slot's polygons, float64 (n,); 0 for -1."""
-    from stqsh.core.regions.polygon_table import (
-        PolygonTable,
-    )  # shapely takes a while to load, and few slots have areas
-
     areas = PolygonTable(state)
     distinct, position = np.unique(rows, return_inverse=True)
     known = np.array([_polygon(areas.edges(row), planar) if row >= 0 else 0.0 for row in distinct.tolist()])

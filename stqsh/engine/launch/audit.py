@@ -5,19 +5,28 @@ and the list of update files, Spark's commit. So the last commit, the last deliv
 are of the same batch or of two that follow each other. A power failure, a copy of a home that lives, or a
 deleted file may break this order, and a session that goes on then would answer wrongly.
 
-The audit looks at names and one offset, not at content: that is checked where it is first used.
+The audit looks at names and at what Spark wrote last. Other content is checked where it is first used.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 
 from msgspec import DecodeError
 from msgspec.json import decode
 
 from stqsh.engine.config import EngineSettings
-from stqsh.engine.spark.spark_internals import last_commit, last_offset, read_offset
+from stqsh.engine.spark.spark_internals import (
+    commit_file,
+    is_intact,
+    last_commit,
+    last_offset,
+    offset_file,
+    read_offset,
+    remove_file,
+)
 from stqsh.errors import EngineError
 from stqsh.spec.offset import Offset
 from stqsh.storage.control_log import ControlDb, last_seq
@@ -43,13 +52,18 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
         AuditError: it cannot.
     """
     delivered = read_progress(control).batch
+    _drop_unfinished(home, delivered)
     committed, planned = last_commit(home.checkpoint), last_offset(home.checkpoint)
     if not committed <= delivered <= planned or planned > committed + 1:
         raise AuditError(
             f"Spark has planned {_batches(planned)} and completed {_batches(committed)},"
             f" and {_batches(delivered)} are recorded as delivered"
         )
+    if committed >= 0:
+        _check_intact(home, commit_file(home.checkpoint, committed))
+        _check_intact(home, offset_file(home.checkpoint, committed))
     if planned >= 0:
+        _check_intact(home, offset_file(home.checkpoint, planned))
         _check_numbers(home, control, planned)
     if settings.local and delivered >= 0:
         _check_slots(home, settings.slots)
@@ -59,6 +73,31 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
             len(missing),
             missing[0],
         )
+
+
+def _drop_unfinished(home: SessionHome, delivered: int) -> None:
+    """Remove what Spark had not written to the end when the machine died, if its batch can be done again.
+
+    A delivered batch without its commit is repeated, and gives the same; one that was not delivered is
+    planned anew, and slots that have stored it go back to the one before.
+    """
+    committed, planned = last_commit(home.checkpoint), last_offset(home.checkpoint)
+    commit, offset = commit_file(home.checkpoint, committed), offset_file(home.checkpoint, planned)
+    if 0 <= delivered == committed == planned and not is_intact(commit):
+        damaged = commit
+    elif delivered == committed == planned - 1 and not is_intact(offset):
+        damaged = offset
+    else:
+        return
+    log.warning("%s is damaged, and is removed: its batch is done again", damaged.relative_to(home.path))
+    remove_file(damaged)
+
+
+def _check_intact(home: SessionHome, file: Path) -> None:
+    if not file.exists():
+        raise AuditError(f"{file.relative_to(home.path)} is gone")
+    if not is_intact(file):
+        raise AuditError(f"{file.relative_to(home.path)} is damaged")
 
 
 def missing_updates(home: SessionHome, control: ControlDb) -> list[str]:

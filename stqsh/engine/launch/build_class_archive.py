@@ -19,16 +19,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from stqsh.engine.config import EngineSettings
+from stqsh.engine.delivery.deliver import Delivery
+from stqsh.engine.operators.pipeline import payload_folders, start_query
 from stqsh.engine.spark.class_archive import SILENT, archive_path
 from stqsh.engine.spark.java import find_java
 from stqsh.engine.spark.spark_internals import java_process
+from stqsh.engine.spark.spark_session import remove_scratch, start_spark
 from stqsh.errors import StqshError
+from stqsh.fs import replacing
 from stqsh.profile import load_profile
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome, remove_home
 
 _PATIENCE_S = 300.0
 _COMPILE = "from stqsh.core import compile_kernels; compile_kernels()"
+
+
+class _NoArchiveError(Exception):
+    """This Java has written no archive."""
 
 
 def make_archive() -> Path | None:
@@ -42,21 +50,18 @@ def make_archive() -> Path | None:
     if archive.exists():
         return archive
     archive.parent.mkdir(parents=True, exist_ok=True)
-    new = archive.with_suffix(f".{os.getpid()}.new")
-    with tempfile.TemporaryDirectory(prefix="stqsh-") as folder:
-        _run_engine(Path(folder), new)
-    if not new.exists():
+    try:
+        with tempfile.TemporaryDirectory(prefix="stqsh-") as folder, replacing(archive) as new:
+            _run_engine(Path(folder), new)
+            if not new.exists():
+                raise _NoArchiveError
+    except _NoArchiveError:
         return None
-    new.replace(archive)
     return archive
 
 
 def _run_engine(folder: Path, archive: Path) -> None:
     """Start Spark and the query on an empty home, and end Java cleanly, so that it writes the archive."""
-    from stqsh.engine.delivery.deliver import Delivery
-    from stqsh.engine.operators.pipeline import payload_folders, start_query
-    from stqsh.engine.spark.spark_session import remove_scratch, start_spark
-
     home = SessionHome(folder)
     home.updates.mkdir()
     control = ControlDb(folder)

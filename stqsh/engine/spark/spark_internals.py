@@ -7,6 +7,7 @@ Each assumption is a function or constant here, with the version for which it wa
 from __future__ import annotations
 
 import subprocess
+import zlib
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -63,7 +64,7 @@ def read_offset(checkpoint: Path, batch: int) -> str:
     Spark 4.3 writes `offsets/N` before batch N begins: a line with the format's version, a line of metadata,
     and a line for each source, in order.
     """
-    *_, offset = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
+    *_, offset = offset_file(checkpoint, batch).read_text(encoding="utf-8").splitlines()
     return offset
 
 
@@ -72,13 +73,41 @@ def commit_file(checkpoint: Path, batch: int) -> Path:
     return checkpoint / "commits" / str(batch)
 
 
+def offset_file(checkpoint: Path, batch: int) -> Path:
+    """Return the file that Spark 4.3 writes before it begins a batch."""
+    return checkpoint / "offsets" / str(batch)
+
+
+def is_intact(file: Path) -> bool:
+    """Return whether a file of the checkpoint is what Spark wrote.
+
+    Hadoop, through which Spark 4.3 writes, keeps `.NAME.crc` beside each file: `crc` and a zero byte, the
+    size of a block, and the CRC32 of each block, big-endian. A file without one is believed if it is not
+    empty.
+    """
+    content, beside = file.read_bytes(), file.with_name(f".{file.name}.crc")
+    if not content or not beside.exists():
+        return bool(content)
+    found = beside.read_bytes()
+    size = int.from_bytes(found[4:8], "big") or len(content)
+    blocks = (content[at : at + size] for at in range(0, len(content), size))
+    sums = b"".join(zlib.crc32(block).to_bytes(4, "big") for block in blocks)
+    return found[:4] == b"crc\0" and found[8:] == sums
+
+
+def remove_file(file: Path) -> None:
+    """Remove a file of the checkpoint, and its checksum: to Spark 4.3 it was never written."""
+    for path in (file, file.with_name(f".{file.name}.crc")):
+        path.unlink(missing_ok=True)
+
+
 def settle_batch(checkpoint: Path, batch: int) -> None:
     """Force what Spark 4.3 has written before a batch to the disk if durability asks for it.
 
     Spark forces nothing. The slots are about to depend on the batch's offset, and to remove what a batch
     before the last commit would need. Hadoop keeps a checksum of each file beside it.
     """
-    written = [commit_file(checkpoint, batch - 1), checkpoint / "offsets" / str(batch)]
+    written = [commit_file(checkpoint, batch - 1), offset_file(checkpoint, batch)]
     if batch == 0:
         written = [checkpoint / "metadata", *written, checkpoint]
     for path in written:

@@ -36,8 +36,7 @@ from stqsh.spec.expression import (
     find_nodes,
     has_node,
 )
-from stqsh.spec.query import JoinSpec, QuerySpec, SelectColumn, SnapshotSpec
-from stqsh.spec.query_kinds import kind_of_region
+from stqsh.spec.query import JoinSpec, QuerySpec, SelectColumn, SnapshotSpec, kind_of_region
 from stqsh.spec.region import EVERYWHERE, Key, NamedRegionSpec
 from stqsh.spec.region import Region as BoundRegion
 

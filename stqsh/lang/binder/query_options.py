@@ -7,8 +7,7 @@ from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import RegisterQueries, RegisterQuery
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, near
-from stqsh.spec.query import QueryOptions
-from stqsh.spec.query_kinds import BUILT_IN
+from stqsh.spec.query import BUILT_IN, QueryOptions
 
 OPTIONS = ("dwell", "kind", "min_accuracy")
 
