@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from stqsh.errors import CommandLineError, EngineDeadError, StqshError
+from stqsh.control_characters import escape_controls
+from stqsh.errors import CommandLineError, EngineDeadError, OtherVersionError, StqshError
 from stqsh.shell.terminal.capabilities import BOLD_RED, CYAN, RESET, has_colour, terminal_width
 
 RESTART_HINT = r"\restart starts it again, and so does the next statement; streams and queries continue"
@@ -42,8 +43,11 @@ def format_error(error: StqshError, stream: TextIO) -> str:
 
 
 def format_engine_death(error: EngineDeadError) -> str:
-    """Return the text for an engine that has died: the reason, its hint, and how to restart it."""
-    return f"{error.message}\nhint: {error.hint or 'stqsh logs shows its log'}\nhint: {RESTART_HINT}"
+    """Return the text for an engine that has died: the reason, and what helps."""
+    message, other = escape_controls(error.message), OtherVersionError()
+    if other.message in message:
+        return f"{message}\nhint: {other.hint}"
+    return f"{message}\nhint: {error.hint or 'stqsh logs shows its log'}\nhint: {RESTART_HINT}"
 
 
 def format_internal_error(error: Exception, details: Path | str) -> str:

@@ -119,3 +119,15 @@ def test_records_of_another_time_than_the_session_s_are_told_of(tmp_path: Path, 
     assert isinstance(message, Message)
     assert told in message.text
     assert ("clock is at 2024-07-03T08:00:00Z" in message.text) == bool(told)
+
+
+def test_a_column_that_few_values_make_a_text_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    speeds = [*map(str, range(30)), "n/a", "", "007"]
+    lines = [f"o{i},1,2,2024-07-03T08:00:00,{speed},x{i}" for i, speed in enumerate(speeds)]
+    file.write_text("\n".join(["id,lon,lat,ts,speed,name", *lines, ""]))
+    with local_session(tmp_path) as session:
+        (told,) = session.execute(f"CREATE MOVING STREAM boats FROM FILE '{file}';")
+        assert isinstance(told, Message)
+        assert "speed: STRING, as 1 of 32 values seen are no numbers, such as 'n/a'" in told.text
+        assert "name: STRING" not in told.text

@@ -40,17 +40,16 @@ TOY = """
     %s
 """
 READY = 'heart.tell("ready"); time.sleep(100)'
-TUNING = "EngineTuning(restart_wait_s=0.01, restarts=3, silence_look_s=1, silence_looks=2)"
 
 
-def parent_of(engine: str) -> tuple[str, ...]:
+def parent_of(engine: str, tuning: str = "restart_wait_s=0.01") -> tuple[str, ...]:
     """The command of a parent whose engine runs this code."""
     toy = textwrap.dedent(TOY) % engine
     code = (
         "import sys; from pathlib import Path; from stqsh.engine.launch.parent import Parent;"
         "from stqsh.engine.config import EngineTuning;"
         f"command = ({sys.executable!r}, '-c', {toy!r});"
-        f"sys.exit(Parent(Path(sys.argv[-1]), command, {TUNING}).run())"
+        f"sys.exit(Parent(Path(sys.argv[-1]), command, EngineTuning(restarts=3, {tuning})).run())"
     )
     return (sys.executable, "-c", code)
 
@@ -133,8 +132,26 @@ def test_an_engine_that_crashes_again_and_again_is_given_up(home: SessionHome) -
     assert starts(home) == 4
 
 
+def test_the_parent_ends_with_an_engine_that_stops_by_itself(home: SessionHome) -> None:
+    """As the engine of a temporary session does whose client is gone."""
+    ensure_engine(home, parent_of('heart.tell("ready"); heart.tell("stopping"); sys.exit(0)'))
+    until(lambda: not is_alive(read_engine(home)))
+    assert starts(home) == 1 and told(home).state == "stopping"
+
+
+def test_a_parent_that_waits_before_a_restart_stops_at_once(home: SessionHome) -> None:
+    ensure_engine(
+        home, parent_of(f'heart.tell("starting", "Java died"); sys.exit({CRASHED})', "restart_wait_s=50")
+    )
+    until(lambda: told(home).restarts == 2 and told(home).message == "restarting: Java died")
+    begun = time.monotonic()
+    assert stop_engine(home) is True
+    assert time.monotonic() - begun < 10
+    assert starts(home) == 2 and told(home).state == "stopping"
+
+
 def test_a_silent_engine_is_killed_and_restarted(home: SessionHome) -> None:
-    ensure_engine(home, parent_of(READY))
+    ensure_engine(home, parent_of(READY, "silence_look_s=2, silence_looks=3"))
     info = wait_until_ready(home)
     os.kill(info.pid, signal.SIGSTOP)
     assert restarted(home, 1).last_crash == "it hung"

@@ -10,7 +10,8 @@ from stqsh.errors import SourceError
 from stqsh.lang.errors import StatementSyntaxError
 from stqsh.lang.syntax.expected import expected
 from stqsh.lang.syntax.parse import parse
-from stqsh.lang.syntax.split import MOST_CHARACTERS
+from stqsh.lang.syntax.split import MOST_CHARACTERS, is_complete
+from stqsh.shell.scripting.scripts import read_scripts
 
 MEGABYTE = 1_000_000
 LONG = {
@@ -61,3 +62,14 @@ def test_errors_show_control_characters_and_point_at_the_right_place() -> None:
     assert not any(character in str(caught.value) for character in "\x1b\x07\u202e")
     assert line == r"  SELECT '\x1b]0;title\x07\u202e' FORM t;"
     assert line[caret.index("^") :].startswith("FORM") or line[caret.index("^") :].startswith("t")
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("blanks", [" " * 200, "\n" * 200, " -- x\n" * 200, "/* x */ " * 200])
+def test_blanks_before_an_unfinished_statement_take_no_time(blanks: str) -> None:
+    assert not is_complete(f"RUN;{blanks}RUN")
+    assert is_complete(f"RUN;{blanks}")
+    steps = read_scripts(
+        [(f"RUN;{blanks}\n\\timing on\nREGISTER{blanks}QUERY q AS SELECT a FROM t;{blanks}", "a")], {}
+    )
+    assert len(steps) == 3

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from stqsh.errors import EngineDeadError, OtherVersionError
+from stqsh.shell.messages import format_engine_death
 from stqsh.shell.status import engine_text, explain_engine_death
 from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.engine_info import EngineInfo, EngineState, write_engine
@@ -56,3 +58,10 @@ def test_a_status_line_tells_the_reason_and_leaves_the_remedy_to_what_has_room(h
     gone(home, "failed", "no Spark cluster at x\nhint: start one")
     assert engine_text(home) == "engine failed: no Spark cluster at x"
     assert "hint: start one" in explain_engine_death(home)
+
+
+def test_a_restart_is_not_advised_where_it_does_not_help() -> None:
+    other = OtherVersionError()
+    text = format_engine_death(EngineDeadError(f"the engine failed: {other.message}"))
+    assert "restart" not in text and str(other.hint) in text
+    assert r"\restart" in format_engine_death(EngineDeadError("the engine failed"))

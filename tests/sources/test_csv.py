@@ -248,3 +248,13 @@ def test_a_quote_that_the_next_one_closes_is_told_with_its_lines(load) -> None:
     assert result.column("oid") == ["d"]
     ((_, line, reason, _),) = result.dead
     assert (line, reason) == (2, "4 columns instead of 5, in 3 lines from a quote that may not be closed")
+
+
+def test_a_row_of_another_width_that_is_no_text_spoils_no_other_row(load) -> None:
+    body = b"oid,lon,lat,ts,n\na,1,2,3,4\nb\xff,1,2\n\xe9,1,2,3,4\nc,1,2,3,4\n"
+    result = load({"a.csv": body})
+    assert result.column("oid") == ["a", "c"]
+    assert [(line, reason) for _, line, reason, _ in result.dead] == [
+        (3, "3 columns instead of 5"),
+        (4, "oid: not valid UTF-8"),
+    ]

@@ -7,6 +7,8 @@ it, gets the type of most of its values, and the other records are set aside whe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import CreateStream
 from stqsh.lang.binder.column_roles import USUAL_NAMES, guess_roles
@@ -45,7 +47,23 @@ def fitted(
             )
         else:
             raise _misfit(role, name, found.example, source)
+    notes += _nearly_numbers(types, source, statement.key.text.lower() if statement.key else "")
     return [[name, kind] for name, kind in types.items()], tuple(notes)
+
+
+def _nearly_numbers(types: dict[str, str], source: FileSourceSpec, key: str) -> Iterator[str]:
+    """Yield a remark on each column but the key that is text because a few of its values are no numbers."""
+    from stqsh.sources.type_votes import leaning
+
+    keys = {key, *USUAL_NAMES["key"]}
+    for name in [name for name, kind in types.items() if kind == "STRING" and name.lower() not in keys]:
+        found = leaning(source, name, "DOUBLE")
+        if found is not None and found.is_strong and found.fitting < found.seen:
+            others = found.seen - found.fitting
+            yield (
+                f"{name}: STRING, as {others} of {found.seen} values seen are no numbers, such as"
+                f" {_short(found.example)}; a column list with {name} DOUBLE sets such records aside"
+            )
 
 
 def _texts(statement: CreateStream, types: dict[str, str]) -> dict[str, Name]:

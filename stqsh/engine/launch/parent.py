@@ -106,9 +106,10 @@ class Parent:
         self._engine = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         if self._stopping:
             self._engine.terminate()
-        code = self._engine.wait()
+        # While the dead engine is not reaped, no other process can have its number, nor its group's.
+        os.waitid(os.P_PID, self._engine.pid, os.WEXITED | os.WNOWAIT)
         processes.kill_group(self._engine.pid, time.time_ns() // 1000)
-        return code
+        return self._engine.wait()
 
     def _reason(self, code: int) -> str:
         if code == CRASHED:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 
 from lark.lexer import Token
 
+from stqsh.errors import NotSupportedError, StqshError
 from stqsh.lang.ast.source import Span
 from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.syntax.expected import what_may_follow
@@ -64,14 +65,18 @@ _ANY_VALUE = frozenset(
 _UNITS = frozenset({"duration", "length", "speed"})
 _NAME = "IDENT"
 _AFTER_NAMES = frozenset({"FROM", "AS", "WHERE", "SELECT"})
+_OTHER_OPERATORS = {"%": "the remainder of a division", "||": "joining texts"}
+"""Operators of other dialects, in words."""
 _RIGHT_SIGNS = {"=>": ">=", "==": "=", "=<": "<=", "><": "<>"}
 
 
-def diagnose(scan: ScannedText) -> StatementSyntaxError:
+def diagnose(scan: ScannedText) -> StqshError:
     """Return the error of a scan that stopped at a character, at a token, or at the end of the text."""
     if scan.stopped_at is not None:
-        return _bad_character(scan, scan.stopped_at)
+        return _unknown_operator(scan, scan.stopped_at) or _bad_character(scan, scan.stopped_at)
     follow = what_may_follow(scan.stacks[-1])
+    if _is_order_of_nulls(scan, follow):
+        return NotSupportedError("NULLS FIRST and NULLS LAST: nulls come last")
     for reason in _REASONS:
         fault = reason(scan, follow)
         if fault is not None:
@@ -185,6 +190,21 @@ def _keywords(follow: Collection[str]) -> frozenset[str]:
 def _span(token: Token) -> Span:
     start = token.start_pos or 0
     return Span(start, start + len(token))
+
+
+def _is_order_of_nulls(scan: ScannedText, follow: Collection[str]) -> bool:
+    """Return whether the scan stopped at `NULLS` behind an expression of ORDER BY."""
+    *before, stop = [""] if scan.at_end else scan.tokens[-2:]
+    behind = {"ASC", "DESC"} & {*follow, *(token.upper() for token in before)}
+    return stop.upper() == "NULLS" and bool(behind)
+
+
+def _unknown_operator(scan: ScannedText, position: int) -> NotSupportedError | None:
+    """Explain `a % b` and `a || b`, which stand where an operator may."""
+    sign = next((sign for sign in _OTHER_OPERATORS if scan.text.startswith(sign, position)), None)
+    if sign is None or not scan.stacks:
+        return None
+    return NotSupportedError(f"{_OTHER_OPERATORS[sign]} ({sign})")
 
 
 def _bad_character(scan: ScannedText, position: int) -> StatementSyntaxError:

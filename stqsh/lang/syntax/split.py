@@ -10,7 +10,8 @@ from stqsh.lang.errors import StatementSyntaxError
 # Whole strings, identifiers and comments come first; any opener that remains is unclosed.
 # Doubled quotes need no care: 'it''s' is read as two adjacent strings.
 _BREAK = re.compile(r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|;|['"]|/\*""", re.DOTALL)
-_BLANK = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
+# Possessive repetition: what is not blank at the end is found out in linear time.
+_BLANK = re.compile(r"(?:\s++|--[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
 MOST_CHARACTERS = 100_000
 """Maximum length of a statement, whose parsing takes up to a second."""
 _UNCLOSED = {

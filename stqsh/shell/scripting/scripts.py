@@ -28,7 +28,8 @@ _BREAK = re.compile(
     r"""|/\*.*?\*/|(?P<end>;|\\[gG]\b)""",
     re.DOTALL | re.MULTILINE,
 )
-_BLANK = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
+# Possessive repetition: what is not blank at the end is found out in linear time.
+_BLANK = re.compile(r"(?:\s++|--[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from stqsh.errors import CommandLineError, StqshError
 _NAME = re.compile(r"[^\W\d]\w*")
 _USE = re.compile(
     r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/"""
-    r"""|(?P<template>(?<!\w)REGISTER(?:\s+|--[^\n]*|/\*.*?\*/)+QUERIES(?!\w))|(?P<end>;|\\[gG]\b)"""
+    r"""|(?P<template>(?<!\w)REGISTER(?:\s++|--[^\n]*+|/\*.*?\*/)++QUERIES(?!\w))|(?P<end>;|\\[gG]\b)"""
     r"""|:'(?P<string>[^\W\d]\w*)'|:"(?P<quoted>[^\W\d]\w*)"|(?<![\w:]):(?P<plain>[^\W\d]\w*)""",
     re.DOTALL | re.IGNORECASE,
 )

@@ -24,6 +24,7 @@ from stqsh.sources.formats.row_blocks import (
     TextBlock,
     find_rows,
     find_unclosed,
+    is_utf8,
     read_text_blocks,
 )
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
@@ -34,6 +35,8 @@ POINTED = ("DOUBLE", "FLOAT")
 """The types whose values have a decimal point, or what `decimal` says."""
 #: The number of bytes in which a header is looked for.
 _HEAD_BYTES = 4096
+#: What replaces bytes beyond ASCII where only the shape of rows matters.
+_ASCII = bytes(range(128)) + b"?" * 128
 _UNCLOSED = f"a quote that opens here is not closed within {MOST_LINES} lines"
 _NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
@@ -147,7 +150,11 @@ def text_columns(text: TextBlock, dialect: CsvDialect, wanted: list[int], width:
     """Split a block into the `wanted` columns, binary; others than `width` or with open quotes are dead."""
     wrong: list[Any] = []
     unclosed, closed = _without_unclosed(text.text, dialect)
-    table = _split(closed, dialect, width, wanted, wrong)
+    if is_utf8(closed):
+        table = _split(closed, dialect, width, wanted, wrong)
+    else:  # Arrow can only report rows of another width as text
+        _split(closed.translate(_ASCII), dialect, width, wanted, wrong)
+        table = _split(_without_rows(closed, wrong, dialect), dialect, width, wanted, [])
     columns = [table.column(f"f{place}").combine_chunks() for place in wanted]
     locate = partial(text.locate, quoting=dialect.quoting)
     rows = np.delete(np.arange(table.num_rows + len(wrong) + len(unclosed), dtype=np.int64), unclosed)
@@ -166,12 +173,18 @@ def _without_unclosed(text: bytes, dialect: CsvDialect) -> tuple[NDArray[np.int6
     starts, is_open = find_unclosed(text, dialect.quoting)
     if not is_open.any():
         return none, text
+    return np.flatnonzero(is_open), _joined(text, starts, np.flatnonzero(~is_open))
+
+
+def _without_rows(text: bytes, wrong: list[Any], dialect: CsvDialect) -> bytes:
+    starts = find_rows(text, dialect.quoting)
+    return _joined(text, starts, np.delete(np.arange(len(starts)), [row.number - 1 for row in wrong]))
+
+
+def _joined(text: bytes, starts: NDArray[np.int64], rows: NDArray[np.int64]) -> bytes:
+    """Return the text of some rows, given by their places among the `starts`."""
     stops = np.append(starts[1:], len(text))
-    kept = b"".join(
-        text[start:stop]
-        for start, stop in zip(starts[~is_open].tolist(), stops[~is_open].tolist(), strict=True)
-    )
-    return np.flatnonzero(is_open), kept
+    return b"".join(text[start:stop] for start, stop in zip(starts[rows], stops[rows], strict=True))
 
 
 def _split(text: bytes, dialect: CsvDialect, width: int, wanted: list[int], wrong: list[Any]) -> pa.Table:

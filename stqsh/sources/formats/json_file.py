@@ -22,7 +22,7 @@ from stqsh.errors import SourceError
 from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, pc
 from stqsh.sources.formats.record_parser import RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
-from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, read_text_blocks
+from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, is_utf8, read_text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.spec.stream import Options
 
@@ -86,7 +86,7 @@ def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> R
 
 def _read_whole(text: bytes, names: Sequence[str], layout: RecordSchema) -> list[Array] | None:
     """Read a block with Arrow; None where Arrow fails or may differ from JSON."""
-    if not _is_utf8(text):
+    if not is_utf8(text):
         return None
     kinds = [
         _TYPES.get(kind) or _time_type(text, name)
@@ -105,14 +105,6 @@ def _read_whole(text: bytes, names: Sequence[str], layout: RecordSchema) -> list
     columns = [table.column(name).combine_chunks() for name in names]
     same_rows = table.num_rows == len(_lines(text)[0])
     return columns if same_rows and all(map(_is_finite, columns)) else None
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _is_finite(column: Array) -> bool:

@@ -64,6 +64,17 @@ class TextBlock:
         ]
 
 
+def is_utf8(text: bytes) -> bool:
+    """Return whether a text is valid UTF-8."""
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def shown(text: bytes) -> str:
     """Return the beginning of a row as a dead letter shows it."""
     return text[: TEXT_LIMIT * 4].decode(errors="replace").strip("\r\n")[:TEXT_LIMIT]
