@@ -3,10 +3,10 @@
     python tests/kills.py --seed 7 --kills 200
 
 Each round runs moving objects, posts and a stream that retains what is significant, with all kinds of
-queries, in a new session. Its engine, JVM, daemon, workers and clients are killed or stopped at random
-times, and its shared memory is lost now and then. The update log must then be the same to the byte as that
-of an engine that runs in one process and that nothing disturbs. `--disk FOLDER` puts the sessions on a
-small disk, which is filled up once a round.
+queries, in a new session. Its engine, the engine's parent, JVM, daemon, workers and clients are killed or
+stopped at random times, and its shared memory is lost now and then. The update log must then be the same to
+the byte as that of an engine that runs in one process and that nothing disturbs. `--disk FOLDER` puts the
+sessions on a small disk, which is filled up once a round.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ A_ROUND = 20
 WEIGHTS = {
     "worker": 6,
     "engine": 4,
+    "parent": 1,
     "jvm": 3,
     "daemon": 3,
     "client": 2,

@@ -18,6 +18,7 @@ from support.seeded import moving_script, posts_script
 from stqsh.client.api import Session
 from stqsh.client.run import RunHandle
 from stqsh.engine.config import EngineSettings
+from stqsh.engine.launch.audit import audit_home
 from stqsh.errors import StqshError
 from stqsh.profile import load_profile
 from stqsh.spec.offset import Offset
@@ -117,7 +118,9 @@ def opened(home: SessionHome, offset: Offset | None = None, batches: int = 0) ->
     link = BoundedLink(home, ControlDb(home.path))
     engine = None
     try:
-        link.engine = engine = LocalEngine(EngineSettings(home.path, slots=SLOTS, max_records=60))
+        settings = EngineSettings(home.path, slots=SLOTS, max_records=60)
+        audit_home(home, link.db, settings)
+        link.engine = engine = LocalEngine(settings)
         engine.offset, engine.number = offset or Offset(), batches
         with Session(home, load_profile(None, {}), autoplay=False, link=link) as session:
             yield session

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.killing import kill_all
 
 from stqsh.client.api import Session, connect
-from stqsh.storage.engine_info import is_alive, read_engine
-from tests.test_recovery import processes
 from tests.test_shedding import CREATE, QUERIES, load, orders, run, say, status, table, write_cars
 
 pytestmark = [
@@ -38,20 +34,6 @@ def batches(opened: Session, count: int) -> list[tuple[str, str, str]]:
     return [update for _ in range(count) for update in run(opened, 2)]
 
 
-def kill(opened: Session) -> None:
-    """Take the engine and all its processes away, and start it again."""
-    info = read_engine(opened.home)
-    assert info is not None
-    for pid in [pid for pid, _ in processes(info.pid)] + [info.pid]:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    while is_alive(read_engine(opened.home)):
-        time.sleep(0.05)
-    opened.start_engine()
-
-
 def test_objects_are_shed_through_a_kill_and_all_come_back(opened: Session) -> None:
     assert status(opened)["answers"] == "exact"
     say(opened, "SET shedding.budget = 80; SET shedding.keep = 0.9; SET shedding = object;")
@@ -66,7 +48,8 @@ def test_objects_are_shed_through_a_kill_and_all_come_back(opened: Session) -> N
     given = orders(opened)
     assert {order.k for order in given} == {2}
 
-    kill(opened)
+    kill_all(opened)
+    opened.start_engine()
     assert batches(opened, 1) == []
     assert (load(opened)["objects"], load(opened)["k"]) == (row["objects"], 2)
     assert orders(opened) == given
@@ -93,7 +76,8 @@ def test_regions_shrink_through_a_kill_and_grow_back(opened: Session) -> None:
     by_query = {row["query"]: row for row in table(opened, "SHOW CACHE")}
     assert by_query["careful"]["accuracy"] == 0.9
 
-    kill(opened)
+    kill_all(opened)
+    opened.start_engine()
     batches(opened, 1)
     assert load(opened)["cache"] == 0.0
     assert load(opened)["area"] == pytest.approx(given[-1].area, abs=0.05)

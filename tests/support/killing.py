@@ -64,25 +64,34 @@ class Disturber:
 
     def pick(self, kind: str) -> psutil.Process | None:
         """Return a process of a kind, None if there is none just now."""
-        engine = read_engine(self.session.home)
-        found = processes_of(engine.pid).get(kind, []) if engine is not None else []
+        found = processes_of(self.session).get(kind, [])
         return self.draw.choice(found) if found else None
 
 
-def processes_of(engine: int) -> dict[str, list[psutil.Process]]:
-    """Return the processes of an engine by kind: engine, jvm, daemon, worker."""
-    try:
-        top = psutil.Process(engine)
-        below = top.children(recursive=True)
-    except psutil.NoSuchProcess:
-        return {}
-    kinds: dict[str, list[psutil.Process]] = {"engine": [top]}
+def processes_of(session: Session) -> dict[str, list[psutil.Process]]:
+    """Return the processes of a session's engine by kind: parent, engine, jvm, daemon, worker."""
+    info = read_engine(session.home)
+    kinds: dict[str, list[psutil.Process]] = {}
+    below: list[psutil.Process] = []
+    for kind, pid in (("parent", info.parent), ("engine", info.pid)) if info else ():
+        with suppress(psutil.NoSuchProcess):
+            kinds[kind] = [psutil.Process(pid)]
+            below = kinds[kind][0].children(recursive=True)
     for process in sorted(below, key=lambda process: process.pid):
         with suppress(psutil.NoSuchProcess):
             kind = _kind(process)
             if kind is not None:
                 kinds.setdefault(kind, []).append(process)
     return kinds
+
+
+def kill_all(session: Session) -> None:
+    """Kill a session's engine with all its processes, the one first that would start it again."""
+    kinds = processes_of(session)
+    for found in (process for kind in kinds.values() for process in kind):
+        with suppress(psutil.NoSuchProcess):
+            found.kill()
+            found.wait(10)
 
 
 def _kind(process: psutil.Process) -> str | None:
@@ -97,7 +106,9 @@ def _kind(process: psutil.Process) -> str | None:
 
 
 def _kill_several(disturber: Disturber) -> bool:
-    kinds = disturber.draw.sample(("engine", "jvm", "worker", "daemon"), disturber.draw.randint(2, 3))
+    kinds = disturber.draw.sample(
+        ("parent", "engine", "jvm", "worker", "daemon"), disturber.draw.randint(2, 3)
+    )
     killed = [disturber.kill(kind) for kind in kinds]
     return any(killed)
 
@@ -115,12 +126,7 @@ def _stop_for_a_while(disturber: Disturber) -> bool:
 
 def _lose_the_arena(disturber: Disturber) -> bool:
     """Kill the engine with all below it, and remove its shared memory, as a reboot does."""
-    engine = read_engine(disturber.session.home)
-    if engine is None:
-        return False
-    for found in (process for kind in processes_of(engine.pid).values() for process in kind):
-        with suppress(psutil.NoSuchProcess):
-            found.kill()
+    kill_all(disturber.session)
     shutil.rmtree(disturber.session.home.arena(), ignore_errors=True)
     return True
 
@@ -146,7 +152,7 @@ def _killer(kind: str) -> Callable[[Disturber], bool]:
 
 
 DISTURBANCES: dict[str, Callable[[Disturber], bool]] = {
-    **{kind: _killer(kind) for kind in ("engine", "jvm", "worker", "daemon")},
+    **{kind: _killer(kind) for kind in ("parent", "engine", "jvm", "worker", "daemon")},
     "several": _kill_several,
     "stopped": _stop_for_a_while,
     "client": _kill_a_client,

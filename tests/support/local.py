@@ -27,6 +27,7 @@ from stqsh.engine.operators.local_operators import LocalOperators
 from stqsh.engine.operators.pipeline import payload_folders, run_batch
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.spark import worker_daemon
+from stqsh.engine.spark.spark_internals import commit_file, offset_file
 from stqsh.engine.state import slot_runner
 from stqsh.engine.state.arena import Arena
 from stqsh.profile import load_profile
@@ -119,10 +120,10 @@ class LocalEngine:
             file.unlink()
 
     def _batch(self, end: Offset) -> None:
-        """What Spark does with a batch: write its offsets, read its tasks, run the operators, deliver."""
-        offsets = self.home.checkpoint / "offsets"
-        offsets.mkdir(parents=True, exist_ok=True)
-        (offsets / str(self.number)).write_bytes(orjson.dumps(end.to_json()))
+        """Do what Spark does with a batch: plan, read its tasks, run the operators, deliver, commit."""
+        planned = offset_file(self.home.checkpoint, self.number)
+        planned.parent.mkdir(parents=True, exist_ok=True)
+        planned.write_bytes(orjson.dumps(end.to_json()))
         tasks = self.reader.partitions(self.offset.to_json(), end.to_json())
         # What a worker does for its garbage collection is not for a process that runs tests.
         unfrozen = mock.patch.object(worker_daemon, "freeze_objects")
@@ -130,6 +131,9 @@ class LocalEngine:
             chunks = cast(DataFrame, Frame([list(self.reader.read(task)) for task in tasks]))
             found = run_batch(chunks, self.number, self.operators)
         self.delivery.deliver(found, self.number)
+        committed = commit_file(self.home.checkpoint, self.number)
+        committed.parent.mkdir(parents=True, exist_ok=True)
+        committed.write_text("v1\n{}", encoding="ascii")
 
 
 @dataclass
