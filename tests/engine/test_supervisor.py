@@ -59,6 +59,15 @@ def test_the_same_failure_again_and_again_ends_it_with_its_reason(tmp_path: Path
         supervised(tmp_path, failing, batches=[3]).run()
 
 
+def test_what_users_have_to_mend_is_tried_twice_only(tmp_path: Path) -> None:
+    damaged = (
+        "Caused by:\nstqsh.checksums.DamagedFileError: state/evaluate-0/head is gone\nhint: use a backup"
+    )
+    with pytest.raises(QueryFailedError, match="evaluate-0/head is gone") as refused:
+        supervised(tmp_path, [FakeQuery(ValueError(damaged)) for _ in range(2)], batches=[3]).run()
+    assert refused.value.hint == "use a backup"
+
+
 def test_batches_in_between_make_failures_count_anew(tmp_path: Path) -> None:
     failing = [FakeQuery(ValueError("now and then")) for _ in range(2 * TUNING.query_attempts)]
     last = FakeQuery()

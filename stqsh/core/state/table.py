@@ -116,20 +116,15 @@ class StateTable:
         self.state, self.prefix = state, prefix
         self._specs = {**self.specs, **more} if more else self.specs
         rows, missing = self._rows, [name for name in self._specs if f"{prefix}/{name}" not in state]
-        found = self._found_version(is_new=len(missing) == len(self._specs))
+        found = state.entry("versions").get(prefix, 1) if len(missing) < len(self._specs) else self.version
+        if found > self.version:
+            raise TableVersionError(prefix, found, self.version)
         for name in missing:
             _create(state, f"{prefix}/{name}", self._specs[name], rows)
         if found != self.version:
             self.upgrade(found)
         if self.version > 1:
             state.entry("versions")[prefix] = self.version
-
-    def _found_version(self, *, is_new: bool) -> int:
-        """Return the version of the arrays in the state; only versions after the first are noted there."""
-        found: int = self.version if is_new else self.state.entry("versions").get(self.prefix, 1)
-        if found > self.version:
-            raise TableVersionError(self.prefix, found, self.version)
-        return found
 
     def upgrade(self, version: int) -> None:
         """Bring the arrays from an older version to this one; a class with a later version defines how.

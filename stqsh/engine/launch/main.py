@@ -119,7 +119,7 @@ class Engine:
             control.set_durable(True)
             os.sync()  # what was written before it was SET
         self._heart.tell("starting", "starting Spark")
-        spark = self._start_spark(settings)
+        spark = _start_spark(settings)
         log.info("Spark is up after %.1f s", self._age())
         try:
             self._serve(spark, settings, control)
@@ -129,20 +129,7 @@ class Engine:
         finally:
             if _alive(spark):
                 self._heart.tell("stopping")
-            self._leave(spark, settings)
-
-    def _start_spark(self, settings: EngineSettings) -> SparkSession:
-        from stqsh.engine.spark.spark_errors import check_master, start_error
-        from stqsh.engine.spark.spark_session import start_spark
-
-        check_master(settings)
-        try:
-            return start_spark(settings)
-        except StqshError:
-            raise
-        except Exception as error:
-            log.exception("Spark does not start")
-            raise start_error(settings, error) from error
+            _leave(spark, settings)
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
@@ -230,15 +217,30 @@ class Engine:
             log.exception("the kernels were not compiled")
         self._came_up(KERNELS)
 
-    def _leave(self, spark: SparkSession, settings: EngineSettings) -> None:
-        from stqsh.engine.spark.spark_session import remove_scratch
-
-        if _alive(spark):
-            spark.stop()
-        remove_scratch(settings)
-
     def _age(self) -> float:
         return time.monotonic() - self._begun
+
+
+def _start_spark(settings: EngineSettings) -> SparkSession:
+    from stqsh.engine.spark.spark_errors import check_master, start_error
+    from stqsh.engine.spark.spark_session import start_spark
+
+    check_master(settings)
+    try:
+        return start_spark(settings)
+    except StqshError:
+        raise
+    except Exception as error:
+        log.exception("Spark does not start")
+        raise start_error(settings, error) from error
+
+
+def _leave(spark: SparkSession, settings: EngineSettings) -> None:
+    from stqsh.engine.spark.spark_session import remove_scratch
+
+    if _alive(spark):
+        spark.stop()
+    remove_scratch(settings)
 
 
 def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:

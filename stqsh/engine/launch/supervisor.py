@@ -93,12 +93,13 @@ class Supervisor:
             failures = 1 if self._batches() > delivered else failures + 1
             delivered = self._batches()
             error = query.exception()
-            why = reason(error)
+            why, hint = reason(error), remedy(error)
             if not self._jvm_alive():
                 raise JvmDiedError(JVM_DIED)
             log.warning("the query stopped: %s", why)
-            if failures >= self._tuning.query_attempts:
-                raise QueryFailedError(why, hint=remedy(error))
+            # What users have to mend fails again, unless the start of the query mends it.
+            if failures >= (2 if hint else self._tuning.query_attempts):
+                raise QueryFailedError(why, hint=hint)
             self._stopping.wait(0.2 * failures)
 
     def _watch(self, query: StreamingQuery) -> None:

@@ -88,15 +88,11 @@ class Arena:
         Raises:
             StaleFileError: a file is gone or has changed; the state has to be rebuilt.
         """
-        self._maps = {name: self._map(array) for name, array in head.arrays.items()}
+        self._maps = {name: _open_file(self.folders, array) for name, array in head.arrays.items()}
         return {
             name: as_array(self._maps[name].array, np.dtype(array.dtype), array.length)
             for name, array in head.arrays.items()
         }
-
-    def _map(self, array: ArrayFile) -> _Mapping:
-        path = file_path(self.folders, array)
-        return _Mapping(array.folder, path, map_file(path, mmap.ACCESS_WRITE, array.mark))
 
     def part(self, arrays: dict[str, Array]) -> None:
         """Replace arrays by copies in new files, so that readers can keep the old ones.
@@ -111,7 +107,7 @@ class Arena:
     def begin(self) -> None:
         """Mark the arrays as changing."""
         with suppress(FileNotFoundError):
-            self._path("head").unlink()
+            (self.folders[0] / f"{self.name}.head").unlink()
 
     def allocate(self, name: str, dtype: np.dtype[Any], capacity: int) -> Array:
         """Make an array of `capacity` zeros in a file; the earlier one of that name is kept until `commit`.
@@ -129,7 +125,7 @@ class Arena:
 
         A process that has mapped the file before reads no further than the next head says.
         """
-        if not self._holds(name, array):
+        if not _holds(self._maps.get(name), array):
             return array
         mapping, size = self._maps[name], max(1, capacity * array.itemsize)
         os.truncate(mapping.path, size)
@@ -148,7 +144,7 @@ class Arena:
         Where somebody has deleted files, nothing is recorded: the next batch rebuilds the state.
         """
         for name, array in arrays.items():
-            if not self._holds(name, array):
+            if not _holds(self._maps.get(name), array):
                 self.allocate(name, array.dtype, len(array))[:] = array
         for name in self._maps.keys() - arrays.keys():
             self.release(name)
@@ -165,9 +161,6 @@ class Arena:
 
     # Files.
 
-    def _path(self, ending: str) -> Path:
-        return self.folders[0] / f"{self.name}.{ending}"
-
     def _remove_dead(self) -> None:
         """Delete the files of arrays that were replaced; the first time, all that are not in use."""
         if self._dead is None:
@@ -178,15 +171,21 @@ class Arena:
             path.unlink(missing_ok=True)
         self._dead.clear()
 
-    def _holds(self, name: str, array: Array) -> bool:
-        """Return whether an array is the content of the file under its name, from its beginning."""
-        mapping = self._maps.get(name)
-        return (
-            mapping is not None
-            and array.flags.c_contiguous
-            and array.nbytes <= mapping.array.nbytes
-            and array.__array_interface__["data"][0] == mapping.array.__array_interface__["data"][0]
-        )
+
+def _holds(mapping: _Mapping | None, array: Array) -> bool:
+    """Return whether an array is the content of a mapped file, from its beginning."""
+    return (
+        mapping is not None
+        and array.flags.c_contiguous
+        and array.nbytes <= mapping.array.nbytes
+        and array.__array_interface__["data"][0] == mapping.array.__array_interface__["data"][0]
+    )
+
+
+def _open_file(folders: tuple[Path, ...], array: ArrayFile) -> _Mapping:
+    """Map an existing file, to be changed in place."""
+    path = file_path(folders, array)
+    return _Mapping(array.folder, path, map_file(path, mmap.ACCESS_WRITE, array.mark))
 
 
 def _new_file(folders: tuple[Path, ...], name: str, size: int) -> _Mapping:
