@@ -66,9 +66,7 @@ def test_a_session_is_private_and_goes_on_after_its_java_process_was_killed(tmp_
 
 def run_over_a_crash(session: Session) -> None:
     """Kill Java while a client waits for a run: the engine comes back, and the run ends as if nothing was."""
-    info = read_engine(session.home)
-    assert info is not None
-    (java,) = processes_of(info.pid)["jvm"]
+    (java,) = processes_of(session)["jvm"]
     running = next(o for o in session.execute("RUN 20 STEPS;") if isinstance(o, RunHandle))
     java.kill()
     running.wait()

@@ -123,7 +123,7 @@ def test_workers_that_stand_still_are_ended_and_the_updates_are_the_same(
         for delay_s in (0.05, 0.4):
             await_batches(session, 2)
             time.sleep(delay_s)
-            stop_workers(info.pid)
+            stop_workers(session)
         running.wait()
         output = log_so_far(session, running)
         log = session.home.engine_log.read_text(errors="replace")
@@ -144,7 +144,7 @@ def await_batches(session: Session, count: int) -> None:
         time.sleep(0.01)
 
 
-def stop_workers(engine: int) -> None:
+def stop_workers(session: Session) -> None:
     """Make all workers stand still for good."""
-    for worker in processes_of(engine)["worker"]:
+    for worker in processes_of(session)["worker"]:
         worker.suspend()
