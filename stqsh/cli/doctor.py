@@ -20,7 +20,7 @@ from stqsh.engine.spark.spark_errors import check_master
 from stqsh.errors import StqshError
 from stqsh.profile import Profile, load_profile
 from stqsh.settings import cores
-from stqsh.storage.home import SHM, SHM_FREE_BYTES, open_home, sessions_root
+from stqsh.storage.home import SHM, SHM_FREE_BYTES, open_home, remove_home, sessions_root
 from stqsh.units import parse_size
 
 State = Literal["ok", "note", "bad"]
@@ -153,10 +153,7 @@ def home(profile: Profile) -> Finding:
     root = sessions_root(default=profile.text("session.home_root") or None)
     elsewhere = "set STQSH_HOME, or session.home_root in the profile, to another folder"
     try:
-        probe = open_home(root=root, temporary=True)
-        probe.path.joinpath("updates").rmdir()
-        probe.path.joinpath("streams").rmdir()
-        probe.path.rmdir()
+        remove_home(open_home(root=root, temporary=True))
     except (StqshError, OSError) as error:
         return Finding("home", "bad", getattr(error, "message", str(error)), elsewhere)
     free = shutil.disk_usage(root).free
