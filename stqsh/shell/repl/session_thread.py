@@ -33,8 +33,8 @@ class SessionSummary:
     Attributes:
         session: The session's name.
         engine: The state of its engine, in words.
-        restarted: How often it was restarted after a crash, and why; "" if never.
         progress: The progress of its streams.
+        restarted: How often it was restarted after a crash, and why; "" if never.
         streams, tables, regions, queries: Names.
         columns: The columns of each stream and table, with their types.
         keys: The key column of each stream.
@@ -48,8 +48,8 @@ class SessionSummary:
 
     session: str
     engine: str = "opening the session…"
-    restarted: str = ""
     progress: Progress | None = None
+    restarted: str = ""
     streams: tuple[str, ...] = ()
     columns: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     keys: tuple[tuple[str, str], ...] = ()
