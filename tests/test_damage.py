@@ -6,25 +6,19 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.local import LocalEngine, LocalLink
-from support.running import Together, log_so_far
+from support.running import Together
 from support.seeded import moving_script, posts_script
+from support.stopped import run_half, run_rest
 
-from stqsh.client.api import Session
-from stqsh.client.run import RunHandle
 from stqsh.engine.config import EngineSettings
-from stqsh.engine.launch.audit import audit_home
 from stqsh.errors import StqshError
-from stqsh.profile import load_profile
-from stqsh.spec.offset import Offset
 from stqsh.storage.control_log import ControlDb, set_meta
 from stqsh.storage.home import SessionHome, open_home
-from stqsh.storage.rows import Progress
 
 STEPS = 24
 SLOTS = 2
@@ -63,8 +57,6 @@ class Stopped:
     """A session in the middle of its run, and a copy of its files."""
 
     home: SessionHome
-    offset: Offset
-    batches: int
     kept: Path
 
     def folders(self) -> dict[str, Path]:
@@ -96,67 +88,16 @@ class Stopped:
         return found + [place for slot in arrays.values() for place in slot[:ARRAYS]]
 
 
-@dataclass
-class BoundedLink(LocalLink):
-    """A link that does not wait for ever: an engine in this process that has done nothing will do nothing."""
-
-    _idle: int = 0
-    _last: int = -1
-
-    def progress(self) -> Progress:
-        progress = super().progress()
-        self._idle = self._idle + 1 if progress.batch == self._last else 0
-        self._last = progress.batch
-        if self._idle > 50:
-            raise TimeoutError("the session waits for ever")
-        return progress
-
-
-@contextmanager
-def opened(home: SessionHome, offset: Offset | None = None, batches: int = 0) -> Iterator[Session]:
-    """Open a session with an engine in this process, whose state lies in files."""
-    link = BoundedLink(home, ControlDb(home.path))
-    engine = None
-    try:
-        settings = EngineSettings(home.path, slots=SLOTS, max_records=60)
-        audit_home(home, link.db, settings)
-        link.engine = engine = LocalEngine(settings)
-        engine.offset, engine.number = offset or Offset(), batches
-        with Session(home, load_profile(None, {}), autoplay=False, link=link) as session:
-            yield session
-    finally:
-        if engine is not None:
-            engine.leave()
-
-
-def run(session: Session, text: str) -> RunHandle:
-    """Execute statements, and return the run that the last one starts."""
-    *_, last = session.execute(text)
-    assert isinstance(last, RunHandle)
-    return last
-
-
-def rest(stopped: Stopped) -> bytes:
-    """Run a stopped session to its end, and return all that it says."""
-    with opened(stopped.home, stopped.offset, stopped.batches) as session:
-        return log_so_far(session, run(session, "RUN;"))
-
-
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     folder = tmp_path_factory.mktemp("damage")
     script = Together([moving_script(11, objects=20, steps=STEPS), posts_script(12, steps=STEPS)], [1, 1])
-    file = script.write(folder)
     home = open_home("stopped", root=folder)
-    with opened(home) as session:
-        set_meta(session.link.db, "slots", str(SLOTS))
-        text = file.read_text(encoding="utf-8").removesuffix("RUN;\n")
-        for _ in session.execute(text, file=str(file)):
-            pass
-        half = run(session, f"RUN FOR {STEPS // 2} s;")
-        assert log_so_far(session, half)
-        engine = session.link.engine
-        stopped = Stopped(home, engine.offset, engine.number, folder / "kept")
+    with closing(ControlDb(home.path)) as control:
+        set_meta(control, "slots", str(SLOTS))
+        set_meta(control, "state", EngineSettings(home.path).state)
+    run_half(home, script, STEPS // 2)
+    stopped = Stopped(home, folder / "kept")
     stopped.keep()
     yield stopped
     shutil.rmtree(home.arena(), ignore_errors=True)
@@ -164,7 +105,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
 
 @pytest.fixture(scope="module")
 def undisturbed(stopped: Stopped) -> bytes:
-    return rest(stopped)
+    return run_rest(stopped.home)
 
 
 @pytest.mark.slow
@@ -182,7 +123,7 @@ def test_damage_to_a_file_is_found_or_makes_no_difference(
         if changed is not None:
             file.write_bytes(changed)
         try:
-            if rest(stopped) != undisturbed:
+            if run_rest(stopped.home) != undisturbed:
                 wrong.append(f"{path}: other updates")
         except StqshError as error:
             found.append(f"{path}: {error}")

@@ -23,10 +23,8 @@ def claim_arena(home: SessionHome) -> Path:
 
     An existing one is kept, and its name in shared memory, so that all processes of a session agree, unless
     the folder is not this user's alone.
-
-    Raises:
-        SlotStateError: the home's own arena is not this user's alone.
     """
+    _remove_open_folders(home)
     folder = home.arena()
     try:
         check_private_folder(folder)
@@ -36,6 +34,20 @@ def claim_arena(home: SessionHome) -> Path:
     except SlotStateError:
         folder = _new_arena(home)
     return own_arena(folder, home)
+
+
+def _remove_open_folders(home: SessionHome) -> None:
+    """Remove folders of arenas within the home that others can use, as in a copy made without modes."""
+    for folder in (home.path / "arena", home.path / "arena-on-disk"):
+        try:
+            check_private_folder(folder)
+        except FileNotFoundError:
+            continue
+        except SlotStateError:
+            if folder.is_symlink():
+                folder.unlink()
+            else:
+                shutil.rmtree(folder)
 
 
 def own_arena(folder: Path, home: SessionHome) -> Path:

@@ -70,6 +70,16 @@ def test_a_folder_that_somebody_else_made_is_not_adopted(shm, home, monkeypatch,
     assert home.arena() == second
 
 
+def test_folders_in_the_home_that_are_open_to_others_are_made_again(shm, home):
+    for name in ("arena", "arena-on-disk"):
+        (home.path / name).mkdir()
+        (home.path / name).chmod(0o755)
+        (home.path / name / "somebody's").touch()
+    claim_arena(home)
+    assert not (home.path / "arena").exists()
+    assert not (home.path / "arena-on-disk").exists()
+
+
 def test_a_copy_of_a_home_has_an_arena_of_its_own(shm, home, tmp_path):
     claim_arena(home)
     shutil.copytree(home.path, tmp_path / "copy")
