@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 DURABILITY = "STQSH_DURABILITY"
-"""The environment variable of the setting `durability`, by which an engine tells it to its workers."""
+"""The environment variable of the setting `durability`, by which an engine passes it to its workers."""
 
 
 @contextmanager

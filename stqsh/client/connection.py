@@ -86,7 +86,7 @@ class Connection:
     def check_streams(self) -> None:
         """Raise `SourceError` where a live stream or table cannot be read, or where none of its records can.
 
-        A source without any record is told if no stream has any: no step would ever be made.
+        A source without any record is reported if no stream has any: no step would ever be made.
         """
         statuses = stream_statuses(self.db)
         streams = [statuses.get(stream.id) for stream in live_streams(self.db)]

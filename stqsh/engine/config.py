@@ -109,7 +109,7 @@ class EngineTuning:
     restart_wait_s: float = 1.0
     #: ... but at most this long. The first follows at once.
     restart_wait_most_s: float = 60.0
-    #: An engine that has run this long without a batch has not crashed because of one: it counts anew.
+    #: An engine that has run this long without a batch has not crashed because of one: its count restarts.
     restart_calm_s: float = 600.0
     #: How often the parent looks whether the engine's heartbeat has advanced.
     silence_look_s: int = 20

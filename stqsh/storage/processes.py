@@ -60,7 +60,7 @@ def kill_group(leader: int, last_seen_us: int) -> None:
     """Kill the processes of a group that existed at `last_seen_us`, whose leader may have ended.
 
     A group's number belongs to another one once all its processes are gone: those that began later are left
-    alone. Without /proc, nothing can be told of processes, and only the group of a living leader is killed.
+    alone. Without /proc nothing is known about processes, and only the group of a living leader is killed.
     """
     if runs(leader, last_seen_us):
         try:

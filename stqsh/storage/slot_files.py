@@ -2,7 +2,7 @@
 
 An arena holds a slot's arrays as memory-mapped files beside a few small ones. `NAME.head` says which state
 the arrays hold and where each one is; it is absent while they change. It names files, not paths, and says
-how each was left: whoever opens one that has changed since takes nothing from it.
+how each was left: a file that has changed since is not used.
 `stqsh.storage.slot_locks` has the locks.
 
 `PublishedSlots` is the reading side (architecture.md): it maps the arrays in place and copies

@@ -3,7 +3,7 @@
 Writers keep each other out by `NAME.writer`. A writer also holds `NAME.lock` alone, which readers share. Both
 pass `NAME.gate` on the way to the lock, so that a series of readers never keeps a writer out.
 
-A reader that stands still keeps a writer waiting for `READERS_S` only. Then the writer puts a new gate and a
+A stopped reader keeps a writer waiting for `READERS_S` only. Then the writer puts a new gate and a
 new lock in place of the old ones, and goes on with copies of the arrays; the reader keeps what it has mapped.
 """
 
@@ -38,7 +38,7 @@ def reading(folder: Path, name: str, until: float) -> Iterator[Callable[[], bool
     """Hold a slot's arena together with other readers.
 
     Yields:
-        Whether it is still held: a writer does not wait for a reader that stands still.
+        Whether it is still held: a writer does not wait long for a stopped reader.
 
     Raises:
         ArenaBusyError: a writer has not released it at the monotonic time `until`.

@@ -79,7 +79,7 @@ def _drop_unfinished(home: SessionHome, delivered: int) -> None:
     """Remove what Spark had not written to the end when the machine died, if its batch can be done again.
 
     A delivered batch without its commit is repeated, and gives the same; one that was not delivered is
-    planned anew, and slots that have stored it go back to the one before.
+    planned again, and slots that have stored it go back to the one before.
     """
     committed, planned = last_commit(home.checkpoint), last_offset(home.checkpoint)
     commit, offset = commit_file(home.checkpoint, committed), offset_file(home.checkpoint, planned)

@@ -19,7 +19,7 @@ from stqsh.storage.home import SessionHome
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the parent of an engine tells it: its own pid, and how often and why it has restarted the engine.
+    """What an engine knows from its parent: the parent's pid, and how often and why it has restarted the engine.
 
     The pid is 0 where an engine was started without a parent.
     """
@@ -80,8 +80,8 @@ class Heartbeat:
     def _beat(self) -> None:
         with self._lock:
             now, origin = wall_clock_us(), self._origin
-            told = (self._state, self._message, origin.parent, origin.restarts, origin.last_crash)
-            write_engine(self._home, EngineInfo(os.getpid(), self._started_us, now, *told))
+            known = (self._state, self._message, origin.parent, origin.restarts, origin.last_crash)
+            write_engine(self._home, EngineInfo(os.getpid(), self._started_us, now, *known))
 
 
 @contextmanager

@@ -128,7 +128,7 @@ class Parent:
             self._engine.terminate()
 
     def _look(self, number: int, frame: FrameType | None) -> None:
-        """Kill an engine whose heartbeat stands still; its threads' stacks go to the log, if they can."""
+        """Kill an engine without a heartbeat; its threads' stacks go to the log first, if possible."""
         info = read_engine(self._home)
         if info is None or self._engine is None or info.pid != self._engine.pid:
             self._silence = (0, 0)

@@ -92,7 +92,7 @@ def reason(error: BaseException | None) -> str:
 
 
 def remedy(error: BaseException | None) -> str | None:
-    """Return the hint of the error that `reason` tells, if it is one of stqsh's that has a hint."""
+    """Return the hint of the error that `reason` names, None unless it is one of stqsh's with a hint."""
     text = str(error)
     cause = _cause_line(text)
     if not cause.startswith("stqsh."):

@@ -70,7 +70,7 @@ class Arena:
         """Keep other processes out; the lock is released when a process dies.
 
         Yields:
-            Whether a reader that stands still was left behind: `part` has to follow before arrays change.
+            Whether a stopped reader was left behind: `part` has to follow before arrays change.
 
         Raises:
             ArenaBusyError: another writer did not release the lock within a minute.
