@@ -19,7 +19,7 @@ from stqsh.storage.home import SessionHome
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What an engine knows from its parent: the parent's pid, and how often and why it has restarted the engine.
+    """What an engine knows from its parent: its pid, and how often and why it restarted the engine.
 
     The pid is 0 where an engine was started without a parent.
     """
