@@ -4,13 +4,16 @@ PYTHON ?= python3
 TESTERS ?= 2
 # STRICT=1 makes a failed preparation of quick starts an error; otherwise sessions only take longer to start.
 STRICT ?=
+# What `kills` draws its disturbances from, and how many there are.
+SEED  ?= 1
+KILLS ?= 200
 VENV   := .venv
 BIN    := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo shell test hunt check bench peers screens clean
+.PHONY: help install demo shell test hunt kills check bench peers screens clean
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -44,6 +47,9 @@ test: $(READY)     ## all tests, two at a time; TESTERS=4 says otherwise
 
 hunt: $(READY)     ## the properties only, on examples not seen before
 	@STQSH_HYPOTHESIS=thorough $(BIN)/python -m pytest -m "not spark" tests/core tests/test_law*.py
+
+kills: $(READY)    ## processes of sessions killed at random; SEED=7 KILLS=200 say which and how often
+	@$(BIN)/python tests/kills.py --seed $(SEED) --kills $(KILLS)
 
 check: $(INSTALLED)  ## ruff, mypy --strict, the import borders
 	@$(BIN)/ruff check stqsh tests
