@@ -1,6 +1,6 @@
 """Checksums of a session's files: what was written is what is read, or one error says which file is wrong.
 
-Whoever names a file also keeps its `Seal`: the size and the checksum that it was written with. A file that
+What names a file also keeps its `Seal`: the size and the checksum that it was written with. A file that
 nothing else names carries its seal itself, in a line before its content (`write_sealed`).
 """
 

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import replace
 
 from stqsh.errors import StqshError
-from stqsh.profile import Profile, Value, load_profile
+from stqsh.profile import Profile, Value, load_profile, profile_folders
 from stqsh.settings import KEYS, Setting
 from stqsh.storage.control_log import ControlDb, get_meta, read_settings, set_meta
 
@@ -14,8 +14,14 @@ _PROFILE = "profile"
 
 
 def use_profile(db: ControlDb, profile: Profile) -> None:
-    """Record the profile of the session, so that its engine reads the same."""
-    where = profile.name if profile.path is None else str(profile.path.absolute())
+    """Record the profile of the session, so that its engine reads the same.
+
+    One that is found by its name is recorded by its name, wherever stqsh lies then.
+    """
+    where = profile.name
+    if profile.path is not None:
+        is_known = profile.path.parent in profile_folders()
+        where = profile.path.stem if is_known else str(profile.path.absolute())
     if get_meta(db, _PROFILE) != where:
         set_meta(db, _PROFILE, where)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 from support.cases import Case
 from support.examples import SECOND, around, at, rect, register, spec
@@ -12,21 +13,29 @@ RETAINED = {"retain": "significant", "report_every_us": 4 * SECOND, "max_speed":
 """Caches are 1.375 wide: (2 * 4 + 3) / 8."""
 
 
+def wandering(
+    draw: random.Random, keys: list[str], steps: int, stride: float
+) -> Iterator[tuple[int, str, float, float]]:
+    """Move a third of the objects in each second; yield the second, the key and the new place."""
+    place = {key: (draw.uniform(0, 10), draw.uniform(0, 10)) for key in keys}
+    for second in range(steps):
+        for key in draw.sample(keys, len(keys) // 3):
+            x, y = (min(10.0, max(0.0, c + draw.gauss(0, stride))) for c in place[key])
+            place[key] = x, y
+            yield second, key, x, y
+
+
 def significant_script(seed: int, objects: int = 50, steps: int = 60) -> ScriptCase:
     """Objects that wander over more land than queries ask for, fall silent, go and come back; queries that
     stand, that follow, that come later, pause and end.
     """
     draw = random.Random(seed)
     keys = [f"k{i:02}" for i in range(objects)]
-    place = {key: (draw.uniform(0, 10), draw.uniform(0, 10)) for key in keys}
     rows = []
-    for second in range(steps):
-        for key in draw.sample(keys, objects // 3):
-            x, y = (min(10.0, max(0.0, c + draw.gauss(0, 0.4))) for c in place[key])
-            place[key] = x, y
-            gone, late = draw.random() < 0.03, 3 * (draw.random() < 0.05)
-            where = (None, None) if gone else (round(x, 3), round(y, 3))
-            rows.append(at(key, *where, second - late, second))
+    for second, key, x, y in wandering(draw, keys, steps, 0.4):
+        gone, late = draw.random() < 0.03, 3 * (draw.random() < 0.05)
+        where = (None, None) if gone else (round(x, 3), round(y, 3))
+        rows.append(at(key, *where, second - late, second))
     stream = spec(name="kept", **RETAINED)
     regions = [rect(a, b, a + 1.5, b + 1.5) for a in (0, 4, 8) for b in (1, 6)]
     regions += [around(key, 1.0, 1.5) for key in keys[:4]]
@@ -49,16 +58,12 @@ def moving_script(seed: int, objects: int = 50, steps: int = 150) -> ScriptCase:
     """Objects that wander, fall silent, go and come back; queries that stand and that follow."""
     draw = random.Random(seed)
     keys = [f"k{i:02}" for i in range(objects)]
-    place = {key: (draw.uniform(0, 10), draw.uniform(0, 10)) for key in keys}
     rows = []
-    for second in range(steps):
-        for key in draw.sample(keys, objects // 3):
-            x, y = (min(10.0, max(0.0, c + draw.gauss(0, 0.7))) for c in place[key])
-            place[key] = x, y
-            gone = draw.random() < 0.03
-            late = 3 * (draw.random() < 0.1)
-            row = at(key, None if gone else round(x, 3), None if gone else round(y, 3), second - late, second)
-            rows.append(row)
+    for second, key, x, y in wandering(draw, keys, steps, 0.7):
+        gone = draw.random() < 0.03
+        late = 3 * (draw.random() < 0.1)
+        row = at(key, None if gone else round(x, 3), None if gone else round(y, 3), second - late, second)
+        rows.append(row)
     stream = spec(report_every_us=8 * SECOND)
     regions = [rect(a, b, a + 3, b + 3) for a in range(0, 8, 2) for b in range(0, 8, 4)]
     regions += [around(key, 3.0, 4.0) for key in keys[:6]]
