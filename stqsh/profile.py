@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import yaml
 
 DEFAULT_PROFILE = "local"
+KAFKA = "kafka"
+"""The section of a profile for Kafka's clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ def load_profile(name: str | None = None, environ: Mapping[str, str] | None = No
     """
     environ = os.environ if environ is None else environ
     name = name or environ.get("STQSH_PROFILE") or DEFAULT_PROFILE
-    path = _find(name)
+    path = find_profile(name)
     found = {key.name: Value(key.default(), "default") for key in KEYS}
     if path is not None:
         found.update(_read_file(path))
@@ -112,7 +114,12 @@ def profile_folders() -> tuple[Path, ...]:
     return (package.parent / "profiles", package / "profiles")
 
 
-def _find(name: str) -> Path | None:
+def find_profile(name: str) -> Path | None:
+    """Return the file of a profile; None for the default one if it has none.
+
+    Raises:
+        ProfileError: there is none.
+    """
     if os.sep in name or name.endswith((".yaml", ".yml")):
         path = Path(name).expanduser()
         if not path.is_file():
@@ -164,6 +171,8 @@ def _entries(node: yaml.Node, path: Path, prefix: str) -> Iterator[tuple[str, Va
     for name_node, value_node in node.value:
         name = f"{prefix}{name_node.value}"
         where = f"{path}:{name_node.start_mark.line + 1}"
+        if name == KAFKA:  # of Kafka's clients, see stqsh.sources.live.kafka_client; some are secret
+            continue
         empty = value_node.tag.endswith(":null")
         if _is_group(name) and (empty or isinstance(value_node, yaml.MappingNode)):
             yield from () if empty else _entries(value_node, path, f"{name}.")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stqsh.units import parse_size
+from stqsh.units import parse_duration, parse_size
 
 Setting = str | int | float | bool | None
 FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
@@ -19,13 +19,17 @@ SHEDDING = ("off", "object", "query")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A setting: its name, meaning, parser and default, and the values that completion offers."""
+    """A setting: its name, meaning, parser and default, and the values that completion offers.
+
+    A secret comes from the profile or the environment only, and is never shown.
+    """
 
     name: str
     help: str
     read: Callable[[str], Setting]
     default: Callable[[], Setting]
     choices: tuple[str, ...] = ()
+    is_secret: bool = False
 
     @property
     def variable(self) -> str:
@@ -67,6 +71,11 @@ def _memory(text: str) -> str:
 
 def _size(text: str) -> str:
     parse_size(text)
+    return text
+
+
+def _duration(text: str) -> str:
+    parse_duration(text)
     return text
 
 
@@ -134,6 +143,34 @@ KEYS: tuple[Key, ...] = (
         ("'1 GB'", "'10 GB'"),
     ),
     Key(
+        "sources.gone",
+        "what a live stream does where its source has removed messages that it has not taken: wait or skip",
+        _one_of(("wait", "skip")),
+        lambda: "wait",
+        ("wait", "skip"),
+    ),
+    Key(
+        "sinks.keep",
+        "size of the update log kept for a sink that is behind; beyond it the sink is given up",
+        _size,
+        lambda: "10 GB",
+        ("'10 GB'", "'100 GB'"),
+    ),
+    Key(
+        "sinks.wait",
+        "how long a script that ends waits for sinks that get no further",
+        _duration,
+        lambda: "30 s",
+        ("'30 s'", "'5 min'"),
+    ),
+    Key(
+        "sinks.http.authorization",
+        "the header Authorization of sinks that write TO HTTP",
+        _text,
+        lambda: None,
+        is_secret=True,
+    ),
+    Key(
         "durability",
         "what a session survives: the death of every process, or with disk also that of the machine",
         _one_of(DURABILITY),
@@ -198,3 +235,5 @@ KEYS: tuple[Key, ...] = (
     ),
 )
 """All settings; no other place lists them."""
+SECRETS = frozenset(key.name for key in KEYS if key.is_secret)
+"""The settings whose values are never shown."""

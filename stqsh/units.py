@@ -106,6 +106,24 @@ def is_representable(number: float, unit: str) -> bool:
     return in_base < (_MAX_US if UNITS[unit].dimension == "duration" else math.inf)
 
 
+def parse_duration(text: str) -> int:
+    """Return the microseconds of a duration such as `30 s` or `250 ms`.
+
+    Raises:
+        ValueError: The text is no duration; the message names what is expected.
+
+    >>> parse_duration("30 s"), parse_duration("250 ms")
+    (30000000, 250000)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([a-z]+)", text.strip().lower())
+    unit = CANONICAL.get(match[2], "") if match else ""
+    if match is None or not unit or UNITS[unit].dimension != "duration":
+        raise ValueError("a duration such as '30 s'")
+    if not is_representable(float(match[1]), unit):
+        raise ValueError("a shorter duration")
+    return microseconds(float(match[1]), unit)
+
+
 def parse_size(text: str) -> int:
     """Return the bytes of a size such as `64 MB`, `2g` or `512 kB`.
 
@@ -137,11 +155,12 @@ def format_instant(at_us: int | None) -> str | None:
     """Return an instant as ISO 8601 in UTC (`Z`), with a fraction of a second only where there is one.
 
     >>> format_instant(1_202_000_000_500_000)
-    '2008-02-03T00:53:20.500000Z'
+    '2008-02-03T00:53:20.5Z'
     """
     if at_us is None:
         return None
-    return (_EPOCH + timedelta(microseconds=at_us)).isoformat().replace("+00:00", "Z")
+    text = (_EPOCH + timedelta(microseconds=at_us)).isoformat().removesuffix("+00:00")
+    return f"{text.rstrip('0')}Z" if "." in text else f"{text}Z"
 
 
 def format_duration(us: int | None) -> str | None:

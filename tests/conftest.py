@@ -8,6 +8,8 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["support.kafka"]
+
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 _USUAL = settings(deadline=None, suppress_health_check=_SLOW_IS_FINE)
 settings.register_profile("quick", _USUAL, max_examples=60)

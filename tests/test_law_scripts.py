@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Container
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.budget import share
 from support.local import local_session
@@ -29,6 +30,12 @@ FEATURES: dict[str, frozenset[str]] = {
 every = script_cases(features=ALL)
 
 
+def reaches_over(script: ScriptCase) -> bool:
+    """Whether a fixed region reaches over the 180th meridian, where this oracle ends; others go on."""
+    statements = " ".join(said.text for said in script.said("", 0))
+    return any(float(number) > 180 for number in re.findall(r"-?(\d{3}\.\d+)", statements))
+
+
 def output(script: ScriptCase | Together, count: int, records: int, mishaps: Container[int] = ()) -> bytes:
     """What the script prints on `count` slots, with at most about `records` records in a batch."""
     with tempfile.TemporaryDirectory() as name, local_session(Path(name), count, records, mishaps) as session:
@@ -43,6 +50,7 @@ def test_a_script_prints_what_the_oracle_says(
     features: frozenset[str], data: st.DataObject, count: int, records: int
 ) -> None:
     script: ScriptCase = data.draw(script_cases(features=features))
+    assume(script.case.spec["planar"] or not reaches_over(script))
     agree(parsed(output(script, count, records)), script.lines())
 
 

@@ -24,7 +24,9 @@ TRANSCRIPTS = [
     if path.with_suffix(f".{form}").exists()
 ]
 #: Objects as they arrived, in CSV; events with words, tables, regions and snapshots; what is retained.
-THROUGH_SPARK = [SCRIPTS / name for name in ("arrival.csv", "posts.jsonl", "significant.jsonl")]
+THROUGH_SPARK = [
+    SCRIPTS / name for name in ("arrival.csv", "groups.jsonl", "posts.jsonl", "significant.jsonl")
+]
 
 
 @pytest.mark.parametrize(("slots", "records"), [(1, 400_000), (3, 100)])

@@ -127,7 +127,7 @@ def test_both_ways_of_asking_give_the_same(session, text):
 
 
 def test_an_idle_engine_is_not_needed_to_read_what_is_published(session, monkeypatch):
-    monkeypatch.setattr(SnapshotReader, "_ask_log", lambda *_: pytest.fail("went by the log"))
+    monkeypatch.setattr(SnapshotReader, "_answer_by_log", lambda *_: pytest.fail("went by the log"))
     assert ask(session, "SELECT COUNT(*) FROM taxis;", direct=True).table["count"][0].as_py() > 0
 
 

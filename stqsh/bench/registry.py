@@ -53,6 +53,7 @@ BENCHMARKS = (
     ),
     Benchmark("idle", "The processor time of an idle engine."),
     Benchmark("range", "Records a second end to end against the number of range queries."),
+    Benchmark("aggregates", "Records a second end to end against the number of COUNT(*) queries."),
     Benchmark("moving", "Records a second end to end if a share of the queries follow objects."),
     Benchmark("freshness", "How late an update is read, at shares of the greatest load."),
     Benchmark("knn", "Records a second end to end against the number of kNN queries."),

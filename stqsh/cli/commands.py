@@ -12,13 +12,13 @@ import typer
 
 from stqsh.cli.help_pages import page
 from stqsh.docs import TOPICS
-from stqsh.errors import StqshError
+from stqsh.errors import NotSupportedError, StqshError
 from stqsh.profile import profile_folders
 from stqsh.settings import FORMATS
 from stqsh.shell.exit_codes import exit_on_signals, run_guarded
 from stqsh.shell.scripting.console import ShellOptions
 from stqsh.shell.user_files import script_text
-from stqsh.storage.home import list_sessions
+from stqsh.storage.home import DEFAULT_NAME, list_sessions
 
 # Each command imports what it calls only when it is called: `stqsh --version`, `--help` and completion load
 # neither numpy nor the client.
@@ -113,6 +113,7 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
 ) -> None:
     """Start the shell; with -f, -c or a script on standard input, run that script.
 
+    -c works on the session of the shell, other scripts on a temporary one, unless --session names one.
     The shell first reads an init file: $STQSH_INIT, else init.stq in the user's configuration folder.
     Scripts do not read it.
     """
@@ -127,6 +128,8 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
         show_version()
     elif command or file or not terminal:
         texts = [("\n".join(command), "-c")] if command else []
+        if command and session is None:
+            options = replace(options, session=DEFAULT_NAME)
         _batch(file or ([] if command else ["-"]), texts, options)
     else:
         from stqsh.shell.repl.app import run_shell
@@ -274,6 +277,20 @@ def bench(context: typer.Context) -> None:
     """Run benchmarks; `stqsh bench --help` lists them."""
     # By name: the benchmarks plug into the command line, which must not import them.
     import_module("stqsh.bench.cli").app(args=context.args, prog_name="stqsh bench")
+
+
+@app.command(
+    hidden=True,
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+def feed() -> None:
+    """Say that streams cannot be fed by hand yet."""
+
+    def refuse() -> int:
+        raise NotSupportedError("stqsh feed")
+
+    raise typer.Exit(run_guarded(refuse))
 
 
 @app.command("version", epilog=page("version"))

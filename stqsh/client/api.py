@@ -28,6 +28,7 @@ from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.client.read.subscription import OnIdle, UpdateReader
 from stqsh.client.results import Answer, BulkRegistration, Outcome, Updates
 from stqsh.client.run import RunHandle
+from stqsh.client.sink_wait import finish_sinks
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.dispatch import perform, start_run
 from stqsh.errors import StqshError
@@ -112,6 +113,7 @@ class Session:
         self._desk = StatementContext(self.link, profile, plays, self.snapshots, is_script=not autoplay)
         self._reader: UpdateReader | None = None
         self._read_from = self.link.progress().batch
+        self._is_closed = False
         drop_orphans(self.link.db)
         if home.temporary:
             claim_session(self.link.db)
@@ -122,7 +124,11 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            if self.home.temporary and error is None and not self._is_closed:
+                finish_sinks(self.link)
+        finally:
+            self.close()
 
     def execute(
         self,
@@ -312,12 +318,17 @@ class Session:
     def close(self) -> None:
         """Leave the session; a temporary one is stopped and deleted, another keeps running.
 
+        Closing it again does nothing.
+
         >>> import stqsh
         >>> temporary = stqsh.connect(temporary=True)
         >>> temporary.close()
         >>> temporary.home.path.exists()
         False
         """
+        if self._is_closed:
+            return
+        self._is_closed = True
         for query in owned_queries(self.link.db):
             if query.owner == self._desk.owner:
                 catalogue_writer.change_query(self.link.db, "drop", f"DROP QUERY {query.name};", query)

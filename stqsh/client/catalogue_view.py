@@ -7,15 +7,18 @@ from typing import Any
 
 from stqsh.profile import Profile
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.session_settings import session_settings
+from stqsh.storage.sinks.sink_catalogue import find_sink
 
 _NAMES = {
     "stream": "SELECT name FROM streams WHERE dropped_seq IS NULL ORDER BY id",
     "table": "SELECT name FROM tables WHERE dropped_seq IS NULL ORDER BY id",
     "region": "SELECT name FROM areas WHERE dropped_seq IS NULL ORDER BY id",
+    "sink": "SELECT name FROM sinks WHERE dropped_seq IS NULL ORDER BY id",
     "query": (
         "SELECT name FROM (SELECT id, name FROM queries WHERE state IN ('active', 'paused')"
         " ORDER BY id DESC LIMIT 10000) ORDER BY id"  # a search for similar names compares each
@@ -49,6 +52,11 @@ class SessionCatalogue:
         """Return the QuerySpec of a live query."""
         found = find_query(self._db, name)
         return found.spec if found and found.live else None
+
+    def sink(self, name: str) -> SinkSpec | None:
+        """Return the SinkSpec of a live sink."""
+        found = find_sink(self._db, name)
+        return found.spec if found else None
 
     def names(self, kind: str) -> Collection[str]:
         """Return the names in use of a kind, in order of creation; of very many queries only the last."""

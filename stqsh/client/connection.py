@@ -96,6 +96,11 @@ class Connection:
             status = statuses.get(row.id)
             if status is None:
                 continue
+            if status.state == "stalled":
+                raise SourceError(
+                    f"stream {row.name} cannot be made further: {status.message}",
+                    hint=f"RUN or PLAY {row.name}; tries again, once the reason is gone",
+                )
             if status.state == "failed":
                 reason = status.message
             elif status.is_empty and (status.dead or (word == "stream" and nothing_comes)):

@@ -35,6 +35,11 @@ START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
 
 
+def has_engine(home: SessionHome) -> bool:
+    """Return whether an engine of the session runs."""
+    return is_alive(read_engine(home))
+
+
 def check_alive(home: SessionHome) -> EngineInfo:
     """Return the engine's own report if it is alive and well.
 

@@ -14,10 +14,12 @@ from msgspec.structs import replace
 from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.events.latest_updates import latest_updates
+from stqsh.core.kernels.geometry.boxes import are_beside
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import TermTable
+from stqsh.spec.aggregate import AggregateSpec, GroupColumn, GroupOutput, Measure, measure_column
 from stqsh.spec.chunk import Chunk, ChunkOrder, columns_schema, pack, pack_json
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.command import (
@@ -46,6 +48,7 @@ from stqsh.spec.expression import (
     OrExpr,
 )
 from stqsh.spec.query import (
+    AGGREGATE,
     RANGE,
     AskSpec,
     QueryOptions,
@@ -142,6 +145,22 @@ _CONDITIONS: list[Expr | None] = [
 ]
 
 
+_NUMBER = GroupOutput("c", measure_column(0), "BIGINT")
+_AGGREGATES = (
+    AggregateSpec(measures=(Measure("count"),), select=(_NUMBER,)),
+    AggregateSpec(
+        groups=(GroupColumn(_TEXT, "STRING"),),
+        measures=(
+            Measure("sum", ColumnExpr("n"), "BIGINT"),
+            Measure("avg", ColumnExpr("x"), "DOUBLE"),
+            Measure("max", ColumnExpr("n"), "BIGINT"),
+            Measure("topk", _TEXT, "STRING", 2),
+        ),
+        select=(_NUMBER,),
+    ),
+)
+
+
 def compile_in_two_processes() -> None:
     """Compile all kernels on two cores.
 
@@ -172,11 +191,12 @@ def warm_up(*, backwards: bool = False) -> None:
 
 
 def _warm_up_rare_paths() -> None:
-    """Run the code that is only reached with thousands of keyword records or a long update log."""
+    """Run the code that is only reached with thousands of keyword records, a long update log or far east."""
     state = SlotState.fresh(0)
     terms = TermTable(state, 1)
     KeywordIndex(state, f"s1/{RANGE.name}/keywords", terms).rebuild_if_worn(None)
     terms.pack()
+    are_beside(*np.zeros((4, 1)))
     latest_updates(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)
 
 
@@ -229,7 +249,7 @@ def _queries(focal: Key | None) -> list[SlotQuery]:
     asked.append((_NEAREST, _RARE))
     if focal is not None:
         asked += [(region, condition) for region in _around(focal) for condition in (None, _FREE)]
-    return [
+    queries = [
         SlotQuery(
             id=id_,
             kind=kind_of_region(region).name,
@@ -240,6 +260,10 @@ def _queries(focal: Key | None) -> list[SlotQuery]:
             options=QueryOptions(dwell_us=_TICK) if id_ == _DWELLING else QueryOptions(min_accuracy=0.01),
         )
         for id_, (region, condition) in enumerate(asked, start=1)
+    ]
+    return queries + [
+        SlotQuery(id=id_, kind=AGGREGATE.name, region=_RECTANGLE, aggregates=aggregates)
+        for id_, aggregates in enumerate(_AGGREGATES, start=len(queries) + 1)
     ]
 
 

@@ -31,6 +31,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import vacuum
 from stqsh.core.texts.term_table import tidy
 from stqsh.spec.chunk import Chunk, pack
+from stqsh.spec.clock import BatchClock
 from stqsh.spec.command import SlotCommand, unpack_commands
 from stqsh.spec.query import unpack_asks
 from stqsh.spec.stream import StreamSpec
@@ -111,7 +112,7 @@ def _renumbered(batch: SlotBatch, chunk: Chunk, piece: int) -> Chunk:
 def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[Chunk], int]:
     """Evaluate a piece; return its chunks and the number of objects after it."""
     report, begun = BatchOutput(), perf_counter_ns()
-    stream = _stream_batch(batch.state, spec, piece)
+    stream = _stream_batch(batch.state, spec, piece, batch.clock)
     decoded = perf_counter_ns()
     kept = take_out(stream)
     for name, kind in KINDS.items():
@@ -141,7 +142,7 @@ def _left(stream: StreamBatch) -> int:
     return make_room(stream)
 
 
-def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece) -> StreamBatch:
+def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece, clock: BatchClock) -> StreamBatch:
     """Return a piece as query kinds see it."""
     timing, prefix = piece.timing, f"s{spec.id}"
     objects = ObjectTable(state, f"{prefix}/objects", spec)
@@ -156,6 +157,7 @@ def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece) -> Stre
         objects=BatchObjects(objects, piece.records, timing),
         focal=BatchObjects(focal, followed, timing),
         commands=piece.commands,
+        clock=clock,
     )
 
 
@@ -196,9 +198,10 @@ def forget(state: SlotState, stream: int) -> None:
     state.release(f"s{stream}/")
     del state.entry("streams")[str(stream)]
     forget_memory(state, stream)
-    templates = state.entry("templates")
-    for prefix in [prefix for prefix in templates if prefix.startswith(f"s{stream}/")]:
-        del templates[prefix]
+    for name in ("templates", "forms"):
+        saved = state.entry(name)
+        for prefix in [prefix for prefix in saved if prefix.startswith(f"s{stream}/")]:
+            del saved[prefix]
 
 
 def looked_up(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:

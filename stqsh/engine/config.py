@@ -61,6 +61,8 @@ class EngineTuning:
 
     #: How often the preparer looks for new streams and tables.
     prepare_look_s: float = 0.05
+    #: A stream or table with more bytes of text than this is prepared in a process of its own.
+    process_bytes: int = 32 << 20
     #: Minimum time between two reports of a preparation's progress.
     prepare_report_s: float = 0.2
     #: An endless stream is made ahead of the clock by this many steps at least, ...
@@ -120,6 +122,8 @@ class EngineTuning:
     heartbeat_s: float = 1.0
     #: How often the engine of a temporary session checks whether its client lives.
     owner_look_s: float = 2.0
+    #: How often the engine looks whether the process of the sinks runs.
+    sinks_look_s: float = 0.25
     #: How long a connection to a cluster's master may take.
     master_connect_s: float = 5.0
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
 
@@ -25,8 +26,11 @@ class CatalogueView(Protocol):
     def area(self, name: str) -> AreaSpec | None:
         """Return the spec of a region or a set of regions; None if there is none of that name."""
 
+    def sink(self, name: str) -> SinkSpec | None:
+        """Return the spec of a sink; None if there is no sink of that name."""
+
     def names(self, kind: str) -> Collection[str]:
-        """Return the names in use of a kind: "stream", "query", "table" or "region"."""
+        """Return the names in use of a kind: "stream", "query", "table", "region" or "sink"."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -42,6 +46,7 @@ class Catalogue:
     settings: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, TableSpec] = field(default_factory=dict)
     areas: Mapping[str, AreaSpec] = field(default_factory=dict)
+    sinks: Mapping[str, SinkSpec] = field(default_factory=dict)
 
     def stream(self, name: str) -> StreamSpec | None:
         """Return the StreamSpec of a stream."""
@@ -59,7 +64,17 @@ class Catalogue:
         """Return the AreaSpec of a region or a set of regions."""
         return self.areas.get(name)
 
+    def sink(self, name: str) -> SinkSpec | None:
+        """Return the SinkSpec of a sink."""
+        return self.sinks.get(name)
+
     def names(self, kind: str) -> Collection[str]:
         """Return the names of a kind, in the order in which they were given."""
-        named = {"stream": self.streams, "query": self.queries, "table": self.tables, "region": self.areas}
+        named: dict[str, Mapping[str, object]] = {
+            "stream": self.streams,
+            "query": self.queries,
+            "table": self.tables,
+            "region": self.areas,
+            "sink": self.sinks,
+        }
         return named[kind].keys()

@@ -19,6 +19,7 @@ from stqsh.spec.stream import StreamSpec
 
 Box = tuple[float, float, float, float]
 EVERYWHERE: Box = (-np.inf, -np.inf, np.inf, np.inf)
+_CORNERS, _CIRCLE = ("x1", "y1", "x2", "y2"), ("x", "y", "radius")
 
 
 class EventRouting:
@@ -55,7 +56,7 @@ class EventRouting:
         if not isinstance(region, RectangleSpec | CircleSpec) or not new.numbers:
             [same] = self.slots_of_queries(stream, [new.pattern])
             return np.broadcast_to(same, (count, self.slots))
-        names = region.__struct_fields__
+        names = _CORNERS if isinstance(region, RectangleSpec) else _CIRCLE
         measures = [new.numbers.get(name, np.full(count, getattr(region, name))) for name in names]
         if isinstance(region, RectangleSpec):
             return routing.slots_touching(np.column_stack(measures))

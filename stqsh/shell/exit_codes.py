@@ -11,7 +11,7 @@ from types import FrameType
 from typing import NoReturn
 
 from stqsh.errors import StqshError
-from stqsh.shell.messages import format_error, format_internal_error, print_message
+from stqsh.shell.messages import format_error, format_internal_error, full_disk_text, print_message
 from stqsh.shell.user_files import write_traceback
 
 FAILED, INTERRUPTED = 1, 130
@@ -33,7 +33,8 @@ def run_guarded(action: Callable[[], int]) -> int:
         silence_stdout()
         return 0
     except Exception as error:
-        print_message(format_internal_error(error, write_traceback()))
+        told = full_disk_text(error)
+        print_message(told or format_internal_error(error, write_traceback()))
         return FAILED
 
 

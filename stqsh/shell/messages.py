@@ -55,6 +55,15 @@ def format_internal_error(error: Exception, details: Path | str) -> str:
     return f"internal error: {type(error).__name__}: {error}\nhint: details are in {details}"
 
 
+def full_disk_text(error: Exception) -> str | None:
+    """Return the text for a disk that has no room for another byte or file; None for any other error."""
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return None
+    where = f" at {error.filename}" if error.filename else ""
+    hint = "free some space, or some files if df -i shows that none are left"
+    return f"{file_error_reason(error)}{where}\nhint: {hint}"
+
+
 def colour_error(text: str, stream: TextIO) -> str:
     """Return an error's text, folded, with the first line in red and carets and hints highlighted."""
     first, *rest = (fold(line, terminal_width(stream)) for line in text.split("\n"))

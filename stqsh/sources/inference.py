@@ -44,6 +44,7 @@ def infer(source: SourceSpec) -> list[list[str]]:
     """
     if isinstance(source, GeneratorSourceSpec):
         return [list(column) for column in NETWORK_COLUMNS]
+    assert isinstance(source, FileSourceSpec), "a live source needs its columns"
     found = [(file.path, _columns_of(file.path, source)) for file in find_files(source)[:_PROBED_FILES]]
     _check_alike([(path, columns) for path, columns in found if format_of(path, source) in _TABULAR])
     merged: Columns = {}

@@ -33,6 +33,7 @@ USUAL_NAMES = (
 _SUFFIXES = (".json", ".geojson", ".geojsonl")
 _POLYGONAL = ("Polygon", "MultiPolygon")
 _SHOWN = 5
+_FARTHEST = 180 + 1e-9  # files round: a border along the 180th meridian may be at 180.00000000000006
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,14 @@ class RegionSet:
     def members(self) -> list[str]:
         """Return the names of a set of regions."""
         return [member for member in self.geometry.column("member").to_pylist() if member is not None]
+
+    @property
+    def beyond(self) -> tuple[str, ...]:
+        """The names of the regions that are not within -180 to 180; "" for a single region."""
+        shapes = shapely.from_wkb(self.geometry.column("wkb").to_numpy(zero_copy_only=False))
+        far = abs(shapely.bounds(shapes)[:, 0::2]).max(axis=1, initial=0.0) > _FARTHEST
+        members = self.geometry.column("member").to_pylist()
+        return tuple(member or "" for member, is_far in zip(members, far.tolist(), strict=True) if is_far)
 
 
 def read_regions(source: FileSourceSpec, name_column: str | None) -> RegionSet:
@@ -86,6 +95,11 @@ def region_of_member(geometry: pa.RecordBatch, member: str | None) -> RegionSet:
     members, wkb = geometry.column("member").to_pylist(), geometry.column("wkb").to_pylist()
     chosen = [shape for name, shape in zip(members, wkb, strict=True) if member in (None, name)]
     return _made([None], [shapely.union_all(shapely.from_wkb(chosen))], [])
+
+
+def no_polygons() -> RegionSet:
+    """Return the geometry of a circle, which the definition of its region holds."""
+    return RegionSet(pa.RecordBatch.from_pylist([], schema=GEOMETRY))
 
 
 # -- features ------------------------------------------------------------------------------------------------

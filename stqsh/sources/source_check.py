@@ -45,11 +45,10 @@ def check_source(spec: StreamSpec | TableSpec) -> CheckedSource:
     first = next((block for file in files if (block := read_first_block(file, source, layout))), None)
     if first is None:
         return CheckedSource("", ())
-    unit, notes = "", list[str]()
-    if "timestamp" not in source.options:
-        name, unit = _number_unit(first, layout)
-        notes += [f"{name}: {UNIT_NAMES[unit]} since the epoch"] if unit else []
-        layout = replace(layout, times=replace(layout.times, per_second=UNITS[unit or "s"]))
+    if "timestamp" in source.options:
+        return CheckedSource("", tuple(_all_set_aside(first, layout)))
+    name, unit, layout = number_unit(first, layout)
+    notes = [f"{name}: {UNIT_NAMES[unit]} since the epoch"] if unit else []
     return CheckedSource(unit, (*notes, *_all_set_aside(first, layout)))
 
 
@@ -65,8 +64,16 @@ def _layout(spec: StreamSpec | TableSpec) -> RecordSchema:
     return RecordSchema.of(spec) if isinstance(spec, StreamSpec) else RecordSchema.of_table(spec)
 
 
-def _number_unit(first: FileBlock, layout: RecordSchema) -> tuple[str, str]:
-    """Return the first column of times that are numbers, and their unit; ("", "") without one.
+class NumberUnit(NamedTuple):
+    """The first column of times that are numbers, their unit ("" without one), and a layout that reads it."""
+
+    column: str
+    unit: str
+    layout: RecordSchema
+
+
+def number_unit(first: FileBlock, layout: RecordSchema) -> NumberUnit:
+    """Find out what numbers in columns of times count, by the first records.
 
     The unit is not seconds where all numbers lie between 1990 and 2100 in another one only.
     """
@@ -76,8 +83,10 @@ def _number_unit(first: FileBlock, layout: RecordSchema) -> tuple[str, str]:
         if len(numbers):
             least, most = pc.min(numbers).as_py(), pc.max(numbers).as_py()
             fitting = (unit for unit, k in UNITS.items() if _FROM_1990 * k <= least and most < _TO_2100 * k)
-            return name, next(fitting, "s")
-    return "", ""
+            unit = next(fitting, "s")
+            times = replace(layout.times, per_second=UNITS[unit])
+            return NumberUnit(name, unit, replace(layout, times=times))
+    return NumberUnit("", "", layout)
 
 
 def _numbers(raw: Array) -> Array:

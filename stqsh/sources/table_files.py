@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from stqsh.checksums import DamagedFileError, Seal, Sealer
 from stqsh.errors import SourceError
 from stqsh.fs import replacing
 from stqsh.sources.formats.record_schema import RecordSchema
@@ -20,8 +22,14 @@ from stqsh.spec.stream import FileSourceSpec, TableSpec
 CONTENT = "content.arrow"
 """The rows of a table: an Arrow IPC file with the declared columns."""
 
+SEAL = "content.seal"
+"""Size and checksum of `CONTENT`, written before it gets its name; tables of older sessions have none."""
+
 BATCH_ROWS = 1 << 16
 """The number of rows of one of its record batches, and so of a chunk."""
+
+_SEALED_AT_ONCE = 1 << 20
+_MAKE_AGAIN = "DROP the table and make it again from its source"
 
 Report = Callable[[float | None, str], None]
 
@@ -57,9 +65,12 @@ def read_table(directory: Path) -> Iterator[pa.RecordBatch]:
 
     Raises:
         SourceError: the table is not there.
+        DamagedFileError: the file is not what was written.
     """
     try:
         with pa.memory_map(str(directory / CONTENT)) as mapped:
+            _check(directory, mapped.read_buffer())
+            mapped.seek(0)
             reader = pa.ipc.open_file(mapped)
             for number in range(reader.num_record_batches):
                 yield reader.get_batch(number)
@@ -67,17 +78,40 @@ def read_table(directory: Path) -> Iterator[pa.RecordBatch]:
         raise SourceError(f"no table in {directory}: {problem}") from problem
 
 
+def _check(directory: Path, content: pa.Buffer) -> None:
+    name = f"{directory.parent.name}/{directory.name}"
+    with suppress(FileNotFoundError):
+        try:
+            size, checksum = (directory / SEAL).read_text(encoding="ascii").split()
+            seal = Seal(int(size), int(checksum, 16))
+        except ValueError:
+            raise DamagedFileError(f"{name}/{SEAL}", hint=_MAKE_AGAIN) from None
+        if Seal.of(memoryview(content)) != seal:
+            raise DamagedFileError(f"{name}/{CONTENT}", hint=_MAKE_AGAIN)
+
+
+def _seal(file: Path, directory: Path) -> None:
+    """Write the seal of a table's file, which does not have its name yet."""
+    sealer = Sealer()
+    with file.open("rb") as written:
+        while piece := written.read(_SEALED_AT_ONCE):
+            sealer.add(piece)
+    with replacing(directory / SEAL) as hidden:
+        hidden.write_text("{} {:016x}\n".format(*sealer.seal), encoding="ascii")
+
+
 def _write(spec: TableSpec, directory: Path, report: Report) -> None:
     layout, source = RecordSchema.of_table(spec), file_source(spec)
     files = find_files(source)
-    with (
-        replacing(directory / CONTENT) as hidden,
-        DeadLetterWriter(directory / DEAD_LETTERS) as dead,
-        pa.OSFile(str(hidden), "wb") as sink,
-        pa.ipc.new_file(sink, layout.schema) as writer,
-    ):
-        for batch in _batches(files, source, layout, dead, report):
-            writer.write_batch(batch)
+    with replacing(directory / CONTENT) as hidden:
+        with (
+            DeadLetterWriter(directory / DEAD_LETTERS) as dead,
+            pa.OSFile(str(hidden), "wb") as sink,
+            pa.ipc.new_file(sink, layout.schema) as writer,
+        ):
+            for batch in _batches(files, source, layout, dead, report):
+                writer.write_batch(batch)
+        _seal(hidden, directory)
 
 
 def _batches(

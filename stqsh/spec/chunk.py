@@ -50,6 +50,8 @@ class ChunkKind(StrEnum):
     """Records of focal objects, which every slot gets: as `RECORDS`."""
 
     # From the slots to Deliver.
+    TAKEN = "taken"
+    """What a task has read of a live stream, with its dead letters: JSON. From the source to Deliver."""
     ROWS = "rows"
     """The rows that updates point into: a record batch of the stream's declared columns."""
     UPDATES = "updates"
@@ -66,6 +68,10 @@ class ChunkKind(StrEnum):
     """A slot's figures of the batch: JSON."""
     TIMING = "timing"
     """Where a task's time went: JSON."""
+
+
+FOR_DELIVER = (ChunkKind.TIMING, ChunkKind.TAKEN)
+"""What the source sends to Deliver, past the slots."""
 
 
 class Phase(IntEnum):
@@ -139,6 +145,9 @@ UPDATES = pa.schema(
     ]
 )
 """Payload of kind "updates"; `row` points into the "rows" of the same slot, stream and order."""
+
+KEY_COLUMN = b"key"
+"""The entry of the metadata of "rows" that names their key column; records of a stream have none."""
 
 COUNTS = pa.schema([("query", pa.int64()), ("delta", pa.int64())])
 """Payload of kind "counts": by how much each query's answer grew on one slot; Deliver adds up."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from stqsh.spec.query import AskSpec
+from stqsh.spec.stats import LiveState
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +55,8 @@ class BatchClock(ClockTimes, frozen=True):
         due_us: when the last step was due by the wall clock, None without a pace.
         room: the number of records that the batch could have taken.
         asks: snapshot questions.
+        closing: the step after the end of all streams, 0 if it is not in the batch.
+        live: how live streams are, by id.
     """
 
     seq: int = 0
@@ -67,3 +70,5 @@ class BatchClock(ClockTimes, frozen=True):
     due_us: int | None = None
     room: int = 0
     asks: tuple[AskSpec, ...] = ()
+    closing: int = 0
+    live: dict[int, LiveState] = {}

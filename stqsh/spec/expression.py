@@ -64,9 +64,16 @@ class NegativeExpr(ExprBase, frozen=True, tag="neg"):
 
 
 class ArithmeticExpr(ExprBase, frozen=True, tag="arith"):
-    """`left operator right` with one of + - * /; also an instant plus or minus a duration."""
+    """`left operator right` with one of + - * / %; also an instant plus or minus a duration."""
 
     operator: str
+    left: Expr
+    right: Expr
+
+
+class ConcatExpr(ExprBase, frozen=True, tag="concat"):
+    """`left || right`: two values joined as text."""
+
     left: Expr
     right: Expr
 
@@ -119,10 +126,16 @@ class IsNullExpr(ExprBase, frozen=True, tag="isnull"):
 
 
 class FunctionExpr(ExprBase, frozen=True, tag="fn"):
-    """A function of an instant: DATE, HOUR or MINUTE."""
+    """A function of an instant, DATE, HOUR or MINUTE, or LENGTH of a text."""
 
     name: str
     operand: Expr
+
+
+class RegionOfExpr(ExprBase, frozen=True, tag="region_of"):
+    """The first region by name of a set, by the set's id, that holds the location; NULL if none does."""
+
+    area: int
 
 
 class InsideExpr(ExprBase, frozen=True, tag="inside"):
@@ -176,6 +189,7 @@ Expr: TypeAlias = (
     | DistanceExpr
     | NegativeExpr
     | ArithmeticExpr
+    | ConcatExpr
     | CompareExpr
     | BetweenExpr
     | InExpr
@@ -183,6 +197,7 @@ Expr: TypeAlias = (
     | ContainsExpr
     | IsNullExpr
     | FunctionExpr
+    | RegionOfExpr
     | InsideExpr
     | AndExpr
     | OrExpr

@@ -14,6 +14,7 @@ from stqsh.errors import OtherVersionError
 from stqsh.spec.query import Place, QuerySpec, SnapshotSpec, read_spec
 from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
+from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
 
@@ -34,6 +35,10 @@ class TableDropped(NamedEntry, frozen=True):
 
 class AreaDropped(NamedEntry, frozen=True):
     """DROP REGION or DROP REGIONS."""
+
+
+class SinkDropped(NamedEntry, frozen=True):
+    """DROP SINK."""
 
 
 class QueryChanged(Struct, frozen=True):
@@ -158,6 +163,8 @@ LogKind = Literal[
     "drop_table",
     "create_area",
     "drop_area",
+    "create_sink",
+    "drop_sink",
     "register",
     "register_alike",
     "drop",
@@ -179,6 +186,8 @@ LogEntry: TypeAlias = (
     | TableDropped
     | AreaSpec
     | AreaDropped
+    | SinkSpec
+    | SinkDropped
     | QuerySpec
     | QueryBlock
     | QueryDropped
@@ -200,6 +209,8 @@ ENTRY_TYPES: dict[LogKind, Any] = {
     "drop_table": TableDropped,
     "create_area": AreaSpec,
     "drop_area": AreaDropped,
+    "create_sink": SinkSpec,
+    "drop_sink": SinkDropped,
     "register": QuerySpec,
     "register_alike": QueryBlock,
     "drop": QueryDropped,

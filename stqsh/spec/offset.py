@@ -13,10 +13,15 @@ OffsetJson: TypeAlias = "dict[str, object]"
 
 @dataclass(frozen=True)
 class RunState:
-    """A `RUN` under way: its sequence number in the control log and the last step it requests."""
+    """A `RUN` under way: its sequence number in the control log and the last step it requests.
+
+    Attributes:
+        closes: whether that step is the one after the end of all streams.
+    """
 
     seq: int
     until: int
+    closes: bool = False
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,14 @@ class PlayState:
     seq: int
     streams: tuple[int, ...]
     pace: float | None
+
+
+@dataclass(frozen=True)
+class LivePosition:
+    """How far a live stream is taken: what comes next in each part of its source, and how much was taken."""
+
+    next: dict[str, int]
+    taken: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,11 @@ class Offset:
         room: how many records it could have taken.
         defined: the slots know the tables and areas that the log defines up to this row; may be beyond `seq`.
         answered: the slots have been asked the snapshots up to this row; may be beyond `seq`.
+        closing: the step after the end of all streams, in which queries with SYNC are refreshed; 0 before it.
+        ends: the steps in which queries with SYNC end by their FOR, by the log's rows that register them.
         by_slot: whether the batch is read by a task for each slot.
+        live: how far each live stream is taken; the records between two positions belong to the last step.
+        ended: whether all live streams have come to their ends.
         boot: the start of the query in which it was made, see `stqsh.engine.ingest.data_source`.
     """
 
@@ -64,8 +81,12 @@ class Offset:
     room: int = 0
     defined: int = 0
     answered: int = 0
+    closing: int = 0
+    ends: dict[int, int] = field(default_factory=dict)
     by_slot: bool = False
     boot: str = ""
+    live: dict[int, LivePosition] = field(default_factory=dict)
+    ended: bool = False
 
     def to_json(self) -> OffsetJson:
         """Return the offset as JSON values; object keys are strings."""
@@ -86,6 +107,11 @@ class Offset:
     def names(self) -> int:
         """The last row of the control log that it names."""
         return max(self.seq, self.clock_seq, self.asked, self.defined, self.answered)
+
+    @property
+    def taken(self) -> dict[int, int]:
+        """How many records of each stream are taken."""
+        return {**self.rows, **{stream: position.taken for stream, position in self.live.items()}}
 
     def tick_of(self, step: int) -> int:
         """Return the tick of a step; the clock must have started."""

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import Expr
 from stqsh.spec.region import Key, Region, RegionBase
 
@@ -21,10 +22,11 @@ class SelectColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OrderColumn(msgspec.Struct, frozen=True, array_like=True):
-    """An expression of ORDER BY."""
+    """An expression of ORDER BY; NULLs come last unless they are to come first."""
 
     value: Expr
     is_descending: bool
+    nulls_first: bool = False
 
 
 class JoinSpec(msgspec.Struct, frozen=True):
@@ -55,6 +57,7 @@ class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):
         id: the number of the log's row that registered it, 0 before it is logged.
         kind: the name of the query kind, such as "range" or "nearest".
         for_us: the event time after which the query ends, µs; None for never.
+        aggregates: what is shown of its members instead of their columns.
     """
 
     id: int = 0
@@ -64,6 +67,7 @@ class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):
     select: tuple[SelectColumn, ...] = ()
     for_us: int | None = None
     options: QueryOptions = QueryOptions()
+    aggregates: AggregateSpec | None = None
 
 
 class QuerySpec(SlotQuery, frozen=True, kw_only=True):
@@ -92,6 +96,7 @@ def slot_query(query: QuerySpec) -> SlotQuery:
         select=query.select,
         for_us=query.for_us,
         options=query.options,
+        aggregates=query.aggregates,
     )
 
 
@@ -101,6 +106,7 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         lookup: the constant that the key equals, if a condition says so.
         aggregate: "count" if the answer is the number of objects, in a column called `output`.
+        aggregates: other aggregates, with their own ORDER BY and LIMIT.
         order: ORDER BY.
         limit: the maximum number of rows.
         measure: requests the cost of the query with this id, or of the snapshot itself (0), not an answer.
@@ -118,6 +124,7 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     select: tuple[SelectColumn, ...] = ()
     aggregate: Literal["count"] | None = None
     output: str = "count"
+    aggregates: AggregateSpec | None = None
     order: tuple[OrderColumn, ...] = ()
     limit: int | None = None
     measure: int | None = None
@@ -192,8 +199,9 @@ class QueryKindEntry:
 
 RANGE = QueryKindEntry("range")
 NEAREST = QueryKindEntry("nearest", True, {"dwell": "dwell on the nearest neighbours"})
+AGGREGATE = QueryKindEntry("aggregate", unsupported={"dwell": "dwell on aggregates"})
 
-BUILT_IN = {kind.name: kind for kind in (RANGE, NEAREST)}
+BUILT_IN = {kind.name: kind for kind in (RANGE, NEAREST, AGGREGATE)}
 
 
 def find_kind(name: str) -> QueryKindEntry:

@@ -68,7 +68,8 @@ def filled(spec: Mapping[str, Any], paths: Sequence[Path], content: Sequence[Any
     for path, value in zip(paths, content, strict=True):
         for depth in range(1, len(path)):
             if path[:depth] not in copied:
-                part = copied[path[: depth - 1]][path[depth - 1]].copy()
+                part = copied[path[: depth - 1]][path[depth - 1]]
+                part = dict(part) if isinstance(part, Mapping) else list(part)
                 copied[path[: depth - 1]][path[depth - 1]] = copied[path[:depth]] = part
         copied[path[:-1]][path[-1]] = value
     whole: Mapping[str, Any] = copied[()]

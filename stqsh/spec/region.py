@@ -63,12 +63,13 @@ class RectangleSpec(RegionBase, frozen=True, tag="rect"):
         return self.x1, self.y1, self.x2, self.y2
 
 
-class CircleSpec(RegionBase, frozen=True, tag="circle"):
-    """The places within `radius` of (x, y)."""
+class CircleSpec(RegionBase, frozen=True, omit_defaults=True, tag="circle"):
+    """The places within `radius` of (x, y); `area` is the id of the named region that it is, if any."""
 
     x: float
     y: float
     radius: float
+    area: int | None = None
 
     @property
     def has_centre(self) -> bool:

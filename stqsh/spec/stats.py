@@ -142,6 +142,34 @@ class MemoryStats(Struct, frozen=True):
         return self.k > 1 or self.shadow > 0
 
 
+class LiveState(Struct, frozen=True):
+    """How a live stream is after a batch.
+
+    Attributes:
+        lag: the messages that have not been taken, by part of the source, such as `topic/3`.
+        message: what its user should know; "" if all is well.
+    """
+
+    lag: dict[str, int] = {}
+    message: str = ""
+
+
+class TakenMessages(Struct, frozen=True):
+    """The content of a `taken` chunk: what a task has read of a live stream.
+
+    Attributes:
+        records: those that could be read.
+        dead: those that could not.
+        bytes: the size of the messages.
+        letters: dead letters, lines of JSON; of very many only the first.
+    """
+
+    records: int = 0
+    dead: int = 0
+    bytes: int = 0
+    letters: str = ""
+
+
 class BatchStats(Struct, frozen=True):
     """The statistics of a batch, as Deliver writes them with the progress.
 
@@ -158,6 +186,8 @@ class BatchStats(Struct, frozen=True):
         rows: the next row of each stream, by id.
         memory: None while no stream keeps significant objects only.
         rebuilt: the number of slots whose state had to be rebuilt.
+        live: how live streams are, by id.
+        message_bytes: the mean size of the messages that the last batch with any has read.
     """
 
     records: int = 0
@@ -177,3 +207,5 @@ class BatchStats(Struct, frozen=True):
     memory: MemoryStats | None = None
     rebuilt: int = 0
     time: TimeSplit | None = None
+    live: dict[int, LiveState] = {}
+    message_bytes: float = 0.0

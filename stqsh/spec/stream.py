@@ -10,7 +10,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from stqsh.spec.region import CircleSpec
+
 DEFAULT_TICK_US = 1_000_000
+"""TICK of replayed streams, µs."""
+LIVE_TICK_US = 250_000
+"""TICK of live streams, µs."""
+LEAST_LIVE_TICK_US = 100_000
+META_COLUMNS = ("_key", "_timestamp", "_partition", "_offset")
+"""Columns of a Kafka stream that are not in the message's value."""
 StreamKind = Literal["moving", "event"]
 ReplayOrder = Literal["time", "arrival"]
 Retention = Literal["all", "significant"]
@@ -41,7 +49,48 @@ class GeneratorSourceSpec(msgspec.Struct, frozen=True, tag="generator"):
     options: Options = {}
 
 
-SourceSpec: TypeAlias = FileSourceSpec | GeneratorSourceSpec
+class KafkaSourceSpec(msgspec.Struct, frozen=True, tag="kafka"):
+    """Topics of Kafka.
+
+    Attributes:
+        brokers: addresses, separated by commas.
+        topics: their names; one of the form `/^bus-.*/` is a pattern.
+        format: "jsonl", "csv" or "arrow".
+        start: "earliest", "latest", or µs since the epoch.
+    """
+
+    brokers: str
+    topics: tuple[str, ...]
+    format: str = "jsonl"
+    options: Options = {}
+    start: Literal["earliest", "latest"] | int = "earliest"
+
+
+class StdinSourceSpec(msgspec.Struct, frozen=True, tag="stdin"):
+    """The lines of the standard input of the client that creates the stream."""
+
+    format: str = "jsonl"
+    options: Options = {}
+
+
+class SocketSourceSpec(msgspec.Struct, frozen=True, tag="socket"):
+    """The lines that a server sends to those that connect."""
+
+    address: str
+    format: str = "jsonl"
+    options: Options = {}
+
+
+class DirectorySourceSpec(msgspec.Struct, frozen=True, tag="directory"):
+    """The files that appear in a directory; `format` is None if it follows from the files' names."""
+
+    path: str
+    format: str | None = None
+    options: Options = {}
+
+
+LiveSourceSpec: TypeAlias = KafkaSourceSpec | StdinSourceSpec | SocketSourceSpec | DirectorySourceSpec
+SourceSpec: TypeAlias = FileSourceSpec | GeneratorSourceSpec | LiveSourceSpec
 
 
 class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +133,11 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind == "event"
 
     @property
+    def is_live(self) -> bool:
+        """Whether records come from outside as time passes, so that the clock is that of the wall."""
+        return isinstance(self.source, LiveSourceSpec)
+
+    @property
     def is_significant(self) -> bool:
         """Whether the stream keeps only the objects that matter to a query."""
         return self.retain == "significant"
@@ -117,7 +171,9 @@ class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
 class AreaSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A named region, or a set of regions with the names of its members.
 
-    `source` is the source of a set; `area` is the id of the region from which a single one was made.
+    `source` is the source of a set; `area` is the id of the region from which a single one was made. A circle
+    has no polygons: a query in it has the circle as its region. `beyond` has the names of the members that
+    are not within -180 to 180, or "" for a single region; it matters where x is a longitude.
     """
 
     name: str
@@ -125,6 +181,8 @@ class AreaSpec(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[str, ...] = ()
     source: SourceSpec | None = None
     area: int | None = None
+    circle: CircleSpec | None = None
+    beyond: tuple[str, ...] = ()
     id: int = 0
 
     @property

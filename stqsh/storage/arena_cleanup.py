@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from stqsh.errors import SlotStateError
@@ -16,6 +18,7 @@ from stqsh.storage.home import SessionHome
 from stqsh.storage.private_files import check_private_folder, make_private_folder
 
 _OWNER = "home"
+_NAMELESS_S = 24 * 3600.0
 
 
 def claim_arena(home: SessionHome) -> Path:
@@ -72,7 +75,8 @@ def _new_arena(home: SessionHome) -> Path:
 def remove_lost_arenas(shared: Path | None = None) -> int:
     """Remove the user's arenas in shared memory whose home is gone, and return how many there were.
 
-    An arena that names no home stays: it may just be in the making.
+    An arena that names no home stays for a day: it may just be in the making. Those of earlier versions never
+    named one.
     """
     folders = (shared or homes.SHM).glob(f"stqsh-{os.getuid()}-*")
     lost = [folder for folder in folders if _is_lost(folder)]
@@ -86,8 +90,17 @@ def _is_lost(folder: Path) -> bool:
     try:
         check_private_folder(folder)
         home = SessionHome(Path((folder / _OWNER).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return _is_old(folder)
     except (OSError, SlotStateError):
         return False
     if not home.control_db.exists():
         return True
     return home.arena_json.exists() and home.arena().name != folder.name
+
+
+def _is_old(folder: Path) -> bool:
+    """Return whether nothing has been added to a folder for a day."""
+    with suppress(FileNotFoundError):
+        return time.time() - folder.stat().st_mtime > _NAMELESS_S
+    return False

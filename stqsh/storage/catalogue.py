@@ -32,6 +32,13 @@ def live_streams(db: ControlDb) -> list[StreamRow]:
     return [_stream(row) for row in db.query(f"{_STREAM} WHERE dropped_seq IS NULL ORDER BY id")]
 
 
+def first_stream(db: ControlDb) -> StreamRow | None:
+    """Return the stream whose clock the session has: the first one, dropped or not once the clock runs."""
+    started = db.query("SELECT 1 FROM progress WHERE tick_us IS NOT NULL")
+    rows = db.query(f"{_STREAM} {'' if started else 'WHERE dropped_seq IS NULL'} ORDER BY id LIMIT 1")
+    return _stream(rows[0]) if rows else None
+
+
 def find_stream(db: ControlDb, name: str) -> StreamRow | None:
     """Return the live stream of that name."""
     rows = db.query(f"{_STREAM} WHERE dropped_seq IS NULL AND name = ?", name)

@@ -23,6 +23,7 @@ from stqsh.errors import HomeError, OtherVersionError
 from stqsh.fs import force, is_durable
 from stqsh.spec.log import LogEntry, LogKind, decode_entry, kind_of
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.layouts import SCHEMA_VERSION, bring_up
 from stqsh.storage.rows import LogRow
@@ -62,14 +63,18 @@ class ControlDb:
         self.clock = clock
         self._local = threading.local()
         self._templates: dict[int, TemplateRows] = {}
-        self._open: list[sqlite3.Connection] = []
+        self._is_closed = False
         self._is_durable = is_durable()
         with self._as_home_errors():
             _migrate(self)
 
     def connection(self) -> sqlite3.Connection:
-        """Return this thread's connection, in autocommit mode."""
+        """Return this thread's connection, in autocommit mode; raise `HomeError` after `close`."""
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if self._is_closed:
+            if found is not None:
+                found.close()
+            raise HomeError(f"{self.path} is closed here", hint="connect to the session again")
         if found is None:
             found = sqlite3.connect(
                 self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
@@ -77,7 +82,6 @@ class ControlDb:
             _use_wal(found)
             found.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._is_durable]}")
             self._local.connection = found
-            self._open.append(found)
         return found
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
@@ -149,10 +153,14 @@ class ControlDb:
         return self._templates[last]
 
     def close(self) -> None:
-        """Close the connections of all threads."""
-        while self._open:
-            self._open.pop().close()
-        self._local = threading.local()
+        """Close this thread's connection; every other thread closes its own when it next asks for it.
+
+        SQLite ends in a segmentation fault if a connection is closed while another thread reads from it.
+        """
+        self._is_closed = True
+        found: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if found is not None:
+            found.close()
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
@@ -189,7 +197,7 @@ def append(control: ControlDb, entry: LogEntry, text: str = "", payload: bytes |
             (at_us, kind_of(entry), text, to_text(entry), payload),
         )
         seq = int(cursor.lastrowid or 0)
-        if isinstance(entry, StreamSpec | TableSpec | AreaSpec | QuerySpec):
+        if isinstance(entry, StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec):
             entry = replace(entry, id=seq)
             connection.execute("UPDATE log SET spec = ? WHERE seq = ?", (to_text(entry), seq))
     return LogRow(seq, at_us, entry, text, payload)

@@ -15,12 +15,18 @@ from stqsh.units import format_size
 RESERVE = 256 << 20
 """Bytes that stay free: more than a large batch writes."""
 
+RESERVE_FILES = 128
+"""Files that can still be made: more than a batch makes."""
+
 
 class DiskFullError(StqshError):
-    """The disk of a session's home has so little space that its streams do not advance."""
+    """The disk of a session's home has so little room that its streams do not advance."""
 
     def __init__(self, home: Path) -> None:
         free, needed = format_size(free_bytes(home)), format_size(RESERVE)
+        files = free_files(home)
+        if files is not None and files < RESERVE_FILES:
+            free, needed = f"{files} files (inodes)", f"{RESERVE_FILES}"
         super().__init__(
             f"only {free} are free on the disk of {home}, {needed} have to be",
             hint="the streams stand still meanwhile and go on by themselves once there is room",
@@ -33,6 +39,13 @@ def free_bytes(home: Path) -> int:
     return found.f_bavail * found.f_frsize
 
 
+def free_files(home: Path) -> int | None:
+    """Return how many files can still be made on the disk of a home; None where there is no limit."""
+    found = os.statvfs(home)
+    return found.f_favail if found.f_files else None
+
+
 def is_full(home: Path) -> bool:
-    """Return whether less than `RESERVE` is free on the disk of a home."""
-    return free_bytes(home) < RESERVE
+    """Return whether less than `RESERVE` or `RESERVE_FILES` is free on the disk of a home."""
+    files = free_files(home)
+    return free_bytes(home) < RESERVE or (files is not None and files < RESERVE_FILES)

@@ -7,6 +7,7 @@
       answers/          answers to snapshots that went through the log
       checkpoint/       Spark's: how far the session has come
       state/            the slots' snapshots and logs (on a cluster, Spark's checkpoint has them)
+      sinks/<id>/       how far a sink has written
       streams/<id>/     replay stores and dead letters, one a stream
       tables/<id>/      rows and dead letters, one a table
       arena.json        the name of the slots' folder in shared memory

@@ -49,7 +49,11 @@ CREATE TABLE update_base (one INTEGER PRIMARY KEY CHECK (one = 1), batch INTEGER
 _LAYOUT_6 = """
 ALTER TABLE stream_status ADD COLUMN seal TEXT NOT NULL DEFAULT '';
 """
-LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4, _LAYOUT_5, _LAYOUT_6)
+_LAYOUT_7 = """
+CREATE TABLE sinks (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
+CREATE UNIQUE INDEX sink_names ON sinks (name) WHERE dropped_seq IS NULL;
+"""
+LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4, _LAYOUT_5, _LAYOUT_6, _LAYOUT_7)
 """What each version adds to the one before it; an older home is migrated when it is opened."""
 SCHEMA_VERSION = len(LAYOUTS)
 

@@ -7,7 +7,7 @@ writes everything of a batch in one transaction, and does nothing for a batch th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -52,6 +52,7 @@ class BatchEffects:
         asks: the second questions of snapshots.
         order: a new shedding order to the slots.
         logged: its file of the update log, None if it made no updates.
+        taken: of live streams: the id, the records taken, and the dead letters.
     """
 
     ended: Iterable[int] = ()
@@ -60,6 +61,7 @@ class BatchEffects:
     asks: Iterable[SnapshotAsked] = ()
     order: SheddingOrder | None = None
     logged: LoggedFile | None = None
+    taken: Iterable[tuple[int, int, int]] = ()
 
 
 def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects | None = None) -> bool:
@@ -76,6 +78,7 @@ def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects |
         if read_progress(control).batch >= progress.batch:
             return False
         mark_ended(control, effects.ended)
+        count_taken(control, effects.taken)
         if effects.grown is not None:
             record_growth(control, *effects.grown)
         for found in effects.found:
@@ -116,6 +119,16 @@ def record_progress(control: ControlDb, progress: Progress) -> None:
                 progress.wall_us,
                 to_text(progress.stats),
             ),
+        )
+
+
+def count_taken(control: ControlDb, taken: Iterable[tuple[int, int, int]]) -> None:
+    """Add to the records and dead letters of live streams: id, records, dead letters."""
+    with control.transaction() as connection:
+        connection.executemany(
+            "INSERT INTO stream_status (id, state, rows, dead) VALUES (?, 'live', ?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET rows = rows + excluded.rows, dead = dead + excluded.dead",
+            list(taken),
         )
 
 
@@ -161,6 +174,13 @@ def set_stream_status(control: ControlDb, status: StreamStatus) -> None:
             " (id, state, rows, dead, message, progress, duplicates, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             astuple(status),
         )
+
+
+def retry_stalled_streams(control: ControlDb) -> None:
+    """Have the engine make all stalled streams further again; the next row of the log lets it look."""
+    for status in stream_statuses(control).values():
+        if status.state == "stalled":
+            set_stream_status(control, replace(status, state="endless", message=""))
 
 
 def stream_statuses(control: ControlDb) -> dict[int, StreamStatus]:

@@ -30,7 +30,7 @@ Values: TypeAlias = "pa.Array[Any]"
 pc: Any = pyarrow.compute  # its stubs are incomplete
 NAMES = ""
 """The column of the rows that holds the queries' names; no parameter can have this name."""
-_COORDINATES = frozenset({"number", "latitude"})
+_COORDINATES = frozenset({"number", "longitude", "latitude"})
 _OTHER_END = {"x1": "x2", "y1": "y2"}
 _PARAMETER = re.compile(
     r"""'(?:[^']|'')*'|:"(?P<quoted>(?:[^"]|"")+)"|"(?:[^"]|"")+"|:(?P<plain>[^\W\d]\w*)"""

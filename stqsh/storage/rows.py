@@ -12,11 +12,13 @@ from msgspec import Struct
 
 from stqsh.spec.log import LogEntry, LogKind, kind_of
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stats import BatchStats
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
 QueryState = Literal["active", "paused", "dropped", "ended"]
-StreamState = Literal["new", "reading", "ready", "failed", "endless"]
+StreamState = Literal["new", "reading", "ready", "failed", "endless", "live", "stalled"]
+"""An endless stream is stalled while it cannot be made further; RUN and PLAY have that tried again."""
 
 
 class LogRow(Struct, frozen=True):
@@ -76,6 +78,15 @@ class AreaRow:
     def word(self) -> str:
         """The word by which it was created: "region", or "regions" for a set of them."""
         return self.spec.word
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRow:
+    """A sink of the catalogue."""
+
+    id: int
+    name: str
+    spec: SinkSpec
 
 
 @dataclass(frozen=True, slots=True)

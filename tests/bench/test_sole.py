@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stqsh.bench.sole import run as running
+from stqsh.bench.sole import served
 from stqsh.bench.sole.curves import Curve
 from stqsh.bench.sole.drawing import MISSING, can_draw, draw
 from stqsh.bench.sole.figures import FIGURES, FigureRun, measure
@@ -51,7 +52,11 @@ def world(bench):
 @pytest.mark.parametrize(
     "number", [pytest.param(number, marks=[pytest.mark.spark] * (number == 21)) for number in FIGURES]
 )
-def test_every_figure_has_rows_for_its_columns_and_curves_to_draw(bench, number, tmp_path):
+def test_every_figure_has_rows_for_its_columns_and_curves_to_draw(bench, number, tmp_path, monkeypatch):
+    # Figure 21c plays at the pace of the clock: the fewest batches of which some are left to count, and steps
+    # enough for a busy machine.
+    monkeypatch.setattr(served, "_BATCHES", 5)
+    monkeypatch.setattr(served, "_STEPS_A_BATCH", 8)
     results = list(measure(number, bench))
     assert [result.number for result in results] == EXPECTED[number]
     for result in results:

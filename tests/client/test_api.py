@@ -4,6 +4,7 @@ import threading
 import time
 
 import numpy as np
+import psutil
 import pytest
 
 import stqsh
@@ -366,3 +367,14 @@ def test_a_session_with_bulk_registrations_of_an_older_version_is_refused(tmp_pa
         connection.execute("INSERT INTO patterns VALUES (7, '{}', ?)", (pattern,))
     with pytest.raises(OtherVersionError, match="begun by another version of stqsh"):
         Session(home, load_profile(None, {}))
+
+
+def test_two_hundred_sessions_leave_no_file_thread_or_process_open(tmp_path, monkeypatch):
+    monkeypatch.setenv("STQSH_HOME", str(tmp_path))
+    process, seen = psutil.Process(), []
+    for number in range(200):
+        with stqsh.connect("leak") as session:
+            list(session.execute("SHOW SETTINGS;"))
+        if number in (2, 199):
+            seen.append((process.num_fds(), threading.active_count(), len(process.children())))
+    assert seen[0] == seen[1]

@@ -13,7 +13,7 @@ from support.running import parsed, run_script
 
 from stqsh.client.api import Session
 from stqsh.client.results import Message, Rows, Script
-from stqsh.errors import SourceError, StqshError
+from stqsh.errors import NotSupportedError, SourceError, StqshError
 from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.storage.control_log import ControlDb
@@ -41,12 +41,17 @@ CREATE TABLE people FROM FILE 'people.csv';
 CREATE REGIONS zones FROM FILE 'zones.geojson' NAME zone;
 CREATE REGION near AS zones['west'];
 CREATE REGION wide AS (9, 49, 11, 51);
+CREATE REGION disc AS CIRCLE(10.0, 50.0, 8 km);
+CREATE REGION disc_too AS disc;
 """
 QUERIES = """
 REGISTER QUERY words AS SELECT id, body FROM posts WHERE body CONTAINS 'coffee' INSIDE wide;
 REGISTER QUERY west AS SELECT id FROM posts INSIDE zones['west'];
 REGISTER QUERY cars AS SELECT oid FROM taxis INSIDE near;
 REGISTER QUERY teams AS SELECT P.id, T.team FROM posts P, people T WHERE P.who = T.who INSIDE wide;
+REGISTER QUERY discs AS SELECT oid, DISTANCE FROM taxis INSIDE disc_too;
+REGISTER QUERY plain AS SELECT oid, DISTANCE FROM taxis INSIDE CIRCLE(10.0, 50.0, 8000);
+REGISTER QUERY outside AS SELECT id FROM posts WHERE NOT loc INSIDE disc;
 """
 
 
@@ -113,6 +118,45 @@ def test_everything_together(session: Session, folder: Path) -> None:
     ]
     teams = {(line["key"], line["row"]["team"]) for line in lines if line["query"] == "teams"}
     assert {(1, "red"), (2, "blue"), (5, "blue")} <= teams and not any(key == 3 for key, _ in teams)
+
+
+def test_a_circle_with_a_name_is_that_circle(session: Session, folder: Path) -> None:
+    lines = parsed(run_script(session, DEFINITIONS + QUERIES, folder / "script.stq"))
+    named, plain = ([line | {"query": ""} for line in lines if line["query"] == name]
+                    for name in ("discs", "plain"))  # fmt: skip
+    assert named == plain and {line["key"] for line in named} == {"t1", "t2"}
+    assert {line["key"] for line in lines if line["query"] == "outside"} == {2, 3}
+    (count,) = do(session, folder, "SELECT COUNT(*) FROM posts WHERE loc INSIDE disc;")
+    assert count.table.to_pylist() == [{"count": 1}]
+
+
+def test_a_circle_of_the_plane_is_none_beyond_the_pole(session: Session, folder: Path) -> None:
+    do(session, folder, DEFINITIONS + "CREATE REGION plane AS CIRCLE(10, 500, 3);")
+    with pytest.raises(BindError, match="a latitude of 500 is beyond 90"):
+        do(session, folder, "SELECT oid FROM taxis INSIDE plane;")
+
+
+def test_named_regions_over_the_180th_meridian_are_for_planes(session: Session, folder: Path) -> None:
+    do(session, folder, DEFINITIONS + "CREATE REGION fiji AS (177, -19, 182, -16);")
+    do(session, folder, "CREATE REGION edge AS (177, -19, 180, -16); SELECT oid FROM taxis INSIDE edge;")
+    with pytest.raises(NotSupportedError, match="over the 180th meridian, such as fiji"):
+        do(session, folder, "SELECT oid FROM taxis INSIDE fiji;")
+
+
+def test_rectangles_of_rows_go_on_beyond_the_180th_meridian(session: Session, folder: Path) -> None:
+    lines = [f"{oid},{lon},1.5,2020-01-01 00:00:00" for oid, lon in (("a", 179.5), ("b", -179.5), ("c", 0))]
+    (folder / "ships.csv").write_text("\n".join(["oid,lon,lat,ts", *lines]))
+    (folder / "tops.csv").write_text("id,lat,one,other\nhigh,3,a,b\nlow,1.2,a,b\nother,3,c,b\n")
+    script = """
+        CREATE MOVING STREAM ships (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)
+          KEY oid LOCATION (lon, lat) TIME ts FROM FILE 'ships.csv';
+        REGISTER QUERIES FROM FILE 'tops.csv' KEY id AS
+          SELECT oid FROM ships WHERE oid = :one OR oid = :other INSIDE RECT(170, 1, 190, :lat);
+        RUN;
+    """
+    told = parsed(run_script(session, script, folder / "script.stq"))
+    found = [(line["query"], line["key"]) for line in told if line.get("op") == "+"]
+    assert found == [("high", "a"), ("high", "b"), ("other", "b")]
 
 
 def test_a_dump_makes_the_same_again(session: Session, folder: Path) -> None:
@@ -194,13 +238,16 @@ def test_what_queries_need_is_not_dropped(session: Session, folder: Path) -> Non
         ("DROP REGIONS zones;", "regions zones has 1 query: west"),
         ("DROP REGION near;", "region near has 1 query: cars"),
         ("DROP REGION wide;", "region wide has 2 queries: words, teams"),
-        ("DROP STREAM posts;", "stream posts has 3 queries: words, west, teams"),
+        ("DROP STREAM posts;", "stream posts has 4 queries: words, west, teams, outside"),
+        ("DROP REGION disc_too;", "region disc_too has 1 query: discs"),
+        ("DROP REGION disc;", "region disc has 1 query: outside"),
     ):
         with pytest.raises(BindError, match=message) as caught:
             do(session, folder, statement)
         name = statement.rstrip(";").rpartition(" ")[-1]
         assert str(caught.value).splitlines()[2].endswith("^" * len(name))
     do(session, folder, "".join(f"DROP QUERY {name};" for name in ("words", "west", "cars", "teams")))
+    do(session, folder, "".join(f"DROP QUERY {name};" for name in ("discs", "plain", "outside")))
     with pytest.raises(StqshError, match="region near is made from zones"):
         do(session, folder, "DROP REGIONS zones;")
     text = "DROP REGION near; DROP REGIONS zones; DROP REGION wide; DROP TABLE people; DROP STREAM posts;"
@@ -270,6 +317,18 @@ def test_dead_letters_of_tables_and_events_are_shown(session: Session, folder: P
         ("people", 4, "who: 'a' occurs again"),
         ("people", 5, "who: the key is empty"),
     ]
+    file = folder / "bad.jsonl"
+    said = do(
+        session, folder, f"EXPORT DEAD LETTERS TO '{file}'; EXPORT DEAD LETTERS OF posts TO '{file}2.json';"
+    )
+    assert said[0] == Message(f"3 dead letters written to {file}")
+    exported = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [tuple(found.values()) for found in exported] == list(letters.rows)
+    assert len((folder / "bad.jsonl2.json").read_text().splitlines()) == 1
+    with pytest.raises(BindError, match="JSON lines"):
+        do(session, folder, "EXPORT DEAD LETTERS TO 'bad.csv';")
+    with pytest.raises(StqshError, match="cannot write"):
+        do(session, folder, "EXPORT DEAD LETTERS TO '/nowhere/bad.jsonl';")
 
 
 def test_duplicates_are_counted_where_a_user_looks(session: Session, folder: Path) -> None:
@@ -280,3 +339,26 @@ def test_duplicates_are_counted_where_a_user_looks(session: Session, folder: Pat
     _, described = do(session, folder, "DESCRIBE posts;")
     items = dict(described.rows)
     assert (items["keep"], items["duplicates"], items["rows"]) == ("20 s", 1, 4)
+
+
+def test_rectangles_go_on_beyond_the_meridian(session: Session, folder: Path) -> None:
+    rows = ["oid,lon,lat,ts", "a,179.5,0.5,2025-01-01T00:00:01Z", "b,-179.5,0.5,2025-01-01T00:00:01Z"]
+    rows += ["c,-180,0.5,2025-01-01T00:00:02Z", "d,178,0.5,2025-01-01T00:00:02Z"]
+    (folder / "ships.csv").write_text("\n".join([*rows, ""]))
+    do(session, folder, "CREATE MOVING STREAM ships FROM FILE 'ships.csv';")
+    text = "REGISTER QUERY far AS SELECT oid FROM ships INSIDE (179, 0, 181, 1);"
+    text += "REGISTER QUERY near AS SELECT oid FROM ships INSIDE RECT(120 km, 10 km) AROUND 'b'; RUN;"
+    lines = parsed(run_script(session, text, folder / "script.stq"))
+    assert [line["key"] for line in lines if line["query"] == "far"] == ["a", "b", "c"]
+    assert [line["key"] for line in lines if line["query"] == "near"] == ["c"]
+    for where, found in (
+        ("INSIDE (179, 0, 181, 1)", ["a", "b", "c"]),
+        ("INSIDE RECT(120 km, 10 km) AROUND 'b'", ["c"]),
+        ("INSIDE RECT(340 km, 10 km) AROUND 'c'", ["a", "b"]),
+        ("INSIDE RECT(450 km, 10 km) AROUND 'c'", ["a", "b", "d"]),
+        ("WHERE NOT loc INSIDE (179.9, 0, 180.1, 1)", ["a", "b", "d"]),
+        ("NEAREST 2 TO (179.9, 0.5)", ["c", "a"]),
+        ("NEAREST 3 TO (-179.6, 0.5) LIMIT 2", ["b", "c"]),
+    ):
+        (answer,) = do(session, folder, f"SELECT oid FROM ships {where};")
+        assert answer.table["oid"].to_pylist() == found

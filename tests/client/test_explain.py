@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from support.local import local_session
 
 from stqsh.client.results import Rows
+from stqsh.errors import NotSupportedError
 
 CREATE = """
 CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, n BIGINT)
@@ -131,3 +134,33 @@ def test_a_keyword_query_tells_how_rare_its_terms_are(tmp_path):
         assert told["index"].startswith("keyword index")
         assert told["why"].startswith("terms are rarer")
         assert "rarest term 'rare'" in told["candidates a record"]
+
+
+def test_analyze_answers_a_select_and_times_its_operators(session):
+    text = "SELECT oid FROM taxis WHERE n > 12 INSIDE corner ORDER BY n DESC LIMIT 4;"
+    [answer] = session.execute(text)
+    try:
+        told = items(session, f"EXPLAIN ANALYZE {text}")
+    except NotSupportedError as error:
+        assert "not on this host" in str(error)
+        return
+    assert told["rows"] == answer.table.num_rows == 4
+    assert told["actual: region"].startswith("15 rows in ")
+    assert told["actual: condition"].startswith("8 rows in ")
+    assert told["actual: merge, order and limit"].startswith("4 rows in ")
+    assert told["execution time"].endswith(" ms")
+    assert list(told)[-1] == "execution time"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM taxis WHERE oid = 'o4';",
+        "SELECT COUNT(*) FROM taxis;",
+        "SELECT oid FROM taxis NEAREST 3 TO 'o44';",
+    ],
+)
+def test_analyze_counts_the_rows_of_any_select(session, text):
+    [answer] = session.execute(text)
+    with suppress(NotSupportedError):
+        assert items(session, f"EXPLAIN ANALYZE {text}")["rows"] == answer.table.num_rows

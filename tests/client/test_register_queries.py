@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
 from stqsh.client.statements.describe import dump
-from stqsh.errors import StqshError
+from stqsh.errors import NotSupportedError, StqshError
 from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.storage.catalogue import live_queries, queries_over_area
@@ -192,6 +192,17 @@ def test_rows_that_make_no_query_are_reported_with_their_line(session: Session) 
         f"{file}:13: x: inf is no finite number",
     ]
     assert [query.name for query in registered(session)] == ["ok", "last"]
+
+
+def test_rectangles_of_rows_end_at_the_180th_meridian(session: Session) -> None:
+    write(session, "id,x,y\na,179,2\nb,181,2\nc,-180,2\n")
+    text = "REGISTER QUERIES FROM FILE 'q.csv' KEY id AS SELECT oid FROM taxis INSIDE"
+    [said] = execute(session, f"{text} RECT(:x, 1, 170, :y);")
+    reason = "x: not supported yet: a rectangle that reaches beyond 180 degrees, to 181"
+    assert said.splitlines()[-1].endswith(f":3: {reason}")
+    assert [query.name for query in registered(session)] == ["a", "c"]
+    with pytest.raises(NotSupportedError, match="a parameter in a rectangle that reaches over the 180th"):
+        execute(session, f"{text} RECT(:x, 1, 190, :y);")
 
 
 def test_very_many_faults_are_counted_and_the_first_are_shown(session: Session) -> None:

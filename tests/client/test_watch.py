@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh.client.map.query_members import QueryMembers
-from stqsh.client.read.watch import WatchFeed, folded
+from stqsh.client.read.answer_fold import folded
+from stqsh.client.read.watch import WatchFeed
 from stqsh.errors import EngineDeadError
 from stqsh.storage import catalogue_writer
 from stqsh.storage.update_log.compaction import fold_log

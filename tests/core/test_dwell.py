@@ -34,7 +34,8 @@ def test_changes_are_told_once_they_have_lasted(states, dwell):
         np.zeros(count, np.int32), np.zeros(count, np.int32), np.array(steps, np.int64), op
     )
     timing = BatchTiming(1, len(states), 1, 1_000_000, -1)
-    ripe, due, _ = find_lasting(toggles, np.array([dwell]), np.array([NEVER]), timing)
+    never = np.full(count, NEVER)
+    ripe, due, _ = find_lasting(toggles, never, np.array([dwell]), np.array([NEVER]), timing)
     assert list(zip(due.tolist(), op[ripe].tolist(), strict=True)) == reference(states, dwell)
 
 
@@ -67,7 +68,18 @@ def test_the_row_is_that_of_the_step_in_which_it_is_told():
     slot = Slot(report_every_us=5_000_000)
     asked = [dwelling(7, 2_000_000)]
     assert slot.updates(1, 4, [(1, "a", *IN, 1), (4, "a", *OUT, 4)], asked) == [(3, 7, "+", "a", "none")]
-    assert slot.updates(5, 9, [(5, "a", None, None, 5)]) == [(6, 7, "-", "a", "gone")]
+    assert slot.updates(5, 9, [(5, "a", None, None, 5)]) == [(5, 7, "-", "a", "gone")]
+
+
+def test_only_what_leaves_waits_what_goes_away_does_not():
+    slot = Slot(report_every_us=5_000_000)
+    rows = [(1, "mute", *IN, 1), (1, "gone", *IN, 1), (4, "gone", None, None, 4), (5, "gone", *IN, 5)]
+    assert slot.updates(1, 5, rows, [dwelling(7, 2_000_000)]) == [
+        (3, 7, "+", "gone", "none"),
+        (3, 7, "+", "mute", "none"),
+        (4, 7, "-", "gone", "gone"),
+    ]
+    assert slot.updates(6, 8) == [(7, 7, "+", "gone", "none"), (7, 7, "-", "mute", "disconnected")]
 
 
 def test_only_what_was_told_is_taken_back():

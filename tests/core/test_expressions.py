@@ -101,13 +101,32 @@ def test_an_unknown_operation_is_named():
 MOST, LEAST = 2**63 - 1, -(2**63)
 
 
-@pytest.mark.parametrize("op", "+-*")
+def _remainder(a, b):
+    """PostgreSQL: the sign is the dividend's; here, a division by 0 is NULL."""
+    return None if b == 0 else abs(a) % abs(b) * (-1 if a < 0 else 1)
+
+
+@pytest.mark.parametrize(
+    ("expr", "texts"),
+    [
+        (["concat", S, lit("!")], ["free!", None, "50%\nb!"]),
+        (["concat", N, S], ["1free", None, "350%\nb"]),
+        (["concat", lit(""), B], ["true", "false", None]),
+        (["concat", lit("a"), ["lit", None, "STRING"]], [None] * 3),
+        (["concat", ["concat", lit("ä"), lit(-7)], lit("日")], ["ä-7日"] * 3),
+    ],
+)
+def test_texts_are_joined_and_null_stays_null(expr, texts):
+    assert compute(expr, COLUMNS, 0).to_pylist() == texts
+
+
+@pytest.mark.parametrize("op", "+-*%")
 def test_whole_numbers_that_do_not_fit_are_null(op):
     numbers = [0, 1, -1, 2, -2, 3037000500, -3037000500, MOST, LEAST, MOST - 1, LEAST + 1, None]
     a, b = zip(*[(a, b) for a in numbers for b in numbers], strict=True)
     columns = {"a": pa.array(a, pa.int64()), "b": pa.array(b, pa.int64())}
     found = compute(["arith", op, ["col", "a"], ["col", "b"]], columns, 0).to_pylist()
-    exact = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}[op]
+    exact = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "%": _remainder}[op]
     for left, right, value in zip(a, b, found, strict=True):
         want = None if None in (left, right) else exact(left, right)
         assert value == (want if want is not None and LEAST <= want <= MOST else None)

@@ -122,6 +122,12 @@ def test_no_region_falls_below_its_least_accuracy_and_everywhere_stays_everywher
     assert table.x1[1] == -np.inf
 
 
+def test_what_lies_over_the_180th_meridian_stays_at_both_ends_of_its_box():
+    table = table_of({"type": "rect", "x1": -180.0, "y1": -3.0, "x2": 180.0, "y2": 5.0})
+    scale(table, 0.25)
+    assert [table.array(name)[0] for name in ("x1", "y1", "x2", "y2")] == [-180.0, 0.0, 180.0, 2.0]
+
+
 FOCAL = (0.5, 0.5)
 PLACES = st.tuples(*[st.integers(-100, 100).map(lambda n: n / 10 + 0.0123)] * 2)
 MOVES = st.dictionaries(st.sampled_from("abcde"), PLACES)

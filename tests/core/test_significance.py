@@ -550,10 +550,12 @@ def test_a_neighbour_that_is_kept_for_another_query_only_does_not_count_as_held(
 
 def test_regions_reach_across_the_line_of_180_degrees():
     slot = Slot(**SIGNIFICANT | {"planar": False, "max_speed": 100.0})
-    play(slot, 1, 1, [(1, "a", 179.999, 60, 1), (1, "p", -179.999, 60, 1)], [register(7, moving("a", 500.0))])
-    assert kept(slot) == {"a": 0, "p": 1}
-    rows: Iterable[tuple] = [(2, "a", -179.999, 60, 2)]
-    assert updates(play(slot, 2, 2, rows)) == [(2, 7, "+", "p", "none")]
+    rows: Iterable[tuple] = [(1, "a", 179.996, 60, 1), (1, "p", -179.9986, 60, 1), (1, "far", 0, 60, 1)]
+    assert not updates(play(slot, 1, 1, rows, [register(7, moving("a", 500.0))]))  # 300 m from its centre
+    assert kept(slot)["p"] == 1
+    assert updates(play(slot, 2, 2, [(2, "a", 179.9975, 60, 2)])) == [(2, 7, "+", "p", "none")]
+    assert not updates(play(slot, 3, 3, [(3, "a", 179.9985, 60, 3)]))
+    assert updates(play(slot, 4, 4, [(4, "a", -179.99, 60, 4)])) == [(4, 7, "-", "p", "left")]
 
 
 def test_answers_from_published_arrays_are_the_same():

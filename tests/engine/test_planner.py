@@ -381,6 +381,16 @@ def test_a_stream_that_plays_follows_the_wall_clock_at_its_pace(world: World) ->
     assert steps == [1, 1, 2, 11, 11, 100]
 
 
+def test_a_wall_clock_that_is_set_back_does_not_stop_a_stream(world: World) -> None:
+    stream = world.stream([(tick, "a") for tick in range(100)])
+    world.log("play", id=stream, pace=10)
+    steps = []
+    for now_us in (5_000 * SECOND, 5_001 * SECOND, SECOND, 2 * SECOND, 2 * SECOND, SECOND // 2, SECOND):
+        world.batch(now_us)
+        steps.append(world.at.step)
+    assert steps == [1, 11, 11, 21, 21, 21, 26]
+
+
 def test_a_stream_that_cannot_keep_its_pace_says_how_far_it_lags(tmp_path: Path) -> None:
     world = World(tmp_path, max_records=2)
     stream = world.stream([(tick, "a") for tick in range(100)])

@@ -21,7 +21,12 @@ from support.toy_engine import ToySource
 
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark import spark_internals, worker_daemon
-from stqsh.engine.spark.spark_session import configuration, remove_scratch, start_spark
+from stqsh.engine.spark.spark_session import (
+    configuration,
+    remove_scratch,
+    start_spark,
+    without_generated_code,
+)
 from stqsh.spec.chunk import CHUNK
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -133,6 +138,22 @@ def test_the_state_store_reads_the_settings_that_it_is_given() -> None:
         code = classes.read("org/apache/spark/sql/execution/streaming/state/RocksDBConf$.class")
     assert len(keys) == 2
     assert [key for key in keys if key.encode() not in code] == []
+
+
+@pytest.mark.spark
+def test_spark_compiles_no_code_for_the_plans_of_a_session_that_interprets_them(ran: Ran) -> None:
+    metrics = ran.spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
+
+    def compiled(spark: SparkSession) -> int:
+        before = metrics.METRIC_COMPILATION_TIME().getCount()
+        rows = spark.range(7).selectExpr("id % 3 k", "sin(id) s").repartition(SLOTS, "k").collect()
+        assert len(rows) == 7
+        return metrics.METRIC_COMPILATION_TIME().getCount() - before
+
+    interpreting = without_generated_code(ran.spark)
+    assert interpreting.conf.get("spark.sql.shuffle.partitions") == str(SLOTS)
+    assert compiled(interpreting) == 0
+    assert compiled(ran.spark) > 0
 
 
 @pytest.mark.spark

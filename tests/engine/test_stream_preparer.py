@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.specs import stream_spec
 
+from stqsh.client.connection import Connection
 from stqsh.engine.config import EngineTuning
 from stqsh.engine.ingest.stream_preparer import StreamPreparer, wanted_tick
 from stqsh.errors import SourceError
@@ -19,7 +20,7 @@ from stqsh.spec.stats import BatchStats
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, to_text
 from stqsh.storage.home import SessionHome
-from stqsh.storage.progress import record_progress, stream_statuses
+from stqsh.storage.progress import record_progress, retry_stalled_streams, stream_statuses
 from stqsh.storage.rows import Progress
 
 SEGMENT = Segment("", 7, 100, 400)
@@ -36,10 +37,12 @@ def control(tmp_path: Path) -> ControlDb:
     return control
 
 
-def test_each_stream_gets_a_status_and_is_prepared_once(control: ControlDb, tmp_path: Path) -> None:
+def test_each_stream_gets_a_status_and_is_prepared_once(
+    control: ControlDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
 
-    def prepare(spec: StreamSpec, directory: Path, *, report: Any, spark: Any) -> Manifest:
+    def prepare(spec: StreamSpec, directory: Path, *, report: Any) -> Manifest:
         asked.append(spec.name)
         report(0.5, "reading 1 file")
         if spec.name == "bad":
@@ -48,7 +51,8 @@ def test_each_stream_gets_a_status_and_is_prepared_once(control: ControlDb, tmp_
             raise ZeroDivisionError("oh")
         return MANIFEST
 
-    preparer = StreamPreparer(SessionHome(tmp_path), control, None, prepare)
+    monkeypatch.setattr("stqsh.engine.ingest.preparation.prepare", prepare)
+    preparer = StreamPreparer(SessionHome(tmp_path), control)
     preparer.prepare_new()
     preparer.prepare_new()
     statuses = stream_statuses(control)
@@ -84,6 +88,36 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def test_a_stream_that_could_not_be_extended_is_tried_again_when_asked(
+    control: ControlDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with control.transaction() as connection:
+        connection.execute("DELETE FROM streams WHERE id > 1")
+    broken = [True]
+
+    def extend(*given: Any) -> Manifest:
+        if broken[0]:
+            raise OSError("no such device")
+        return replace(MANIFEST, complete=False)
+
+    monkeypatch.setattr("stqsh.engine.ingest.stream_preparer.extend", extend)
+    first = replace(MANIFEST, complete=False)
+    monkeypatch.setattr("stqsh.engine.ingest.preparation.prepare", lambda *given, **more: first)
+    preparer = StreamPreparer(SessionHome(tmp_path), control)
+    preparer.prepare_new()
+    preparer.prepare_new()
+    link = Connection(SessionHome(tmp_path), control)
+    with pytest.raises(SourceError, match="stream good cannot be made further: no such device") as caught:
+        link.check_streams()
+    assert caught.value.hint == "RUN or PLAY good; tries again, once the reason is gone"
+    for broken[0], state in ((True, "stalled"), (False, "endless")):
+        retry_stalled_streams(control)
+        assert stream_statuses(control)[1].state == "endless"
+        preparer.prepare_new()
+        assert stream_statuses(control)[1].state == state
+    link.check_streams()
+
+
 def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_again(
     control: ControlDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,9 +137,8 @@ def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_agai
     monkeypatch.setattr("stqsh.engine.ingest.stream_preparer.is_full", is_full)
     first = replace(MANIFEST, complete=False)
     tuning = EngineTuning(prepare_look_s=0.001)
-    preparer = StreamPreparer(
-        SessionHome(tmp_path), control, prepare=lambda *given, **more: first, tuning=tuning
-    )
+    monkeypatch.setattr("stqsh.engine.ingest.preparation.prepare", lambda *given, **more: first)
+    preparer = StreamPreparer(SessionHome(tmp_path), control, tuning)
     preparer.start()
     try:
         until(lambda: 1 in stream_statuses(control) and stream_statuses(control)[1].state == "endless")

@@ -59,6 +59,17 @@ BOUND: list[tuple[str, Any]] = [
     ("n + 1 = small * 2", [
         "cmp", "=", ["arith", "+", col("n"), lit(1, "BIGINT")], ["arith", "*", col("small"), lit(2, "BIGINT")]
     ]),
+    ("n % 2 = small % -3 * 2", [
+        "cmp", "=", ["arith", "%", col("n"), lit(2, "BIGINT")],
+        ["arith", "*", ["arith", "%", col("small"), lit(-3, "BIGINT")], lit(2, "BIGINT")],
+    ]),
+    ("status || n + 1 || active = 'a'", [
+        "cmp", "=",
+        ["concat", ["concat", col("status"), ["arith", "+", col("n"), lit(1, "BIGINT")]], col("active")],
+        lit("a", "STRING"),
+    ]),
+    ("NULL || status LIKE 'a%'", ["like", ["concat", lit(None, "STRING"), col("status")], "a%"]),
+    ("n % NULL IS NULL", ["isnull", ["arith", "%", col("n"), lit(None, "BIGINT")]]),
     ("n / 2 > 1", ["cmp", ">", ["arith", "/", col("n"), lit(2, "BIGINT")], lit(1, "BIGINT")]),
     ("active AND n = 1 OR speed IS NULL", [
         "or", [["and", [col("active"), ["cmp", "=", col("n"), lit(1, "BIGINT")]]], ["isnull", col("speed")]]
@@ -116,9 +127,24 @@ WRONG = [
     ("speed", "a condition is TRUE or FALSE, but speed is a DOUBLE", None),
     ("active AND status", "a condition is TRUE or FALSE, but status is a STRING", None),
     ("status + 1 > 2", "arithmetic takes numbers, but status is a STRING", None),
+    ("speed % 2 = 0", "% takes whole numbers, but speed is a DOUBLE", None),
+    ("n % 2.5 = 0", "% takes whole numbers, but 2.5 is a DOUBLE", None),
+    ("n || 1 = '1'", "one side of || is a STRING, but n is a BIGINT", None),
+    (
+        "status || speed = ''",
+        "|| takes strings, whole numbers and BOOLEANs, but speed is a DOUBLE",
+        None,
+    ),
+    ("status || 1 > 2", "cannot compare: status || 1 is a STRING, 2 is a BIGINT", None),
     ("n CONTAINS 'a'", "CONTAINS takes a STRING, but n is a BIGINT", None),
     ("status CONTAINS ' -- '", "there is no word to look for in ' -- '", None),
-    ("LENGTH(status) > 3", "there is no function LENGTH", None),
+    ("LENTH(status) > 3", "there is no function LENTH", "LENGTH"),
+    ("COUNT(n) > 3", "an aggregate cannot be tested in WHERE", None),
+    ("LENGTH(n) > 3", "LENGTH takes a STRING, but n is a BIGINT", None),
+    ("REGION(campus) = 'a'", "campus is a single region", None),
+    ("REGION(zonse) = 'a'", "unknown region 'zonse'", "zones"),
+    ("REGION(zones, 1) = 'a'", "REGION takes the name of a set of regions", None),
+    ("HOUR(DISTINCT ts) = 1", "DISTINCT is for COUNT, not for HOUR", None),
     ("HUOR(ts) > 3", "there is no function HUOR", "HOUR"),
     ("HOUR(n) > 3", "HOUR takes a TIMESTAMP, but n is a BIGINT", None),
     ("HOUR() > 3", "HOUR takes one TIMESTAMP", None),
@@ -136,7 +162,6 @@ WRONG = [
 ]
 LATER = [
     ("NOT loc INSIDE CIRCLE(1 km) AROUND '7'", "a moving region under OR or NOT, or beside another region"),
-    ("COUNT(n) > 3", "COUNT(…)"),
     ("NOW > '2008-02-02'", "a comparison of times without a column: NOW > '2008-02-02'"),
     ("NOW * 2 > ts", "NOW in NOW * 2"),
     ("ts > seen + 1 min", "a duration between two columns"),

@@ -23,6 +23,7 @@ def test_a_query_has_defaults(taxis: Catalogue) -> None:
         "id": 0, "name": "q", "stream": "taxis", "stream_id": 3, "text": "SELECT oid, speed AS v FROM taxis",
         "kind": "range", "region": {"type": "all"}, "condition": None, "for_us": None, "options": {},
         "select": [["oid", ["col", "oid"]], ["v", ["col", "speed"]]], "join": None, "areas": [],
+        "aggregates": None,
     }  # fmt: skip
 
 
@@ -237,15 +238,16 @@ def test_wrong_options(options: str, message: str, taxis: Catalogue) -> None:
 
 def test_a_snapshot_is_a_query_that_answers_once(taxis: Catalogue) -> None:
     text = (
-        "SELECT oid AS cab FROM taxis INSIDE CIRCLE(1, 2, 3) ORDER BY cab DESC, speed * 2, DISTANCE LIMIT 5"
+        "SELECT oid AS cab FROM taxis INSIDE CIRCLE(1, 2, 3) ORDER BY cab DESC, "
+        "speed * 2 NULLS FIRST, DISTANCE LIMIT 5"
     )
     kind, spec, _ = bound(text, taxis)
     assert kind == "select"
     assert {"id", "name", "for_us", "options"}.isdisjoint(spec)
     assert spec["order"] == [
-        [["col", "oid"], True],
-        [["arith", "*", ["col", "speed"], ["lit", 2, "BIGINT"]], False],
-        [["distance"], False],
+        [["col", "oid"], True, False],
+        [["arith", "*", ["col", "speed"], ["lit", 2, "BIGINT"]], False, True],
+        [["distance"], False, False],
     ]
     assert (spec["limit"], spec["lookup"], spec["aggregate"]) == (5, None, None)
 
@@ -347,16 +349,18 @@ def test_tail_knows_no_distance_that_is_not_selected(taxis: Catalogue) -> None:
         ("SELECT * FROM taxis INSIDE CIRCLE(5) AROUND '7' WHERE loc INSIDE CIRCLE(6) AROUND '7'",
          "a moving region under OR or NOT, or beside another region"),
         ("SELECT loc INSIDE campus AS here FROM taxis", "INSIDE in a select list"),
-        ("SELECT DISTINCT status FROM taxis", "SELECT DISTINCT"),
-        ("SELECT status, COUNT(*) FROM taxis GROUP BY status", "GROUP BY"),
-        ("SELECT COUNT(*) FROM taxis HAVING COUNT(*) > 1", "HAVING"),
-        ("SELECT COUNT(*) FROM taxis", "COUNT(*) in a continuous query"),
-        ("SELECT COUNT(n) FROM taxis", "COUNT(…) in a select list"),
-        ("SELECT oid, COUNT(*) FROM taxis", "COUNT(…) in a select list"),
+        ("SELECT DISTINCT status FROM taxis GROUP BY status", "SELECT DISTINCT with GROUP BY or HAVING"),
+        ("SELECT COUNT(*) FROM taxis NEAREST 3 TO '7'", "aggregates over NEAREST in a continuous query"),
+        ("SELECT AVG(DISTANCE) FROM taxis INSIDE CIRCLE(1, 2, 3)",
+         "DISTANCE in a continuous query of aggregates"),
+        ("SELECT COUNT(*) FROM taxis HAVING MAX(ts) > NOW - 5 s",
+         "NOW outside WHERE in a continuous query of aggregates"),
+        ("SELECT REGION(zones) FROM taxis",
+         "REGION(…) in the select list of a continuous query without aggregates"),
         ("SELECT * FROM taxis ORDER BY speed", "ORDER BY in a continuous query"),
         ("SELECT * FROM taxis LIMIT 5", "LIMIT in a continuous query"),
-        ("SELECT * FROM taxis WINDOW 5 min", "WINDOW"),
-        ("SELECT * FROM taxis SYNC 5 min", "SYNC"),
+        ("SELECT * FROM taxis WINDOW 5 min", "WINDOW on a query without aggregates"),
+        ("SELECT * FROM taxis SYNC 5 min", "SYNC on a query without aggregates"),
     ],
 )  # fmt: skip
 def test_queries_to_come(query: str, what: str, taxis: Catalogue) -> None:
@@ -369,3 +373,27 @@ def test_queries_to_come(query: str, what: str, taxis: Catalogue) -> None:
 def test_neighbours_do_not_dwell_yet(taxis: Catalogue) -> None:
     with pytest.raises(NotSupportedError, match="dwell on the nearest neighbours"):
         bound("REGISTER QUERY q WITH (dwell => 5 s) AS SELECT * FROM taxis NEAREST 3 TO (1, 2)", taxis)
+
+
+@pytest.mark.parametrize(
+    ("x1", "x2", "parts"),
+    [
+        (170, 190, [(170, 180), (-180, -170)]),
+        (-190, -170, [(170, 180), (-180, -170)]),
+        (530, 560, [(170, 180), (-180, -160)]),
+        (190, 200, [(-170, -160)]),
+        (-180, 181, [(-180, 180)]),
+        (180, 180.5, [(180, 180), (-180, -179.5)]),
+    ],
+)
+def test_a_rectangle_goes_on_beyond_the_meridian(
+    x1: float, x2: float, parts: list[Any], taxis: Catalogue
+) -> None:
+    spec = bound(f"SELECT oid FROM taxis INSIDE RECT({x1}, 1, {x2}, 2)", taxis).spec
+    inside = [["inside", {"type": "rect", "x1": a, "y1": 1.0, "x2": b, "y2": 2.0}] for a, b in parts]
+    assert spec["region"] == {"type": "rect", "x1": -180.0, "y1": 1.0, "x2": 180.0, "y2": 2.0}
+    assert spec["condition"] == (inside[0] if len(inside) == 1 else ["or", inside])
+    same = bound(f"SELECT oid FROM taxis WHERE FALSE OR loc INSIDE ({x1}, 1, {x2}, 2)", taxis).spec
+    assert same["region"] == {"type": "all"}
+    with pytest.raises(NotSupportedError, match="a polygon that reaches over the 180th meridian"):
+        bound(f"SELECT oid FROM taxis INSIDE POLYGON (({x1} 0, 200 0, 200 1))", taxis)

@@ -59,7 +59,14 @@ NOTHING = ["SELECT * FROM t WHERE WHERE x ", "foo ", "SELECT 'open", "SELECT a /
 def test_what_may_come_next(text: str, wanted: set[str]) -> None:
     found = expected(text)
     assert wanted <= found
-    assert found <= CATEGORIES | KEYWORDS | frozenset("()[],.;*+-/=<>") | {"<=", ">=", "<>", "!=", "=>"}
+    assert found <= CATEGORIES | KEYWORDS | frozenset("()[],.;*+-/%=<>") | {
+        "<=",
+        ">=",
+        "<>",
+        "!=",
+        "=>",
+        "||",
+    }
 
 
 @pytest.mark.parametrize("text", NOTHING)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.errors import NotSupportedError
 from stqsh.lang.errors import LangError
 from stqsh.lang.syntax.parse import parse
 
@@ -43,18 +42,3 @@ def test_a_very_long_line_is_cut_around_its_fault() -> None:
     _, line, caret, *_ = str(caught.value).splitlines()
     assert len(line) < 130
     assert line[caret.index("^") :].startswith("FORM taxis")
-
-
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("SELECT * FROM taxis WHERE n % 2 = 0", "the remainder of a division (%)"),
-        ("SELECT oid || 'x' FROM taxis", "joining texts (||)"),
-        ("SELECT * FROM taxis ORDER BY n NULLS FIRST", "NULLS FIRST and NULLS LAST: nulls come last"),
-        ("SELECT * FROM taxis ORDER BY n DESC NULLS LAST", "NULLS FIRST and NULLS LAST: nulls come last"),
-    ],
-)
-def test_what_other_dialects_have_is_not_supported_yet(text: str, what: str) -> None:
-    with pytest.raises(NotSupportedError) as caught:
-        parse(text)
-    assert str(caught.value) == f"not supported yet: {what}"

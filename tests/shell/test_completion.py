@@ -148,7 +148,7 @@ def test_nothing_in_other_strings_and_comments() -> None:
 
 
 def test_only_the_statement_that_the_cursor_is_in_counts() -> None:
-    assert completions("SELECT ';' FROM posts; SELECT * FROM taxis WHERE l") == ["lon", "lat"]
+    assert completions("SELECT ';' FROM posts; SELECT * FROM taxis WHERE l") == ["lon", "lat", "LENGTH("]
 
 
 def test_a_keystroke_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_a_name_that_needs_quotes_gets_them_however_it_is_typed() -> None:
         return [completion.text for completion in found]
 
     assert offered("SELECT Fah") == ['"Fahrt kn"']
-    assert offered("SELECT * FROM ferries WHERE S") == ["Schiff"]
+    assert offered("SELECT * FROM ferries WHERE Sch") == ["Schiff"]
 
 
 def test_roles_are_offered_from_the_file_that_is_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from stqsh.cli.commands import app
 from stqsh.cli.help_pages import EXAMPLES
 
 GROUP = typer.main.get_command(app)
-COMMANDS = sorted(set(GROUP.commands) - {"bench"})  # type: ignore[attr-defined]
+COMMANDS = sorted(set(GROUP.commands) - {"bench", "feed"})  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

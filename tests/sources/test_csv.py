@@ -258,3 +258,11 @@ def test_a_row_of_another_width_that_is_no_text_spoils_no_other_row(load) -> Non
         (3, "3 columns instead of 5"),
         (4, "oid: not valid UTF-8"),
     ]
+
+
+def test_a_block_in_which_every_row_is_bad_is_no_unreadable_file(load) -> None:
+    result = load({"a.csv": b"oid,lon,lat,ts,n\n\x80\n\xff,1\n"})
+    assert [(line, reason) for _, line, reason, _ in result.dead] == [
+        (2, "1 columns instead of 5"),
+        (3, "2 columns instead of 5"),
+    ]

@@ -103,7 +103,7 @@ def test_arrow_and_line_by_line_give_the_same(tmp_path_factory, rows, ascii_only
 
     fast = read()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_file, "_read_whole", lambda *_: None)
+        patch.setattr(json_file, "read_whole", lambda *_: None)
         assert read() == fast
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.specs import table_spec
 from support.streams import dead_letters
 
+from stqsh.checksums import DamagedFileError
 from stqsh.errors import SourceError
 from stqsh.sources import source_files as reading
 from stqsh.sources.table_files import BATCH_ROWS, prepare_table, read_table
@@ -101,3 +102,25 @@ def test_a_source_without_the_column_is_a_clear_error(tmp_path: Path) -> None:
         made(table(tmp_path / "a.csv", COLUMNS[:2]), tmp_path / "t")
     with pytest.raises(SourceError, match="no table in"):
         list(read_table(tmp_path / "t"))
+
+
+@pytest.mark.parametrize("file", ["content.arrow", "content.seal"])
+def test_a_damaged_table_is_refused_and_named(tmp_path: Path, file: str) -> None:
+    (tmp_path / "a.csv").write_text("id,name\n1,a\n2,b\n")
+    directory = tmp_path / "tables" / "7"
+    spec = table(tmp_path / "a.csv", COLUMNS[:2])
+    made(spec, directory)
+    whole = (directory / file).read_bytes()
+    for broken in (whole[: len(whole) // 2], whole[:3] + b"\xff" + whole[4:], b""):
+        (directory / file).write_bytes(broken)
+        with pytest.raises(DamagedFileError, match=r"tables/7/content.* is damaged"):
+            list(read_table(directory))
+    (directory / file).write_bytes(whole)
+    assert len(list(read_table(directory))) == 1
+
+
+def test_a_table_of_an_older_session_has_no_seal(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,name\n1,a\n")
+    first = made(table(tmp_path / "a.csv", COLUMNS[:2]), tmp_path / "t")
+    (tmp_path / "t" / "content.seal").unlink()
+    assert made(table(tmp_path / "a.csv", COLUMNS[:2]), tmp_path / "t") == first

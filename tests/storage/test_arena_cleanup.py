@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import time
 
 import pytest
 
@@ -108,3 +109,14 @@ def test_arenas_of_homes_that_are_gone_are_removed(shm, home, tmp_path):
     home.name_arena()
     assert remove_lost_arenas() == 1, "the home has another arena now"
     assert remove_lost_arenas() == 0
+
+
+def test_an_arena_of_an_earlier_version_is_removed_after_a_day(shm):
+    nameless = [shm / f"stqsh-{os.getuid()}-{name}" for name in ("new", "old")]
+    for folder in nameless:
+        folder.mkdir(mode=0o700)
+        (folder / "array").touch()
+    yesterday = time.time() - 25 * 3600
+    os.utime(nameless[1], (yesterday, yesterday))
+    assert remove_lost_arenas() == 1
+    assert [folder.exists() for folder in nameless] == [True, False]

@@ -86,6 +86,23 @@ def test_many_threads_append_without_a_gap(tmp_path):
     db.close()
 
 
+def test_closing_while_other_threads_read_ends_them_with_one_sentence(tmp_path):
+    for _ in range(50):
+        db, begin = ControlDb(tmp_path), threading.Barrier(3)
+
+        def read(_, db=db, begin=begin):
+            begin.wait()
+            with pytest.raises(HomeError, match="is closed here"):
+                while True:
+                    read_progress(db)
+
+        with ThreadPoolExecutor(2) as pool:
+            readers = pool.map(read, range(2))
+            begin.wait()
+            db.close()
+            list(readers)
+
+
 def test_many_processes_open_and_append_at_once(tmp_path):
     code = (
         "import sys, pathlib; from stqsh.storage.control_log import ControlDb, append\n"

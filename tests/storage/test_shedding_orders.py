@@ -66,11 +66,8 @@ def test_nothing_is_said_where_no_stream_is_significant(link: Connection, stream
 
 
 def test_the_first_significant_stream_is_told_what_was_set_before(
-    link: Connection, say: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    link: Connection, say: Any, tmp_path: Any
 ) -> None:
-    from stqsh.lang.binder import streams
-
-    monkeypatch.setattr(streams, "STREAM_RULES", ())
     (tmp_path / "a.csv").write_text("oid,lon,lat,ts\n")
     create = (
         "CREATE MOVING STREAM {} (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)"

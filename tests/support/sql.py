@@ -83,10 +83,14 @@ def select_text(select: Spec, turn: int) -> str:
     clauses = [f"SELECT {', '.join(items)} FROM {names.relations}"]
     clauses += [f"WHERE {' AND '.join(parts)}"] if parts else []
     clauses += [_clause(region)] if region["type"] != "all" else []
-    order = [f"{expression(e, names)}{' DESC' if down else ''}" for e, down in select.get("order", [])]
+    order = [_order(*one, names=names) for one in select.get("order", [])]
     clauses += [f"ORDER BY {', '.join(order)}"] if order else []
     clauses += [f"LIMIT {select['limit']}"] if select.get("limit") is not None else []
     return " ".join(clauses)
+
+
+def _order(e: Any, down: bool, nulls_first: bool = False, *, names: Names) -> str:
+    return f"{expression(e, names)}{' DESC' if down else ''}{' NULLS FIRST' if nulls_first else ''}"
 
 
 def _item(out: str, e: Any, names: Names) -> str:
@@ -189,6 +193,8 @@ def expression(e: Any, names: Names) -> str:
             return f"{args[0]}({of(args[1])})"
         case "cmp" | "arith":
             return f"({of(args[1])} {args[0]} {of(args[2])})"
+        case "concat":
+            return f"({of(args[0])} || {of(args[1])})"
         case "and" | "or":
             return "(" + f" {op.upper()} ".join(of(a) for a in args[0]) + ")"
         case "not":

@@ -21,13 +21,13 @@ _PORTION = 50_000
 """Queries that go into the log, and from there into the engine, at once."""
 
 
-def statements(boxes: NDArray[Any], first: int = 0) -> str:
-    """Return a REGISTER statement for a range query over each row of `boxes`, float64 (n, 4).
+def statements(boxes: NDArray[Any], first: int = 0, select: str = "oid") -> str:
+    """Return a REGISTER statement for a query over each row of `boxes`, float64 (n, 4).
 
-    The queries are named q and a number from `first` on.
+    The queries are named q and a number from `first` on; `select` is their select list.
     """
     return "\n".join(
-        f"REGISTER QUERY q{number} AS SELECT oid FROM m INSIDE ({x1!r}, {y1!r}, {x2!r}, {y2!r});"
+        f"REGISTER QUERY q{number} AS SELECT {select} FROM m INSIDE ({x1!r}, {y1!r}, {x2!r}, {y2!r});"
         for number, (x1, y1, x2, y2) in enumerate(boxes.tolist(), first)
     )
 

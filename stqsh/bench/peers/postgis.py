@@ -8,6 +8,7 @@ reports with COPY, half of the objects each, so that both cores work.
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import time
@@ -208,8 +209,6 @@ def _extension() -> Path:
 
 def _account() -> str | None:
     """Return the user who runs the server; None: this one, who is not root."""
-    import pwd
-
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.client.connection import Connection
+from stqsh.client.read.group_keys import is_group_key
 from stqsh.storage.update_log.files import LogCompactedError
 from stqsh.storage.update_log.reader import UpdateLog
 
@@ -38,7 +39,7 @@ class QueryMembers:
     def _take(self, up_to: int) -> None:
         pieces: list[pa.Table] = []
         for tables in self._log.read(self._after, up_to, self._is_mine):
-            pieces += [part.table.select(_COLUMNS) for part in tables]
+            pieces += [part.table.select(_COLUMNS) for part in tables if not is_group_key(part.table["key"])]
             if sum(piece.num_rows for piece in pieces) > _FOLD_AT:
                 self._state, pieces = _folded(self._state, pieces), []
         if pieces:

@@ -71,8 +71,10 @@ class RegionOutlines:
         centre = place if focal is not None else _stationary_centre(region)
         return RegionOutline(name, _rings(region, centre, planar), centre, focal)
 
-    def of_area(self, area: AreaRow) -> list[RegionOutline]:
+    def of_area(self, area: AreaRow, planar: bool) -> list[RegionOutline]:
         """Return the outlines of a named region, or of the members of a set of regions."""
+        if area.spec.circle is not None:
+            return [self.of_region(area.name, area.spec.circle, planar, None)]
         return [
             RegionOutline(area.name if member is None else f"{area.name}[{member}]", rings)
             for member, rings in self._members(area.id).items()

@@ -19,7 +19,7 @@ from stqsh.lang.catalogue import Catalogue
 from stqsh.lang.syntax.parse import parse
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.sources.replay_store.manifest import read_manifest
-from stqsh.spec.region import NamedRegionSpec
+from stqsh.spec.region import CircleSpec, NamedRegionSpec
 from stqsh.storage.catalogue import live_areas, live_queries
 from stqsh.storage.control_log import get_meta, last_seq
 from stqsh.storage.rows import Progress, QueryRow, StreamRow
@@ -148,9 +148,12 @@ class MapFeed:
         queries, left_out = self._queries()
         found, progress = self._together(queries, most, records)
         drawn = tuple(self._drawn(query, found) for query in queries)
-        used = {query.spec.region.area for query in queries if isinstance(query.spec.region, NamedRegionSpec)}
+        regions = [query.spec.region for query in queries]
+        used = {region.area for region in regions if isinstance(region, NamedRegionSpec | CircleSpec)}
         areas = [area for area in live_areas(self.link.db) if self.names is None or area.id in used]
-        outlines = tuple(outline for area in areas for outline in self._outlines.of_area(area))
+        outlines = tuple(
+            outline for area in areas for outline in self._outlines.of_area(area, self.stream.spec.planar)
+        )
         return Scene(
             self.stream, progress, found, drawn, outlines, cells_of(self.link, self.stream), left_out
         )

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from stqsh.client.connection import Connection
-from stqsh.errors import NotPublishedError
+from stqsh.errors import NotPublishedError, NotSupportedError
 from stqsh.lang.binder.bind import bind
 from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.measure import QueryMeasure, total
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stqsh.client.catalogue_view import SessionCatalogue
+    from stqsh.core.snapshots.analysis import OperatorRun
     from stqsh.core.state.slot_state import SlotState
     from stqsh.lang.ast.statements import Select
     from stqsh.storage.slot_files import PublishedSlots
@@ -107,7 +108,10 @@ class SnapshotReader:
         if progress.step == 0:
             return _merged([], spec, stream, Progress())
         found = self.read(lambda states: _answer(states, spec, stream), progress.step)
-        return self._ask_log(spec, stream) if found is None else found
+        if found is not None:
+            return found
+        shares, progress = self._answer_by_log(spec)
+        return _merged(shares, spec, stream, progress)
 
     def measure(self, spec: BoundQuery) -> QueryMeasure:
         """Return the measurements of a query or snapshot over all slots.
@@ -119,6 +123,16 @@ class SnapshotReader:
             return total([])
         measures = self.read(lambda states: _measures(states, spec), step)
         return total(self._measures_by_log(spec) if measures is None else measures)
+
+    def analyse(self, spec: SnapshotSpec, stream: StreamSpec) -> tuple[OperatorRun, ...]:
+        """Answer a snapshot, and return what each operator did, the whole answer last.
+
+        Raises:
+            NotSupportedError: the slots' state is not on this host.
+        """
+        step = self._link.progress().step
+        found = self.read(lambda states: _analysis(states, spec, stream), step) if step else None
+        return _analysis([], spec, stream) if not step else found or _not_here()
 
     def _measures_by_log(self, spec: BoundQuery) -> list[QueryMeasure]:
         shares, _ = self._answer_by_log(_measurement(spec))
@@ -152,10 +166,6 @@ class SnapshotReader:
                 raise NotPublishedError("no engine has run on this host")
             self._published = PublishedSlots(folders, int(slots))
         return self._published
-
-    def _ask_log(self, spec: SnapshotSpec, stream: StreamSpec) -> SnapshotResult:
-        shares, progress = self._answer_by_log(spec)
-        return _merged(shares, spec, stream, progress)
 
     def _answer_by_log(self, spec: SnapshotSpec) -> tuple[list[pa.RecordBatch], Progress]:
         """Ask through the control log, and wait for the slots' shares of the answer and their step."""
@@ -206,6 +216,17 @@ def _answer(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> 
     clock = states[0].header["clock"]
     progress = Progress(step=clock["step"], base_tick=clock["base_tick"], tick_us=clock["tick_us"])
     return _merged(shares, spec, stream, progress)
+
+
+def _analysis(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> tuple[OperatorRun, ...]:
+    from stqsh.core.snapshots.analysis import analyse
+    from stqsh.core.snapshots.select import nothing
+
+    return analyse(states, spec, _place(states, spec), nothing(stream, spec))
+
+
+def _not_here() -> NoReturn:
+    raise NotSupportedError("EXPLAIN ANALYZE SELECT where the slots' state is not on this host")
 
 
 def _measures(states: list[SlotState], spec: BoundQuery) -> list[QueryMeasure]:

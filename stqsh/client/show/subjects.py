@@ -13,9 +13,17 @@ from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import accuracies, accuracy_shown, shedding_text, summary
 from stqsh.client.results import Rows
 from stqsh.client.show.load import show_cache, show_load
+from stqsh.client.show.sinks import show_sinks
 from stqsh.profile import Profile
-from stqsh.spec.stats import BatchStats
-from stqsh.spec.stream import FileSourceSpec
+from stqsh.settings import SECRETS, Setting
+from stqsh.spec.stats import BatchStats, LiveState
+from stqsh.spec.stream import (
+    DirectorySourceSpec,
+    FileSourceSpec,
+    KafkaSourceSpec,
+    SocketSourceSpec,
+    StdinSourceSpec,
+)
 from stqsh.storage.catalogue import (
     count_queries,
     live_areas,
@@ -35,6 +43,8 @@ MOST_SHOWN = 10_000
 """Maximum number of queries shown, the last ones; DUMP has all."""
 DEAD_LETTERS_SHOWN = 1000
 """Maximum number of dead letters shown of a stream, the last ones; the file has all."""
+LETTER_SHOWN = 200
+"""The most characters of a bad record that are shown; EXPORT writes what is kept."""
 
 _SLOT_COLUMNS = ("slot", "records", "stale", "updates", "objects", "queries", "bytes")
 _SLOT_TIMES = ("decode_us", "kernel_us", "state_us")
@@ -72,16 +82,25 @@ def _at_rest(link: Connection, profile: Profile) -> str:
 def show_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW STREAMS: each stream with its source and how far it has been read."""
     del profile
-    statuses = stream_statuses(link.db)
+    statuses, live = stream_statuses(link.db), link.progress().stats.live
     rows = []
     for stream in live_streams(link.db):
         status = statuses.get(stream.id, StreamStatus(stream.id))
         bound = count_queries(link.db, stream.id)
         state = status.state if status.state != "reading" else f"reading {status.progress:.0%}"
         source, kind = source_text(stream), stream.spec.kind
-        rows.append((stream.name, kind, state, status.rows, status.dead, bound, source, status.message))
+        message = _live_message(live.get(stream.id)) or status.message
+        rows.append((stream.name, kind, state, status.rows, status.dead, bound, source, message))
     columns = ("name", "kind", "state", "rows", "dead letters", "queries", "source", "message")
     yield Rows("streams", columns, tuple(rows))
+
+
+def _live_message(state: LiveState | None) -> str:
+    """Return what is wrong with a live stream, and how many messages of which part it has yet to take."""
+    if state is None:
+        return ""
+    behind = ", ".join(f"{part} {count:,}" for part, count in state.lag.items())
+    return "; ".join(filter(None, [state.message, behind and f"behind: {behind}"]))
 
 
 def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:
@@ -167,13 +186,18 @@ def show_slots(link: Connection, profile: Profile) -> Iterator[Rows]:
     yield Rows("slots", (*_SLOT_COLUMNS, "decode ms", "kernel ms", "state ms"), rows)
 
 
-def show_dead_letters(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW DEAD LETTERS: how many records of streams and tables could not be read, and the last."""
-    del profile
-    statuses = stream_statuses(link.db)
+def letter_folders(link: Connection) -> list[tuple[StreamRow | TableRow, Path]]:
+    """Return the streams and tables that there are, with the folders of their dead letters."""
     made: list[tuple[StreamRow | TableRow, Path]] = []
     made += ((stream, link.home.stream(stream.id)) for stream in live_streams(link.db))
     made += ((table, link.home.table(table.id)) for table in live_tables(link.db))
+    return made
+
+
+def show_dead_letters(link: Connection, profile: Profile) -> Iterator[Rows]:
+    """Yield SHOW DEAD LETTERS: how many records of streams and tables could not be read, and the last."""
+    del profile
+    statuses, made = stream_statuses(link.db), letter_folders(link)
     counts = tuple((s.name, statuses[s.id].dead if s.id in statuses else 0) for s, _ in made)
     yield Rows("dead letters by stream", ("stream", "count"), counts)
     letters = tuple(letter for row, folder in made for letter in _dead_letters(row.name, folder))
@@ -184,8 +208,13 @@ def show_dead_letters(link: Connection, profile: Profile) -> Iterator[Rows]:
 def show_settings(link: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW SETTINGS: every setting, its value, and where it comes from."""
     settings = session_settings(link.db, profile)
-    rows = tuple((key, found.value, found.origin) for key, found in settings.items())
+    rows = tuple((key, _shown(key, found.value), found.origin) for key, found in settings.items())
     yield Rows("settings", ("setting", "value", "origin"), rows)
+
+
+def _shown(key: str, value: Setting) -> Setting:
+    """Return a setting's value, but of a secret only that there is one."""
+    return "(set)" if key in SECRETS and value is not None else value
 
 
 Subject = Callable[[Connection, Profile], Iterator[Rows]]
@@ -195,6 +224,7 @@ SUBJECTS: dict[str, Subject] = {
     "QUERIES": show_queries,
     "TABLES": show_tables,
     "REGIONS": show_regions,
+    "SINKS": show_sinks,
     "SLOTS": show_slots,
     "CACHE": show_cache,
     "LOAD": show_load,
@@ -207,9 +237,19 @@ SUBJECTS: dict[str, Subject] = {
 def source_text(stream: StreamRow | TableRow | AreaRow) -> str | None:
     """Return a source in one line: the glob, or the generator's name; None for a single region."""
     source = stream.spec.source
-    if source is None:
-        return None
-    return source.glob if isinstance(source, FileSourceSpec) else f"generator {source.name}"
+    match source:
+        case None:
+            return None
+        case FileSourceSpec():
+            return source.glob
+        case KafkaSourceSpec():
+            return f"kafka {source.brokers} {', '.join(source.topics)}"
+        case SocketSourceSpec():
+            return f"socket {source.address}"
+        case DirectorySourceSpec():
+            return f"directory {source.path}"
+        case _:
+            return "standard input" if isinstance(source, StdinSourceSpec) else f"generator {source.name}"
 
 
 def _activity(link: Connection, progress: Progress) -> str:
@@ -259,4 +299,4 @@ def _dead_letters(name: str, folder: Path) -> Iterator[tuple[Any, ...]]:
     from stqsh.sources.replay_store.dead_letters import read_dead_letters  # pyarrow
 
     for letter in deque(read_dead_letters(folder), DEAD_LETTERS_SHOWN):
-        yield (name, *letter)
+        yield (name, *letter._replace(text=letter.text[:LETTER_SHOWN]))

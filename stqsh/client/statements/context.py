@@ -9,7 +9,7 @@ from stqsh.client.connection import Connection
 from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.profile import Profile
 from stqsh.spec.log import StreamPlayed
-from stqsh.spec.stream import GeneratorSourceSpec
+from stqsh.spec.stream import GeneratorSourceSpec, StdinSourceSpec
 from stqsh.storage.control_log import append
 from stqsh.storage.processes import identity
 from stqsh.storage.progress import stream_statuses
@@ -39,9 +39,11 @@ class StatementContext:
         return SessionCatalogue(self.link.db, self.profile)
 
     def knows(self, name: str) -> bool:
-        """Return whether a live stream, table, region or query has the name."""
+        """Return whether a live stream, table, region, query or sink has the name."""
         view = self.view
-        return any(find(name) is not None for find in (view.stream, view.query, view.table, view.area))
+        return any(
+            find(name) is not None for find in (view.stream, view.query, view.table, view.area, view.sink)
+        )
 
     def play(self, stream: StreamRow, text: str, pace: float | str | None = None) -> None:
         """Let a stream play at the given pace, else at its own, else at that of event time."""
@@ -58,4 +60,6 @@ class StatementContext:
         if status is not None and status.state in ("ready", "endless"):
             return status.state == "endless"
         source = stream.spec.source
+        if stream.spec.is_live:
+            return not isinstance(source, StdinSourceSpec)
         return isinstance(source, GeneratorSourceSpec) and source.options.get("duration") is None

@@ -10,17 +10,19 @@ from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
 from stqsh.client.statements.type_repair import fitted
+from stqsh.client.stdin_pump import check_stdin, pump_stdin
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Quantity
 from stqsh.lang.ast.statements import FileSource, GeneratorSource
 from stqsh.lang.binder.bind import Bound, bind, needs_inference
+from stqsh.lang.binder.definitions.live_sources import LIVE_SOURCES
+from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.literals import duration_us
-from stqsh.lang.binder.streams import source_spec
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
-from stqsh.spec.stream import DEFAULT_TICK_US, FileSourceSpec, StreamSpec
+from stqsh.spec.stream import DEFAULT_TICK_US, LIVE_TICK_US, FileSourceSpec, StdinSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer, shedding_orders
-from stqsh.storage.catalogue import live_streams
+from stqsh.storage.catalogue import first_stream, live_streams
 from stqsh.storage.rows import StreamRow
 from stqsh.storage.session_settings import session_settings
 from stqsh.units import format_duration, format_instant
@@ -37,10 +39,15 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
         yield there_already(desk, statement)
         return
     with locating(statement.piece):
+        _check_clock(desk, statement)
         statement = _with_session_tick(desk, statement)
     bound, statement = _bound(desk, statement)
     notes = (*bound.notes, *_at_another_time(desk, bound.spec))
     stream = _entered(desk, f"{to_sql(statement)};", bound.spec)
+    if isinstance(stream.spec.source, StdinSourceSpec):
+        from stqsh.sources.live.line_spool import SPOOL
+
+        pump_stdin(desk.link.home.stream(stream.id) / SPOOL)
     desk.link.wake()
     yield Message("\n".join([f"stream {stream.name} created", *notes]))
     if desk.autoplay:
@@ -89,7 +96,7 @@ def _bound(desk: StatementContext, statement: Creation) -> tuple[Bound, Creation
     with pointing_at_source(statement):
         statement = with_absolute_files(statement, desk.script)
         if not isinstance(statement.source, FileSource | GeneratorSource):
-            return bind(statement, desk.view), statement  # this raises: not supported yet
+            return _checked_live(bind(statement, desk.view), desk.script == "stdin"), statement
         return _checked(_bound_to_source(desk, statement)), statement
 
 
@@ -101,6 +108,17 @@ def _checked(bound: Bound) -> Bound:
     checked = check_source(bound.spec)
     spec = with_unit(bound.spec, checked.unit)
     return bound._replace(spec=spec, notes=(*bound.notes, *checked.notes))
+
+
+def _checked_live(bound: Bound, reads_script: bool) -> Bound:
+    """Return the spec of a live source whose format and options can be used."""
+    from stqsh.sources.live.registry import check_options
+
+    if isinstance(bound.spec, StreamSpec):
+        check_options(bound.spec)
+        if isinstance(bound.spec.source, StdinSourceSpec):
+            check_stdin(reads_script)
+    return bound
 
 
 def _bound_to_source(
@@ -140,13 +158,30 @@ def _at_another_time(desk: StatementContext, spec: StreamSpec) -> Iterator[str]:
     yield "all streams of a session share one clock; stqsh -s NAME begins a session with a clock of its own"
 
 
+def _check_clock(desk: StatementContext, statement: statements.CreateStream) -> None:
+    """Raise `BindError` for a live stream among replayed ones, or the other way round."""
+    first = first_stream(desk.link.db)
+    is_live = isinstance(statement.source, LIVE_SOURCES)
+    if first is None or first.spec.is_live == is_live:
+        return
+    clock = "the wall clock" if first.spec.is_live else "the time of its records"
+    raise BindError(
+        f"this session runs by {clock}, since its first stream {first.name} is"
+        f" {'live' if first.spec.is_live else 'replayed'}; {statement.name.text} would be"
+        f" {'live' if is_live else 'replayed'}",
+        statement.source.span,
+        hint="a session has one clock; stqsh -s NAME begins one with a clock of its own",
+    )
+
+
 def _with_session_tick(desk: StatementContext, statement: statements.CreateStream) -> statements.CreateStream:
     """Return the statement with the session's TICK if it names none; raise `BindError` for another one."""
     shared = _session_tick_us(desk)
     if shared is None:
         return statement
     if statement.tick is None:
-        tick = None if shared == DEFAULT_TICK_US else Quantity(shared / 1000, "ms")
+        default = LIVE_TICK_US if isinstance(statement.source, LIVE_SOURCES) else DEFAULT_TICK_US
+        tick = None if shared == default else Quantity(shared / 1000, "ms")
         return replace(statement, tick=tick)
     own = duration_us(statement.tick, "TICK")
     if own != shared:

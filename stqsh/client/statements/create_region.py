@@ -16,9 +16,15 @@ from stqsh.lang.ast import statements
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import locating
 from stqsh.lang.printer.printer import to_sql
-from stqsh.sources.region_files import read_regions, region_of_member, region_of_rectangle, region_of_rings
+from stqsh.sources.region_files import (
+    no_polygons,
+    read_regions,
+    region_of_member,
+    region_of_rectangle,
+    region_of_rings,
+)
 from stqsh.spec.chunk import pack, unpack
-from stqsh.spec.region import NamedRegionSpec, PolygonSpec, RectangleSpec, Region
+from stqsh.spec.region import CircleSpec, NamedRegionSpec, PolygonSpec, RectangleSpec, Region
 from stqsh.spec.stream import AreaSpec
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import area_geometry
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def create_region(desk: StatementContext, statement: statements.CreateRegion) -> Iterator[Outcome]:
-    """Create a single region: a polygon, a rectangle, or an existing one under another name."""
+    """Create a single region: a polygon, a rectangle, a circle, or an existing one under another name."""
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
         return
@@ -54,6 +60,7 @@ def create_regions(desk: StatementContext, statement: statements.CreateRegions) 
 def _entered(
     desk: StatementContext, statement: statements.Statement, spec: AreaSpec, regions: RegionSet
 ) -> Message:
+    spec = msgspec.structs.replace(spec, beyond=regions.beyond)
     area = catalogue_writer.create_area(desk.link.db, f"{to_sql(statement)};", spec, pack(regions.geometry))
     desk.link.wake()
     count = f" of {len(regions.members)}" if area.spec.set else ""
@@ -68,4 +75,6 @@ def _regions_of(desk: StatementContext, region: Region) -> RegionSet:
         return region_of_rectangle(*region.box)
     if isinstance(region, NamedRegionSpec):
         return region_of_member(unpack(area_geometry(desk.link.db, region.area)), region.member)
-    raise StqshError("a region is a polygon, a rectangle, or a region that is there")
+    if isinstance(region, CircleSpec):
+        return no_polygons()
+    raise StqshError("a region is a circle, a polygon, a rectangle, or a region that is there")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from stqsh.client.connection import Connection
@@ -10,6 +11,9 @@ from stqsh.client.read.accuracy import Accuracy, accuracy_shown
 from stqsh.client.read.region_text import region_text
 from stqsh.client.results import Rows, Script
 from stqsh.client.show.subjects import source_text
+from stqsh.lang.ast import statements
+from stqsh.lang.printer.printer import to_sql
+from stqsh.lang.syntax.parse import parse
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import QueryOptions
 from stqsh.storage.catalogue import (
@@ -22,12 +26,14 @@ from stqsh.storage.catalogue import (
     queries_over_table,
 )
 from stqsh.storage.progress import stream_statuses
-from stqsh.storage.rows import AreaRow, QueryRow, StreamRow, StreamStatus, TableRow
+from stqsh.storage.rows import AreaRow, QueryRow, SinkRow, StreamRow, StreamStatus, TableRow
+from stqsh.storage.sinks.sink_catalogue import live_sinks
 from stqsh.units import format_duration, format_instant
 
 _DEFINITIONS = (
     "SELECT CASE WHEN kind = 'register_alike' THEN json_extract(spec, '$.first') ELSE seq END, seq, text"
-    " FROM log WHERE kind IN ('create_stream', 'create_table', 'create_area', 'register', 'register_alike')"
+    " FROM log WHERE kind IN ('create_stream', 'create_table', 'create_area', 'register', 'register_alike',"
+    " 'create_sink')"
     " ORDER BY seq"
 )
 
@@ -141,15 +147,27 @@ def describe_query(query: QueryRow) -> Iterator[Rows]:
 def dump(link: Connection) -> Script:
     """Return every setting, stream, table, region and query as it was defined, as a script that runs."""
     live = {row.id for rows in (live_streams, live_tables, live_areas) for row in rows(link.db)}
+    sinks = {sink.id: sink for sink in live_sinks(link.db)}
     queries = {row.id: row for row in live_queries(link.db) if row.owner is None}
     lines = list(_last_settings(link))
     for first, last, text in link.db.query(_DEFINITIONS):
+        if last in sinks:
+            lines += _sink_creation(text, sinks[last], {row.name for row in queries.values()})
         for id_ in range(first, last + 1):
             if id_ in live or id_ in queries:
                 lines.append(text or _registration(link, last, queries[id_]))
             if id_ in queries and queries[id_].state == "paused":
                 lines.append(f"PAUSE QUERY {_quoted(queries[id_].name)};")
     return Script("\n".join(lines) + "\n" if lines else "")
+
+
+def _sink_creation(text: str, sink: SinkRow, queries: set[str]) -> Iterator[str]:
+    """Yield the statement of a sink, for those of its queries that live."""
+    [statement] = parse(text)
+    assert isinstance(statement, statements.CreateSink)
+    live = tuple(name for name in statement.queries if name.text in queries)
+    if live or not sink.spec.queries:
+        yield f"{to_sql(replace(statement, queries=live))};"
 
 
 def _registration(link: Connection, pattern: int, query: QueryRow) -> str:

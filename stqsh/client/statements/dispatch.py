@@ -16,6 +16,7 @@ from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
 from stqsh.client.results import Answer, Message, Outcome, WaitNotice
 from stqsh.client.run import RunHandle
+from stqsh.client.show.sinks import describe_sink
 from stqsh.client.show.subjects import SUBJECTS
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
@@ -44,7 +45,9 @@ from stqsh.spec.stream import StreamSpec
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams
 from stqsh.storage.control_log import append
+from stqsh.storage.progress import retry_stalled_streams
 from stqsh.storage.rows import QueryRow, StreamRow
+from stqsh.storage.sinks.sink_catalogue import find_sink
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
@@ -93,13 +96,15 @@ def start_run(desk: StatementContext, text: str, spec: RunSpec, span: Span = NOW
     streams = live_streams(desk.link.db)
     if not streams:
         raise BindError("there is no stream to run", span, hint="make one with CREATE MOVING STREAM")
-    endless = [stream.name for stream in streams if desk.is_endless(stream)]
+    # A RUN of live streams goes on until it is interrupted.
+    endless = [stream.name for stream in streams if not stream.spec.is_live and desk.is_endless(stream)]
     if isinstance(spec, RunToEnd) and endless:
         raise BindError(
             f"RUN would never end: stream {endless[0]} is endless",
             span,
             hint="say how far: RUN FOR 10 min; RUN UNTIL 'time'; RUN 100 STEPS;",
         )
+    retry_stalled_streams(desk.link.db)
     row = append(desk.link.db, spec, text)
     desk.link.wake()
     return RunHandle(row.seq, spec, desk.link)
@@ -110,6 +115,7 @@ def play(desk: StatementContext, statement: statements.Play) -> Iterator[Outcome
     bind(statement, desk.view)
     stream = _stream(desk, statement.stream.text)
     pace = statement.pace
+    retry_stalled_streams(desk.link.db)
     desk.play(stream, _text(statement), pace.lower() if isinstance(pace, str) else pace)
     yield Message(f"stream {stream.name} plays")
 
@@ -171,7 +177,7 @@ def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome
 
 
 def describe(desk: StatementContext, statement: statements.Describe) -> Iterator[Outcome]:
-    """Execute DESCRIBE of a stream, a table, a region, a set of regions or a query."""
+    """Execute DESCRIBE of a stream, a table, a region, a set of regions, a sink or a query."""
     name = statement.name.text
     kind, db = bind(statement, desk.view).spec.kind, desk.link.db
     if kind == "stream":
@@ -180,6 +186,8 @@ def describe(desk: StatementContext, statement: statements.Describe) -> Iterator
         yield from describe_table(desk.link, table)
     elif kind == "region" and (area := find_area(db, name)) is not None:
         yield from describe_area(desk.link, area)
+    elif kind == "sink" and (sink := find_sink(db, name)) is not None:
+        yield from describe_sink(desk.link, sink)
     else:
         yield from describe_query(_query(desk, name))
 
@@ -199,7 +207,10 @@ def explain_statement(desk: StatementContext, statement: statements.Explain) -> 
 
 
 def select(desk: StatementContext, statement: statements.Select) -> Iterator[Outcome]:
-    """Execute SELECT: answer a snapshot once."""
+    """Execute SELECT: answer a snapshot once; with SYNC it is a SUBSCRIBE."""
+    if statement.sync is not None:
+        yield from subscribe(desk, statements.Subscribe(statement))
+        return
     spec, stream = desk.snapshots.bound(statement, desk.view)
     if desk.autoplay and desk.snapshots.is_about_to_play(stream):
         text = f"waiting for the first records of {stream.name} … (Ctrl-C leaves)"
@@ -256,6 +267,7 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.CreateTable: create_table,
     statements.CreateRegion: deferred("create_region", "create_region"),
     statements.CreateRegions: deferred("create_region", "create_regions"),
+    statements.CreateSink: deferred("create_sink", "create_sink"),
     statements.Drop: drop,
     statements.RegisterQuery: register,
     statements.RegisterQueries: deferred("register_queries", "register_queries"),
@@ -275,6 +287,7 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.Describe: describe,
     statements.SetSetting: set_setting,
     statements.Dump: dump_all,
+    statements.ExportDeadLetters: deferred("export_letters", "export_letters"),
     statements.Help: help_,
 }
 """The statements that are built, and their actions."""

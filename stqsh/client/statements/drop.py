@@ -15,11 +15,13 @@ from stqsh.lang.printer.printer import to_sql
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.rows import LogRow, QueryRow
+from stqsh.storage.rows import LogRow, QueryRow, SinkRow
+from stqsh.storage.sinks.sink_catalogue import drop_sink, find_sink, sinks_reading
+from stqsh.storage.update_log.leases import release_sink
 
 
 def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome]:
-    """Execute DROP STREAM | TABLE | REGION | REGIONS | QUERY.
+    """Execute DROP STREAM | TABLE | REGION | REGIONS | QUERY | SINK.
 
     Raises:
         StqshError: live queries need it.
@@ -40,7 +42,18 @@ def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome
             span, piece = statement.name.span, statement.piece
             raise BindError(error.message, span, hint=error.hint, piece=piece) from error
     desk.link.wake()
-    yield Message(f"{word} {name} dropped")
+    yield Message(f"{word} {name} dropped{_remark(desk, found)}")
+
+
+def _remark(desk: StatementContext, found: object) -> str:
+    """Release what was kept for a sink; say which sinks go on with a query's name."""
+    if isinstance(found, SinkRow):
+        release_sink(desk.link.home, found.id)
+        return "; what it has not written yet is not written"
+    sinks = sinks_reading(desk.link.db, found.name) if isinstance(found, QueryRow) else []
+    if not sinks:
+        return ""
+    return f"; sink {', '.join(sinks)} goes on with the next query of this name"
 
 
 def _find_live_query(db: ControlDb, name: str) -> QueryRow | None:
@@ -58,4 +71,5 @@ _DROPS: dict[str, tuple[Callable[[ControlDb, str], Any], Callable[[ControlDb, st
     "REGION": (find_area, catalogue_writer.drop_area),
     "REGIONS": (find_area, catalogue_writer.drop_area),
     "QUERY": (_find_live_query, _drop_query),
+    "SINK": (find_sink, drop_sink),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stqsh.client.catalogue_view import SessionCatalogue
@@ -17,7 +18,7 @@ from stqsh.client.results import Rows
 from stqsh.client.statements.context import StatementContext
 from stqsh.core.contract.query_kind import ExplainInput
 from stqsh.core.kinds import KINDS
-from stqsh.lang.binder.queries import Explained
+from stqsh.lang.binder.queries import AnalysedSelect, Explained
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec
 from stqsh.spec.region import EverywhereSpec, Key, MovingRectangleSpec, NearestSpec, RectangleSpec
@@ -68,8 +69,28 @@ def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
     return Rows("explain", ("item", "value"), tuple(items))
 
 
-def explain(desk: StatementContext, spec: Explained | SnapshotSpec) -> Iterator[Rows]:
+def analyse_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
+    """Answer EXPLAIN ANALYZE of a SELECT: EXPLAIN, and what each operator did when it was answered."""
+    rows = explain_select(desk, spec)
+    *operators, whole = desk.snapshots.analyse(spec, _stream_of(desk.view, spec))
+    items = [(f"actual: {run.name}", f"{_rows(run.rows)} in {_ms(run.seconds)}") for run in operators]
+    total = [("rows", whole.rows), ("execution time", _ms(whole.seconds))]
+    return replace(rows, rows=(*rows.rows, *items, *total))
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.3f} ms"
+
+
+def explain(desk: StatementContext, spec: Explained | AnalysedSelect | SnapshotSpec) -> Iterator[Rows]:
     """Answer a bound EXPLAIN of a registered query or of a SELECT."""
+    if isinstance(spec, AnalysedSelect):
+        yield analyse_select(desk, spec.spec)
+        return
     if isinstance(spec, Explained):
         yield explain_query(desk, spec.query, analyze=spec.analyze)
     else:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stqsh.client.results import BulkRegistration
 from stqsh.lang.binder.parameters import Hole
-from stqsh.lang.binder.regions import MOST_NEIGHBOURS, POLE
+from stqsh.lang.binder.regions import ANTIMERIDIAN, MOST_NEIGHBOURS, POLE
 from stqsh.lang.types import WHOLE_RANGES
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.parameter_rows import ParameterBlock, RowFault
@@ -142,6 +142,14 @@ def _finite(_: Hole, values: Array) -> _Check:
     return _Check(~np.isfinite(numbers), lambda row: f"{numbers[row]:g} is no finite number")
 
 
+def _longitude(_: Hole, values: Array) -> _Check:
+    numbers = _numbers(values)
+    return _Check(
+        ~(abs(numbers) <= ANTIMERIDIAN),
+        lambda row: f"not supported yet: a rectangle that reaches beyond 180 degrees, to {numbers[row]:g}",
+    )
+
+
 def _latitude(_: Hole, values: Array) -> _Check:
     numbers = _numbers(values)
     return _Check(~(abs(numbers) <= POLE), lambda row: f"a latitude of {numbers[row]:g} is beyond 90")
@@ -179,6 +187,7 @@ def _member(hole: Hole, values: Array) -> _Check:
 _CHECKS: dict[str, Callable[[Hole, Array], _Check]] = {
     "number": _finite,
     "DOUBLE": _finite,
+    "longitude": _longitude,
     "latitude": _latitude,
     "length": _length,
     "count": _count,

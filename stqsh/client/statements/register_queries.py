@@ -20,8 +20,8 @@ from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import FileSource, RegisterQueries, RegisterQuery, Select
 from stqsh.lang.binder.bind import bind
+from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.parameters import COLUMN_TYPES
-from stqsh.lang.binder.streams import source_spec
 from stqsh.lang.errors import BindError, locating, near
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse

@@ -16,6 +16,7 @@ from stqsh.lang.ast.statements import (
     CreateRegions,
     CreateStream,
     CreateTable,
+    DirectorySource,
     FileSource,
     GeneratorSource,
     RegisterQueries,
@@ -35,6 +36,9 @@ def with_absolute_files(statement: Creation, script: str | None = None) -> Creat
     Raises:
         SourceError: no file matches.
     """
+    if isinstance(statement.source, DirectorySource):
+        path = find_folder(statement.source.path, None if script is None else Path(script).absolute().parent)
+        return replace(statement, source=replace(statement.source, path=path))
     if not isinstance(statement.source, FileSource):
         return statement
     glob = find_files(statement.source.glob, None if script is None else Path(script).absolute().parent)
@@ -52,6 +56,15 @@ def find_files(glob: str, beside: Path | None = None) -> str:
     close = next(filter(None, (_near_file(folder / given) for folder in places)), "")
     hint = "; ".join(filter(None, [close, looked]))
     raise SourceError(f"no file matches '{glob}'", hint=hint or None)
+
+
+def find_folder(path: str, beside: Path | None = None) -> str:
+    """Return the absolute path of a folder; raise `SourceError` if there is none."""
+    given = Path(path).expanduser()
+    for folder in (beside, Path.cwd()):
+        if folder is not None and (folder / given).is_dir():
+            return normpath(folder / given)
+    raise SourceError(f"there is no folder '{path}'", hint="DIRECTORY takes the files that appear in one")
 
 
 def _without_dots(glob: str) -> str:

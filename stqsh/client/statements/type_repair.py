@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import CreateStream
-from stqsh.lang.binder.column_roles import USUAL_NAMES, guess_roles
+from stqsh.lang.binder.definitions.column_roles import USUAL_NAMES, guess_roles
 from stqsh.lang.errors import BindError
 from stqsh.spec.stream import FileSourceSpec
 

@@ -38,6 +38,15 @@ def arithmetic(function: str, left: Value, right: Value) -> Value:
         return _where_it_fits(function, left, right)
 
 
+def remainder(left: Value, right: Value) -> Value:
+    """Return what remains of a division of int64 values: the sign is the dividend's, NULL beside 0."""
+    null, one = pa.scalar(None, pa.int64()), pa.scalar(1)
+    divisor = pc.if_else(pc.equal(right, pa.scalar(0)), null, right)
+    # -1 leaves nothing either, and the quotient of the least number by it does not fit.
+    divisor = pc.if_else(pc.equal(divisor, pa.scalar(-1)), one, divisor)
+    return pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
+
+
 def _where_it_fits(function: str, left: Value, right: Value) -> Value:
     known = pc.call_function(function, [left, right])  # wraps round, and has the right shape and nulls
     a, b, result = (_numbers(value) for value in (left, right, known))

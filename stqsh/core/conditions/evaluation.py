@@ -17,9 +17,13 @@ from stqsh.spec.expression import (
     InsideEachExpr,
     InsideExpr,
     JoinExpr,
+    RegionOfExpr,
     find_nodes,
     has_node,
 )
+
+_OF_PLACES = (InsideExpr, InsideEachExpr, RegionOfExpr)
+"""Nodes that read the location."""
 
 
 def evaluate(
@@ -61,4 +65,4 @@ def columns_read(expr: Expr, location: tuple[str, str]) -> set[str]:
     """Return the columns that `evaluate` reads, without DISTANCE; `location` names those of x and y."""
     names = {node.name for node in find_nodes(expr, ColumnExpr)}
     names |= {node.column for node in find_nodes(expr, JoinExpr)}
-    return names | set(location) if has_node(expr, InsideExpr) or has_node(expr, InsideEachExpr) else names
+    return names | set(location) if any(has_node(expr, node) for node in _OF_PLACES) else names

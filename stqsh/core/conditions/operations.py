@@ -21,6 +21,7 @@ from stqsh.spec.expression import (
     BetweenExpr,
     ColumnExpr,
     CompareExpr,
+    ConcatExpr,
     ContainsExpr,
     DistanceExpr,
     DurationExpr,
@@ -38,6 +39,7 @@ from stqsh.spec.expression import (
     NotExpr,
     NowExpr,
     OrExpr,
+    RegionOfExpr,
 )
 
 Columns: TypeAlias = Mapping[str, "pa.Array[Any]"]
@@ -113,9 +115,16 @@ def _duration(context: EvaluationContext, expr: DurationExpr) -> Value:
 def _arithmetic(context: EvaluationContext, expr: ArithmeticExpr) -> Value:
     op = expr.operator
     a, b = _alike(context.value(expr.left), context.value(expr.right), as_double=op == "/")
+    if op == "%":
+        return column_functions.remainder(a, b)
     if op == "/":
         b = pc.if_else(_call("equal", b, pa.scalar(0.0)), pa.scalar(None, pa.float64()), b)
     return column_functions.arithmetic(_ARITHMETIC[op], a, b)
+
+
+def _concatenation(context: EvaluationContext, expr: ConcatExpr) -> Value:
+    left, right = (context.value(part).cast(pa.string()) for part in (expr.left, expr.right))
+    return pc.binary_join_element_wise(left, right, "")
 
 
 def _negation(context: EvaluationContext, expr: NegativeExpr) -> Value:
@@ -188,7 +197,14 @@ def _places(context: EvaluationContext) -> tuple[Any, Any]:
 
 
 def _function(context: EvaluationContext, expr: FunctionExpr) -> Value:
-    return column_functions.moment_part(expr.name, context.value(expr.operand))
+    value = context.value(expr.operand)
+    if expr.name == "LENGTH":
+        return pc.utf8_length(value).cast(pa.int64())
+    return column_functions.moment_part(expr.name, value)
+
+
+def _region_of(context: EvaluationContext, expr: RegionOfExpr) -> Value:
+    return context.resolver.areas.first_members(expr.area, *_places(context))
 
 
 def _distance(context: EvaluationContext, expr: DistanceExpr) -> Value:
@@ -231,6 +247,7 @@ _RULES: dict[type[ExprBase], Callable[[EvaluationContext, Any], Value]] = {
     LiteralExpr: _literal,
     DurationExpr: _duration,
     ArithmeticExpr: _arithmetic,
+    ConcatExpr: _concatenation,
     NegativeExpr: _negation,
     CompareExpr: _comparison,
     BetweenExpr: _between,
@@ -242,6 +259,7 @@ _RULES: dict[type[ExprBase], Callable[[EvaluationContext, Any], Value]] = {
     InsideExpr: _inside,
     InsideEachExpr: _inside_each,
     FunctionExpr: _function,
+    RegionOfExpr: _region_of,
     DistanceExpr: _distance,
     IsNullExpr: _is_null,
     AndExpr: _conjunction,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
+from stqsh.core.kernels.geometry.boxes import are_beside, extended_box
 from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.regions.polygon_table import PolygonTable
@@ -97,10 +97,21 @@ def reach_of(  # noqa: PLR0911  # one for each shape
         case MovingCircleSpec():
             return _circle(region.radius, centre, resolver.planar)
         case MovingRectangleSpec():
-            around = rectangle_around(*centre, region.xdist, region.ydist, resolver.planar)
-            return RegionNow(np.array(around, np.float64))
+            return _rectangle_around(region, centre, resolver.planar)
         case NearestSpec():
             return RegionNow(np.array(_EVERYWHERE), None, centre)
+
+
+def _rectangle_around(region: MovingRectangleSpec, centre: Place, planar: bool) -> RegionNow:
+    box = np.array(extended_box(*centre, region.xdist, region.ydist, np.nan, planar), np.float64)
+    if not np.isneginf(box[0]):
+        return RegionNow(box)
+
+    def is_in(x: Array, _: Array) -> Array:
+        around = (np.full(len(x), value) for value in (*centre, region.xdist))
+        return ~are_beside(x.copy(), *around)
+
+    return RegionNow(box, is_in)
 
 
 def _circle(radius: float, centre: Place, planar: bool) -> RegionNow:

@@ -87,11 +87,16 @@ from stqsh.core.queries.query_table import QueryCommands, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import Chunk
+from stqsh.spec.clock import BatchClock
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import BoundQuery
 from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
+
+
+NO_STEPS = BatchClock(1, 0, None, None)
+"""The clock of a batch without steps."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,7 @@ class StreamBatch:
         objects: This slot's objects; their table holds the state before the batch.
         focal: The focal objects of all slots, likewise.
         commands: The commands for the kind.
+        clock: The clock of the whole batch, of which this may be a piece; without steps if nobody asks.
     """
 
     state: SlotState
@@ -113,6 +119,7 @@ class StreamBatch:
     objects: BatchObjects
     focal: BatchObjects
     commands: QueryCommands
+    clock: BatchClock = NO_STEPS
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -48,27 +48,36 @@ class PresentObjects:
     Attributes:
         table: The objects.
         resolver: The tables and areas.
-        now: The step's time, µs.
+        now: The step's time, µs, or the instant in its place.
         since: Objects with records older than this, µs, are no longer present.
+        until: Objects with records from then on, µs, are not members of a snapshot.
     """
 
     table: ObjectTable
     resolver: Resolver
     now: int
     since: int
+    until: int | None = None
 
     @staticmethod
-    def of(state: SlotState, stream_id: int) -> PresentObjects | None:
-        """Return a stream's objects, None if the slot does not know the stream; the state is only read."""
+    def of(state: SlotState, stream_id: int, *, at_end: bool = False) -> PresentObjects | None:
+        """Return a stream's objects, None if the slot does not know the stream; the state is only read.
+
+        They are those at the step's time; `at_end`: those at the end of its tick.
+        """
         spec = stream_specs(state).get(stream_id)
         if spec is None:
             return None
         clock = state.clock
-        now = ((clock.base_tick or 0) + clock.step - 1) * (clock.tick_us or 1)
+        now = ((clock.base_tick or 0) + clock.step - (0 if at_end else 1)) * (clock.tick_us or 1)
         report, keep = spec.report_every_us, spec.keep_us
         lasts = report if report is not None else keep
         table = ObjectTable(state, f"s{stream_id}/objects", spec)
         return PresentObjects(table, Resolver(state, spec), now, _EVER if lasts is None else now - lasts)
+
+    def within(self, window_us: int) -> PresentObjects:
+        """Return the objects whose records are from the time before `now`: `now - window_us` or later."""
+        return replace(self, since=max(self.since, self.now - window_us), until=self.now)
 
     @cached_property
     def stored(self) -> StoredArrays:
@@ -195,6 +204,8 @@ class SnapshotSelection:
     def satisfying(self, objects: Array) -> Array:
         """Return those that satisfy the condition; a focal object is not a member of its own query."""
         key, condition = self.spec.region.focal_key, self._condition
+        if self.present.until is not None:
+            objects = objects[self.present.stored.ts[objects] < self.present.until]
         if key is not None:
             objects = objects[~np.isin(objects, self.present.find(key))]
         if condition is not None and len(objects):

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from stqsh.core.base.clock import NEVER
 from stqsh.core.kernels.events.dwell_changes import DwellChanges, find_lasting
+from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.state.slot_state import SlotState
@@ -79,7 +81,8 @@ class DwellTable(StateTable):
         query, obj, step, op = (np.concatenate(column) for column in zip(*columns, strict=True))
         order = np.lexsort((step, obj, query))
         toggles = DwellChanges(*(column[order] for column in (query.astype(np.int32), obj, step, op)))
-        lasted, due, left = find_lasting(toggles, queries.dwell, queries.until, timing)
+        absent = _absences(context, toggles)
+        lasted, due, left = find_lasting(toggles, absent, queries.dwell, queries.until, timing)
         self.store(
             query=queries.id[toggles.query[left]],
             obj=toggles.obj[left],
@@ -99,6 +102,30 @@ class DwellTable(StateTable):
             updates.step,
             updates.op.astype(np.int8),
         )
+
+
+def _absences(context: QueryContext, toggles: DwellChanges) -> Array:
+    """Return the first step from that of each change on in which its object went away; NEVER if none.
+
+    An object goes away when it is disconnected, gone, expired or shed, not when it leaves a region. Only the
+    objects of changes that leave an answer count.
+    """
+    objects, base = context.batch.objects, context.batch.timing.first - 1
+    steps, left = np.full(len(toggles.step), NEVER), np.flatnonzero(toggles.op < 0)
+    events = objects.events
+    away = np.flatnonzero(np.isnan(events.nx) & ~np.isnan(events.ox) & np.isin(events.obj, toggles.obj[left]))
+    if not len(away):
+        return steps
+    obj, step = events.obj[away], events.step[away]
+    why, _ = objects.reasons(objects.versions_after(obj, step), obj, step)
+    obj, step = obj[why != LEFT].astype(np.int64), step[why != LEFT]
+    order = np.lexsort((step, obj))
+    obj, step = np.append(obj[order], np.iinfo(np.int32).max), np.append(step[order], NEVER)
+    span = context.batch.timing.last - base + 2
+    sought = toggles.obj[left].astype(np.int64) * span + np.maximum(toggles.step[left] - base, 0)
+    at = np.searchsorted(obj * span + np.minimum(step - base, span - 1), sought)
+    steps[left] = np.where(obj[at] == toggles.obj[left], step[at], NEVER)
+    return steps
 
 
 def _as_of(context: QueryContext, toggles: DwellChanges) -> QueryUpdates:

@@ -101,7 +101,7 @@ def movers_of(context: QueryContext, at: Array) -> MovingQueries:
         ydist=sides[1],
         reach=reach,
         radius=np.where(rounds, radius, -1.0),
-        checked=(queries.template[at] >= 0) | context.staying,
+        checked=(queries.template[at] >= 0) | np.broadcast_to(context.staying, len(queries))[at],
         now=now,
         past=now.copy(),
         start=start,

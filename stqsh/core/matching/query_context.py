@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.geometry.boxes import extended_boxes
+from stqsh.core.kernels.geometry.boxes import are_beside, extended_boxes
 from stqsh.core.kernels.geometry.circles import QueryCircles, circle_boxes, filter_circles
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
 from stqsh.core.kernels.join.static_join import join
@@ -45,8 +45,8 @@ class QueryContext:
         conditions: Their conditions.
         prefix: The prefix of the kind's arrays, such as `s3/range`.
         focals: The object on this slot that is each query's focal object, int32; -1 for none.
-        staying: Whether pairs where an object stays inside are wanted for all queries, or only for those with
-            a condition or shape to test.
+        staying: Whether pairs where an object stays inside are wanted, of all queries or of each one, bool
+            (queries,); else only of those with a condition or shape to test.
     """
 
     batch: StreamBatch
@@ -54,7 +54,7 @@ class QueryContext:
     conditions: QueryConditions
     prefix: str
     focals: Array
-    staying: bool = False
+    staying: bool | Array = False
 
     @property
     def planar(self) -> bool:
@@ -109,18 +109,8 @@ class QueryContext:
         if len(pairs.event) and not np.isnan(self.circles.x).all():
             pairs = pairs._replace(flags=filter_circles(pairs, events, self.circles, self.planar))
         if (self.queries.shape == AREA).any():
-            pairs = pairs._replace(flags=self._in_areas(pairs, events))
+            pairs = pairs._replace(flags=_filter_areas(self, pairs, events))
         return pairs
-
-    def _in_areas(self, pairs: CandidatePairs, events: Transitions) -> Array:
-        areas, flags = PolygonTable(self.batch.state), pairs.flags.copy()
-        row = self.queries.area[pairs.query]
-        for flag, x, y in ((WAS, events.ox, events.oy), (IS, events.nx, events.ny)):
-            at = np.flatnonzero((row >= 0) & (flags & flag != 0))
-            event, factor = pairs.event[at], factors(self.queries, pairs.query[at])
-            outside = ~areas.contains(row[at], x[event], y[event], factor)
-            flags[at[outside]] &= ~np.uint8(flag)
-        return flags
 
     def members(self, positions: Array, step: int, among: Array | None = None) -> AnswerMembers:
         """Return the members of queries' answers after a step, first - 1 .. last (SOLE Algorithm 3).
@@ -170,6 +160,7 @@ class QueryContext:
         """Filter pairs by the moving circles, as they are after a step."""
         queries = self.queries
         mine = (queries.shape == CIRCLE) & (queries.focal >= 0)
+        pairs = self._in_wide_rectangles(pairs, arrivals, step)
         if not mine.any():
             return pairs
         x, y = np.full(len(queries), np.nan), np.full(len(queries), np.nan)
@@ -178,6 +169,21 @@ class QueryContext:
         circles = QueryCircles(x, y, queries.radius)
         return pairs._replace(flags=filter_circles(pairs, arrivals, circles, self.planar))
 
+    def _in_wide_rectangles(self, pairs: CandidatePairs, arrivals: Transitions, step: int) -> CandidatePairs:
+        """Filter pairs by the moving rectangles that reach over the 180 degree meridian after a step."""
+        queries = self.queries
+        at = np.flatnonzero((queries.focal >= 0) & (queries.shape != CIRCLE) & ~(queries.reach > 0))
+        at = at[np.isneginf(self.boxes(at, step)[:, 0])] if not self.planar else at[:0]
+        if not len(at):
+            return pairs
+        x, y = np.full(len(queries), np.nan), np.full(len(queries), np.nan)
+        x[at], y[at] = self.centres(at, np.full(len(at), step))
+        tested = np.flatnonzero(~np.isnan(x[pairs.query]))
+        query, lon = pairs.query[tested], arrivals.nx[pairs.event[tested]]
+        flags = pairs.flags.copy()
+        flags[tested[are_beside(lon, x[query], y[query], queries.x1[query])]] &= ~np.uint8(IS)
+        return pairs._replace(flags=flags)
+
 
 def context_of(
     batch: StreamBatch,
@@ -185,7 +191,7 @@ def context_of(
     conditions: QueryConditions,
     prefix: str,
     *,
-    staying: bool = False,
+    staying: bool | Array = False,
 ) -> QueryContext:
     """Return the context of a batch, valid until queries are added or removed."""
     focal = queries.focal
@@ -220,3 +226,15 @@ def own_objects(batch: StreamBatch) -> Array:
         own[at[at >= 0]] = new[at >= 0]
     seen[0] = len(objects)
     return own
+
+
+def _filter_areas(context: QueryContext, pairs: CandidatePairs, events: Transitions) -> Array:
+    """Return the flags of pairs without WAS and IS where a place is outside of its query's polygon."""
+    areas, flags = PolygonTable(context.batch.state), pairs.flags.copy()
+    row = context.queries.area[pairs.query]
+    for flag, x, y in ((WAS, events.ox, events.oy), (IS, events.nx, events.ny)):
+        at = np.flatnonzero((row >= 0) & (flags & flag != 0))
+        event, factor = pairs.event[at], factors(context.queries, pairs.query[at])
+        outside = ~areas.contains(row[at], x[event], y[event], factor)
+        flags[at[outside]] &= ~np.uint8(flag)
+    return flags

@@ -2,8 +2,10 @@
 
 If a query keeps the share a of its region's area, its region is scaled by sqrt(a) in both directions about
 its centre. This applies to a rectangle's sides and a circle's radius, fixed or moving, and to polygons and
-areas about the centre of their box. All readers of a table's regions see the scaled ones. The regions as
-registered are kept beside them while some query of the table is scaled.
+areas about the centre of their box. A rectangle from -180 to 180 keeps its width and the share a of its
+height: the binder makes such a box around the parts of a region over the 180th meridian, and they are at its
+ends. All readers of a table's regions see the scaled ones. The regions as registered are kept beside them
+while some query of the table is scaled.
 """
 
 from __future__ import annotations
@@ -92,11 +94,13 @@ def _set_regions(queries: QueryTable, at: Array, shares: Array) -> None:
         side[at[moving]] *= factor[moving]
     boxed = ~moving & ~rounds & (shares < 1)
     at, factor = at[boxed], factor[boxed]
-    for low, high in ((queries.x1, queries.x2), (queries.y1, queries.y2)):
+    round_the_earth = (queries.x1[at] == -180) & (queries.x2[at] == 180)
+    across, up = np.where(round_the_earth, 1.0, factor), np.where(round_the_earth, factor**2, factor)
+    for low, high, part in ((queries.x1, queries.x2, across), (queries.y1, queries.y2, up)):
         first, last = low[at], high[at]
         middle = (first + last) / 2
-        low[at] = middle + (first - middle) * factor
-        high[at] = middle + (last - middle) * factor
+        low[at] = middle + (first - middle) * part
+        high[at] = middle + (last - middle) * part
 
 
 def factors(queries: QueryTable, at: Array) -> Array | None:

@@ -45,6 +45,15 @@ def with_time_events(events: Transitions, conditions: QueryConditions, objects: 
     return joined(events, _touches(steps, versions, objects)) if len(steps) else events
 
 
+def compared_values(conditions: QueryConditions, objects: BatchObjects) -> Iterator[tuple[Array, Array]]:
+    """Yield what is compared with NOW, of all versions where it is not NULL, and its distances to NOW."""
+    versions = np.arange(objects.versions, dtype=np.int32)
+    for expr, shifts in _shifts(conditions):
+        columns = conditions.columns(columns_read(expr, conditions.resolver.location), versions)
+        values = compute(expr, columns, 0, conditions.resolver).drop_null()
+        yield values.to_numpy(zero_copy_only=False).astype(np.int64), shifts
+
+
 def _candidates(expr: Expr, shifts: Array, objects: BatchObjects) -> Array:
     """Return the versions whose comparison with NOW may change in the batch; int32, ascending."""
     instants = objects.table.instants(expr.name) if isinstance(expr, ColumnExpr) else None

@@ -7,7 +7,7 @@ merger keeps the results of continuous kNN queries); here for every step of a ba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -55,11 +55,21 @@ class MergeInput:
     marks: list[pa.RecordBatch]
 
 
+class ShownRows(Protocol):
+    """The rows that updates show, by number."""
+
+    def __len__(self) -> int:
+        """The number of rows."""
+
+    def show(self, versions: Array) -> pa.RecordBatch:
+        """Return some of the rows."""
+
+
 class MergedUpdates(NamedTuple):
     """Updates of answers; `updates.show` names rows of the records."""
 
     updates: QueryUpdates
-    records: CandidateRecords
+    records: ShownRows
 
 
 def first_k(batch: MergeInput) -> MergedUpdates:

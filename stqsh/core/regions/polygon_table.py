@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stqsh.core.kernels.geometry.polygons import PolygonArrays, build_polygons, inside, inside_scaled
 from stqsh.core.kernels.jit import frozen
@@ -81,6 +82,27 @@ class PolygonTable(StateTable):
         first, _ = self._named[str(area)]
         index = int(_names(self.state, area).find(pa.array([member], pa.string()))[0])
         return first + index if index >= 0 else -1
+
+    def first_members(self, area: int, x: Array, y: Array) -> pa.Array[Any]:
+        """Return the first region by name of a set that holds each point, NULL if none does; string (n,).
+
+        Raises:
+            KeyError: there is no such set.
+        """
+        first, count = self._named[str(area)]
+        names = _names(self.state, area).strings()
+        found = np.full(len(x), -1, np.int64)
+        left = np.flatnonzero(~np.isnan(x))
+        boxes = self.boxes(np.arange(first, first + count))
+        for member in pc.sort_indices(names).to_numpy():
+            x1, y1, x2, y2 = boxes[member]
+            near = left[(x1 <= x[left]) & (x[left] <= x2) & (y1 <= y[left]) & (y[left] <= y2)]
+            held = near[self.contains(np.full(len(near), first + member), x[near], y[near])]
+            found[held] = member
+            left = left[found[left] < 0]
+        positions: Any = pa.array(found, mask=found < 0)
+        members: pa.Array[Any] = names.take(positions)
+        return members
 
     def intern_polygons(self, polygons: Sequence[Rings]) -> Array:
         """Add polygons, each the closed rings of its border and holes; return their rows, int32 (n,)."""

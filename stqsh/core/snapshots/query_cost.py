@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from stqsh.core.conditions.region_test import RegionNow, reach_of
 from stqsh.core.contract.snapshot_selection import EVERYWHERE, PresentObjects, StoredRows
@@ -79,8 +80,6 @@ def _frequencies(state: SlotState, spec: BoundQuery) -> tuple[dict[str, int], in
     """Return how many texts had each of the condition's terms, and the number of texts, if counted."""
     if f"s{spec.stream_id}/terms/counted" not in state:
         return {}, 0
-    import pyarrow as pa
-
     terms = TermTable(state, spec.stream_id)
     asked = [str(node.phrase) for node in find_nodes(spec.condition, ContainsExpr)]
     phrases: Any = pa.array(asked, pa.string())

@@ -10,7 +10,7 @@ section 6 (SRQ, SKQ); instead of cells there is a scan, see `stqsh.core.kernels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -25,11 +25,13 @@ from stqsh.core.conditions.region_test import RegionNow, reach_of
 from stqsh.core.contract.query_kind import QueryKind
 from stqsh.core.contract.snapshot_selection import EVERYWHERE, PresentObjects, SnapshotSelection, StoredRows
 from stqsh.core.kinds import KINDS
+from stqsh.core.snapshots.groups import groups_part, groups_whole
 from stqsh.core.snapshots.query_cost import measure
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.aggregate import AggregateSpec, GroupColumn
 from stqsh.spec.chunk import pack_json
-from stqsh.spec.expression import Expr, JoinExpr, LiteralExpr, has_node
-from stqsh.spec.query import AskSpec, BoundQuery, OrderColumn, Place, SelectColumn, SnapshotSpec
+from stqsh.spec.expression import Expr, InsideExpr, JoinExpr, LiteralExpr, RegionOfExpr, has_node
+from stqsh.spec.query import AskSpec, BoundQuery, Place, SelectColumn, SnapshotSpec
 from stqsh.spec.region import NearestSpec
 from stqsh.spec.stream import StreamSpec
 
@@ -51,7 +53,7 @@ def focal(state: SlotState, spec: BoundQuery) -> Place | None:
     A region that moves with an object needs this place before any slot's `part`.
     """
     key = spec.region.focal_key
-    present = PresentObjects.of(state, spec.stream_id)
+    present = _present(state, spec)
     if key is None or present is None:
         return None
     found = present.among(present.find(key))
@@ -83,13 +85,19 @@ def answer(state: SlotState, ask: AskSpec) -> pa.RecordBatch | None:
     return part(state, spec, place)
 
 
-def part(state: SlotState, spec: SnapshotSpec, place: Place | None = None) -> pa.RecordBatch | None:
+def part(
+    state: SlotState,
+    spec: SnapshotSpec,
+    place: Place | None = None,
+    selecting: Callable[[PresentObjects, SnapshotSpec, RegionNow], SnapshotSelection] = SnapshotSelection,
+) -> pa.RecordBatch | None:
     """Return one slot's share of a snapshot's answer, after the slot's last step.
 
     Args:
         state: The slot's state; only read.
         spec: The spec of a snapshot SELECT.
         place: The place of the region's focal object, None while it is absent.
+        selecting: Makes the operators; EXPLAIN ANALYZE has them timed.
 
     Returns:
         The columns key, `s0`, `s1`, … of the select list, `o0`, … of ORDER BY, and `rank` for kinds that rank
@@ -99,15 +107,19 @@ def part(state: SlotState, spec: SnapshotSpec, place: Place | None = None) -> pa
     Raises:
         ValueError: a region or expression is of an unknown kind.
     """
-    present = PresentObjects.of(state, spec.stream_id)
+    present = _present(state, spec)
     if present is None:
         return None
-    selection = SnapshotSelection(present, spec, reach_of(spec.region, present.resolver, place))
+    if spec.aggregates is not None and spec.aggregates.window_us is not None:
+        present = present.within(spec.aggregates.window_us)
+    selection = selecting(present, spec, reach_of(spec.region, present.resolver, place))
     kind, by_key = KINDS[spec.kind], spec.lookup is not None
     counts = spec.aggregate == "count"
     if counts and not by_key and not selection.reach.is_nowhere:
         return _counted(kind.count_members(selection))
     objects = _members(selection, kind)
+    if spec.aggregates is not None:
+        return groups_part(selection, objects, kind.rank(selection, objects))
     if counts:
         return _counted(len(objects))
     return None if by_key and not len(objects) else _rows(selection, objects, kind.rank(selection, objects))
@@ -118,6 +130,8 @@ def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
 
     `parts` are the shares of all slots at one step, at least one, in any order.
     """
+    if spec.aggregates is not None:
+        return groups_whole(parts, spec)
     wanted = spec.region.k if isinstance(spec.region, NearestSpec) else None
     tables = [pa.Table.from_batches([share]) for share in parts]
     found = pa.concat_tables(tables, promote_options="permissive")
@@ -128,7 +142,10 @@ def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
     if _RANK in found.column_names:
         order = pc.sort_indices(found, sort_keys=[(_RANK, "ascending"), (_KEY, "ascending")])
         found = found.take(order[:wanted])
-    found = found.take(_first(found, spec))
+    if _RANK in found.column_names and not spec.order:
+        found = found.slice(0, spec.limit)
+    else:
+        found = found.take(_first(found, spec))
     names = [column.name for column in spec.select]
     return pa.Table.from_arrays([found[f"s{i}"] for i in range(len(names))], names=names)
 
@@ -141,15 +158,42 @@ def nothing(stream: StreamSpec, spec: SnapshotSpec) -> pa.RecordBatch:
     assert present is not None, "the stream is there"
     if spec.aggregate == "count":
         return _counted(0)
+    nobody = np.empty(0, np.int32)
+    if spec.aggregates is not None:
+        rank = np.empty(0) if spec.region.is_nearest else None
+        known = replace(spec, aggregates=_without_tables(spec.aggregates))
+        return groups_part(SnapshotSelection(present, known, RegionNow(EVERYWHERE)), nobody, rank)
     select = tuple(SelectColumn(column.name, _known(column.value)) for column in spec.select)
-    order = tuple(OrderColumn(_known(column.value), column.is_descending) for column in spec.order)
+    order = tuple(replace(column, value=_known(column.value)) for column in spec.order)
     empty = SnapshotSelection(present, replace(spec, select=select, order=order), RegionNow(EVERYWHERE))
-    return _rows(empty, np.empty(0, np.int32), None)
+    return _rows(empty, nobody, None)
 
 
-def _known(expr: Expr) -> Expr:
-    """Return an expression, or NULL in place of one that needs a table."""
-    return LiteralExpr(None, "STRING") if has_node(expr, JoinExpr) else expr
+def _present(state: SlotState, spec: BoundQuery) -> PresentObjects | None:
+    """Return a stream's objects as of the instant of the snapshot, None if the slot does not know it.
+
+    It is the step's time, with WINDOW the end of the step's tick (language.md section 7).
+    """
+    is_windowed = spec.aggregates is not None and spec.aggregates.window_us is not None
+    return PresentObjects.of(state, spec.stream_id, at_end=is_windowed)
+
+
+def _without_tables(spec: AggregateSpec) -> AggregateSpec:
+    """Return aggregates without expressions that need tables or regions."""
+    groups = tuple(GroupColumn(_known(group.value, group.type), group.type) for group in spec.groups)
+    measures = tuple(
+        measure
+        if measure.argument is None
+        else replace(measure, argument=_known(measure.argument, measure.argument_type))
+        for measure in spec.measures
+    )
+    return replace(spec, groups=groups, measures=measures)
+
+
+def _known(expr: Expr, kind: str = "STRING") -> Expr:
+    """Return an expression, or NULL in place of one that needs a table or a region."""
+    needs = any(has_node(expr, node) for node in (JoinExpr, RegionOfExpr, InsideExpr))
+    return LiteralExpr(None, kind) if needs else expr
 
 
 def _members(selection: SnapshotSelection, kind: QueryKind) -> Array:
@@ -190,12 +234,15 @@ def _counted(count: int) -> pa.RecordBatch:
 def _first(table: pa.Table, spec: SnapshotSpec) -> pa.Array[Any]:
     """Return positions of the rows in the order of ORDER BY, up to LIMIT.
 
-    NULLs come last; ties, and rows without ORDER BY, are ordered by key.
+    NULLs come last, or first where ORDER BY says so; ties, and rows without ORDER BY, are ordered by key.
     """
-    keys: list[Any] = [
-        (f"o{i}", "descending" if column.is_descending else "ascending")
-        for i, column in enumerate(spec.order)
-    ]
+    keys: list[Any] = []
+    for i, column in enumerate(spec.order):
+        if column.nulls_first:
+            known = pc.is_valid(table[f"o{i}"]).cast(pa.int8())
+            table = table.append_column(f"n{i}", known)
+            keys.append((f"n{i}", "ascending"))
+        keys.append((f"o{i}", "descending" if column.is_descending else "ascending"))
     keys.append((_KEY, "ascending"))
     limit = spec.limit
     if limit is None or limit >= table.num_rows:

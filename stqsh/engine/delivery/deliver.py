@@ -23,11 +23,12 @@ from stqsh.engine.delivery.batch_stats import by_slot, lag_s, time_split
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.engine.state.payload_files import PayloadFolders, load_payloads
-from stqsh.spec.chunk import Chunk, ChunkKind, from_table, pack, unpack, unpack_json, unpack_struct
+from stqsh.sources.replay_store.dead_letters import write_live_letters
+from stqsh.spec.chunk import Chunk, ChunkKind, from_table, in_order, pack, unpack, unpack_json, unpack_struct
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.query import AskSpec, Place
-from stqsh.spec.stats import BatchStats, SlotStats, TaskTiming, TimeSplit
+from stqsh.spec.stats import BatchStats, SlotStats, TakenMessages, TaskTiming, TimeSplit
 from stqsh.storage.control_log import ControlDb, wall_clock_us
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
@@ -53,6 +54,7 @@ class BatchOutcome:
     asks: list[SnapshotAsked] = field(default_factory=list)
     stats: list[SlotStats] = field(default_factory=list)
     timings: list[TaskTiming] = field(default_factory=list)
+    taken: dict[int, list[TakenMessages]] = field(default_factory=dict)
 
 
 class Delivery:
@@ -83,6 +85,7 @@ class Delivery:
         self._shedding = SheddingController(control, session_settings(control))
         self._records = 0
         self._previous_us = 0
+        self._mean_bytes = 0.0
 
     def deliver(self, chunks: pa.Table, number: int, run_us: int = 0) -> None:
         """Deliver batch `number`.
@@ -98,6 +101,9 @@ class Delivery:
         write_us = (time.perf_counter_ns() - begun) // 1000
         split = time_split(delivered.timings, run_us, write_us)
         progress = self._progress(number, delivered, split)
+        for stream, taken in delivered.taken.items():
+            letters = "".join(part.letters for part in taken)
+            write_live_letters(self._home.stream(stream), number, letters.encode())
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
         self._record(progress, delivered, logged)
@@ -114,7 +120,16 @@ class Delivery:
         with self._control.transaction():
             order = self._shedding.decision(delivered.stats, delivered.clock)
             effects = BatchEffects(
-                delivered.ended, delivered.grown, delivered.found, delivered.asks, order=order, logged=logged
+                delivered.ended,
+                delivered.grown,
+                delivered.found,
+                delivered.asks,
+                order=order,
+                logged=logged,
+                taken=[
+                    (stream, sum(part.records for part in taken), sum(part.dead for part in taken))
+                    for stream, taken in delivered.taken.items()
+                ],
             )
             record_batch(self._control, progress, effects)
 
@@ -157,7 +172,16 @@ class Delivery:
             memory=self._shedding.describe(delivered.stats, clock),
             rebuilt=sum(timing.rebuilt for timing in delivered.timings),
             time=split,
+            live=clock.live,
+            message_bytes=self._message_bytes(delivered),
         )
+
+    def _message_bytes(self, delivered: BatchOutcome) -> float:
+        """Return the mean size of the last messages that were taken."""
+        taken = [part for parts in delivered.taken.values() for part in parts]
+        if count := sum(part.records + part.dead for part in taken):
+            self._mean_bytes = sum(part.bytes for part in taken) / count
+        return self._mean_bytes
 
 
 def small_chunks(chunks: pa.Table) -> list[Chunk]:
@@ -188,7 +212,16 @@ def read_outcome(chunks: list[Chunk]) -> BatchOutcome:
         asks=asks,
         stats=[unpack_struct(chunk.payload, SlotStats) for chunk in kinds.get("stats", [])],
         timings=[unpack_struct(chunk.payload, TaskTiming) for chunk in kinds.get(ChunkKind.TIMING, [])],
+        taken=collect_taken(kinds.get(ChunkKind.TAKEN, [])),
     )
+
+
+def collect_taken(chunks: list[Chunk]) -> dict[int, list[TakenMessages]]:
+    """Return what was taken of live streams, by id, in the order of their slices."""
+    taken: dict[int, list[TakenMessages]] = {}
+    for chunk in in_order(chunks):
+        taken.setdefault(chunk.stream, []).append(unpack_struct(chunk.payload, TakenMessages))
+    return taken
 
 
 def merge_growth(chunks: list[Chunk]) -> tuple[Array, Array] | None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from stqsh.engine.planning.planner import Planner
     from stqsh.engine.planning.tasks import SourceTask
     from stqsh.engine.state.payload_files import PayloadFolders
-    from stqsh.spec.chunk import Chunk
     from stqsh.storage.control_log import ControlDb
 
 #: A file of this name in the home holds back further batches while the engine stops.
@@ -158,32 +157,15 @@ class StqshReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task in a worker."""
-        from stqsh.engine.ingest.record_replay import replay_reference
-        from stqsh.engine.ingest.task_reader import chunks
-        from stqsh.engine.spark.chunk_codec import in_groups, to_batch
-        from stqsh.engine.spark.worker_daemon import freeze_after_task
-        from stqsh.engine.state.payload_files import open_writer
+        from stqsh.engine.ingest.task_output import write_task
 
         assert isinstance(partition, TaskPartition)
-        begun = time.perf_counter_ns()
-        slots = self._numbers[0]
-        task = partition.task
-        with open_writer(self.spool, "source") as outgoing:
-            for some in in_groups(
-                outgoing.put(chunk, replay_reference(task, chunk)) for chunk in chunks(task)
-            ):
-                yield to_batch(some, slots)
-        took_us = (time.perf_counter_ns() - begun) // 1000
-        yield to_batch([_timing(partition.task, took_us)], slots)
-        freeze_after_task()
+        return write_task(partition.task, self._numbers[0], self.spool)
 
     def commit(self, end: OffsetJson) -> None:
-        """Do nothing: what was taken stays in the log and the replay stores."""
+        """Let spools go as far as batches are committed; all else stays in the log and the replay stores."""
+        from stqsh.sources.live.registry import trim
+        from stqsh.storage.home import SessionHome
 
-
-def _timing(task: SourceTask, took_us: int) -> Chunk:
-    from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack_json
-    from stqsh.spec.stats import TaskTiming
-
-    slot, content = task.only or 0, pack_json(TaskTiming("source", us=took_us))
-    return Chunk(slot, 0, ChunkKind.TIMING, ChunkOrder(), task.first_step, task.last_step, 0, content)
+        for stream, position in Offset.from_json(end).live.items():
+            trim(SessionHome(self._home).stream(stream), position.next)

@@ -36,8 +36,8 @@ class RecordReplayError(EngineError):
 
 def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
     """Return the JSON from which a task's chunk can be made again; None if it is not part of a slice."""
-    if chunk.order.phase != Phase.RECORDS:
-        return None
+    if chunk.order.phase != Phase.RECORDS or task.streams[chunk.stream].is_live:
+        return None  # a log holds the records of live streams, as their sources may remove them
     [piece] = [
         piece for piece in task.slices if (piece.stream_id, piece.index) == (chunk.stream, chunk.order.piece)
     ]

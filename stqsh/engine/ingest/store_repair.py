@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stqsh.checksums import DamagedFileError
 from stqsh.errors import SourceError
@@ -24,9 +23,6 @@ from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import StreamRow, StreamStatus
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 log = logging.getLogger("stqsh.engine")
 
 _HINT = (
@@ -34,13 +30,12 @@ _HINT = (
 )
 
 
-def repair_stores(home: SessionHome, control: ControlDb, spark: SparkSession | None = None) -> None:
+def repair_stores(home: SessionHome, control: ControlDb) -> None:
     """Check the replay stores of a session, and prepare damaged ones again.
 
     Args:
         home: the session's home.
         control: its control log.
-        spark: sorts sources that are larger than memory.
 
     Raises:
         DamagedFileError: a store is damaged, and its source does not give the same records again.
@@ -54,7 +49,7 @@ def repair_stores(home: SessionHome, control: ControlDb, spark: SparkSession | N
             check_store(home.stream(stream.id))
         except DamagedFileError as error:
             log.warning("%s; stream %s is prepared again", error.message, stream.name)
-            _prepare_again(home.stream(stream.id), stream, status, error, spark)
+            _prepare_again(home.stream(stream.id), stream, status, error)
             log.warning("stream %s is prepared again, with the same records as before", stream.name)
 
 
@@ -79,7 +74,6 @@ def _prepare_again(
     stream: StreamRow,
     status: StreamStatus,
     error: DamagedFileError,
-    spark: SparkSession | None,
 ) -> None:
     error.hint = _HINT
     if not status.seal:  # it has no end, or an older version prepared it
@@ -87,7 +81,7 @@ def _prepare_again(
     fresh = directory.with_name(f".{directory.name}.again")
     shutil.rmtree(fresh, ignore_errors=True)
     try:
-        prepare(stream.spec, fresh, report=lambda *_: None, spark=spark)
+        prepare(stream.spec, fresh, report=lambda *_: None)
     except SourceError as problem:
         raise DamagedFileError(error.file, f"is damaged or gone, and {problem.message}", _HINT) from problem
     if manifest_seal(fresh) != status.seal:

@@ -1,4 +1,6 @@
-"""Preparation of replay stores and tables in a thread of the engine, which also extends endless streams.
+"""Preparation of replay stores and tables by a thread of the engine, which also extends endless streams.
+
+Small sources are prepared in the thread itself, large ones in processes of their own.
 
 An endless stream is generated a little ahead of the clock, by several times the steps of the last batch. So a
 stream that plays at full speed soon fills its batches, and a slow one costs little. Rows that will not be
@@ -9,34 +11,26 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
 
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import TUNING, EngineTuning
+from stqsh.engine.ingest.intakes import Intakes
+from stqsh.engine.ingest.preparation import PreparedRow, prepare_row
+from stqsh.engine.ingest.preparation_process import PreparationProcesses, is_large
 from stqsh.engine.state.file_store import first_logged_rows
-from stqsh.errors import StqshError
-from stqsh.sources.replay_store.manifest import MANIFEST, Manifest, manifest_seal
-from stqsh.sources.replay_store.preparation import extend, prepare
-from stqsh.sources.table_files import CONTENT, prepare_table
+from stqsh.sources.replay_store.manifest import Manifest
+from stqsh.sources.replay_store.preparation import extend
+from stqsh.sources.table_files import CONTENT
 from stqsh.storage.catalogue import live_streams, live_tables
 from stqsh.storage.control_log import ControlDb, last_seq
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress, set_stream_status, stream_statuses
-from stqsh.storage.rows import Progress, StreamRow, StreamStatus, TableRow
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from stqsh.storage.rows import Progress, StreamRow, StreamStatus
 
 log = logging.getLogger("stqsh.engine")
 
-Report = Callable[[float | None, str], None]
-
-_DONE = ("ready", "endless", "failed")
+_DONE = ("ready", "endless", "failed", "live", "stalled")
 
 
 class EndlessStreams:
@@ -60,14 +54,15 @@ class EndlessStreams:
         self._streams = {id_: known for id_, known in self._streams.items() if id_ in stream_ids}
 
     def extend(self, stream: StreamRow, until_tick: int) -> None:
-        """Make a stream up to a tick; a failure is recorded in its status and ends only this stream."""
+        """Make a stream up to a tick; a failure is recorded in its status and stalls only this stream."""
         try:
             needed = self._needed_row(stream.id)
             manifest = extend(stream.spec, self._home.stream(stream.id), until_tick, needed)
         except Exception as error:
             log.exception("stream %s cannot be extended", stream.name)
             self._streams.pop(stream.id, None)
-            set_stream_status(self._control, StreamStatus(stream.id, "failed", message=f"{error}"))
+            reason = f"{error}" or type(error).__name__
+            set_stream_status(self._control, StreamStatus(stream.id, "stalled", message=reason))
         else:
             self.add(stream, manifest)
 
@@ -106,19 +101,13 @@ class EndlessStreams:
 
 
 class StreamPreparer:
-    """Prepares the tables and streams of a session, in a thread; `prepare` makes one stream's store."""
+    """Prepares the tables and streams of a session, in a thread."""
 
-    def __init__(
-        self,
-        home: SessionHome,
-        control: ControlDb,
-        spark: SparkSession | None = None,
-        prepare: Callable[..., Manifest] = prepare,
-        tuning: EngineTuning = TUNING,
-    ) -> None:
-        self._home, self._control, self._spark, self._prepare = home, control, spark, prepare
-        self._tuning = tuning
+    def __init__(self, home: SessionHome, control: ControlDb, tuning: EngineTuning = TUNING) -> None:
+        self._home, self._control, self._tuning = home, control, tuning
         self._endless = EndlessStreams(home, control, tuning)
+        self._live = Intakes(home)
+        self._processes = PreparationProcesses(home, control)
         self._stopped = threading.Event()
         self._seen = -1
 
@@ -136,13 +125,28 @@ class StreamPreparer:
         for table in live_tables(self._control):
             known = statuses.get(table.id)
             if known is None or known.state not in _DONE or self._is_missed(known):
-                self._prepare_one(table, partial(self._prepare_table, table))
+                self._prepare(table)
         for stream in live_streams(self._control):
             known = statuses.get(stream.id)
-            if known is None or known.state not in _DONE:
-                self._prepare_one(stream, partial(self._prepare_stream, stream))
+            if stream.spec.is_live:
+                self._live.begin(stream)
+                if known is None:
+                    set_stream_status(self._control, StreamStatus(stream.id, "live"))
+            elif known is None or known.state not in _DONE:
+                self._prepare(stream)
             elif known.state == "endless" and stream.id not in self._endless:
                 self._endless.extend(stream, 0)
+
+    def _prepare(self, row: PreparedRow) -> None:
+        """Prepare a stream or table here if it is small, else in a process, unless one has it already."""
+        if row.id in self._processes:
+            return
+        if is_large(row, self._tuning):
+            self._processes.add(row)
+            return
+        status = prepare_row(self._home, self._control, row, self._tuning)
+        if isinstance(row, StreamRow) and status.state == "endless":
+            self._endless.extend(row, 0)
 
     def _is_missed(self, table: StreamStatus) -> bool:
         """Return whether the rows of a table that was ready are gone before the slots have got them."""
@@ -156,57 +160,20 @@ class StreamPreparer:
             version = self._control.version()
             if version != seen or not is_complete:
                 seen, is_complete = version, self._check()
+            self._processes.look()
             self._stopped.wait(self._tuning.prepare_look_s)
+        self._processes.stop()
 
     def _check(self) -> bool:
         seq = last_seq(self._control)
         if seq != self._seen:
             self._seen = seq
             self.prepare_new()
-            self._endless.keep({stream.id for stream in live_streams(self._control)})
+            streams = {stream.id for stream in live_streams(self._control)}
+            self._endless.keep(streams)
+            self._live.keep(streams)
+            self._processes.keep(streams | {table.id for table in live_tables(self._control)})
         return self._endless.extend_all()
-
-    def _prepare_one(self, row: StreamRow | TableRow, make: Callable[[Report], StreamStatus]) -> None:
-        """Prepare one stream or table and write its status; a failure does not end the engine."""
-        word = "table" if isinstance(row, TableRow) else "stream"
-        try:
-            report = self._reporter(row.id)
-            report(None, "reading")
-            status = make(report)
-        except StqshError as error:
-            status = StreamStatus(row.id, "failed", message=error.message)
-        except Exception as error:  # a failure of one must not end the others
-            log.exception("%s %s cannot be prepared", word, row.name)
-            status = StreamStatus(row.id, "failed", message=f"{type(error).__name__}: {error}")
-        set_stream_status(self._control, status)
-
-    def _prepare_stream(self, stream: StreamRow, report: Report) -> StreamStatus:
-        directory = self._home.stream(stream.id)
-        manifest = self._prepare(stream.spec, directory, report=report, spark=self._spark)
-        status = _status_of(stream.id, manifest)
-        if manifest.complete and (directory / MANIFEST).exists():
-            status = replace(status, seal=manifest_seal(directory))
-        if status.state == "endless":
-            self._endless.add(stream, manifest)
-        return status
-
-    def _prepare_table(self, table: TableRow, report: Report) -> StreamStatus:
-        found = prepare_table(table.spec, self._home.table(table.id), report=report)
-        return StreamStatus(table.id, "ready", rows=found.rows, dead=found.dead, progress=1.0)
-
-    def _reporter(self, stream_id: int) -> Report:
-        """Return a function that writes a preparation's progress, a few times per second at most."""
-        reported = 0.0
-
-        def report(progress: float | None, message: str) -> None:
-            nonlocal reported
-            now = time.monotonic()
-            if now - reported >= self._tuning.prepare_report_s:
-                reported = now
-                status = StreamStatus(stream_id, "reading", message=message, progress=progress or 0.0)
-                set_stream_status(self._control, status)
-
-        return report
 
 
 def wanted_tick(
@@ -224,15 +191,3 @@ def wanted_tick(
 def taken_rows(progress: Progress, stream_id: int) -> int:
     """Return how many rows of a stream had been taken."""
     return progress.stats.rows.get(stream_id, 0)
-
-
-def _status_of(stream_id: int, manifest: Manifest) -> StreamStatus:
-    complete = manifest.complete
-    return StreamStatus(
-        stream_id,
-        "ready" if complete else "endless",
-        rows=manifest.rows,
-        dead=manifest.dead,
-        progress=1.0,
-        duplicates=manifest.duplicates,
-    )

@@ -10,15 +10,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.engine.ingest.live_reader import read_live
 from stqsh.engine.ingest.slot_commands import Command, commands_of, concerned_slots, for_slot, packed_commands
-from stqsh.engine.planning.tasks import BatchHead, SourceTask, StreamSlice
+from stqsh.engine.planning.tasks import BatchHead, LiveSlice, SourceTask, StreamSlice
 from stqsh.routing.event_routing import EventRouting
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.routing.object_routing import slots_of
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.sources.replay_store.store import open_store
 from stqsh.sources.table_files import CONTENT, read_table
-from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack, pack_json, unpack
+from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, Phase, pack, pack_json, unpack
 from stqsh.spec.log import AreaDropped, RecordsFound, TableDropped
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
@@ -42,6 +43,8 @@ def _chunks(task: SourceTask) -> Iterator[Chunk]:
         yield from _head_chunks(task, task.head)
     for piece in task.slices:
         yield from record_chunks(task, piece, task.wanted)
+    for live in task.live:
+        yield from live_chunks(task, live)
 
 
 def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
@@ -124,10 +127,21 @@ def event_routing(task: SourceTask) -> EventRouting:
     home = _home(task)
 
     def routing(stream_id: int) -> CellRouting | None:
+        stream = task.streams.get(stream_id)
+        if stream is not None and stream.is_live:
+            return live_routing(stream, task.slots)
         manifest = read_manifest(home.stream(stream_id))
         return None if manifest is None else _cell_routing(manifest, task.slots)
 
     return EventRouting(task.slots, routing, lambda area: unpack(area_geometry(ControlDb(home.path), area)))
+
+
+def live_routing(stream: StreamSpec, slots: int) -> CellRouting | None:
+    """Return the routing of a live stream by its BOUNDS, else by the globe; None for streams of objects."""
+    if not stream.is_event:
+        return None
+    bounds = stream.bounds or ((-1e6, -1e6, 1e6, 1e6) if stream.planar else (-180.0, -90.0, 180.0, 90.0))
+    return CellRouting.of(bounds, (), slots)
 
 
 def _cell_routing(manifest: Manifest, slots: int) -> CellRouting | None:
@@ -174,17 +188,45 @@ def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -
     hashes = hash_keys(stored[stream.key])
     records = _with_routing(stored.drop_columns(["_tick"]), steps, hashes)
     routing = _cell_routing(store.manifest, task.slots)
+    yield from _routed(task, piece, records, routing, wanted)
+
+
+def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
+    """Read a slice of a live stream; all of its records belong to the last step.
+
+    What was taken is reported once, not by each of the tasks that read for one slot.
+    """
+    stream, directory = task.streams[piece.stream_id], _home(task).stream(piece.stream_id)
+    read = read_live(stream, directory, piece.ranges, task.access)
+    steps = np.full(read.records.num_rows, task.last_step, np.int64)
+    records = _with_routing(read.records, steps, hash_keys(read.records[stream.key]))
+    yield from _routed(task, piece, records, live_routing(stream, task.slots), task.wanted)
+    if task.only in (None, 0):
+        order = ChunkOrder(Phase.RECORDS, piece.index)
+        span = (task.first_step, task.last_step)
+        yield Chunk(0, piece.stream_id, ChunkKind.TAKEN, order, *span, 0, pack_json(read.taken))
+
+
+def _routed(
+    task: SourceTask,
+    piece: StreamSlice | LiveSlice,
+    records: pa.RecordBatch,
+    routing: CellRouting | None,
+    wanted: Iterable[int],
+) -> Iterator[Chunk]:
+    """Yield the records of a slice for each slot, and those of focal objects for all."""
+    stream, span = task.streams[piece.stream_id], (task.first_step, task.last_step)
+    hashes = records["_hash"].to_numpy()
     if routing is None:
         slots = slots_of(hashes, task.slots)
     else:
-        slots = routing.slots_of(stored.column(stream.x).to_numpy(), stored.column(stream.y).to_numpy())
+        slots = routing.slots_of(records.column(stream.x).to_numpy(), records.column(stream.y).to_numpy())
     for slot in wanted:
         mine = records if task.slots == 1 else records.filter(pa.array(slots == slot))
         for order, payload, rows in _packed(mine, piece.index):
-            span = (task.first_step, task.last_step)
             yield Chunk(slot, piece.stream_id, "records", order, *span, rows, payload)
     if piece.focal:
-        keys = pa.array(piece.focal, stored.schema.field(stream.key).type)
+        keys = pa.array(piece.focal, records.schema.field(stream.key).type)
         focal = records.filter(pa.array(np.isin(hashes, hash_keys(keys))))
         for order, payload, rows in _packed(focal, piece.index):
             yield from _to_all(task, piece.stream_id, "focal", order, payload, rows)

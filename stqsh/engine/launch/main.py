@@ -17,12 +17,14 @@ import signal
 import sys
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.engine.config import CRASHED, STACKS_SIGNAL, STATE_FORMAT, TUNING, EngineSettings
 from stqsh.engine.launch.audit import audit_home
 from stqsh.engine.launch.heartbeat import Heartbeat, Origin, running_alone
+from stqsh.engine.launch.sink_keeper import SinkKeeper
 from stqsh.engine.launch.supervisor import JvmDiedError, StreamingQuery, Supervisor
 from stqsh.engine.launch.watchdog import LocalParts, Watchdog
 from stqsh.engine.spark.spark_internals import java_exit_code, java_process
@@ -141,7 +143,7 @@ class Engine:
         if lost := remove_lost_arenas():
             log.info("%d arenas of sessions that are gone were removed", lost)
         self._wake(spark, settings)
-        preparer = StreamPreparer(self._home, control, spark)
+        preparer = StreamPreparer(self._home, control)
         preparer.start()
         self._heart.tell("starting", "starting the query")
         spool = payload_folders(settings)
@@ -149,7 +151,7 @@ class Engine:
         watchdog = Watchdog(LocalParts(lambda: _java_pid(spark) if settings.local else None))
 
         def start() -> StreamingQuery:
-            repair_stores(self._home, control, spark)
+            repair_stores(self._home, control)
             return start_query(spark, settings, delivery, spool, watchdog.batch)
 
         supervisor = Supervisor(
@@ -164,6 +166,8 @@ class Engine:
             target=self._leave_with_owner, args=(control, supervisor), name="owner", daemon=True
         ).start()
         delivery.retention.start()
+        sinks = SinkKeeper(self._home, control)
+        sinks.start()
         watchdog.start()
         try:
             supervisor.run()
@@ -171,6 +175,7 @@ class Engine:
             watchdog.stop()
             preparer.stop()
             delivery.retention.stop()
+            sinks.stop()
 
     def _wake(self, spark: SparkSession, settings: EngineSettings) -> None:
         """Start workers while the query is planned; a cluster's hosts have to be ready before it."""
@@ -207,7 +212,10 @@ class Engine:
             self._heart.tell("starting", "compiling, the first time only")
 
     def _warm_up(self) -> None:
-        """Compile the kernels while Spark starts; they are kept on disk for the workers."""
+        """Compile the kernels while Spark starts, and import what the query needs.
+
+        Kernels are kept on disk for the workers.
+        """
         from stqsh.core import compile_kernels
 
         try:
@@ -216,9 +224,19 @@ class Engine:
             # The workers compile what they need themselves: slower, but no reason to fail.
             log.exception("the kernels were not compiled")
         self._came_up(KERNELS)
+        _import_query()
 
     def _age(self) -> float:
         return time.monotonic() - self._begun
+
+
+def _import_query() -> None:
+    """Import what the query is made with, more than half a second of which would be left once Spark is up.
+
+    pandas is for Spark, which asks for it as soon as a function is mapped over batches.
+    """
+    for name in ("pandas", "stqsh.engine.ingest.store_repair", "stqsh.engine.operators.pipeline"):
+        import_module(name)
 
 
 def _start_spark(settings: EngineSettings) -> SparkSession:

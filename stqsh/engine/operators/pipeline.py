@@ -19,6 +19,7 @@ from stqsh.engine.operators.local_operators import LocalOperators
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.operators.spark_operators import with_operator
 from stqsh.engine.spark.spark_internals import settle_batch
+from stqsh.engine.spark.spark_session import without_generated_code
 from stqsh.engine.state.payload_files import PayloadFolders
 from stqsh.fs import settle
 from stqsh.spec.chunk import CHUNK
@@ -50,6 +51,8 @@ def start_query(
     if spool is not None:
         spool.prepare()
     context = OperatorContext(settings.slots, home.arena_folders(), home.path, spool)
+    if settings.local:
+        spark = without_generated_code(spark)
     chunks = _read_source(spark, settings, spool)
     operators = None
     if settings.local:

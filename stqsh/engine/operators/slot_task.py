@@ -19,7 +19,7 @@ from stqsh.engine.state.arena import Arena
 from stqsh.engine.state.payload_files import PayloadFolders, load_payloads, open_writer
 from stqsh.engine.state.slot_runner import Fold, SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotStore
-from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, in_order, pack, pack_json, unpack
+from stqsh.spec.chunk import FOR_DELIVER, Chunk, ChunkKind, ChunkOrder, in_order, pack, pack_json, unpack
 from stqsh.spec.stats import TaskTiming
 
 
@@ -88,8 +88,8 @@ def fold_slot(fold: Fold, context: OperatorContext, store: SlotStore, chunks: li
 
 def split_chunks(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], list[Chunk]]:
     """Return the slot, the chunks that the fold accepts, in order, and the others."""
-    taken = [chunk for chunk in chunks if chunk.kind != ChunkKind.TIMING and fold.accepts(chunk)]
-    passing = [chunk for chunk in chunks if chunk.kind == ChunkKind.TIMING or not fold.accepts(chunk)]
+    taken = [chunk for chunk in chunks if chunk.kind not in FOR_DELIVER and fold.accepts(chunk)]
+    passing = [chunk for chunk in chunks if chunk.kind in FOR_DELIVER or not fold.accepts(chunk)]
     return chunks[0].slot, in_order(taken), passing
 
 

@@ -29,21 +29,26 @@ from stqsh.storage.rows import LogRow
 FAR = 1 << 40
 
 
-def apply_clock_rows(view: SessionView, offset: Offset) -> Offset:
-    """Apply clock rows from the log, in order, as far as they can take effect now."""
+def apply_clock_rows(view: SessionView, offset: Offset, now_us: int = 0) -> Offset:
+    """Apply clock rows from the log, in order, as far as they can take effect now.
+
+    `now_us` is the wall clock in µs, by which live streams run.
+    """
     rows = view.log.clock_rows(offset)
     stopped = {row.entry.run for row in rows if isinstance(row.entry, RunStopped)}
     if offset.run and offset.run.seq in stopped:
         offset = finish_run(offset, offset.run)
     for row in rows:
-        after = _apply_row(view, offset, row, stopped)
+        after = _apply_row(view, offset, row, stopped, now_us)
         if after is None:
             break
         offset = replace(after, clock_seq=row.seq)
     return offset
 
 
-def _apply_row(view: SessionView, offset: Offset, row: LogRow, stopped: set[int]) -> Offset | None:
+def _apply_row(
+    view: SessionView, offset: Offset, row: LogRow, stopped: set[int], now_us: int
+) -> Offset | None:
     """Apply one clock row; None if it has to wait (for another RUN, or for a stream to be read)."""
     match row.entry:
         case StreamPlayed():
@@ -55,28 +60,56 @@ def _apply_row(view: SessionView, offset: Offset, row: LogRow, stopped: set[int]
                 return None
             if row.seq in stopped:
                 return replace(offset, run_done=row.seq)
-            return _start_run(view, offset, row.seq, row.entry)
+            return _start_run(view, offset, row.seq, row.entry, now_us)
     return offset
 
 
-def _start_run(view: SessionView, offset: Offset, seq: int, asked: RunSpec) -> Offset | None:
+def _start_run(view: SessionView, offset: Offset, seq: int, asked: RunSpec, now_us: int) -> Offset | None:
     """Turn a RUN into its last step, once every stream and table can be read."""
     if view.is_waiting():
         return None
+    if view.is_live():
+        return start_live_run(view, offset, seq, asked, now_us)
     feeds = view.feeds(offset)
     offset = start_clock(offset, feeds, view.streams())
-    return replace(offset, run=RunState(seq, _run_until(view, offset, feeds, asked)))
+    return replace(offset, run=_run_state(view, offset, feeds, seq, asked))
 
 
-def _run_until(view: SessionView, offset: Offset, feeds: list[StreamInput], run: RunSpec) -> int:
-    """Return the last step of a RUN: the one requested, or the end of the data if all are finite."""
+def start_live_run(view: SessionView, offset: Offset, seq: int, asked: RunSpec, now_us: int) -> Offset:
+    """Turn a RUN of live streams into its last step, counted from the tick of the wall clock."""
+    offset = start_live_clock(view, offset, now_us)
+    assert offset.tick_us is not None, "the clock runs"
+    begun = max(offset.step, offset.step_of(now_us // offset.tick_us) - 1)
+    until = requested_step(replace(offset, step=begun), asked)
+    return replace(offset, run=RunState(seq, max(offset.step, until)), ended=False)
+
+
+def start_live_clock(view: SessionView, offset: Offset, now_us: int) -> Offset:
+    """Start the clock of a live session now, unless it has started."""
+    if offset.base_tick is not None:
+        return offset
+    tick_us = next(spec.tick_us for spec in view.streams().values())
+    return replace(offset, base_tick=now_us // tick_us, tick_us=tick_us)
+
+
+def _run_state(
+    view: SessionView, offset: Offset, feeds: list[StreamInput], seq: int, run: RunSpec
+) -> RunState:
+    """Return a RUN with its last step: the one requested, or the end of the data if all are finite.
+
+    If it reaches the end and queries with SYNC last beyond it, a step follows in which they are refreshed.
+    """
     if offset.base_tick is None:
-        return offset.step
+        return RunState(seq, offset.step)
     end = last_step(offset, feeds)
     if end is not None and offset.step >= end:
-        return offset.step + int(view.owes_a_step(feeds))
+        return RunState(seq, offset.step + int(view.owes_a_step(feeds)))
     asked = requested_step(offset, run)
-    return max(offset.step, asked if end is None else min(asked, end))
+    if end is None or asked < end:
+        return RunState(seq, max(offset.step, asked))
+    refreshed = view.log.ledger_at(seq).refreshed.values()
+    closes = not all(query.is_over(offset, end + 1) for query in refreshed)
+    return RunState(seq, end + int(closes), closes)
 
 
 def start_clock(offset: Offset, feeds: list[StreamInput], streams: dict[int, StreamSpec]) -> Offset:
@@ -129,10 +162,15 @@ class _PlayOrigin:
 
 
 class PlaybackPace:
-    """Counts steps by the wall clock from when this process first saw a PLAY."""
+    """Counts steps by the wall clock from when this process first saw a PLAY.
+
+    Where the wall clock is set back, the count goes on from there, so that streams do not stand still until
+    it has caught up.
+    """
 
     def __init__(self) -> None:
         self._origin: _PlayOrigin | None = None
+        self._now_us = 0
 
     def step(self, offset: Offset, play: PlayState, feeds: list[StreamInput], now_us: int) -> int | None:
         """Return the step that streams have reached; None without a pace.
@@ -141,7 +179,10 @@ class PlaybackPace:
         """
         if play.pace is None or offset.tick_us is None:
             return None
-        begins = next_beginning(offset, feeds)
+        begins, set_back_us = next_beginning(offset, feeds), max(0, self._now_us - now_us)
+        self._now_us = now_us
+        if self._origin is not None and set_back_us:
+            self._origin = replace(self._origin, us=self._origin.us - set_back_us)
         if self._origin is None or self._origin.seq != play.seq or begins > offset.step + 1:
             self._origin = _PlayOrigin(play.seq, now_us, max(offset.step, begins - 1))
         return self._origin.step + 1 + int((now_us - self._origin.us) * play.pace // offset.tick_us)
@@ -166,6 +207,10 @@ def batch_clock(
 ) -> BatchClock:
     """Return the `clock` chunk's content of the batch between two offsets."""
     end = last_step(last, feeds) if last.base_tick is not None else None
+    is_at_end = end is not None and last.step >= end and not any(feed.left for feed in feeds)
+    playing = bool(last.play and last.play.streams)
+    # A live stream whose source does not answer yet plays, but has no position, and no end either.
+    is_live = bool(last.live) or (playing and not feeds)
     return BatchClock(
         first_step=first.step + 1,
         last_step=last.step,
@@ -174,14 +219,15 @@ def batch_clock(
         seq=last.seq,
         asked=last.asked if last.asked > first.asked else 0,
         run_done=last.run_done,
-        ended=end is not None and last.step >= end and not any(feed.left for feed in feeds),
+        ended=last.ended if is_live else is_at_end,
         running=last.run is not None,
-        playing=bool(last.play and last.play.streams),
+        playing=playing,
         rows=last.rows,
         backlog=records_behind(last, feeds),
         due_us=last.due_us,
         room=last.room,
         asks=asks,
+        closing=last.closing if last.closing > first.step else 0,
     )
 
 

@@ -27,9 +27,11 @@ from stqsh.engine.planning.event_clock import (
     last_step,
     start_clock,
 )
+from stqsh.engine.planning.live_inputs import LiveInputs
 from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshots
+from stqsh.engine.planning.planner_state import last_step_of
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, last_tick_that_fits
-from stqsh.engine.planning.tasks import BatchHead, SourceTask, cut_into_tasks, is_small
+from stqsh.engine.planning.tasks import BatchHead, SourceTask, cut_into_tasks, is_small, with_live
 from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.progress import read_progress
@@ -61,6 +63,7 @@ class Planner:
         self.home, self.slots, self._tuning = home, slots, tuning
         self._most = BatchLimit(max_records, max_bytes)
         self._view, self._pace = SessionView.of(home), PlaybackPace()
+        self._live = LiveInputs(home, self._view)
 
     def latest(self, start: Offset, now_us: int) -> Offset:
         """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.
@@ -68,7 +71,7 @@ class Planner:
         `now_us` is the wall clock in µs, which only paces streams that play.
         """
         self._view.read(start)
-        ready = apply_clock_rows(self._view, start)
+        ready = apply_clock_rows(self._view, start, now_us)
         end = self._next(ready, now_us) or ready
         if end == start:
             return start
@@ -84,16 +87,19 @@ class Planner:
         lookups = log.lookups().keys(last.asked) if last.asked > first.asked else {}
         asks = tuple(question(*row) for row in snapshots(log.pending, first.answered, last.answered))
         clock = batch_clock(first, last, self._view.feeds(last), asks)
+        if self._view.is_live():
+            clock = self._live.describe(clock, last)
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
         ledger = log.ledger_at(last.seq)
         head = BatchHead(clock, (first.seq, last.seq), defined, lookups, ledger.memory)
-        return cut_into_tasks(self.home, self.slots, head, (first, last), ledger, self._tuning)
+        tasks = cut_into_tasks(self.home, self.slots, head, (first, last), ledger, self._tuning)
+        return with_live(tasks, self._live.slices(first, last, ledger, self._tuning), self._live.access)
 
     def _next(self, offset: Offset, now_us: int) -> Offset | None:
         """Decide the batch after `offset`, whose clock rows are applied; None if there is nothing to do."""
         log = self._view.log
         lookups = log.lookups()
-        needed = lookups.needed(offset.rows)
+        needed = lookups.needed(offset.taken)
         if needed > offset.asked:
             return replace(offset, asked=needed)
         if needed and not lookups.has_found(needed):
@@ -102,7 +108,9 @@ class Planner:
             return replace(offset, answered=ask, defined=max(offset.defined, log.undefined(offset)))
         if awaits_place(log.pending, offset):
             return None
-        if offset.run:
+        if self._view.is_live():
+            taken = self._next_live(offset, now_us)
+        elif offset.run:
             taken = self._next_of_run(offset, offset.run)
         else:
             taken = self._next_of_play(offset, offset.play, now_us) if offset.play else None
@@ -110,11 +118,24 @@ class Planner:
             return replace(offset, defined=undefined)
         return taken
 
+    def _next_live(self, offset: Offset, now_us: int) -> Offset | None:
+        if is_full(self.home):
+            return None
+        if (settled := self._live.settle(offset)) is not None:
+            return settled
+        taken = self._live.next(offset, now_us, self._room_now(self._room()))
+        if taken is None or taken.step == offset.step:
+            return taken
+        pending = self._view.log.pending
+        return replace(taken, seq=pending[-1].seq if pending else offset.seq)
+
     def _next_of_run(self, offset: Offset, run: RunState) -> Offset | None:
         if run.until <= offset.step:
             return finish_run(offset, run)
         taken = self._take_steps(offset, self._view.feeds(offset), run.until)
-        return finish_run(taken, run) if taken and taken.step >= run.until else taken
+        if taken is None or taken.step < run.until:
+            return taken
+        return finish_run(replace(taken, closing=run.until) if run.closes else taken, run)
 
     def _next_of_play(self, offset: Offset, play: PlayState, now_us: int) -> Offset | None:
         feeds = [feed for feed in self._view.feeds(offset) if feed.stream_id in play.streams]
@@ -159,7 +180,22 @@ class Planner:
             behind=until - step,
             due_us=None,
             room=room.records,
+            ends=self._ends(offset),
         )
+
+    def _ends(self, offset: Offset) -> dict[int, int]:
+        """Return where queries with SYNC end by their FOR, those that the next step registers included."""
+        log = self._view.log
+        new = (
+            {
+                query.row: last_step_of(offset, query.for_us)
+                for query in log.ledger_at(log.pending[-1].seq).refreshed.values()
+                if query.for_us is not None and query.row > offset.seq
+            }
+            if log.pending
+            else {}
+        )
+        return {row: end for row, end in (offset.ends | new).items() if end > offset.step}
 
     def _room(self) -> BatchLimit:
         """Return the room of a batch of a backlog."""

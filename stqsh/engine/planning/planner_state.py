@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stqsh.spec.log import (
     QueryBlock,
@@ -20,6 +21,7 @@ from stqsh.spec.log import (
     StreamPaused,
     StreamPlayed,
 )
+from stqsh.spec.offset import Offset
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
@@ -34,6 +36,28 @@ CLOCK_ENTRIES = (RunToEnd, RunUntil, RunFor, RunSteps, RunStopped, StreamPlayed,
 DEFINITIONS = (TableSpec, AreaSpec)
 
 
+class RefreshedQuery(NamedTuple):
+    """A query with SYNC or WINDOW: its stream, the log's row that registers it, and its FOR in µs."""
+
+    stream: int
+    row: int
+    for_us: int | None
+
+    def is_over(self, offset: Offset, step: int) -> bool:
+        """Return whether its FOR ends it in or before a step, which the offset has not reached."""
+        if self.for_us is None:
+            return False
+        if self.row <= offset.seq:
+            return offset.ends.get(self.row, 0) <= step
+        return last_step_of(offset, self.for_us) <= step
+
+
+def last_step_of(offset: Offset, for_us: int) -> int:
+    """Return the step in which queries end that the next step registers for a duration."""
+    assert offset.tick_us is not None, "the clock runs"
+    return offset.step + 1 - (-for_us // offset.tick_us)
+
+
 @dataclass
 class PlannerState:
     """All log rows up to `seq`, folded to what routing needs.
@@ -41,13 +65,15 @@ class PlannerState:
     `focal` counts, per stream id, the registered queries around each focal key: records of these keys go to
     every slot (object routing). A query that ended by its `FOR` keeps its count until
     its stream is dropped, which costs a broadcast and changes no answer. `memory` is the last order about the
-    memory of significant streams, None before the first.
+    memory of significant streams, None before the first. `refreshed` are the queries with SYNC or WINDOW by
+    id; like `focal` it keeps one that ended by its `FOR`.
     """
 
     seq: int = 0
     streams: dict[int, StreamSpec] = field(default_factory=dict)
     focal: dict[int, Counter[Key]] = field(default_factory=dict)
     memory: SheddingOrder | None = None
+    refreshed: dict[int, RefreshedQuery] = field(default_factory=dict)
     _focal_of_query: dict[int, tuple[int, Key]] = field(default_factory=dict)
 
     def apply(self, row: LogRow) -> None:
@@ -59,12 +85,16 @@ class PlannerState:
             case StreamDropped(stream_id):
                 self.streams.pop(stream_id, None)
                 self.focal.pop(stream_id, None)
+                self.refreshed = {id_: one for id_, one in self.refreshed.items() if one.stream != stream_id}
             case SheddingOrder():
                 self.memory = row.entry
             case QuerySpec() | QueryBlock():
                 self._add_focal(row.seq, row.entry)
-            case QueryDropped(query_id) if query_id in self._focal_of_query:
-                self._forget_focal(query_id)
+                self._add_refreshed(row.seq, row.entry)
+            case QueryDropped(query_id):
+                self.refreshed.pop(query_id, None)
+                if query_id in self._focal_of_query:
+                    self._forget_focal(query_id)
 
     def _add_focal(self, seq: int, new: QuerySpec | QueryBlock) -> None:
         keys = focal_keys_of(new)
@@ -73,6 +103,12 @@ class PlannerState:
         first = seq + 1 - len(keys)
         self._focal_of_query.update((first + at, (new.stream_id, key)) for at, key in enumerate(keys))
         self.focal.setdefault(new.stream_id, Counter()).update(keys)
+
+    def _add_refreshed(self, seq: int, new: QuerySpec | QueryBlock) -> None:
+        example, count = (new.example, new.count) if isinstance(new, QueryBlock) else (new, 1)
+        if example.aggregates is not None and example.aggregates.sync_us is not None:
+            query = RefreshedQuery(example.stream_id, seq, example.for_us)
+            self.refreshed |= dict.fromkeys(range(seq + 1 - count, seq + 1), query)
 
     def broadcasts(self, stream_id: int, key: Key) -> bool:
         """Return whether every slot already gets the records of this key."""
@@ -85,7 +121,8 @@ class PlannerState:
     def copy(self) -> PlannerState:
         """Return a ledger that can be folded further without changing this one."""
         focal = {stream: Counter(keys) for stream, keys in self.focal.items()}
-        return PlannerState(self.seq, dict(self.streams), focal, self.memory, dict(self._focal_of_query))
+        refreshed, of_query = dict(self.refreshed), dict(self._focal_of_query)
+        return PlannerState(self.seq, dict(self.streams), focal, self.memory, refreshed, of_query)
 
     def _forget_focal(self, query_id: int) -> None:
         stream_id, key = self._focal_of_query.pop(query_id)

@@ -158,13 +158,20 @@ class SessionView:
         """Return the streams that exist once all waiting rows are taken in, by id."""
         return self.log.streams()
 
+    def is_live(self) -> bool:
+        """Return whether the session's streams are live, so that its clock is that of the wall."""
+        return any(spec.is_live for spec in self.streams().values())
+
+    def _replayed(self) -> dict[int, StreamSpec]:
+        return {stream: spec for stream, spec in self.streams().items() if not spec.is_live}
+
     def feeds(self, offset: Offset) -> list[StreamInput]:
-        """Return the inputs of all streams that are ready, in order of their ids."""
-        return self._feeds.of(self.streams(), offset)
+        """Return the inputs of all replayed streams that are ready, in order of their ids."""
+        return self._feeds.of(self._replayed(), offset)
 
     def is_waiting(self) -> bool:
         """Return whether a stream or a table that has not failed is still being read."""
-        return bool(self.log.held) or self._feeds.waiting(self.streams(), self._failed())
+        return bool(self.log.held) or self._feeds.waiting(self._replayed(), self._failed())
 
     def owes_a_step(self, feeds: list[StreamInput]) -> bool:
         """Return whether commands or early records wait for a step at the end of the data."""
@@ -180,4 +187,5 @@ class SessionView:
 
     def _failed(self) -> set[int]:
         """Return the ids of the streams and tables that cannot be read."""
-        return {id_ for id_, status in stream_statuses(self.control).items() if status.state == "failed"}
+        known = stream_statuses(self.control).items()
+        return {id_ for id_, status in known if status.state in ("failed", "stalled")}

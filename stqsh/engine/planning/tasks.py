@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.planner_state import PlannerState
+from stqsh.sources.live.protocol import MessageRange
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.offset import Offset
 from stqsh.spec.region import Key
@@ -49,6 +50,27 @@ class StreamSlice:
 
 
 @dataclass(frozen=True)
+class LiveSlice:
+    """Messages of a live stream, and the keys whose records go to every slot.
+
+    `index` is the number of the slice among those of its stream.
+    """
+
+    stream_id: int
+    ranges: tuple[MessageRange, ...]
+    index: int
+    focal: tuple[Key, ...]
+
+
+@dataclass(frozen=True)
+class LiveAccess:
+    """How workers get at live sources: the session's profile, and whether to skip messages that are gone."""
+
+    profile: str = ""
+    skips: bool = False
+
+
+@dataclass(frozen=True)
 class SourceTask:
     """A part of a batch that one worker reads.
 
@@ -56,6 +78,7 @@ class SourceTask:
         streams: their specs by id.
         head: what slots get before the records; only in the first task that reads for all slots.
         only: the one slot for which it reads; None if it reads for all.
+        live: messages of live streams.
     """
 
     home: str
@@ -67,6 +90,8 @@ class SourceTask:
     head: BatchHead | None
     slices: tuple[StreamSlice, ...]
     only: int | None = None
+    live: tuple[LiveSlice, ...] = ()
+    access: LiveAccess = LiveAccess()
 
     @property
     def wanted(self) -> Iterable[int]:
@@ -111,13 +136,29 @@ def cut_into_tasks(
     return [SourceTask(*common, head, tuple(slices[0])), *rest]
 
 
+def with_live(
+    tasks: list[SourceTask], slices: Sequence[Sequence[LiveSlice]], access: LiveAccess
+) -> list[SourceTask]:
+    """Give tasks the slices of live streams, one group each; those that read for one slot get all."""
+    if not slices:
+        return tasks
+    if tasks[0].only is not None:
+        together = tuple(piece for group in slices for piece in group)
+        return [replace(task, live=together, access=access) for task in tasks]
+    more = [replace(tasks[0], head=None, slices=()) for _ in slices[len(tasks) :]]
+    groups = [*slices, *([] for _ in tasks[len(slices) :])]
+    pairs = zip([*tasks, *more], groups, strict=True)
+    return [replace(task, live=tuple(group), access=access) for task, group in pairs]
+
+
 def is_small(first: Offset, last: Offset, slots: int, tuning: EngineTuning = TUNING) -> bool:
     """Return whether a batch is best read by a task for each slot.
 
     That costs no shuffle (50 of 125 ms). Each of these tasks reads all rows, so there must be few records,
     and no commands or definitions.
     """
-    records = sum(stop - first.rows.get(stream, 0) for stream, stop in last.rows.items())
+    before = first.taken
+    records = sum(taken - before.get(stream, 0) for stream, taken in last.taken.items())
     is_few = records <= tuning.by_slot_records // slots
     return is_few and (first.seq, first.defined) == (
         last.seq,

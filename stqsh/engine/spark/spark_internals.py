@@ -54,6 +54,9 @@ INTERNAL_CONFIGURATION = {
 }
 """Settings that Spark 4.3 marks as internal or does not document, and that it ignores if it renames them."""
 
+INTERPRETED_PLANS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Settings of a session with which Spark 4.3 generates and compiles no code for its plans."""
+
 _MASK = 0xFFFFFFFF
 _SEED = 42
 

@@ -20,17 +20,18 @@ from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark.class_archive import archive_options
 from stqsh.engine.spark.cluster import LOOPBACK, driver_address, prepare_host
 from stqsh.engine.spark.java import JavaRuntime, find_java
-from stqsh.engine.spark.spark_internals import INTERNAL_CONFIGURATION
+from stqsh.engine.spark.spark_internals import INTERNAL_CONFIGURATION, INTERPRETED_PLANS
 from stqsh.storage.home import SessionHome
 
 _PACKAGE_ROOT = Path(stqsh.__file__).resolve().parent.parent
 
-#: Start optimised compilation later than usual: early on it would take half of the processors' time.
+#: Start optimised compilation a hundred times later than usual: it would take a third of the processor time
+#: of a session's start. What really is hot, such as sorting a large source, gets there within a second.
 _JIT = (
-    "-XX:Tier4InvocationThreshold=25000",
-    "-XX:Tier4MinInvocationThreshold=3000",
-    "-XX:Tier4CompileThreshold=75000",
-    "-XX:Tier4BackEdgeThreshold=200000",
+    "-XX:Tier4InvocationThreshold=500000",
+    "-XX:Tier4MinInvocationThreshold=60000",
+    "-XX:Tier4CompileThreshold=1500000",
+    "-XX:Tier4BackEdgeThreshold=4000000",
 )
 
 #: Give memory back: Spark's live objects take about 100 MB, but Java would let the young generation grow to
@@ -90,6 +91,18 @@ def start_spark(settings: EngineSettings) -> SparkSession:
     for key, value in configuration(settings).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def without_generated_code(spark: SparkSession) -> SparkSession:
+    """Return a session that shares Spark's context and interprets its plans instead of compiling them.
+
+    On one machine Spark passes a few rows a batch, while the compiler of its generated code and what it makes
+    take a fifth of Java's processor time at a start. Sorting large sources keeps generated code.
+    """
+    session = spark.newSession()
+    for key, value in INTERPRETED_PLANS.items():
+        session.conf.set(key, value)
+    return session
 
 
 def start_workers(spark: SparkSession, count: int) -> None:

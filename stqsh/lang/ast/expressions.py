@@ -85,10 +85,14 @@ class Now(Expression):
 
 @dataclass(frozen=True)
 class Call(Expression):
-    """A function, an aggregate or not: `COUNT(*)`, `DATE(ts)`, `REGION(zones)`. `name` is in capitals."""
+    """A function, an aggregate or not: `COUNT(*)`, `DATE(ts)`, `REGION(zones)`. `name` is in capitals.
+
+    `distinct` is that of `COUNT(DISTINCT x)`.
+    """
 
     name: str
     arguments: tuple[Expression, ...]
+    distinct: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,9 +104,17 @@ class Negative(Expression):
 
 @dataclass(frozen=True)
 class Arithmetic(Expression):
-    """`x + y`, and the same with `-`, `*`, `/`."""
+    """`x + y`, and the same with `-`, `*`, `/`, `%`."""
 
     operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Concatenation(Expression):
+    """`x || y`: two texts joined."""
+
     left: Expression
     right: Expression
 

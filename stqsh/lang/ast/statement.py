@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal as OneOf
 
 from stqsh.lang.ast.expressions import Literal, Node, Quantity
 from stqsh.lang.ast.source import Piece, Source
@@ -53,10 +54,14 @@ class FileSource(Node):
 
 @dataclass(frozen=True)
 class KafkaSource(Node):
-    """`KAFKA 'brokers' TOPIC 'topic' [FORMAT …]`."""
+    """`KAFKA 'brokers' TOPIC 'topic', … [FROM EARLIEST | LATEST | TIMESTAMP '…'] [FORMAT …]`.
+
+    `start` is EARLIEST or LATEST, or the text of a time; None if it is left out.
+    """
 
     brokers: str
-    topic: str
+    topics: tuple[str, ...]
+    start: str | None = None
     format: str | None = None
     options: Options = ()
 
@@ -79,6 +84,15 @@ class SocketSource(Node):
 
 
 @dataclass(frozen=True)
+class DirectorySource(Node):
+    """`DIRECTORY 'dir' [FORMAT …]`."""
+
+    path: str
+    format: str | None = None
+    options: Options = ()
+
+
+@dataclass(frozen=True)
 class GeneratorSource(Node):
     """`GENERATOR 'name' [(options)]`."""
 
@@ -86,4 +100,29 @@ class GeneratorSource(Node):
     options: Options = ()
 
 
-DataSource = FileSource | KafkaSource | StdinSource | SocketSource | GeneratorSource
+@dataclass(frozen=True)
+class FileTarget(Node):
+    """`FILE 'dir' FORMAT format`; the format is in lower case."""
+
+    folder: str
+    format: OneOf["parquet", "jsonl", "csv"]
+
+
+@dataclass(frozen=True)
+class HttpTarget(Node):
+    """`HTTP 'url'`."""
+
+    url: str
+
+
+@dataclass(frozen=True)
+class KafkaTarget(Node):
+    """`KAFKA 'brokers' TOPIC 'topic' [AS UPDATES | ANSWERS]`."""
+
+    brokers: str
+    topic: str
+    mode: OneOf["updates", "answers"] = "updates"
+
+
+SinkTarget = FileTarget | HttpTarget | KafkaTarget
+DataSource = FileSource | KafkaSource | StdinSource | SocketSource | DirectorySource | GeneratorSource

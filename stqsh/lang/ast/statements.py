@@ -13,24 +13,31 @@ from stqsh.lang.ast.expressions import Column, Expression, Literal, Name, Neares
 from stqsh.lang.ast.statement import (
     ColumnDefinition,
     DataSource,
+    DirectorySource,
     FileSource,
+    FileTarget,
     GeneratorSource,
+    HttpTarget,
     KafkaSource,
+    KafkaTarget,
     Options,
+    SinkTarget,
     SocketSource,
     Statement,
     StdinSource,
 )
 
 __all__ = [
-    "ColumnDefinition", "CreateRegion", "CreateRegions", "CreateStream", "CreateTable", "DataSource",
-    "Describe", "Drop", "Dump", "Explain", "FileSource", "GeneratorSource", "Help", "KafkaSource", "Map",
+    "ColumnDefinition", "CreateRegion", "CreateRegions", "CreateSink", "CreateStream", "CreateTable",
+    "DataSource", "Describe", "DirectorySource", "Drop", "Dump", "Explain", "ExportDeadLetters", "FileSource",
+    "FileTarget", "GeneratorSource", "Help", "HttpTarget", "KafkaSource", "KafkaTarget", "Map",
     "ObjectKind", "Options", "OrderItem", "Pause", "PauseQuery", "Play", "Rebalance", "RegisterQueries",
     "RegisterQuery", "Relation", "Repartition", "ResumeQuery", "Run", "Select", "SelectItem", "SetSetting",
-    "Show", "ShowQuery", "SocketSource", "Statement", "StdinSource", "Subscribe", "Tail", "Watch",
+    "Show", "ShowQuery", "SinkTarget", "SocketSource", "Statement", "StdinSource", "Subscribe",
+    "Tail", "Watch",
 ]  # fmt: skip
 
-ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY"]
+ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK"]
 
 
 # ---------------------------------------------------------------------------------------- definitions
@@ -59,6 +66,7 @@ class CreateStream(Statement):
     pace: float | OneOf["MAX"] | None = None
     keep: Quantity | OneOf["NONE"] | None = None
     retain: Name | None = None
+    archive: Literal | None = None
 
 
 @dataclass(frozen=True)
@@ -92,8 +100,18 @@ class CreateRegions(Statement):
 
 
 @dataclass(frozen=True)
+class CreateSink(Statement):
+    """`CREATE SINK name FOR q1, q2 | ALL TO target`; without queries it is for all."""
+
+    name: Name
+    queries: tuple[Name, ...]
+    target: SinkTarget
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
 class Drop(Statement):
-    """`DROP STREAM|TABLE|REGION|REGIONS|QUERY [IF EXISTS] name`."""
+    """`DROP STREAM|TABLE|REGION|REGIONS|QUERY|SINK [IF EXISTS] name`."""
 
     kind: ObjectKind
     name: Name
@@ -123,6 +141,7 @@ class OrderItem(Node):
 
     expression: Expression
     descending: bool = False
+    nulls_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -309,3 +328,11 @@ class Help(Statement):
 @dataclass(frozen=True)
 class Dump(Statement):
     """`DUMP`."""
+
+
+@dataclass(frozen=True)
+class ExportDeadLetters(Statement):
+    """`EXPORT DEAD LETTERS [OF name] TO 'file'`; the name is that of a stream or table, None for all."""
+
+    name: Name | None
+    file: Literal

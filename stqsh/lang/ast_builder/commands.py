@@ -8,6 +8,7 @@ from stqsh.lang.ast.expressions import Column, Name
 from stqsh.lang.ast.statements import (
     Describe,
     Dump,
+    ExportDeadLetters,
     Help,
     Map,
     Pause,
@@ -184,6 +185,12 @@ def help_(parts: Parts) -> Help:
 def dump(_: Parts) -> Dump:
     """Build `DUMP`."""
     return Dump()
+
+
+@rule("export")
+def export(parts: Parts) -> ExportDeadLetters:
+    """Build `EXPORT DEAD LETTERS [OF name] TO 'file'`."""
+    return ExportDeadLetters(parts[0], parts[1])
 
 
 def _format(clause: Clause | None) -> str | None:

@@ -10,13 +10,18 @@ from stqsh.lang.ast.statements import (
     ColumnDefinition,
     CreateRegion,
     CreateRegions,
+    CreateSink,
     CreateStream,
     CreateTable,
     DataSource,
+    DirectorySource,
     Drop,
     FileSource,
+    FileTarget,
     GeneratorSource,
+    HttpTarget,
     KafkaSource,
+    KafkaTarget,
     ObjectKind,
     Options,
     SocketSource,
@@ -28,7 +33,10 @@ from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.types import type_named
 
 FORMATS = ("csv", "jsonl", "parquet", "geojson")
+MESSAGE_FORMATS = ("arrow",)
+"""Formats of messages of Kafka alone."""
 _FORMAT_ALIASES = {"json": "jsonl"}
+SINK_FORMATS = ("parquet", "jsonl", "csv")
 
 
 @rule("columns")
@@ -69,8 +77,21 @@ def file_source(parts: Parts) -> FileSource:
 
 @rule("kafka_source")
 def kafka_source(parts: Parts) -> KafkaSource:
-    """Build `KAFKA 'brokers' TOPIC 't'`."""
-    return KafkaSource(parts[0].value, parts[1].value, span=parts[0].span)
+    """Build `KAFKA 'brokers' TOPIC 't', … [FROM place]`."""
+    brokers, *topics, start = parts
+    return KafkaSource(brokers.value, tuple(topic.value for topic in topics), start, span=brokers.span)
+
+
+@rule("kafka_start")
+def kafka_start(parts: Parts) -> str:
+    """Build `FROM EARLIEST | LATEST | TIMESTAMP '…'`."""
+    return parts[0]  # type: ignore[no-any-return]
+
+
+@rule("kafka_place")
+def kafka_place(parts: Parts) -> str:
+    """Build `EARLIEST`, `LATEST`, or the time of `TIMESTAMP '…'`."""
+    return str(parts[0]).upper() if len(parts) == 1 else parts[1].value
 
 
 @rule("stdin_source")
@@ -83,6 +104,12 @@ def stdin_source(_: Parts) -> StdinSource:
 def socket_source(parts: Parts) -> SocketSource:
     """Build `SOCKET 'host:port'`."""
     return SocketSource(parts[0].value, span=parts[0].span)
+
+
+@rule("directory_source")
+def directory_source(parts: Parts) -> DirectorySource:
+    """Build `DIRECTORY 'dir'`."""
+    return DirectorySource(parts[0].value, span=parts[0].span)
 
 
 @rule("generator_source")
@@ -110,7 +137,7 @@ def format_clause(parts: Parts) -> Clause:
     name: Name = parts[0]
     given = name.text.lower()
     found = _FORMAT_ALIASES.get(given, given)
-    if found not in FORMATS:
+    if found not in (*FORMATS, *MESSAGE_FORMATS):
         raise StatementSyntaxError(
             f"unknown format {name.text!r}", name.span, expected=FORMATS, near=near(given, FORMATS)
         )
@@ -140,6 +167,7 @@ for _rule_name, _field, _label in (
     ("pace_clause", "pace", "PACE"),
     ("keep_clause", "keep", "KEEP"),
     ("retain_clause", "retain", "RETAIN"),
+    ("archive_clause", "archive", "ARCHIVE TO"),
 ):
     rule(_rule_name)(_one_value(_field, _label))
 
@@ -175,6 +203,52 @@ def create_region(parts: Parts) -> CreateRegion:
     return CreateRegion(name, region, bool(existing))
 
 
+@rule("some_queries")
+def some_queries(parts: Parts) -> tuple[Name, ...]:
+    """Build `FOR q1, q2`; each query counts once."""
+    return tuple({name.text: name for name in parts}.values())
+
+
+@rule("all_queries")
+def all_queries(_: Parts) -> tuple[Name, ...]:
+    """Build `FOR ALL`."""
+    return ()
+
+
+@rule("file_target")
+def file_target(parts: Parts) -> FileTarget:
+    """Build `TO FILE 'dir' FORMAT format`."""
+    folder, name = parts
+    given = name.text.lower()
+    found = _FORMAT_ALIASES.get(given, given)
+    if found not in SINK_FORMATS:
+        raise StatementSyntaxError(
+            f"unknown format {name.text!r}", name.span, expected=SINK_FORMATS, near=near(given, SINK_FORMATS)
+        )
+    return FileTarget(folder.value, found, span=folder.span)
+
+
+@rule("http_target")
+def http_target(parts: Parts) -> HttpTarget:
+    """Build `TO HTTP 'url'`."""
+    return HttpTarget(parts[0].value, span=parts[0].span)
+
+
+@rule("kafka_target")
+def kafka_target(parts: Parts) -> KafkaTarget:
+    """Build `TO KAFKA 'brokers' TOPIC 't' [AS UPDATES | ANSWERS]`."""
+    brokers, topic, mode = parts
+    is_answers = mode == "ANSWERS"
+    return KafkaTarget(brokers.value, topic.value, "answers" if is_answers else "updates", span=brokers.span)
+
+
+@rule("create_sink")
+def create_sink(parts: Parts) -> CreateSink:
+    """Build `CREATE SINK name FOR … TO …`."""
+    existing, name, queries, target = parts
+    return CreateSink(name, queries, target, bool(existing))
+
+
 @rule("create_regions")
 def create_regions(parts: Parts) -> CreateRegions:
     """Build `CREATE REGIONS name FROM FILE 'glob' [NAME column]`."""
@@ -191,7 +265,7 @@ def _dropped(kind: ObjectKind) -> Builder:
     return dropped
 
 
-for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY"):
+for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK"):
     rule(f"dropped_{_kind.lower()}")(_dropped(_kind))
 
 
@@ -222,4 +296,6 @@ def pop_source(given: dict[str, Clause]) -> DataSource | None:
     if isinstance(found, GeneratorSource):
         raise StatementSyntaxError("a generator has no FORMAT", found.span)
     name, options = form.value
+    if name in MESSAGE_FORMATS and not isinstance(found, KafkaSource):
+        raise StatementSyntaxError(f"FORMAT {name.upper()} is for KAFKA", found.span)
     return replace(found, format=name, options=options)

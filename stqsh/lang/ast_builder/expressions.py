@@ -10,6 +10,7 @@ from stqsh.lang.ast.expressions import (
     Call,
     Column,
     Comparison,
+    Concatenation,
     Contains,
     Expression,
     In,
@@ -39,9 +40,9 @@ def column(parts: Parts) -> Column:
 
 
 @rule("star")
-def star(_: Parts) -> Star:
+def star(parts: Parts) -> Star:
     """Build `*`."""
-    return Star()
+    return Star(span=span_of(parts[0]))
 
 
 @rule("qualified_star")
@@ -52,10 +53,10 @@ def qualified_star(parts: Parts) -> Star:
 
 @rule("call")
 def call(parts: Parts) -> Call:
-    """Build `NAME(a, b)`."""
+    """Build `NAME(a, b)` or `COUNT(DISTINCT a)`."""
     function: Name = parts[0]
-    arguments = tuple(part for part in parts[1:] if part is not None)
-    return Call(function.text.upper(), arguments, span=function.span)
+    arguments = tuple(part for part in parts[2:] if part is not None)
+    return Call(function.text.upper(), arguments, bool(parts[1]), span=function.span)
 
 
 @rule("now")
@@ -90,6 +91,13 @@ def arithmetic(parts: Parts) -> Arithmetic:
     """Build `a + b` and similar."""
     left, sign, right = parts
     return Arithmetic(sign, left, right, span=cover(left.span, right.span))
+
+
+@rule("concatenation")
+def concatenation(parts: Parts) -> Concatenation:
+    """Build `a || b`."""
+    left, right = parts
+    return Concatenation(left, right, span=cover(left.span, right.span))
 
 
 @rule("comparison")

@@ -102,8 +102,9 @@ def having_clause(parts: Parts) -> Clause:
 
 @rule("order_item")
 def order_item(parts: Parts) -> OrderItem:
-    """Build `expression [ASC|DESC]`."""
-    return OrderItem(parts[0], parts[1] == "DESC", span=parts[0].span)
+    """Build `expression [ASC|DESC] [NULLS FIRST|LAST]`."""
+    expression, direction, nulls = parts
+    return OrderItem(expression, direction == "DESC", nulls == "FIRST", span=expression.span)
 
 
 @rule("order_by_clause")

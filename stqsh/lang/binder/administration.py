@@ -12,11 +12,11 @@ from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Column, Literal, Name, Quantity
 from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.literals import duration_us, timestamp_us
-from stqsh.lang.binder.names import area_named, kind_of, query_named, stream_named, table_named
+from stqsh.lang.binder.names import area_named, kind_of, query_named, sink_named, stream_named, table_named
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import constant
-from stqsh.settings import KEYS
+from stqsh.settings import KEYS, SECRETS
 from stqsh.spec.log import (
     AreaDropped,
     QueryDropped,
@@ -28,21 +28,25 @@ from stqsh.spec.log import (
     RunToEnd,
     RunUntil,
     SettingChanged,
+    SinkDropped,
     StreamDropped,
     StreamPaused,
     StreamPlayed,
     TableDropped,
 )
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
-Dropped: TypeAlias = StreamDropped | TableDropped | AreaDropped | QueryDropped
+Dropped: TypeAlias = StreamDropped | TableDropped | AreaDropped | QueryDropped | SinkDropped
+_KINDS = ("stream", "query", "table", "region", "sink")
+LETTER_FILES = (".jsonl", ".ndjson", ".json")
 SETTINGS_TO_COME = frozenset({"cache.views", "cache.objects"})
 """Settings of the language that are not built yet."""
 
 
 class NamedThing(Struct, frozen=True):
-    """What a name stands for; the kind is "stream", "query", "table" or "region"."""
+    """What a name stands for; the kind is "stream", "query", "table", "region" or "sink"."""
 
     kind: str
     name: str
@@ -67,6 +71,27 @@ def run(statement: statements.Run) -> RunSpec:
     if statement.steps == 0:
         raise BindError("RUN takes one step or more", statement.span)
     return RunSteps(statement.steps)
+
+
+class LettersExport(Struct, frozen=True):
+    """Whose dead letters go to which file: a stream or table, or all for None."""
+
+    name: str | None
+    file: str
+
+
+def export(statement: statements.ExportDeadLetters, catalogue: CatalogueView) -> LettersExport:
+    """Bind EXPORT DEAD LETTERS."""
+    file, name = str(statement.file.value), statement.name
+    if not file.lower().endswith(LETTER_FILES):
+        raise BindError(
+            "dead letters are written as JSON lines", statement.file.span, hint="a name such as 'bad.jsonl'"
+        )
+    if name is None:
+        return LettersExport(None, file)
+    is_table = kind_of(name.text, catalogue) == "table"
+    found = table_named(name, catalogue) if is_table else stream_named(name, catalogue)
+    return LettersExport(found.name, file)
 
 
 def play(statement: statements.Play, catalogue: CatalogueView) -> StreamPlayed:
@@ -114,7 +139,7 @@ def describe(statement: statements.Describe, catalogue: CatalogueView) -> NamedT
     kind = kind_of(name.text, catalogue)
     if kind is not None:
         return NamedThing(kind, name.text)
-    known = [known for kind in ("stream", "query", "table", "region") for known in catalogue.names(kind)]
+    known = [known for kind in _KINDS for known in catalogue.names(kind)]
     raise BindError(f"nothing is called {name.text!r}", name.span, near=near(name.text, known))
 
 
@@ -132,6 +157,10 @@ def watch(statement: statements.Watch, catalogue: CatalogueView) -> tuple[str, .
 def set_setting(statement: statements.SetSetting, catalogue: CatalogueView) -> SettingChanged:
     """Bind SET; a quantity stays as the user wrote it."""
     key = statement.key.text
+    if key in SECRETS:
+        variable = next(known.variable for known in KEYS if known.name == key)
+        hint = f"give it in the environment ({variable}) or in the profile"
+        raise BindError(f"{key} is a secret, and statements are kept", statement.key.span, hint=hint)
     if key in catalogue.settings:
         value = _plain(statement.value)
         _check_value(key, str(value), statement.value.span)
@@ -161,7 +190,7 @@ def _plain(value: Literal | Quantity | Column) -> Any:
     return value.name if isinstance(value, Column) else value.value
 
 
-def _drop_entry(found: StreamSpec | TableSpec | AreaSpec | QuerySpec) -> Dropped:
+def _drop_entry(found: StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec) -> Dropped:
     match found:
         case StreamSpec():
             return StreamDropped(found.id, found.name)
@@ -169,6 +198,8 @@ def _drop_entry(found: StreamSpec | TableSpec | AreaSpec | QuerySpec) -> Dropped
             return TableDropped(found.id, found.name)
         case AreaSpec():
             return AreaDropped(found.id, found.name)
+        case SinkSpec():
+            return SinkDropped(found.id, found.name)
     return QueryDropped(found.id, found.name, found.stream_id)
 
 
@@ -178,6 +209,7 @@ _FINDERS: dict[str, Callable[[Name, CatalogueView], Any]] = {
     "REGION": area_named,
     "REGIONS": area_named,
     "QUERY": query_named,
+    "SINK": sink_named,
 }
 """The look-up function for each kind that DROP may name."""
 

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from stqsh.lang.ast import statements
-from stqsh.lang.binder import administration, named_regions, queries, streams, tables, tail
-from stqsh.lang.binder.column_roles import Columns, guess_roles
+from stqsh.lang.binder import administration, queries, tail
+from stqsh.lang.binder.definitions import named_regions, sinks, streams, tables
+from stqsh.lang.binder.definitions.column_roles import Columns, guess_roles
 from stqsh.lang.binder.names import kind_of
 from stqsh.lang.binder.unsupported import STATEMENT_RULES, check
 from stqsh.lang.catalogue import Catalogue, CatalogueView
@@ -60,6 +61,9 @@ def bind(
             return _create(statement, catalogue, inferred)
         if isinstance(statement, statements.CreateRegion | statements.CreateRegions):
             return _create_area(statement, catalogue)
+        if isinstance(statement, statements.CreateSink):
+            there = _there_already(statement, catalogue)
+            return there or Bound("create_sink", sinks.create_sink(statement, catalogue))
         if isinstance(statement, statements.Subscribe):
             return Bound(
                 "subscribe", replace(queries.continuous(statement.select, catalogue), name=name or "")
@@ -106,11 +110,16 @@ def _there_already(
     statement: statements.CreateStream
     | statements.CreateTable
     | statements.CreateRegion
-    | statements.CreateRegions,
+    | statements.CreateRegions
+    | statements.CreateSink,
     catalogue: CatalogueView,
 ) -> Bound | None:
     """Return a binding with nothing to do if IF NOT EXISTS is given and the name exists already."""
-    kinds = {statements.CreateStream: "stream", statements.CreateTable: "table"}
+    kinds: dict[type[statements.Statement], str] = {
+        statements.CreateStream: "stream",
+        statements.CreateTable: "table",
+        statements.CreateSink: "sink",
+    }
     kind, name = kinds.get(type(statement), "region"), statement.name.text
     if not statement.if_not_exists or kind_of(name, catalogue) != kind:
         return None
@@ -152,4 +161,5 @@ _BINDERS: dict[type[statements.Statement], Binder] = {
     statements.SetSetting: _as("set", administration.set_setting),
     statements.Help: _as("help", lambda statement, _: statement.topic),
     statements.Dump: _as("dump", lambda statement, _: ()),
+    statements.ExportDeadLetters: _as("export", administration.export),
 }

@@ -15,6 +15,7 @@ from stqsh.lang.ast.expressions import (
     Call,
     Column,
     Comparison,
+    Concatenation,
     Contains,
     Expression,
     In,
@@ -32,16 +33,16 @@ from stqsh.lang.ast.expressions import (
 )
 from stqsh.lang.binder.functions import call
 from stqsh.lang.binder.literals import key_value
+from stqsh.lang.binder.operators import arithmetic, concatenation, described, negative
 from stqsh.lang.binder.parameters import Content, hole
-from stqsh.lang.binder.regions import bound_region, moves
+from stqsh.lang.binder.regions import bound_region, moves, over_meridian
 from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.binder.time_comparisons import after, compare_moments, is_moment
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
-from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, a_type
+from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS
 from stqsh.spec.expression import (
     AndExpr,
-    ArithmeticExpr,
     BetweenExpr,
     CompareExpr,
     ContainsExpr,
@@ -53,10 +54,10 @@ from stqsh.spec.expression import (
     LikeExpr,
     LiteralExpr,
     Match,
-    NegativeExpr,
     NotExpr,
     OrExpr,
 )
+from stqsh.spec.region import Region
 from stqsh.units import UNITS, metres, metres_per_second, microseconds
 
 _LOCATION_NAMES = frozenset({"loc", "location"})
@@ -72,7 +73,7 @@ def condition(node: Expression, scope: Scope) -> Expr:
     if typed.type == "NULL":
         return LiteralExpr(None, "BOOLEAN")
     if typed.type != "BOOLEAN":
-        raise BindError(f"a condition is TRUE or FALSE, but {_described(node, typed)}", node.span)
+        raise BindError(f"a condition is TRUE or FALSE, but {described(node, typed)}", node.span)
     return typed.expr
 
 
@@ -87,7 +88,7 @@ def conjuncts(node: Expression | None) -> tuple[Expression, ...]:
 
 def bind(node: Expression, scope: Scope) -> TypedExpression:
     """Return a bound expression with its type."""
-    return _BINDERS[type(node)](node, scope)
+    return scope.replaced(node) or _BINDERS[type(node)](node, scope)
 
 
 def _literal(node: Literal, scope: Scope) -> TypedExpression:
@@ -129,26 +130,15 @@ def _now(node: Now, scope: Scope) -> TypedExpression:
 
 
 def _negative(node: Negative, scope: Scope) -> TypedExpression:
-    operand = _number(node.operand, scope)
-    return TypedExpression(NegativeExpr(operand.expr), operand.type, node.span)
+    return negative(node, scope, bind)
 
 
 def _arithmetic(node: Arithmetic, scope: Scope) -> TypedExpression:
-    if is_moment(node, scope):
-        raise NotSupportedError(f"times in arithmetic other than in a comparison: {printed(node)}")
-    left, right = _number(node.left, scope), _number(node.right, scope)
-    whole = node.operator != "/" and {left.type, right.type} <= WHOLE_NUMBERS
-    expr = ArithmeticExpr(node.operator, left.expr, right.expr)
-    return TypedExpression(expr, "BIGINT" if whole else "DOUBLE", node.span)
+    return arithmetic(node, scope, bind)
 
 
-def _number(node: Expression, scope: Scope) -> TypedExpression:
-    typed = bind(node, scope)
-    if typed.type not in NUMBERS and typed.type != "NULL":
-        raise BindError(f"arithmetic takes numbers, but {_described(node, typed)}", node.span)
-    if typed.type != "NULL":
-        return typed
-    return TypedExpression(LiteralExpr(None, "DOUBLE"), "DOUBLE", typed.span)
+def _concatenation(node: Concatenation, scope: Scope) -> TypedExpression:
+    return concatenation(node, scope, bind)
 
 
 def _comparison(node: Comparison, scope: Scope) -> TypedExpression:
@@ -178,7 +168,7 @@ def _in(node: In, scope: Scope) -> TypedExpression:
 def _like(node: Like, scope: Scope) -> TypedExpression:
     operand = bind(node.operand, scope)
     if operand.type != "STRING":
-        raise BindError(f"LIKE takes a STRING, but {_described(node.operand, operand)}", node.operand.span)
+        raise BindError(f"LIKE takes a STRING, but {described(node.operand, operand)}", node.operand.span)
     pattern = hole(node.pattern, "STRING") if isinstance(node.pattern, Parameter) else node.pattern
     return _negated(LikeExpr(operand.expr, pattern), node)
 
@@ -209,7 +199,13 @@ def _inside(node: Inside, scope: Scope) -> TypedExpression:
     if moves(node.region):
         raise NotSupportedError("a moving region under OR or NOT, or beside another region")
     region = bound_region(node.region, scope.stream, scope.catalogue)
-    return _true_or_false(InsideExpr(region), node)
+    return _true_or_false(is_inside(over_meridian(region, scope.stream) or (region,)), node)
+
+
+def is_inside(parts: tuple[Region, ...]) -> Expr:
+    """Return whether a place is in one of the parts of a region."""
+    inside = tuple(InsideExpr(part) for part in parts)
+    return inside[0] if len(inside) == 1 else OrExpr(inside)
 
 
 def check_location(node: Inside) -> None:
@@ -223,9 +219,7 @@ def check_location(node: Inside) -> None:
 def _contains(node: Contains, scope: Scope) -> TypedExpression:
     operand = bind(node.operand, scope)
     if operand.type != "STRING":
-        raise BindError(
-            f"CONTAINS takes a STRING, but {_described(node.operand, operand)}", node.operand.span
-        )
+        raise BindError(f"CONTAINS takes a STRING, but {described(node.operand, operand)}", node.operand.span)
     how: Match = "any" if node.any_of else "all"
     if isinstance(node.terms, Parameter):
         return _true_or_false(ContainsExpr(operand.expr, hole(node.terms, "terms"), how), node)
@@ -256,9 +250,12 @@ def _fitting(nodes: list[Expression], scope: Scope) -> list[Expr]:
     if key_type is None:
         typed = _with_suited_parameters(nodes, typed)
     first = next((part for part in typed if part.type != "NULL"), typed[0])
+    listed = next((node for node, part in zip(nodes, typed, strict=True) if part.type == "TOPK"), None)
+    if listed is not None:
+        raise BindError(f"{printed(listed)} is a list of terms, and cannot be compared", listed.span)
     for node, part in zip(nodes, typed, strict=True):
         if part.type != "NULL" and _family(part.type) != _family(first.type):
-            this, that = _described(nodes[typed.index(first)], first), _described(node, part)
+            this, that = described(nodes[typed.index(first)], first), described(node, part)
             raise BindError(f"cannot compare: {this}, {that}", part.span, hint=_remedy(first, part))
     kind = "STRING" if first.type == "NULL" else first.type
     return [LiteralExpr(None, kind) if part.type == "NULL" else part.expr for part in typed]
@@ -299,12 +296,6 @@ def _family(kind: str) -> str:
     return "number" if kind in NUMBERS else kind
 
 
-def _described(node: Expression, typed: TypedExpression) -> str:
-    text = printed(node)
-    kinds = {"DURATION": "is a duration", "NULL": "is NULL"}
-    return f"{text} {kinds.get(typed.type, f'is {a_type(typed.type)}')}"
-
-
 def _remedy(first: TypedExpression, other: TypedExpression) -> str | None:
     types = {first.type, other.type}
     literal = next((part.expr for part in (other, first) if isinstance(part.expr, LiteralExpr)), None)
@@ -329,6 +320,7 @@ _BINDERS: dict[type[Expression], Callable[[Any, Scope], TypedExpression]] = {
     Now: _now,
     Negative: _negative,
     Arithmetic: _arithmetic,
+    Concatenation: _concatenation,
     Comparison: _comparison,
     Between: _between,
     In: _in,

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stqsh.errors import NotSupportedError
-from stqsh.lang.ast.expressions import Call, Expression
+from stqsh.lang.ast.expressions import Call, Column, Expression, Name
+from stqsh.lang.binder.names import area_named
 from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import a_type
-from stqsh.spec.expression import FunctionExpr
+from stqsh.spec.expression import FunctionExpr, RegionOfExpr
 
-OF_TIMES = {"DATE": "STRING", "HOUR": "BIGINT", "MINUTE": "BIGINT"}
-"""Functions of a TIMESTAMP, in UTC, and the types of their results: '2008-02-02', 0 to 23, 0 to 59."""
+RESULTS = {"DATE": "STRING", "HOUR": "BIGINT", "MINUTE": "BIGINT", "LENGTH": "BIGINT"}
+"""The types of functions: '2008-02-02', 0 to 23, 0 to 59, in UTC; the number of a text's characters."""
 AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "TOPK"})
-_TO_COME = AGGREGATES | {"REGION"}
+_OPERANDS = {"DATE": "TIMESTAMP", "HOUR": "TIMESTAMP", "MINUTE": "TIMESTAMP", "LENGTH": "STRING"}
+_EXAMPLES = {"TIMESTAMP": "ts", "STRING": "text"}
 
 Bind = Callable[[Expression, Scope], TypedExpression]
 
@@ -25,20 +26,40 @@ def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
 
     Raises:
         BindError: the call or its argument does not fit.
-        NotSupportedError: the function is not built yet.
     """
-    if node.name in _TO_COME:
-        raise NotSupportedError(f"{node.name}(…)")
-    if node.name not in OF_TIMES:
+    if node.name in AGGREGATES:
+        return scope.aggregate(node)
+    if node.name != "REGION" and node.name not in RESULTS:
+        known = (*RESULTS, "REGION", *AGGREGATES)
+        raise BindError(f"there is no function {node.name}", node.span, near=near(node.name, known))
+    if node.distinct:
         raise BindError(
-            f"there is no function {node.name}", node.span, near=near(node.name, (*OF_TIMES, *_TO_COME))
+            f"DISTINCT is for COUNT, not for {node.name}", node.span, expected=("COUNT(DISTINCT x)",)
         )
+    return _region(node, scope) if node.name == "REGION" else _function(node, scope, bind)
+
+
+def _function(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
+    wanted = _OPERANDS[node.name]
     if len(node.arguments) != 1:
-        raise BindError(f"{node.name} takes one TIMESTAMP", node.span, expected=(f"{node.name}(ts)",))
+        example = f"{node.name}({_EXAMPLES[wanted]})"
+        raise BindError(f"{node.name} takes one {wanted}", node.span, expected=(example,))
     argument = bind(node.arguments[0], scope)
-    if argument.type != "TIMESTAMP":
+    if argument.type != wanted:
         text = printed(node.arguments[0])
+        raise BindError(f"{node.name} takes a {wanted}, but {text} is {a_type(argument.type)}", argument.span)
+    return TypedExpression(FunctionExpr(node.name, argument.expr), RESULTS[node.name], node.span)
+
+
+def _region(node: Call, scope: Scope) -> TypedExpression:
+    name = node.arguments[0] if len(node.arguments) == 1 else None
+    if not isinstance(name, Column) or name.qualifier is not None:
+        raise BindError("REGION takes the name of a set of regions", node.span, expected=("REGION(zones)",))
+    area = area_named(Name(name.name, span=name.span), scope.catalogue)
+    if not area.set:
         raise BindError(
-            f"{node.name} takes a TIMESTAMP, but {text} is {a_type(argument.type)}", argument.span
+            f"{area.name} is a single region",
+            name.span,
+            hint=f"REGION takes a set of regions; loc INSIDE {area.name} tests a single one",
         )
-    return TypedExpression(FunctionExpr(node.name, argument.expr), OF_TIMES[node.name], node.span)
+    return TypedExpression(RegionOfExpr(area.id), "STRING", node.span)

@@ -9,15 +9,23 @@ from stqsh.lang.ast.expressions import Name
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
 _Found = TypeVar("_Found")
-_PLURALS = {"stream": "streams", "query": "queries", "table": "tables", "region": "regions"}
+_PLURALS = {
+    "stream": "streams",
+    "query": "queries",
+    "table": "tables",
+    "region": "regions",
+    "sink": "sinks",
+}
 _MAKING = {
     "stream": "there is no stream yet; make one with CREATE MOVING STREAM",
     "query": "there is no query; make one with REGISTER QUERY",
     "table": "there is no table yet; make one with CREATE TABLE",
     "region": "there is no region yet; make one with CREATE REGION",
+    "sink": "there is no sink yet; make one with CREATE SINK",
 }
 
 
@@ -41,13 +49,19 @@ def area_named(name: Name, catalogue: CatalogueView) -> AreaSpec:
     return _named("region", name, catalogue.area, catalogue)
 
 
+def sink_named(name: Name, catalogue: CatalogueView) -> SinkSpec:
+    """Return the spec of a sink; raise `BindError` if there is none of that name."""
+    return _named("sink", name, catalogue.sink, catalogue)
+
+
 def kind_of(name: str, catalogue: CatalogueView) -> str | None:
-    """Return what a name stands for: "stream", "query", "table" or "region"; None if it is free."""
+    """Return what a name stands for: "stream", "query", "table", "region" or "sink"; None if it is free."""
     finders: dict[str, Callable[[str], object]] = {
         "stream": catalogue.stream,
         "query": catalogue.query,
         "table": catalogue.table,
         "region": catalogue.area,
+        "sink": catalogue.sink,
     }
     return next((kind for kind, find in finders.items() if find(name) is not None), None)
 

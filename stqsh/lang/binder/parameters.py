@@ -17,21 +17,21 @@ from stqsh.lang.errors import BindError, near
 from stqsh.lang.types import a_type
 
 Content = Literal[
-    "number", "latitude", "length", "count", "terms", "member",
+    "number", "longitude", "latitude", "length", "count", "terms", "member",
     "STRING", "BIGINT", "INT", "DOUBLE", "BOOLEAN", "TIMESTAMP",
 ]  # fmt: skip
 """What a hole may contain: any value of a type, or a value with further constraints."""
 COLUMN_TYPES: dict[Content, str] = {
-    "number": "DOUBLE", "latitude": "DOUBLE", "length": "DOUBLE", "count": "BIGINT", "terms": "STRING",
-    "member": "STRING", "STRING": "STRING", "BIGINT": "BIGINT", "INT": "BIGINT", "DOUBLE": "DOUBLE",
-    "BOOLEAN": "BOOLEAN", "TIMESTAMP": "TIMESTAMP",
+    "number": "DOUBLE", "longitude": "DOUBLE", "latitude": "DOUBLE", "length": "DOUBLE", "count": "BIGINT",
+    "terms": "STRING", "member": "STRING", "STRING": "STRING", "BIGINT": "BIGINT", "INT": "BIGINT",
+    "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", "TIMESTAMP": "TIMESTAMP",
 }  # fmt: skip
 """The column type that each of them requires."""
 _TEXT_OR_WHOLE = frozenset({"STRING", "BIGINT", "INT"})
 _NUMBERS = frozenset({"BIGINT", "INT", "DOUBLE", "FLOAT", "STRING"})
 # One bad value turns the whole column into strings, so each row's check decides whether its value fits.
 _ACCEPTED: dict[Content, frozenset[str]] = {
-    **dict.fromkeys(("number", "latitude", "length"), _NUMBERS),
+    **dict.fromkeys(("number", "longitude", "latitude", "length"), _NUMBERS),
     "count": _TEXT_OR_WHOLE,
     **dict.fromkeys(("terms", "member", "STRING", "BIGINT", "INT"), _TEXT_OR_WHOLE),
     "DOUBLE": _NUMBERS,
@@ -39,7 +39,7 @@ _ACCEPTED: dict[Content, frozenset[str]] = {
     "TIMESTAMP": frozenset({"TIMESTAMP", "STRING"}),
 }
 _WANTED: dict[Content, str] = {
-    **dict.fromkeys(("number", "latitude", "length", "DOUBLE"), "a number"),
+    **dict.fromkeys(("number", "longitude", "latitude", "length", "DOUBLE"), "a number"),
     **dict.fromkeys(("count", "BIGINT", "INT"), "a whole number"),
     **dict.fromkeys(("terms", "member", "STRING"), "a string"),
     "BOOLEAN": "TRUE or FALSE",

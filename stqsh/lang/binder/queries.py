@@ -12,35 +12,52 @@ from msgspec.structs import replace
 from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
 from stqsh.lang.ast.statements import Explain, RegisterQueries, RegisterQuery, Select
-from stqsh.lang.binder.conditions import check_location, condition
+from stqsh.lang.binder.aggregates import aggregated, is_aggregated, log_columns, without_distinct
+from stqsh.lang.binder.conditions import check_location, condition, is_inside
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.parameters import typed
 from stqsh.lang.binder.query_options import query_options
-from stqsh.lang.binder.regions import bound_nearest, bound_region, moves
-from stqsh.lang.binder.scope import NO_CENTRE, NOT_IN_WHERE, Scope
+from stqsh.lang.binder.regions import ANTIMERIDIAN, bound_nearest, bound_region, moves, over_meridian
+from stqsh.lang.binder.scope import (
+    NO_AGGREGATE,
+    NO_AGGREGATE_IN_WHERE,
+    NO_CENTRE,
+    NOT_IN_WHERE,
+    Scope,
+)
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
 from stqsh.lang.binder.unsupported import CONTINUOUS_RULES, QUERY_RULES, REGISTER_RULES, check, counts
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.printer import to_sql
+from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import (
     ColumnExpr,
     CompareExpr,
+    DistanceExpr,
     Expr,
     InsideExpr,
     LiteralExpr,
+    NowExpr,
+    RegionOfExpr,
     conjunction,
     conjuncts,
     find_nodes,
     has_node,
 )
-from stqsh.spec.query import JoinSpec, QuerySpec, SelectColumn, SnapshotSpec, kind_of_region
-from stqsh.spec.region import EVERYWHERE, Key, NamedRegionSpec
+from stqsh.spec.query import AGGREGATE, JoinSpec, QuerySpec, SelectColumn, SnapshotSpec, kind_of_region
+from stqsh.spec.region import EVERYWHERE, CircleSpec, Key, NamedRegionSpec, RectangleSpec
 from stqsh.spec.region import Region as BoundRegion
 
 _LOCATION = Column("loc")
+
+
+class AnalysedSelect(msgspec.Struct, frozen=True):
+    """A SELECT to answer once, with the time of each operator."""
+
+    spec: SnapshotSpec
 
 
 class Explained(msgspec.Struct, frozen=True):
@@ -87,16 +104,46 @@ def _registered(
 def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     """Return the spec of a continuous SELECT, without its id and with an empty name."""
     check(QUERY_RULES, select)
+    query, select = _query(select, catalogue), without_distinct(select)
     check(CONTINUOUS_RULES, select)
-    query = _query(select, catalogue)
+    if is_aggregated(select):
+        return _continuous_aggregates(select, query)
     outputs = _outputs(select, query.scope)
+    if any(has_node(typed.expr, RegionOfExpr) for typed in outputs.values()):
+        raise NotSupportedError("REGION(…) in the select list of a continuous query without aggregates")
     return replace(query.spec, select=_listed(outputs))
+
+
+def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
+    spec = aggregated(select, query.scope, query.spec.region.is_nearest)
+    _check_continuous(spec)
+    names = [output.name for output in spec.select]
+    columns = tuple(SelectColumn(*pair) for pair in zip(names, log_columns(spec), strict=True))
+    areas = _areas(query.spec.region, query.spec.condition, *_over_records(spec))
+    return replace(query.spec, kind=AGGREGATE.name, select=columns, aggregates=spec, areas=areas)
+
+
+def _check_continuous(spec: AggregateSpec) -> None:
+    """Raise `NotSupportedError` for what continuous queries cannot aggregate yet."""
+    if spec.over == "nearest":
+        raise NotSupportedError("aggregates over NEAREST in a continuous query")
+    of_groups = [*(output.value for output in spec.select), spec.having, *(one.value for one in spec.order)]
+    for expr in (*_over_records(spec), *of_groups):
+        if has_node(expr, NowExpr):
+            raise NotSupportedError("NOW outside WHERE in a continuous query of aggregates")
+        if has_node(expr, DistanceExpr):
+            raise NotSupportedError("DISTANCE in a continuous query of aggregates")
+
+
+def _over_records(spec: AggregateSpec) -> list[Expr | None]:
+    """Return the expressions over records of an aggregate."""
+    return [*(group.value for group in spec.groups), *(measure.argument for measure in spec.measures)]
 
 
 def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     """Return the spec of a SELECT that answers once."""
     check(QUERY_RULES, select)
-    query = _query(select, catalogue)
+    query, select = _query(select, catalogue), without_distinct(select)
     bound = query.spec
     spec = SnapshotSpec(
         stream=bound.stream,
@@ -110,22 +157,36 @@ def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
         lookup=_lookup(bound.condition, query.scope.stream.key),
         limit=select.limit,
     )
-    if counts(select):
+    if _counts_only(select):
         [item] = select.items
         if select.order_by:
             raise BindError("COUNT(*) gives one row, and takes no ORDER BY", select.order_by[0].span)
         return replace(spec, aggregate="count", output=item.alias or "count")
+    if is_aggregated(select):
+        aggregates = aggregated(select, query.scope, bound.region.is_nearest)
+        areas = _areas(bound.region, bound.condition, *_over_records(aggregates))
+        return replace(spec, aggregates=replace(aggregates, sync_us=None), areas=areas, limit=None)
     outputs = _outputs(select, query.scope)
     order = ordering(select.order_by, dataclasses.replace(query.scope, outputs=outputs))
-    return replace(spec, select=_listed(outputs), order=order)
+    values = [*(typed.expr for typed in outputs.values()), *(one.value for one in order)]
+    areas = _areas(bound.region, bound.condition, *values)
+    return replace(spec, select=_listed(outputs), order=order, areas=areas)
 
 
-def explained(statement: Explain, catalogue: CatalogueView) -> Explained | SnapshotSpec:
+def _counts_only(select: Select) -> bool:
+    """Return whether a query is a COUNT(*) of objects and nothing more, which needs no look at them."""
+    clauses = (select.group_by, select.having, select.window, select.sync)
+    more = any(clauses) or select.limit is not None
+    return counts(select) and not more
+
+
+def explained(statement: Explain, catalogue: CatalogueView) -> Explained | AnalysedSelect | SnapshotSpec:
     """Return what an EXPLAIN explains; for a SELECT, its spec as a snapshot."""
     if statement.query is not None:
         return Explained(query_named(statement.query, catalogue), statement.analyze)
     assert statement.select is not None
-    return snapshot(statement.select, catalogue)
+    spec = snapshot(statement.select, catalogue)
+    return AnalysedSelect(spec) if statement.analyze else spec
 
 
 def _query(select: Select, catalogue: CatalogueView) -> _Query:
@@ -136,8 +197,19 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
         place = bound_nearest(select.nearest, source.stream)
     elif region is not None:
         place = bound_region(region, source.stream, catalogue)
-    scope = Scope(source.stream, source.qualifiers, catalogue, source.joined, no_distance=NOT_IN_WHERE)
+    scope = Scope(
+        source.stream,
+        source.qualifiers,
+        catalogue,
+        source.joined,
+        no_distance=NOT_IN_WHERE,
+        no_aggregate=NO_AGGREGATE_IN_WHERE,
+    )
     conditions = [condition(part, scope) for part in rest]
+    parts = over_meridian(place, source.stream)
+    if parts:
+        place = RectangleSpec(-ANTIMERIDIAN, parts[0].y1, ANTIMERIDIAN, parts[0].y2)
+        conditions.append(is_inside(parts))
     join: JoinSpec | None = None
     if source.joined is not None:
         conditions.append(has_row(source.joined))
@@ -155,7 +227,7 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
         areas=_areas(place, bound),
     )
     centre = None if place.has_centre else NO_CENTRE
-    return _Query(spec, dataclasses.replace(scope, no_distance=centre))
+    return _Query(spec, dataclasses.replace(scope, no_distance=centre, no_aggregate=NO_AGGREGATE))
 
 
 def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Region | None]:
@@ -198,7 +270,12 @@ def _lookup(bound: Expr | None, key: str) -> Key | None:
     return None
 
 
-def _areas(place: BoundRegion, condition: Expr | None) -> tuple[int, ...]:
-    """Return the ids of the named regions in a query's region and condition, ascending."""
-    regions = [place, *(node.region for node in find_nodes(condition, InsideExpr))]
-    return tuple(sorted({region.area for region in regions if isinstance(region, NamedRegionSpec)}))
+def _areas(place: BoundRegion, *expressions: Expr | None) -> tuple[int, ...]:
+    """Return the ids of the named regions in a query's region, condition and other parts, ascending."""
+    regions = [place]
+    sets: set[int] = set()
+    for expression in expressions:
+        regions += [node.region for node in find_nodes(expression, InsideExpr)]
+        sets |= {node.area for node in find_nodes(expression, RegionOfExpr)}
+    named = {region.area for region in regions if isinstance(region, NamedRegionSpec | CircleSpec)}
+    return tuple(sorted(sets | {area for area in named if area is not None}))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
+
+from msgspec.structs import replace
 
 from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import (
@@ -25,7 +28,7 @@ from stqsh.lang.ast.expressions import (
 from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.names import area_named
-from stqsh.lang.binder.parameters import Hole, hole
+from stqsh.lang.binder.parameters import Content, Hole, hole
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import identifier, quoted
@@ -39,12 +42,12 @@ from stqsh.spec.region import (
     RectangleSpec,
 )
 from stqsh.spec.region import Region as BoundRegion
-from stqsh.spec.stream import FileSourceSpec, StreamSpec
+from stqsh.spec.stream import AreaSpec, FileSourceSpec, StreamSpec
 from stqsh.units import EXAMPLES, UNITS, metres
 
 _PLANE = StreamSpec(name="", columns=(), key="", x="", y="", time="", planar=True, source=FileSourceSpec(""))
 """A stream over which every fixed region makes sense."""
-POLE = 90.0
+POLE, ANTIMERIDIAN = 90.0, 180.0
 _FEWEST_CORNERS = 3
 MOST_NEIGHBOURS = 2**31 - 1
 _SOME = 3
@@ -61,12 +64,39 @@ def bound_region(region: Region, stream: StreamSpec, catalogue: CatalogueView) -
     return bound
 
 
+def over_meridian(region: BoundRegion, stream: StreamSpec) -> tuple[RectangleSpec, ...]:
+    """Return the parts of a region that reaches over the 180th meridian; empty for other regions.
+
+    Raises:
+        NotSupportedError: it is a polygon.
+    """
+    if stream.planar:
+        return ()
+    if isinstance(region, PolygonSpec) and _farthest(region) > ANTIMERIDIAN:
+        raise NotSupportedError("a polygon that reaches over the 180th meridian")
+    if not isinstance(region, RectangleSpec) or isinstance(region.x1, Hole):
+        return ()
+    x1, y1, x2, y2 = region.box
+    if x1 >= -ANTIMERIDIAN and x2 <= ANTIMERIDIAN:
+        return ()
+    turn = 2 * ANTIMERIDIAN
+    if x2 - x1 >= turn:
+        return (RectangleSpec(-ANTIMERIDIAN, y1, ANTIMERIDIAN, y2),)
+    first = math.floor((x1 + ANTIMERIDIAN) / turn) - 1  # 180 is the same meridian as -180
+    ends = [(x1 - turns * turn, x2 - turns * turn) for turns in (first, first + 1, first + 2)]
+    parts = [(max(low, -ANTIMERIDIAN), min(high, ANTIMERIDIAN)) for low, high in ends]
+    return tuple(RectangleSpec(low, y1, high, y2) for low, high in parts if low <= high)
+
+
+def _farthest(polygon: PolygonSpec) -> float:
+    """Return the greatest longitude of a polygon, east or west."""
+    return max(abs(x) for ring in polygon.rings for x, _ in ring)
+
+
 def fixed_region(region: Region, catalogue: CatalogueView) -> BoundRegion:
     """Return the region of a CREATE REGION, valid over any stream, whatever its coordinates."""
     if moves(region):
         raise BindError("a region with a name stands still", region.span, hint="AROUND is for queries")
-    if isinstance(region, Circle):
-        raise NotSupportedError("circles as named regions")
     return bound_region(region, _PLANE, catalogue)
 
 
@@ -87,7 +117,10 @@ def bound_nearest(nearest: Nearest, stream: StreamSpec) -> NearestSpec:
 def _rectangle(region: Rectangle, stream: StreamSpec, _: CatalogueView) -> RectangleSpec:
     xs, ys = [region.x1, region.x2], [region.y1, region.y2]
     _check_latitudes(xs, ys, stream, region.span, "(lon1, lat1, lon2, lat2)")
-    x1, x2 = _in_order([_x(x) for x in xs])
+    known = [x for x in xs if not isinstance(x, Parameter)]
+    if not stream.planar and len(known) == 1 and abs(known[0]) > ANTIMERIDIAN:
+        raise NotSupportedError("a parameter in a rectangle that reaches over the 180th meridian")
+    x1, x2 = _in_order([_x(x, "number" if stream.planar else "longitude") for x in xs])
     y1, y2 = _in_order([_y(y, stream) for y in ys])
     return RectangleSpec(x1, y1, x2, y2)
 
@@ -99,8 +132,8 @@ def _in_order(ends: list[Any]) -> list[Any]:
     return [end if isinstance(end, Hole) else Hole("", "number", constant=end) for end in ends]
 
 
-def _x(x: Coordinate) -> Any:
-    return hole(x, "number") if isinstance(x, Parameter) else x
+def _x(x: Coordinate, content: Content = "number") -> Any:
+    return hole(x, content) if isinstance(x, Parameter) else x
 
 
 def _y(y: Coordinate, stream: StreamSpec) -> Any:
@@ -121,7 +154,7 @@ def _polygon(region: Polygon, stream: StreamSpec, _: CatalogueView) -> PolygonSp
     return PolygonSpec(tuple(tuple((x, y) for x, y in ring) for ring in region.rings))
 
 
-def _named(region: NamedRegion, _: StreamSpec, catalogue: CatalogueView) -> NamedRegionSpec:
+def _named(region: NamedRegion, stream: StreamSpec, catalogue: CatalogueView) -> NamedRegionSpec | CircleSpec:
     area = area_named(Name(region.name, span=region.span), catalogue)
     if region.member is None and area.set:
         raise BindError(
@@ -129,11 +162,18 @@ def _named(region: NamedRegion, _: StreamSpec, catalogue: CatalogueView) -> Name
             region.span,
             expected=tuple(_member(area.name, member) for member in area.members[:_SOME]),
         )
+    if region.member is None and area.circle is not None:
+        _check_latitudes([area.circle.x], [area.circle.y], stream, region.span, "CIRCLE(lon, lat, r)")
+        circle: CircleSpec = replace(area.circle, area=area.id)
+        return circle
     if region.member is None:
+        _check_meridian(area, "", stream)
         return NamedRegionSpec(area.id, area.name)
     if not area.set:
         raise BindError(f"{area.name} is a single region and has no members", region.member.span)
     if isinstance(region.member, Parameter):
+        for one in area.beyond:
+            _check_meridian(area, one, stream)
         member_hole = hole(region.member, "member", members=tuple(area.members))
         return NamedRegionSpec(area.id, area.name, member_hole)
     member = str(region.member.value)
@@ -143,7 +183,15 @@ def _named(region: NamedRegion, _: StreamSpec, catalogue: CatalogueView) -> Name
             region.member.span,
             near=near(member, area.members),
         )
+    _check_meridian(area, member, stream)
     return NamedRegionSpec(area.id, area.name, member)
+
+
+def _check_meridian(area: AreaSpec, member: str, stream: StreamSpec) -> None:
+    """Raise `NotSupportedError` if a region, or a member of a set, reaches over the 180th meridian."""
+    if not stream.planar and member in area.beyond:
+        name = _member(area.name, member) if area.set else area.name
+        raise NotSupportedError(f"a named region that reaches over the 180th meridian, such as {name}")
 
 
 def _member(area: str, member: str) -> str:

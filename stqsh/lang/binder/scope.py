@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from stqsh.lang.ast.expressions import Column
+from stqsh.lang.ast.expressions import Call, Column, Expression
 from stqsh.lang.ast.source import Span
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
@@ -14,6 +14,8 @@ from stqsh.spec.expression import DISTANCE, ColumnExpr, Expr, JoinExpr
 from stqsh.spec.stream import StreamSpec, TableSpec
 
 NO_CENTRE = "DISTANCE is for CIRCLE and NEAREST: there is no place to measure from"
+NO_AGGREGATE = "an aggregate stands in a select list, in HAVING or in ORDER BY, not here"
+NO_AGGREGATE_IN_WHERE = "an aggregate cannot be tested in WHERE"
 NOT_IN_WHERE = "DISTANCE cannot be tested in WHERE"
 
 
@@ -54,6 +56,7 @@ class Scope:
         joined: The table joined with the stream.
         outputs: Further names: those of a query's select list, in TAIL and ORDER BY.
         no_distance: Why DISTANCE has no value; None if it has one.
+        no_aggregate: Why there can be no aggregate.
         columns: The stream's columns and their types.
     """
 
@@ -63,6 +66,7 @@ class Scope:
     joined: JoinedTable | None = None
     outputs: Mapping[str, TypedExpression] = field(default_factory=dict)
     no_distance: str | None = NO_CENTRE
+    no_aggregate: str = NO_AGGREGATE
     columns: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,8 +80,22 @@ class Scope:
         """
         found = self._found(node)
         if found is None:
-            raise self._unknown(node)
+            raise _unknown(self, node)
         return found._replace(span=node.span)
+
+    def find(self, node: Column) -> TypedExpression | None:
+        """Return what a name stands for, None if nothing; raise `BindError` if more than one thing."""
+        return self._found(node)
+
+    def replaced(self, node: Expression) -> TypedExpression | None:
+        """Return what a node stands for as a whole, None if its parts are to be bound."""
+        del node
+        return None
+
+    def aggregate(self, node: Call) -> TypedExpression:
+        """Return the value of an aggregate; raise `BindError` where there can be none."""
+        hint = "HAVING tests aggregates" if self.no_aggregate == NO_AGGREGATE_IN_WHERE else None
+        raise BindError(self.no_aggregate, node.span, hint=hint)
 
     def key_type(self, node: object) -> str | None:
         """Return the type of the stream's or the table's key if a node is that column, else None."""
@@ -99,8 +117,8 @@ class Scope:
         of_stream = self._of_stream(node)
         if node.qualifier is not None:
             return self._qualified(node, of_stream, of_table)
-        if of_stream is not None and of_table is not None and not self._is_pair(of_stream, of_table):
-            raise self._ambiguous(node)
+        if of_stream is not None and of_table is not None and not _is_pair(self.joined, of_stream, of_table):
+            raise _ambiguous(self, node)
         # In ORDER BY and TAIL, names of the select list come first if they rename something.
         named = self.outputs.get(node.name)
         return named or of_stream or of_table or self._special(node)
@@ -139,35 +157,40 @@ class Scope:
             raise BindError(self.no_distance, node.span)
         return TypedExpression(DISTANCE, "DOUBLE", node.span)
 
-    def _is_pair(self, of_stream: TypedExpression, of_table: TypedExpression) -> bool:
-        """Return whether the join makes these two columns equal, so that either may be meant."""
-        joined = self.joined
-        return (
-            joined is not None
-            and of_stream.expr == ColumnExpr(joined.column)
-            and of_table.expr == joined.value(joined.table.key)
-        )
-
-    def _ambiguous(self, node: Column) -> BindError:
-        assert self.joined is not None
-        names = f"{self.stream.name}.{node.name} or {self.joined.table.name}.{node.name}"
-        return BindError(f"{node.name!r} is a column of both; say {names}", node.span)
-
-    def _unknown(self, node: Column) -> BindError:
-        in_table = self.joined is not None and node.qualifier in self.joined.qualifiers
-        if self.joined is not None and in_table:
-            who, columns = f"table {self.joined.table.name}", list(self.joined.columns)
-        else:
-            who, columns = f"stream {self.stream.name}", list(self.columns)
-        further = [] if in_table else [*self.outputs, *(self.joined.columns if self.joined else ())]
-        return BindError(
-            f"{who} has no column {node.name!r}",
-            node.span,
-            near=near(node.name, (*columns, *further)),
-            hint=f"its columns are {', '.join(columns)}",
-        )
-
 
 def names_of(spec: StreamSpec | TableSpec, alias: str | None) -> frozenset[str]:
     """Return the qualifiers of a stream or table: its name, and its alias if it has one."""
     return frozenset({spec.name} | ({alias} if alias else set()))
+
+
+def _is_pair(joined: JoinedTable | None, of_stream: TypedExpression, of_table: TypedExpression) -> bool:
+    """Return whether the join makes two columns equal, so that either may be meant."""
+    return (
+        joined is not None
+        and of_stream.expr == ColumnExpr(joined.column)
+        and of_table.expr == joined.value(joined.table.key)
+    )
+
+
+def _ambiguous(scope: Scope, node: Column) -> BindError:
+    assert scope.joined is not None
+    names = f"{scope.stream.name}.{node.name} or {scope.joined.table.name}.{node.name}"
+    return BindError(f"{node.name!r} is a column of both; say {names}", node.span)
+
+
+def _unknown(scope: Scope, node: Column) -> BindError:
+    joined = scope.joined
+    in_table = joined is not None and node.qualifier in joined.qualifiers
+    if joined is not None and in_table:
+        who, columns = f"table {joined.table.name}", list(joined.columns)
+    elif not scope.columns:  # of rows that are no records
+        who, columns = "the select list", list(scope.outputs)
+    else:
+        who, columns = f"stream {scope.stream.name}", list(scope.columns)
+    further = [] if in_table else [*scope.outputs, *(joined.columns if joined else ())]
+    return BindError(
+        f"{who} has no column {node.name!r}",
+        node.span,
+        near=near(node.name, (*columns, *further)),
+        hint=f"its columns are {', '.join(columns)}",
+    )

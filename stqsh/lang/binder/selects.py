@@ -31,7 +31,10 @@ def select_list(items: tuple[SelectItem, ...], scope: Scope) -> Outputs:
 
 def ordering(items: tuple[OrderItem, ...], scope: Scope) -> tuple[OrderColumn, ...]:
     """Bind ORDER BY; `scope` has the select list's names as outputs."""
-    return tuple(OrderColumn(_orderable(item.expression, scope).expr, item.descending) for item in items)
+    return tuple(
+        OrderColumn(_orderable(item.expression, scope).expr, item.descending, item.nulls_first)
+        for item in items
+    )
 
 
 def _one(item: SelectItem, scope: Scope) -> Outputs:
@@ -83,6 +86,6 @@ def _orderable(expression: Expression, scope: Scope) -> TypedExpression:
     if isinstance(expression, Literal):
         raise BindError("ORDER BY takes columns and expressions, not constants", expression.span)
     typed = bind(expression, scope)
-    if typed.type == "DURATION":
+    if typed.type in ("DURATION", "TOPK"):
         raise BindError(f"there is no order of {printed(expression)}", expression.span)
     return typed

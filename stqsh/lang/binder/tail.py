@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import Tail
 from stqsh.lang.binder.conditions import condition
-from stqsh.lang.binder.functions import OF_TIMES
+from stqsh.lang.binder.functions import RESULTS
 from stqsh.lang.binder.names import query_named, stream_named, table_named
 from stqsh.lang.binder.scope import JoinedTable, Scope, TypedExpression, names_of
 from stqsh.lang.catalogue import CatalogueView
+from stqsh.lang.errors import BindError
 from stqsh.lang.types import WHOLE_NUMBERS
+from stqsh.spec.aggregate import AggregateSpec, shown_column
 from stqsh.spec.expression import (
     ArithmeticExpr,
     ColumnExpr,
+    ConcatExpr,
     DistanceExpr,
     Expr,
     FunctionExpr,
+    InsideExpr,
     JoinExpr,
     LiteralExpr,
     NegativeExpr,
+    RegionOfExpr,
     has_node,
 )
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.stream import StreamSpec
 
 _NOT_SELECTED = "the query does not select DISTANCE"
 
@@ -56,11 +63,15 @@ def tail(statement: Tail, catalogue: CatalogueView) -> TailSpec:
     where: Expr | None = None
     if statement.where is not None:
         where = condition(statement.where, _scope(query, statement.name, catalogue))
+        if query.aggregates is not None and has_node(where, InsideExpr):
+            raise BindError("the rows of an aggregate have no place", statement.where.span)
     return TailSpec(query.name, query.id, statement.from_step, statement.only, where, statement.limit)
 
 
 def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:
     stream = stream_named(Name(query.stream, span=name.span), catalogue)
+    if query.aggregates is not None:
+        return _scope_of_groups(query.aggregates, stream, name, catalogue)
     joined, join = None, query.join
     if join is not None:
         table = table_named(Name(join.table, span=name.span), catalogue)
@@ -74,6 +85,17 @@ def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:
     return Scope(stream, plain.qualifiers, catalogue, joined, outputs, None if selected else _NOT_SELECTED)
 
 
+def _scope_of_groups(
+    aggregates: AggregateSpec, stream: StreamSpec, name: Name, catalogue: CatalogueView
+) -> Scope:
+    """Return the scope of the rows of an aggregate, which have the select list only."""
+    outputs = {
+        output.name: TypedExpression(ColumnExpr(shown_column(i, output)), output.type, name.span)
+        for i, output in enumerate(aggregates.select)
+    }
+    return Scope(replace(stream, columns=()), frozenset(), catalogue, None, outputs, _NOT_SELECTED)
+
+
 def type_of(expr: Expr, scope: Scope) -> str:  # noqa: PLR0911  # one for each node
     """Return the type of a bound expression of a select list; conditions are BOOLEAN."""
     match expr:
@@ -85,7 +107,9 @@ def type_of(expr: Expr, scope: Scope) -> str:  # noqa: PLR0911  # one for each n
         case LiteralExpr(type=kind):
             return kind
         case FunctionExpr(name):
-            return OF_TIMES[name]
+            return RESULTS[name]
+        case ConcatExpr() | RegionOfExpr():
+            return "STRING"
         case DistanceExpr():
             return "DOUBLE"
         case NegativeExpr(operand):

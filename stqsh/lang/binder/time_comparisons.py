@@ -118,11 +118,11 @@ def _moment(node: Expression, scope: Scope) -> Moment:
         return Moment(LiteralExpr(hole(node, "TIMESTAMP"), "TIMESTAMP"), 0, node.span)
     if isinstance(node, Arithmetic):
         return _sum(node, scope)
-    if isinstance(node, Column):
-        bound = scope.column(node)
-        if bound.type == "TIMESTAMP":
-            return Moment(bound.expr, 0, node.span)
-        raise BindError(f"cannot compare a time with {node.name}, {a_type(bound.type)}", node.span)
+    bound = scope.column(node) if isinstance(node, Column) else scope.replaced(node)
+    if bound is not None and bound.type == "TIMESTAMP":
+        return Moment(bound.expr, 0, node.span)
+    if bound is not None:
+        raise BindError(f"cannot compare a time with {printed(node)}, {a_type(bound.type)}", node.span)
     if mentions_now(node):
         raise NotSupportedError(f"NOW in {printed(node)}")
     raise BindError(f"cannot compare a time with {printed(node)}", node.span)

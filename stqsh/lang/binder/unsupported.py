@@ -12,51 +12,30 @@ from typing import Any
 from stqsh.errors import NotSupportedError
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Call, Star
-from stqsh.lang.binder.functions import AGGREGATES
+from stqsh.lang.binder.aggregates import is_aggregated
 
 Rule = Callable[[Any], str | None]
 
 
-def _distinct(select: statements.Select) -> str | None:
-    return "SELECT DISTINCT" if select.distinct else None
-
-
-def _grouping(select: statements.Select) -> str | None:
-    if select.group_by:
-        return "GROUP BY"
-    return "HAVING" if select.having else None
-
-
-def _windows(select: statements.Select) -> str | None:
-    if select.window:
-        return "WINDOW"
-    return "SYNC" if select.sync else None
-
-
-def _aggregates(select: statements.Select) -> str | None:
-    """Check that there is no aggregate but a lone COUNT(*)."""
-    calls = (item.expression for item in select.items if isinstance(item.expression, Call))
-    found = next((call for call in calls if call.name in AGGREGATES), None)
-    if found is None or counts(select):
+def _plain_windows(select: statements.Select) -> str | None:
+    if is_aggregated(select) or not (select.sync or select.window):
         return None
-    return f"{found.name}(…) in a select list"
+    return f"{'SYNC' if select.sync else 'WINDOW'} on a query without aggregates"
 
 
-QUERY_RULES: tuple[Rule, ...] = (_distinct, _grouping, _aggregates, _windows)
+QUERY_RULES: tuple[Rule, ...] = (_plain_windows,)
 """Parts that no query supports yet."""
 
 
-def _counting(select: statements.Select) -> str | None:
-    return "COUNT(*) in a continuous query" if counts(select) else None
-
-
 def _ordering(select: statements.Select) -> str | None:
+    if is_aggregated(select):
+        return None
     if select.order_by:
         return "ORDER BY in a continuous query"
     return None if select.limit is None else "LIMIT in a continuous query"
 
 
-CONTINUOUS_RULES: tuple[Rule, ...] = (_counting, _ordering)
+CONTINUOUS_RULES: tuple[Rule, ...] = (_ordering,)
 """Parts that continuous queries do not support yet."""
 
 
@@ -68,31 +47,27 @@ REGISTER_RULES: tuple[Rule, ...] = (_since_now,)
 """Parts that REGISTER QUERY does not support yet."""
 
 
-def _live_sources(
-    stream: statements.CreateStream | statements.CreateTable | statements.CreateRegions,
-) -> str | None:
+def _other_than_files(table: statements.CreateTable | statements.CreateRegions) -> str | None:
     kinds = {
         statements.KafkaSource: "KAFKA",
         statements.StdinSource: "STDIN",
         statements.SocketSource: "SOCKET",
+        statements.DirectorySource: "DIRECTORY",
+        statements.GeneratorSource: "generators",
     }
-    name = kinds.get(type(stream.source))
-    return f"{name} sources" if name else None
+    name = kinds.get(type(table.source))
+    return f"{name} of other things than streams" if name else None
 
 
-STREAM_RULES: tuple[Rule, ...] = (_live_sources,)
+def _archive(stream: statements.CreateStream) -> str | None:
+    return None if stream.archive is None else "ARCHIVE TO"
+
+
+STREAM_RULES: tuple[Rule, ...] = (_archive,)
 """Parts that CREATE STREAM does not support yet."""
 
 
-def _generated(table: statements.CreateTable | statements.CreateRegions) -> str | None:
-    return (
-        "generators of other things than streams"
-        if isinstance(table.source, statements.GeneratorSource)
-        else None
-    )
-
-
-SOURCE_RULES: tuple[Rule, ...] = (_live_sources, _generated)
+SOURCE_RULES: tuple[Rule, ...] = (_other_than_files,)
 """Parts that CREATE TABLE and CREATE REGIONS do not support yet."""
 
 
@@ -113,14 +88,7 @@ def _shown(statement: statements.Statement) -> str | None:
     return None
 
 
-def _analysis(statement: statements.Statement) -> str | None:
-    is_analysis = (
-        isinstance(statement, statements.Explain) and statement.analyze and statement.select is not None
-    )
-    return "EXPLAIN ANALYZE SELECT" if is_analysis else None
-
-
-STATEMENT_RULES: tuple[Rule, ...] = (_whole_statements, _shown, _analysis)
+STATEMENT_RULES: tuple[Rule, ...] = (_whole_statements, _shown)
 """Statements that are not supported yet."""
 
 
@@ -135,6 +103,6 @@ def check(rules: tuple[Rule, ...], node: object) -> None:
 def counts(select: statements.Select) -> bool:
     """Return whether a select list is a lone COUNT(*)."""
     call = select.items[0].expression
-    if len(select.items) > 1 or not isinstance(call, Call) or call.name != "COUNT":
+    if len(select.items) > 1 or not isinstance(call, Call) or call.name != "COUNT" or call.distinct:
         return False
     return len(call.arguments) == 1 and isinstance(call.arguments[0], Star)

@@ -7,14 +7,19 @@ from stqsh.lang.ast.statements import (
     ColumnDefinition,
     CreateRegion,
     CreateRegions,
+    CreateSink,
     CreateStream,
     CreateTable,
     DataSource,
+    DirectorySource,
     Drop,
     FileSource,
+    FileTarget,
     GeneratorSource,
+    HttpTarget,
     KafkaSource,
     RegisterQueries,
+    SinkTarget,
     SocketSource,
 )
 from stqsh.lang.printer.expressions import region
@@ -66,6 +71,23 @@ def register_queries(node: RegisterQueries) -> str:
     return joined(("REGISTER QUERIES", rows, _named("KEY", node.key), registered(node)))
 
 
+def create_sink(node: CreateSink) -> str:
+    """Return `CREATE SINK name FOR … TO …`."""
+    name = identifier(node.name.text)
+    queries = ", ".join(identifier(query.text) for query in node.queries) or "ALL"
+    parts = (_existing(node.if_not_exists), name, f"FOR {queries}", target(node.target))
+    return joined(("CREATE SINK", *parts))
+
+
+def target(node: SinkTarget) -> str:
+    """Return `TO …`."""
+    if isinstance(node, FileTarget):
+        return f"TO FILE {quoted(node.folder)} FORMAT {node.format.upper()}"
+    if isinstance(node, HttpTarget):
+        return f"TO HTTP {quoted(node.url)}"
+    return f"TO KAFKA {quoted(node.brokers)} TOPIC {quoted(node.topic)} AS {node.mode.upper()}"
+
+
 def drop(node: Drop) -> str:
     """Return `DROP kind [IF EXISTS] name`."""
     return joined(("DROP", node.kind, "IF EXISTS" if node.if_exists else None, identifier(node.name.text)))
@@ -78,12 +100,20 @@ def source(node: DataSource) -> str:
     if isinstance(node, FileSource):
         text = f"FROM FILE {quoted(node.glob)}"
     elif isinstance(node, KafkaSource):
-        text = f"FROM KAFKA {quoted(node.brokers)} TOPIC {quoted(node.topic)}"
+        text = f"FROM KAFKA {quoted(node.brokers)} TOPIC {', '.join(map(quoted, node.topics))}{_start(node)}"
     elif isinstance(node, SocketSource):
         text = f"FROM SOCKET {quoted(node.address)}"
+    elif isinstance(node, DirectorySource):
+        text = f"FROM DIRECTORY {quoted(node.path)}"
     else:
         text = "FROM STDIN"
     return text if node.format is None else f"{text} FORMAT {node.format.upper()}{options(node.options)}"
+
+
+def _start(node: KafkaSource) -> str:
+    if node.start is None or node.start in ("EARLIEST", "LATEST"):
+        return "" if node.start is None else f" FROM {node.start}"
+    return f" FROM TIMESTAMP {quoted(node.start)}"
 
 
 def _settings(node: CreateStream) -> tuple[str | None, ...]:
@@ -98,6 +128,7 @@ def _settings(node: CreateStream) -> tuple[str | None, ...]:
         None if node.pace is None else f"PACE {pace(node.pace)}",
         "KEEP NONE" if node.keep == "NONE" else quantity("KEEP", _quantity(node.keep)),
         None if node.retain is None else f"RETAIN {node.retain.text}",
+        None if node.archive is None else f"ARCHIVE TO {constant(node.archive)}",
     )
 
 

@@ -14,6 +14,7 @@ from stqsh.lang.ast.expressions import (
     Circle,
     Column,
     Comparison,
+    Concatenation,
     Contains,
     Expression,
     In,
@@ -38,12 +39,13 @@ from stqsh.lang.ast.expressions import (
 )
 from stqsh.lang.printer.values import column_name, constant, coordinate, identifier, number, parameter, text
 
-_OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
+_OR, _AND, _NOT, _PREDICATE, _JOINED, _SUM, _PRODUCT, _UNARY, _ATOM = range(9)
 _PRECEDENCE: dict[type[Expression], int] = {
     Or: _OR,
     And: _AND,
     Not: _NOT,
     **dict.fromkeys((Comparison, Between, In, Like, IsNull, Contains, After, Inside), _PREDICATE),
+    Concatenation: _JOINED,
     # A negative number may replace a parameter.
     **dict.fromkeys((Negative, Parameter), _UNARY),
 }
@@ -77,16 +79,16 @@ def _arithmetic(node: Arithmetic) -> str:
 
 
 def _comparison(node: Comparison) -> str:
-    return f"{_at(node.left, _SUM)} {node.operator} {_at(node.right, _SUM)}"
+    return f"{_at(node.left, _JOINED)} {node.operator} {_at(node.right, _JOINED)}"
 
 
 def _between(node: Between) -> str:
-    low, high = _at(node.low, _SUM), _at(node.high, _SUM)
-    return f"{_at(node.operand, _SUM)} {_not(node)}BETWEEN {low} AND {high}"
+    low, high = _at(node.low, _JOINED), _at(node.high, _JOINED)
+    return f"{_at(node.operand, _JOINED)} {_not(node)}BETWEEN {low} AND {high}"
 
 
 def _in(node: In) -> str:
-    return f"{_at(node.operand, _SUM)} {_not(node)}IN ({', '.join(map(expression, node.items))})"
+    return f"{_at(node.operand, _JOINED)} {_not(node)}IN ({', '.join(map(expression, node.items))})"
 
 
 def _not(node: Between | In | Like | IsNull) -> str:
@@ -94,7 +96,12 @@ def _not(node: Between | In | Like | IsNull) -> str:
 
 
 def _contains(node: Contains) -> str:
-    return f"{_at(node.operand, _SUM)} CONTAINS {'ANY ' if node.any_of else ''}{text(node.terms)}"
+    return f"{_at(node.operand, _JOINED)} CONTAINS {'ANY ' if node.any_of else ''}{text(node.terms)}"
+
+
+def _call(node: Call) -> str:
+    arguments = ", ".join(map(expression, node.arguments))
+    return f"{identifier(node.name)}({'DISTINCT ' if node.distinct else ''}{arguments})"
 
 
 _PRINTERS: dict[type[Expression], Callable[[Any], str]] = {
@@ -104,17 +111,18 @@ _PRINTERS: dict[type[Expression], Callable[[Any], str]] = {
     Column: _column,
     Star: lambda node: "*" if node.qualifier is None else f"{identifier(node.qualifier)}.*",
     Now: lambda node: "NOW",
-    Call: lambda node: f"{identifier(node.name)}({', '.join(map(expression, node.arguments))})",
+    Call: _call,
     # The operand binds one level tighter, so that two minus signs never form a comment.
     Negative: lambda node: f"-{_at(node.operand, _ATOM)}",
     Arithmetic: _arithmetic,
+    Concatenation: lambda node: f"{_at(node.left, _JOINED)} || {_at(node.right, _SUM)}",
     Comparison: _comparison,
     Between: _between,
     In: _in,
-    Like: lambda node: f"{_at(node.operand, _SUM)} {_not(node)}LIKE {text(node.pattern)}",
-    IsNull: lambda node: f"{_at(node.operand, _SUM)} IS {_not(node)}NULL",
+    Like: lambda node: f"{_at(node.operand, _JOINED)} {_not(node)}LIKE {text(node.pattern)}",
+    IsNull: lambda node: f"{_at(node.operand, _JOINED)} IS {_not(node)}NULL",
     Contains: _contains,
-    After: lambda node: f"{_at(node.operand, _SUM)} AFTER {text(node.moment)}",
+    After: lambda node: f"{_at(node.operand, _JOINED)} AFTER {text(node.moment)}",
     Inside: lambda node: f"{_column(node.column)} INSIDE {region(node.region)}",
     And: lambda node: " AND ".join(_at(part, _NOT) for part in node.parts),
     Or: lambda node: " OR ".join(_at(part, _AND) for part in node.parts),

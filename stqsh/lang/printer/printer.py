@@ -68,6 +68,11 @@ def _set(node: statements.SetSetting) -> str:
     return f"SET {key} = {column_name(value.name) if isinstance(value, Column) else constant(value)}"
 
 
+def _export(node: statements.ExportDeadLetters) -> str:
+    of = None if node.name is None else f"OF {_name(node.name)}"
+    return joined(("EXPORT DEAD LETTERS", of, f"TO {constant(node.file)}"))
+
+
 def _map(node: statements.Map) -> str:
     file = None if node.file is None else f"TO {quoted(node.file)}"
     return joined(("MAP", _name(node.stream), _names(node.queries), file))
@@ -78,6 +83,7 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.CreateTable: definitions.create_table,
     statements.CreateRegion: definitions.create_region,
     statements.CreateRegions: definitions.create_regions,
+    statements.CreateSink: definitions.create_sink,
     statements.Drop: definitions.drop,
     statements.Select: queries.select,
     statements.RegisterQuery: queries.register,
@@ -100,4 +106,5 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.Map: _map,
     statements.Help: lambda node: joined(("HELP", *map(_topic, node.topic.split()))),
     statements.Dump: lambda node: "DUMP",
+    statements.ExportDeadLetters: _export,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stqsh.lang.ast.expressions import And, Column, Expression, Not, Or, Quantity
 from stqsh.lang.ast.statements import (
     Explain,
+    OrderItem,
     RegisterQueries,
     RegisterQuery,
     Relation,
@@ -117,4 +118,9 @@ def _ends_in_column(condition: Expression) -> bool:
 
 
 def _order(node: Select) -> str:
-    return ", ".join(expression(i.expression) + (" DESC" if i.descending else "") for i in node.order_by)
+    return ", ".join(map(_order_item, node.order_by))
+
+
+def _order_item(item: OrderItem) -> str:
+    direction = " DESC" if item.descending else ""
+    return expression(item.expression) + direction + (" NULLS FIRST" if item.nulls_first else "")

@@ -11,6 +11,7 @@ from stqsh.lang.ast.statements import Options
 RESERVED = frozenset(
     {
         *(
+            "ALL",
             "ANALYZE",
             "AS",
             "CIRCLE",

@@ -7,7 +7,7 @@ order of `IN_ORDER`.
 from __future__ import annotations
 
 from stqsh.lang.reference.administration import ADMINISTRATION, OUTPUT_TOPICS
-from stqsh.lang.reference.definitions import DEFINITIONS, DROPS
+from stqsh.lang.reference.definitions import DEFINITIONS, DROPS, SINKS
 from stqsh.lang.reference.entry import OPTIONS, ReferenceEntry
 from stqsh.lang.reference.queries import CONTINUOUS, QUERIES, TOPICS
 from stqsh.lang.reference.running import RUNNING
@@ -16,6 +16,7 @@ __all__ = ["ALL", "IN_ORDER", "OPTIONS", "PARTS", "STATEMENTS", "ReferenceEntry"
 
 STATEMENTS: tuple[ReferenceEntry, ...] = (
     *DEFINITIONS,
+    *SINKS,
     *DROPS,
     *CONTINUOUS,
     *QUERIES,
@@ -33,6 +34,7 @@ ALL: tuple[ReferenceEntry, ...] = (*STATEMENTS, *PARTS)
 IN_ORDER: tuple[ReferenceEntry, ...] = (
     *DEFINITIONS,
     *CONTINUOUS,
+    *SINKS,
     *RUNNING,
     *QUERIES,
     *PARTS,

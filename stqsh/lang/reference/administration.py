@@ -9,8 +9,8 @@ _CHEAP = "Negligible."
 ADMINISTRATION = (
     ReferenceEntry(
         "SHOW",
-        """SHOW STATUS | STREAMS | QUERIES | TABLES | REGIONS | SLOTS | ROUTING | CACHE | LOAD
-   | DEAD LETTERS | SETTINGS [FORMAT x]""",
+        """SHOW STATUS | STREAMS | QUERIES | TABLES | REGIONS | SINKS | SLOTS | ROUTING | CACHE
+   | LOAD | DEAD LETTERS | SETTINGS [FORMAT x]""",
         "List what the session holds, or show how it is doing.",
         "SHOW QUERIES",
         _CHEAP,
@@ -117,6 +117,13 @@ cache.factor = 1                    the share of the cache area around regions t
         "HELP [statement | document]",
         "List the statements, explain one, or show a document.",
         "HELP CREATE REGION",
+        _CHEAP,
+    ),
+    ReferenceEntry(
+        "EXPORT DEAD LETTERS",
+        "EXPORT DEAD LETTERS [OF stream] TO 'file'",
+        "Write the records that could not be read to a file of JSON lines, to be mended and sent again.",
+        "EXPORT DEAD LETTERS TO 'bad.jsonl'",
         _CHEAP,
     ),
     ReferenceEntry(

@@ -10,6 +10,8 @@ DEFINITIONS = (
         """CREATE MOVING STREAM [IF NOT EXISTS] name [(column TYPE, …)]
   [KEY column] [LOCATION (x, y)] [TIME column]
   FROM FILE 'glob' [FORMAT format [(option => value, …)]] | GENERATOR 'network' [(option => value, …)]
+    | KAFKA 'host:port' TOPIC 'topic', … [FROM EARLIEST | LATEST | TIMESTAMP 'time'] [FORMAT format]
+    | STDIN [FORMAT format] | SOCKET 'host:port' [FORMAT format]
   [TICK duration] [REPORT EVERY duration] [MAX SPEED speed] [BOUNDS (x1, y1, x2, y2)] [PLANAR | GEODETIC]
   [ORDER BY TIME | ARRIVAL] [PACE 10x | MAX] [KEEP duration] [RETAIN ALL | SIGNIFICANT]""",
         "Define a stream of objects that move: each record replaces its key's earlier one.",
@@ -46,7 +48,8 @@ area. A new query is exact one REPORT EVERY later, and a snapshot sees only what
     ),
     ReferenceEntry(
         "CREATE REGION",
-        "CREATE REGION [IF NOT EXISTS] name AS RECT(…) | POLYGON((x y, x y, x y, x y)) | name | zones['id']",
+        "CREATE REGION [IF NOT EXISTS] name AS\n"
+        "  RECT(…) | CIRCLE(x, y, r) | POLYGON((x y, x y, x y, x y)) | name | zones['id']",
         "Give a region a name that INSIDE may use.",
         "CREATE REGION square AS RECT(10.0255, 50.0135, 10.0325, 50.018)",
         "Nothing until a query uses it. A region in use cannot be dropped.",
@@ -60,13 +63,32 @@ area. A new query is exact one REPORT EVERY later, and a snapshot sees only what
     ),
 )
 
+SINKS = (
+    ReferenceEntry(
+        "CREATE SINK",
+        """CREATE SINK [IF NOT EXISTS] name FOR query, … | ALL
+  TO FILE 'dir' FORMAT PARQUET | JSONL | CSV
+   | TO HTTP 'url'
+   | TO KAFKA 'host:port, …' TOPIC 'topic' [AS UPDATES | ANSWERS]""",
+        "Write the updates of queries elsewhere, from their answers as they stand on.",
+        "CREATE SINK out FOR near TO FILE '/tmp/near_updates' FORMAT PARQUET",
+        "A process of the session's own writes; a slow sink lags by itself, and the update log is kept for it"
+        " up to sinks.keep. SHOW SINKS shows the lag.",
+        """FILE: a file for each batch, each once. HTTP: JSON lines by POST, with an Idempotency-Key that is
+the same when a part is sent again. KAFKA AS UPDATES: each update once, in transactions; AS ANSWERS: a
+compacted topic with a record for each row of an answer, and a tombstone for one that leaves.
+A sink follows names: a query that is dropped sends its last `-`, and one that is registered under the same
+name goes on. ALL takes later queries, too, but no subscriptions.""",
+    ),
+)
+
 DROPS = (
     ReferenceEntry(
         "DROP",
-        "DROP STREAM | TABLE | REGION | REGIONS | QUERY [IF EXISTS] name",
+        "DROP STREAM | TABLE | REGION | REGIONS | QUERY | SINK [IF EXISTS] name",
         "Remove a definition or a query; every member of a dropped query's answer leaves it.",
         "DROP QUERY IF EXISTS near",
         "The members of a query are sent once more, as `-` with the reason `dropped`. What queries use"
-        " cannot be dropped.",
+        " cannot be dropped. Sinks go on without a query that is dropped; a dropped sink writes no more.",
     ),
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from stqsh.lang.reference.entry import ReferenceEntry
 
-_SELECT = """SELECT * | COUNT(*) | column [AS name], … FROM stream [alias] [, table [alias]]
+_SELECT = """SELECT * | expression [AS name], … FROM stream [alias] [, table [alias]]
   [WHERE condition]
   [INSIDE region | NEAREST k TO place | KNN (k, x, y) | KNN ('M', k, key)]
-  [ORDER BY expression [ASC|DESC], …] [LIMIT n] [FORMAT x]"""
+  [GROUP BY expression, …] [HAVING condition] [WINDOW duration]
+  [ORDER BY expression [ASC|DESC] [NULLS FIRST|LAST], …] [LIMIT n] [FORMAT x]"""
 
 CONTINUOUS = (
     ReferenceEntry(
@@ -35,7 +36,8 @@ STREAM.
 KEY names the column with the queries' names. Without KEY that is the column called name; where there is none,
 a query is called after its file and the number of its row: q_1, q_2 and so on for q.csv.
 A row that makes no valid query is reported with its file, line and reason, and the others are registered:
-where a value is missing or does not fit, a latitude is beyond 90, or a name is in use.
+where a value is missing or does not fit, a latitude is beyond 90, a rectangle reaches beyond 180 degrees, as
+only that of a single query can, or a name is in use.
 A script's variable that has been set comes first: :x1 is then its value in all rows.
 From Python, session.register_many(template, table) takes the rows of a table in memory.""",
     ),
@@ -59,8 +61,8 @@ QUERIES = (
     ),
     ReferenceEntry(
         "EXPLAIN",
-        "EXPLAIN SELECT … | EXPLAIN [ANALYZE] [QUERY] name [FORMAT x]",
-        "Show how a query is evaluated; with ANALYZE, what a registered one has cost so far.",
+        "EXPLAIN [ANALYZE] SELECT … | EXPLAIN [ANALYZE] [QUERY] name [FORMAT x]",
+        "Show how a query is evaluated; with ANALYZE, what it has cost, or costs as a snapshot.",
         "EXPLAIN ANALYZE near",
         "One scan of the objects, as for a snapshot.",
     ),
@@ -89,11 +91,24 @@ INSIDE region | zones['member']""",
         "WHERE",
         """WHERE column = value | <> | < | <= | > | >= | BETWEEN a AND b | IN (…) | LIKE 'a%' | IS [NOT] NULL
   AND | OR | NOT | + - * / | column CONTAINS [ANY] 'words' | ts AFTER '10 mins ago' | ts > NOW - 10 min
-  DATE(ts) | HOUR(ts) | MINUTE(ts) | location INSIDE region""",
+  DATE(ts) | HOUR(ts) | MINUTE(ts) | LENGTH(text) | REGION(zones) | location INSIDE region""",
         "Select what satisfies a condition on the columns of the stream and of a joined table.",
         "SELECT id, body FROM posts WHERE body CONTAINS ANY 'taxi cab' AND HOUR(ts) = 18",
         "Conditions are evaluated after regions. CONTAINS on a TEXT column, joined by AND, comes first: a"
         " query is considered only where its rarest term occurs.",
+    ),
+    ReferenceEntry(
+        "GROUP BY",
+        """SELECT expression | aggregate, … FROM … GROUP BY expression, … [HAVING condition]
+  COUNT(*) | COUNT(x) | COUNT(DISTINCT x) | SUM(x) | AVG(x) | MIN(x) | MAX(x) | TOPK(text, k)""",
+        "Compute aggregates of each group of rows; without GROUP BY, of all of them.",
+        "SELECT status, COUNT(*) AS cabs, AVG(speed) FROM taxis GROUP BY status ORDER BY cabs DESC",
+        "One scan of all objects. Sums are exact: the order of records never shows.",
+        """NULL, NaN and infinities are ignored; a NULL in a group is a group of its own, which comes last.
+TOPK gives the terms that most rows have, with their numbers: [["taxi",12],["rain",9]].
+Groups may be expressions, such as HOUR(ts) or REGION(zones), also by their names in the select list.
+A continuous query sends - with a group's old row and + with its new one where its select list changes.
+In a snapshot WINDOW T takes the records of the last T before the end of the last step's tick.""",
     ),
     ReferenceEntry(
         "JOIN",

@@ -43,7 +43,7 @@ _SILENT = frozenset({"function", "alias", "topic"})
 _COMPARISONS = frozenset(
     {"=", "<>", "!=", "<", "<=", ">", ">=", "BETWEEN", "IN", "LIKE", "IS", "CONTAINS", "AFTER"}
 )
-_CALCULATIONS = frozenset({"+", "-", "*", "/"})
+_CALCULATIONS = frozenset({"+", "-", "*", "/", "%", "||"})
 _ANY_VALUE = frozenset(
     {
         "column",
@@ -65,18 +65,27 @@ _ANY_VALUE = frozenset(
 _UNITS = frozenset({"duration", "length", "speed"})
 _NAME = "IDENT"
 _AFTER_NAMES = frozenset({"FROM", "AS", "WHERE", "SELECT"})
-_OTHER_OPERATORS = {"%": "the remainder of a division", "||": "joining texts"}
-"""Operators of other dialects, in words."""
+_TO_COME = {
+    ("CREATE", "ALERT"): "CREATE ALERT",
+    ("DROP", "ALERT"): "DROP ALERT",
+    ("SHOW", "ALERTS"): "SHOW ALERTS",
+    ("FOLLOW",): "FOLLOW",
+    ("INSERT",): "INSERT INTO",
+    ("FROM", "INSERTS"): "INSERTS sources",
+    ("FROM", "HTTP"): "HTTP sources",
+}
+"""Words that the parser does not know yet, so that neither completion nor HELP offers them."""
 _RIGHT_SIGNS = {"=>": ">=", "==": "=", "=<": "<=", "><": "<>"}
 
 
 def diagnose(scan: ScannedText) -> StqshError:
     """Return the error of a scan that stopped at a character, at a token, or at the end of the text."""
     if scan.stopped_at is not None:
-        return _unknown_operator(scan, scan.stopped_at) or _bad_character(scan, scan.stopped_at)
+        return _bad_character(scan, scan.stopped_at)
+    coming = _to_come(scan)
+    if coming is not None:
+        return coming
     follow = what_may_follow(scan.stacks[-1])
-    if _is_order_of_nulls(scan, follow):
-        return NotSupportedError("NULLS FIRST and NULLS LAST: nulls come last")
     for reason in _REASONS:
         fault = reason(scan, follow)
         if fault is not None:
@@ -101,6 +110,16 @@ def in_words(follow: Collection[str]) -> tuple[str, ...]:
     words += sorted(word for word in rest if word.isalpha())
     words += sorted(word for word in rest if not word.isalpha() and word != ";")
     return (*words, ";") if ";" in rest else tuple(words)
+
+
+def _to_come(scan: ScannedText) -> NotSupportedError | None:
+    """Explain a statement or a source that the language has and the parser does not know yet."""
+    words = tuple(token.upper() for token in scan.tokens)
+    stops = (
+        words[-size:] for size in (1, 2) if size == len(words) or (size == 2 and words[:1] == ("CREATE",))
+    )
+    coming = next((_TO_COME[stop] for stop in stops if stop in _TO_COME), None)
+    return None if coming is None else NotSupportedError(coming)
 
 
 def _missing_name(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
@@ -190,21 +209,6 @@ def _keywords(follow: Collection[str]) -> frozenset[str]:
 def _span(token: Token) -> Span:
     start = token.start_pos or 0
     return Span(start, start + len(token))
-
-
-def _is_order_of_nulls(scan: ScannedText, follow: Collection[str]) -> bool:
-    """Return whether the scan stopped at `NULLS` behind an expression of ORDER BY."""
-    *before, stop = [""] if scan.at_end else scan.tokens[-2:]
-    behind = {"ASC", "DESC"} & {*follow, *(token.upper() for token in before)}
-    return stop.upper() == "NULLS" and bool(behind)
-
-
-def _unknown_operator(scan: ScannedText, position: int) -> NotSupportedError | None:
-    """Explain `a % b` and `a || b`, which stand where an operator may."""
-    sign = next((sign for sign in _OTHER_OPERATORS if scan.text.startswith(sign, position)), None)
-    if sign is None or not scan.stacks:
-        return None
-    return NotSupportedError(f"{_OTHER_OPERATORS[sign]} ({sign})")
 
 
 def _bad_character(scan: ScannedText, position: int) -> StatementSyntaxError:

@@ -8,7 +8,7 @@ from typing import Any
 from lark.exceptions import UnexpectedInput
 
 from stqsh.errors import StqshError
-from stqsh.lang.syntax.grammar import grammar, start_state, states
+from stqsh.lang.syntax.grammar import driver, grammar, start_state, states
 from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.lang.syntax.parse_table import accepted, names_of_terminal
 from stqsh.lang.syntax.split import split
@@ -19,6 +19,7 @@ _BY_RULE = {
     "query_name": "query",
     "table_name": "table",
     "region_name": "region",
+    "sink_name": "sink",
     "relation_name": "relation",
     "object_name": "object",
     "column_name": "column",
@@ -63,9 +64,8 @@ def expected(text: str) -> frozenset[str]:
     if is_open and len(pieces[-1].text) > _MOST:
         return frozenset()
     scan = ScannedText(pieces[-1].text if is_open else "")
-    engine: Any = grammar().parser
     try:
-        engine.parse(scan)
+        driver().parse(scan)
     except UnexpectedInput as error:
         if getattr(getattr(error, "token", None), "type", None) != "$END":
             return frozenset()

@@ -18,6 +18,7 @@ from platformdirs import user_cache_path
 
 from stqsh.fs import replacing
 from stqsh.lang.ast_builder import RULES
+from stqsh.lang.syntax.driver import Driver
 from stqsh.lang.syntax.lexer import StqlLexer
 from stqsh.lang.syntax.parse_table import States
 
@@ -36,6 +37,12 @@ def grammar() -> Lark:
             return _make(text, fresh)
     except OSError:  # the folder cannot be written to
         return _make(text, None)
+
+
+@cache
+def driver() -> Driver:
+    """Return the parser's loop over the tables of the grammar."""
+    return Driver(grammar().parser)
 
 
 def states() -> States:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
 
 from lark.exceptions import UnexpectedInput
 
 from stqsh.errors import StqshError
 from stqsh.lang.ast.source import Piece
-from stqsh.lang.syntax.grammar import grammar
+from stqsh.lang.syntax.grammar import driver
 from stqsh.lang.syntax.keywords import KEYWORDS
 from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.lang.syntax.split import split
@@ -43,8 +42,7 @@ def _pieces(text: str) -> list[Piece]:
 @lru_cache(_KEPT)
 def _names_of(statement: str) -> tuple[int, ...]:
     scan = ScannedText(statement)
-    engine: Any = grammar().parser
     with suppress(UnexpectedInput, StqshError, RecursionError):  # the scan has what was read so far
-        engine.parse(scan)
+        driver().parse(scan)
     words = (token for token in scan.tokens if token.type == "IDENT")
     return tuple(token.start_pos or 0 for token in words if token.upper() in KEYWORDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from lark.exceptions import UnexpectedInput
 from lark.lexer import Token
@@ -12,7 +11,7 @@ from stqsh.lang.ast.source import Piece, Source, Span
 from stqsh.lang.ast.statements import Statement
 from stqsh.lang.errors import locating
 from stqsh.lang.syntax.diagnosis import diagnose
-from stqsh.lang.syntax.grammar import grammar
+from stqsh.lang.syntax.grammar import driver
 from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.lang.syntax.split import split
 
@@ -49,10 +48,9 @@ def parse_piece(piece: Piece | str) -> Statement:
 def parse_tokens(piece: Piece) -> tuple[Statement, list[Token]]:
     """Parse one statement, and return its tokens too."""
     scan = ScannedText(piece.text)
-    engine: Any = grammar().parser
     with locating(piece):
         try:
-            statement: Statement = engine.parse(scan)
+            statement: Statement = driver().parse(scan)
         except UnexpectedInput:
             raise diagnose(scan) from None
     return replace(statement, piece=piece, span=Span(0, len(piece.text))), scan.tokens

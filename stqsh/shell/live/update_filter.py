@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.shell.writers.columns import SIGNS, group_updates, occurring
+from stqsh.shell.writers.columns import SIGNS, group_updates, head_columns, occurring
 from stqsh.shell.writers.text_columns import instant, rounded, texts, whole
 from stqsh.storage.update_log.reader import REASONS
 
@@ -55,7 +55,7 @@ class UpdateFilter:
 
     def _mentioned(self, updates: Updates) -> NDArray[np.bool_]:
         """Return which rows have the text in their key, time, reason, query's name, or a value."""
-        found = mentions(updates.table.column("key"), self.text)
+        found = mentions(head_columns(updates).key.values, self.text)
         found |= self._named(updates) | self._timed(updates)
         for group in group_updates(updates):
             for column in group.selected():
@@ -91,7 +91,8 @@ def wanted(typed: str, *, names: bool = False) -> UpdateFilter:
 
 def mentions(column: Column, text: str) -> NDArray[np.bool_]:
     """Return which values of a column contain the text as they are shown, in upper or lower case."""
-    shown: Any = pa.array(texts(column)) if pa.types.is_timestamp(column.type) else rounded(column)
+    is_written = pa.types.is_timestamp(column.type) or pa.types.is_list(column.type)
+    shown: Any = pa.array(texts(column), pa.string()) if is_written else rounded(column)
     if not pa.types.is_string(shown.type) and not pa.types.is_large_string(shown.type):
         shown = pc.cast(shown, pa.string())
     fits: Any = pc.fill_null(pc.match_substring(shown, text, ignore_case=True), False)

@@ -13,6 +13,7 @@ from stqsh.shell.messages import (
     format_engine_death,
     format_error,
     format_internal_error,
+    full_disk_text,
     print_text,
 )
 from stqsh.shell.repl.editor import edited
@@ -180,7 +181,7 @@ class Shell:
         except ExitShell:
             raise
         except Exception as error:
-            print_text(format_internal_error(error, write_traceback()))
+            print_text(full_disk_text(error) or format_internal_error(error, write_traceback()))
 
     def _handle(self, text: str) -> None:
         """Run what was typed: a command, a bare word, or statements."""

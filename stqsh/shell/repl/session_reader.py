@@ -15,6 +15,7 @@ from stqsh.lang.syntax.expected import expected
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.status import engine_text, explain_engine_death, restart_text
 from stqsh.storage.engine_info import is_alive, read_engine
+from stqsh.storage.sinks.sink_catalogue import live_sinks
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -89,6 +90,7 @@ def _catalogue(session: Session) -> SessionSummary:
         tables=tuple(table.name for table in tables),
         regions=tuple(area.name for area in areas),
         queries=tuple(query.name for query in queries),
+        sinks=tuple(sink.name for sink in live_sinks(session.link.db)),
         selected=tuple(_selected(query.name, query.spec) for query in queries),
     )
 

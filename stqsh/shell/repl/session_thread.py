@@ -58,6 +58,7 @@ class SessionSummary:
     tables: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
+    sinks: tuple[str, ...] = ()
     selected: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
     failed: bool = False
     death: str = ""

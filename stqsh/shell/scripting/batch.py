@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stqsh.client.api import connect
+from stqsh.client.engine_process import has_engine
 from stqsh.errors import EngineDeadError
 from stqsh.lang.ast import statements
 from stqsh.shell.exit_codes import INTERRUPTED
@@ -65,12 +66,13 @@ def _run(
             batch.run(opening)
         except KeyboardInterrupt:
             batch.stop()
+            session.close()  # at once: sinks are not waited for
             return INTERRUPTED
         except EngineDeadError as error:
             raise _with_kept_log(error, session.home) if temporary else error from None
         finally:
             batch.screen.close()
-        if not temporary and not options.quiet:
+        if not temporary and not options.quiet and has_engine(session.home):
             print_message(
                 f"session {session.home.name} goes on; stqsh stop --session {session.home.name} ends it"
             )

@@ -22,7 +22,8 @@ class ShellOptions:
     """The options of the command line, for the interactive shell and for scripts.
 
     Attributes:
-        session: The session's name; without one, the shell takes `default` and scripts a temporary session.
+        session: The session's name; without one, the shell and `-c` take `default`, and scripts a temporary
+            session.
         profile: The profile's name or file.
         format: The output format.
         variables: Variables of the form `NAME=VALUE`.

@@ -225,5 +225,9 @@ def _registered(updates: Updates) -> Updates:
 def _is_single(statements: list[ast.Statement], existing: int) -> bool:
     """Return whether a script yields updates of one query only; the session has `existing` queries."""
     names = {statement.name.text for statement in statements if isinstance(statement, ast.RegisterQuery)}
-    subscriptions = sum(isinstance(statement, ast.Subscribe) for statement in statements)
+    subscriptions = sum(
+        isinstance(statement, ast.Subscribe)
+        or (isinstance(statement, ast.Select) and statement.sync is not None)
+        for statement in statements
+    )
     return len(names) + subscriptions + existing <= 1

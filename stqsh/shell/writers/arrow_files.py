@@ -43,13 +43,8 @@ class ArrowFileWriter:
         """Add rows to the tables of their queries' select lists."""
         if not updates.table.num_rows:
             return
-        made: dict[pa.Schema, list[tuple[Any, pa.Table]]] = {}
-        for group in group_updates(updates):
-            table = _update_table(group)
-            made.setdefault(table.schema, []).append((group.places, table))
-        for pieces in made.values():  # other expressions under the same names: one table, in order
-            order = np.argsort(np.concatenate([places for places, _ in pieces]))
-            self._add(pa.concat_tables([table for _, table in pieces]).take(order))
+        for table in update_tables(updates):
+            self._add(table)
 
     def mark(self, mark: SnapshotMark) -> None:
         """Write nothing: a table has no place for marks, and its rows have their steps."""
@@ -135,6 +130,19 @@ class _File:
             piece: Any = np.arange(start, min(start + PIECE, count))
             self._writer.write_table(whole.take(pa.array(piece)))
         self._waiting, self._rows = [whole.slice(count)], self._rows - count
+
+
+def update_tables(updates: Updates) -> list[pa.Table]:
+    """Return updates as tables, one for each set of columns, in their order."""
+    made: dict[pa.Schema, list[tuple[Any, pa.Table]]] = {}
+    for group in group_updates(updates):
+        table = _update_table(group)
+        made.setdefault(table.schema, []).append((group.places, table))
+    tables = []
+    for pieces in made.values():  # other expressions under the same names: one table, in order
+        order = np.argsort(np.concatenate([places for places, _ in pieces]))
+        tables.append(pa.concat_tables([table for _, table in pieces]).take(order))
+    return tables
 
 
 def _update_table(group: UpdateGroup) -> pa.Table:

@@ -14,6 +14,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from stqsh.client.read.group_keys import group_types, group_values, is_group_key
 from stqsh.client.read.projection import project
 from stqsh.control_characters import escape_controls
 from stqsh.shell.writers import text_columns
@@ -63,6 +64,15 @@ class OutputColumn:
     def json(self) -> list[bytes]:
         """Return each value as a JSON text."""
         return text_columns.json_fragments(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class ListColumn(OutputColumn):
+    """A column of texts that are JSON lists already: the keys of groups."""
+
+    def json(self) -> list[bytes]:
+        """Return each value as a JSON text."""
+        return [text.encode() for text in text_columns.texts(self.values)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +170,27 @@ def head_columns(updates: Updates) -> UpdateHead:
         OutputColumn("at", at),
         OutputColumn("op", _coded(_numbers(table, "op") > 0, ["-", "+"])),
         OutputColumn("why", _coded(_numbers(table, "why"), [None, *REASONS[1:]])),
-        OutputColumn("key", table.column("key")),
+        _group_keys(updates)
+        if is_group_key(table.column("key"))
+        else OutputColumn("key", table.column("key")),
     )
+
+
+def _group_keys(updates: Updates) -> ListColumn:
+    """Return the keys of aggregates: the values of GROUP BY, as JSON lists."""
+    ids, keys = _numbers(updates.table, "query"), text_columns.whole(updates.table.column("key"))
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for query in occurring(updates):
+        alike.setdefault(group_types(query), []).append(query.id)
+    texts: Any = np.full(len(ids), "[]", dtype=object)
+    for types, queries in alike.items():
+        mine: Any = np.flatnonzero(np.isin(ids, queries))
+        coded: Any = keys.take(mine).dictionary_encode()
+        columns = [text_columns.json_fragments(one) for one in group_values(coded.dictionary, types)]
+        lists = [f"[{b','.join(row).decode()}]" for row in zip(*columns, strict=True)]
+        if lists:
+            texts[mine] = np.array(lists, dtype=object)[coded.indices.to_numpy()]
+    return ListColumn("key", pa.array(texts, pa.string()))
 
 
 def selected_columns(updates: Updates, query: QueryRow) -> list[OutputColumn]:

@@ -28,9 +28,12 @@ class GeoJsonWriter:
     def updates(self, updates: Updates) -> None:
         """Write a Feature for each update, a point at the location of its record."""
         table, stream = updates.table, updates.stream.spec
-        if table.num_rows:
-            points = _points(table.column(f"c.{stream.x}"), table.column(f"c.{stream.y}"))
-            self._write(points, update_lines(updates))
+        if not table.num_rows:
+            return
+        axes = [f"c.{stream.x}", f"c.{stream.y}"]
+        is_placed = set(axes) <= set(table.column_names)  # a row of an aggregate has no place
+        points = _points(*(table.column(axis) for axis in axes)) if is_placed else [NULL] * table.num_rows
+        self._write(points, update_lines(updates))
 
     def mark(self, mark: SnapshotMark) -> None:
         """Write a Feature without a geometry."""

@@ -39,6 +39,9 @@ def json_fragments(column: Column) -> list[bytes]:
         return [NULL if text is None else b'"%b"' % text.encode() for text in texts]
     if is_numeric(array):
         return _number_fragments(array)
+    if pa.types.is_list(array.type):  # the terms and counts of TOPK
+        lists = array.to_pylist()
+        return [NULL if one is None else orjson.dumps([[*pair.values()] for pair in one]) for one in lists]
     return value_fragments(array.to_pylist())
 
 

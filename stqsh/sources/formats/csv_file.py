@@ -195,6 +195,8 @@ def _split(text: bytes, dialect: CsvDialect, width: int, wanted: list[int], wron
         return "skip"
 
     chosen = [f"f{place}" for place in dict.fromkeys(wanted)]
+    if not text:  # Arrow takes that to be an error
+        return pa.table({name: pa.array([], pa.binary()) for name in chosen})
     table: pa.Table = arrow_csv.read_csv(
         pa.BufferReader(text),
         read_options=arrow_csv.ReadOptions(

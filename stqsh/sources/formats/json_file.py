@@ -19,8 +19,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.errors import SourceError
+from stqsh.sources.formats.json_signatures import line_signatures
 from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, pc
-from stqsh.sources.formats.record_parser import RowBlock, RowLocation
+from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, is_utf8, read_text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
@@ -29,6 +30,10 @@ from stqsh.spec.stream import Options
 JsonObject: TypeAlias = Mapping[str, object]
 
 _PROBED_LINES = 100
+#: What a blank line may begin with.
+_BLANKS = (b"", b"\n", b"\r", b" ", b"\t")
+#: So many forms of lines are tried, and so many lines of each.
+_MOST_FORMS, _TRIED_LINES = 16, 32
 _INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}")
 _TYPES: dict[str, pa.DataType] = {
     "STRING": pa.string(),
@@ -76,15 +81,15 @@ def member_names(text: bytes, layout: RecordSchema, origin: str) -> list[str]:
 
 def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> RowBlock:
     """Read the objects of a block, line by line where Arrow refuses it or differs from JSON."""
-    columns = _read_whole(text.text, names, layout)
+    columns = read_whole(text.text, names, layout)
     if columns is None:
-        return _read_lines(text, names)
+        return _read_lines(text, names, layout)
     locate = partial(_locate, text)
     ordinals = np.arange(len(columns[0]), dtype=np.int64)
     return RowBlock(columns, ordinals, locate, text.number, size=len(text.text))
 
 
-def _read_whole(text: bytes, names: Sequence[str], layout: RecordSchema) -> list[Array] | None:
+def read_whole(text: bytes, names: Sequence[str], layout: RecordSchema) -> list[Array] | None:
     """Read a block with Arrow; None where Arrow fails or may differ from JSON."""
     if not is_utf8(text):
         return None
@@ -103,8 +108,37 @@ def _read_whole(text: bytes, names: Sequence[str], layout: RecordSchema) -> list
     except pa.ArrowInvalid:
         return None
     columns = [table.column(name).combine_chunks() for name in names]
-    same_rows = table.num_rows == len(_lines(text)[0])
+    same_rows = table.num_rows == _count_lines(text)
     return columns if same_rows and all(map(_is_finite, columns)) else None
+
+
+def alike_lines(
+    text: bytes, lines: Sequence[bytes], layout: RecordSchema
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Divide lines that Arrow refuses as a whole: those that it reads together, and the others.
+
+    Lines of one form are tried by a few of them, so a line that is wrong beyond its form may be among the
+    first; then the caller reads them one by one.
+
+    Args:
+        text: the lines, joined.
+        lines: none of them blank.
+
+    Returns:
+        Places of lines, int64, ascending.
+    """
+    forms, form, counts = np.unique(
+        line_signatures(text, len(lines)), return_inverse=True, return_counts=True
+    )
+    places = np.argsort(form, kind="stable")
+    begins = np.cumsum(counts) - counts
+    alike = np.zeros(len(forms), np.bool_)
+    for which in np.argsort(-counts, kind="stable")[:_MOST_FORMS].tolist():
+        tried = places[begins[which] : begins[which] + _TRIED_LINES].tolist()
+        sample = b"\n".join(lines[at] for at in tried)
+        alike[which] = forms[which] != 0 and read_whole(sample, layout.names, layout) is not None
+    chosen = alike[form]
+    return np.flatnonzero(chosen), np.flatnonzero(~chosen)
 
 
 def _is_finite(column: Array) -> bool:
@@ -138,6 +172,13 @@ def _lines(text: bytes) -> tuple[list[bytes], list[int]]:
     return [lines[number] for number in kept], kept
 
 
+def _count_lines(text: bytes) -> int:
+    """Return the number of lines that are not blank."""
+    if text[:1] in _BLANKS or any(b"\n" + blank in text for blank in _BLANKS[1:]):
+        return len(_lines(text)[0])
+    return text.count(b"\n") + (not text.endswith(b"\n"))
+
+
 def _locate(text: TextBlock, ordinals: NDArray[np.int64]) -> list[RowLocation]:
     lines, numbers = _lines(text.text)
     return [RowLocation(text.first_line + numbers[i], shown_line(lines[i])) for i in ordinals.tolist()]
@@ -145,10 +186,11 @@ def _locate(text: TextBlock, ordinals: NDArray[np.int64]) -> list[RowLocation]:
 
 def shown_line(line: bytes) -> str:
     """Return the beginning of a line as a dead letter shows it."""
-    return line[:800].decode(errors="replace").strip()[:200]
+    return line[: TEXT_LIMIT * 4].decode(errors="replace").strip()[:TEXT_LIMIT]
 
 
-def _read_lines(text: TextBlock, names: Sequence[str]) -> RowBlock:
+def _read_lines(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> RowBlock:
+    """Take out the lines that are no objects; the others are read by Arrow, or one by one where it fails."""
     lines, numbers = _lines(text.text)
     objects: list[JsonObject] = []
     good: list[int] = []
@@ -160,7 +202,9 @@ def _read_lines(text: TextBlock, names: Sequence[str]) -> RowBlock:
         else:
             objects.append(found)
             good.append(ordinal)
-    columns = [as_text(found.get(name) for found in objects) for name in names]
+    columns = read_whole(b"\n".join(lines[at] for at in good), names, layout) if dead and good else None
+    if columns is None:
+        columns = [as_text(found.get(name) for found in objects) for name in names]
     ordinals = np.array(good, dtype=np.int64)
     return RowBlock(columns, ordinals, partial(_locate, text), text.number, tuple(dead), len(text.text))
 

@@ -15,8 +15,10 @@ from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.duplicate_keys import SeenKeys
 
-#: The number of characters of a bad row that are kept.
-TEXT_LIMIT = 200
+#: The number of characters of a bad row that are kept, so that it can be mended and taken in again.
+TEXT_LIMIT = 4000
+#: The number of characters of a bad value that its reason quotes.
+QUOTE_LIMIT = 200
 
 Mask = NDArray[np.bool_]
 Reason = Callable[[int], str]
@@ -174,7 +176,7 @@ def _type_reason(name: str, kind: str, values: Array, wanted: str) -> Reason:
         if kind == "STRING" and isinstance(value, bytes | str):
             return f"{name}: not valid UTF-8"
         shown = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-        return f"{name}: {shown[:TEXT_LIMIT]!r} is {wanted}"
+        return f"{name}: {shown[:QUOTE_LIMIT]!r} is {wanted}"
 
     return reason
 

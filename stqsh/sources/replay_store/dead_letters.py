@@ -8,11 +8,15 @@ from types import TracebackType
 
 import orjson
 
-from stqsh.fs import settle
+from stqsh.fs import atomic_write, settle
 from stqsh.sources.formats.record_parser import DeadLetter
 
 DEAD_LETTERS = "dead_letters.jsonl"
 """The file of a store or table with its dead letters."""
+LIVE_LETTERS = "dead"
+"""The folder of a live stream with a file for each batch that had any."""
+MOST_LIVE_BYTES = 64 << 20
+"""The most that a live stream keeps of them; they are counted for ever."""
 
 
 class DeadLetterWriter:
@@ -33,12 +37,6 @@ class DeadLetterWriter:
             self._file.write(orjson.dumps(letter._asdict(), option=orjson.OPT_APPEND_NEWLINE))
             self.count += 1
 
-    def copy(self, path: Path) -> None:
-        """Add all dead letters of another file."""
-        content = path.read_bytes()
-        self._file.write(content)
-        self.count += content.count(b"\n")
-
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -48,12 +46,29 @@ class DeadLetterWriter:
             settle(self._path)
 
 
+def write_live_letters(directory: Path, batch: int, lines: bytes) -> None:
+    """Write the dead letters of a batch of a live stream; the oldest go when there are too many."""
+    if not lines:
+        return
+    folder = directory / LIVE_LETTERS
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    atomic_write(folder / f"{batch:012d}.jsonl", lines)
+    files = sorted(folder.glob("*.jsonl"))
+    excess = sum(file.stat().st_size for file in files) - MOST_LIVE_BYTES
+    for file in files[:-1]:
+        if excess <= 0:
+            break
+        excess -= file.stat().st_size
+        file.unlink()
+
+
 def read_dead_letters(directory: Path) -> Iterator[DeadLetter]:
     """Yield the dead letters of a store or table in their order; none where nothing is written yet."""
-    try:
-        with (directory / DEAD_LETTERS).open("rb") as lines:
-            for line in lines:
-                if line.endswith(b"\n"):  # the last one may be half written
-                    yield DeadLetter(**orjson.loads(line))
-    except FileNotFoundError:
-        return
+    for file in (directory / DEAD_LETTERS, *sorted((directory / LIVE_LETTERS).glob("*.jsonl"))):
+        try:
+            with file.open("rb") as lines:
+                for line in lines:
+                    if line.endswith(b"\n"):  # the last one may be half written
+                        yield DeadLetter(**orjson.loads(line))
+        except FileNotFoundError:
+            continue

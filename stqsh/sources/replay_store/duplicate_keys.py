@@ -35,6 +35,14 @@ class SeenKeys:
         newest = np.maximum.accumulate(np.append(known - 1, places[:-1]))
         return places <= newest
 
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """Forget all keys but those with these numbers, ascending, which become 0, 1, 2, …."""
+        self._interner.keep(kept)
+
+
+_FORGET_KEYS = 1 << 20
+"""Keys that are no longer kept are forgotten once there are so many, and half of them are not kept."""
+
 
 class KeptEventKeys:
     """The kept keys of an event stream; the first of several records with the same key stays.
@@ -58,7 +66,17 @@ class KeptEventKeys:
         more = len(self._keys) - len(self._latest)
         self._latest = np.concatenate([self._latest, np.full(more, _NEVER)])
         kept_from = ticks * self._layout.tick_us - self._layout.keep_us
-        return find_duplicates(frozen(places), frozen(times), frozen(kept_from), self._latest)
+        found = find_duplicates(frozen(places), frozen(times), frozen(kept_from), self._latest)
+        if len(ticks) and len(self._latest) > _FORGET_KEYS:
+            self._forget(int(kept_from[-1]))
+        return found
+
+    def _forget(self, kept_from: int) -> None:
+        """Forget the keys whose records are older than a time, if they are many."""
+        kept = np.flatnonzero(self._latest >= kept_from)
+        if 2 * len(kept) < len(self._latest):
+            self._keys.keep(kept)
+            self._latest = self._latest[kept]
 
 
 @kernel

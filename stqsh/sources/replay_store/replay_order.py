@@ -1,8 +1,15 @@
-"""Sort parsed records that fit in memory into replay order, and write them to a store."""
+"""Sort parsed records into replay order, in memory or through sorted runs on disk, and write them to a store.
+
+Records arrive in order of file and place, so a stable sort by order key is the replay order. What does not
+fit in memory is sorted in runs, which are files of the store's folder until they are merged: a block of the
+result is a slice of each run, whose ends a binary search over the keys gives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +20,9 @@ from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.duplicate_keys import KeptEventKeys
 from stqsh.sources.replay_store.segments import TICK
 from stqsh.sources.replay_store.store import SEGMENT_ROWS, StoreWriter
+
+RUN_BYTES = 256 << 20
+"""A run is sorted and written to disk once this many bytes of records have been collected."""
 
 
 class OrderKeys:
@@ -47,31 +57,135 @@ def ticks_of(keys: NDArray[np.int64], layout: RecordSchema) -> NDArray[np.int64]
     return keys // layout.tick_us if layout.order == "time" else keys
 
 
-def write_sorted(parts: Sequence[ParsedRecords], layout: RecordSchema, writer: StoreWriter) -> int:
+@dataclass(frozen=True)
+class SortedRun:
+    """Records in replay order.
+
+    Attributes:
+        keys: Their order keys, int64 (n,), ascending.
+        rows: The declared columns; in replay order unless `order` says where each record is, int64 (n,).
+    """
+
+    keys: NDArray[np.int64]
+    rows: pa.Table
+    order: NDArray[np.int64] | None = None
+
+    def slice(self, start: int, stop: int) -> pa.Table:
+        """Return the records start <= i < stop."""
+        if self.order is None:
+            return self.rows.slice(start, stop - start)
+        return self.rows.take(self.order[start:stop])
+
+
+def write_sorted(
+    parts: Iterable[ParsedRecords],
+    layout: RecordSchema,
+    writer: StoreWriter,
+    scratch: Path,
+    run_bytes: int,
+) -> int:
     """Sort the records of all parts, which come in order of file and place, and write them.
+
+    Args:
+        parts: The records.
+        layout: Their columns, and how they are ordered.
+        writer: Receives the sorted records.
+        scratch: The folder for sorted runs, where they do not fit in memory.
+        run_bytes: The size of a run.
 
     Returns:
         The number of duplicates that were dropped: records of an event stream whose key is there.
     """
-    if not parts:
-        return 0
-    order_keys = OrderKeys(layout)
-    all_keys = np.concatenate([order_keys.of(part) for part in parts])
-    order = np.argsort(all_keys, kind="stable")
-    ticks = ticks_of(all_keys, layout)
-    table = pa.concat_tables(
-        [pa.Table.from_arrays(part.columns, schema=layout.schema) for part in parts]
-    ).combine_chunks()
-    schema = layout.schema.append(pa.field(TICK, pa.int64()))
-    events, duplicates = KeptEventKeys(layout) if layout.event else None, 0
-    for start in range(0, len(order), SEGMENT_ROWS):
-        chosen = order[start : start + SEGMENT_ROWS]
-        rows = [column.combine_chunks() for column in table.take(chosen).columns]
-        batch = pa.RecordBatch.from_arrays([*rows, pa.array(ticks[chosen])], schema=schema)
+    runs, duplicates = list(_sorted_runs(parts, layout, scratch, run_bytes)), 0
+    events = KeptEventKeys(layout) if layout.event else None
+    for batch in merge_runs(runs, layout):
         if events is not None:
             times = batch.column(layout.time).cast(pa.int64()).to_numpy()
-            again = events.duplicates(batch.column(layout.key), times, ticks[chosen])
-            batch = batch.filter(pa.array(~again)) if again.any() else batch
+            again = events.duplicates(batch.column(layout.key), times, batch.column(TICK).to_numpy())
+            batch = batch.filter(pa.array(~again)) if again.any() else batch  # noqa: PLW2901
             duplicates += int(again.sum())
         writer.append(batch)
     return duplicates
+
+
+def _sorted_runs(
+    parts: Iterable[ParsedRecords], layout: RecordSchema, scratch: Path, run_bytes: int
+) -> Iterator[SortedRun]:
+    """Yield sorted runs: the last one in memory, those before it mapped from files that are already gone."""
+    order_keys, size = OrderKeys(layout), 0
+    keys: list[NDArray[np.int64]] = []
+    tables: list[pa.Table] = []
+    for part in parts:
+        if not len(part.times):
+            continue
+        if size >= run_bytes:
+            yield _spilled(_sorted(keys, tables), scratch / ".run.arrow")
+            keys, tables, size = [], [], 0
+        keys.append(order_keys.of(part))
+        tables.append(pa.Table.from_arrays(part.columns, schema=layout.schema))
+        size += tables[-1].nbytes + keys[-1].nbytes
+    if tables:
+        yield _sorted(keys, tables)
+
+
+def _sorted(keys: Sequence[NDArray[np.int64]], tables: Sequence[pa.Table]) -> SortedRun:
+    all_keys = np.concatenate(keys)
+    order = np.argsort(all_keys, kind="stable")
+    return SortedRun(all_keys[order], pa.concat_tables(tables).combine_chunks(), order)
+
+
+def _spilled(run: SortedRun, path: Path) -> SortedRun:
+    """Write a run to disk, and return it as mapped from there; the file's name is removed at once."""
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run.rows.schema) as writer:
+        for start in range(0, len(run.keys), SEGMENT_ROWS):
+            writer.write_table(run.slice(start, start + SEGMENT_ROWS))
+    mapped = pa.memory_map(str(path))
+    path.unlink()
+    return SortedRun(run.keys, pa.ipc.open_file(mapped).read_all())
+
+
+def merge_runs(runs: Sequence[SortedRun], layout: RecordSchema) -> Iterator[pa.RecordBatch]:
+    """Yield all records in replay order with their `_tick`, `SEGMENT_ROWS` at a time.
+
+    Of equal keys, those of an earlier run come first.
+    """
+    schema = layout.schema.append(pa.field(TICK, pa.int64()))
+    starts = [0] * len(runs)
+    for end in range(SEGMENT_ROWS, sum(len(run.keys) for run in runs) + SEGMENT_ROWS, SEGMENT_ROWS):
+        stops = cut_runs([run.keys for run in runs], end)
+        slices = [(run, a, b) for run, a, b in zip(runs, starts, stops, strict=True) if a < b]
+        starts = stops
+        keys = np.concatenate([run.keys[a:b] for run, a, b in slices])
+        rows = pa.concat_tables([run.slice(a, b) for run, a, b in slices])
+        if len(slices) > 1:
+            order = np.argsort(keys, kind="stable")
+            keys, rows = keys[order], rows.take(order)
+        columns = [column.combine_chunks() for column in rows.columns]
+        yield pa.RecordBatch.from_arrays([*columns, pa.array(ticks_of(keys, layout))], schema=schema)
+
+
+def cut_runs(keys: Sequence[NDArray[np.int64]], count: int) -> list[int]:
+    """Return how many records of each run are among the first `count` of all, at most all of them.
+
+    Args:
+        keys: The keys of each run, int64 (n,), ascending. Of equal keys, those of an earlier run come first.
+        count: How many records.
+
+    Example:
+        >>> cut_runs([np.array([1, 3, 3]), np.array([2, 3])], 4)
+        [3, 1]
+    """
+    if count >= sum(len(run) for run in keys):
+        return [len(run) for run in keys]
+    low, high = min(int(run[0]) for run in keys), max(int(run[-1]) for run in keys)
+    while low < high:  # the least key that, with all before it, has `count` records
+        middle = (low + high) // 2
+        enough = sum(int(np.searchsorted(run, middle, side="right")) for run in keys) >= count
+        low, high = (low, middle) if enough else (middle + 1, high)
+    stops = [int(np.searchsorted(run, low, side="left")) for run in keys]
+    rest = count - sum(stops)
+    for number, run in enumerate(keys):
+        more = min(rest, int(np.searchsorted(run, low, side="right")) - stops[number])
+        stops[number] += more
+        rest -= more
+    return stops

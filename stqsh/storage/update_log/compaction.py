@@ -34,7 +34,7 @@ from stqsh.storage.update_log.files import (
     logged_files,
     read_base,
 )
-from stqsh.storage.update_log.reader import UpdatePart, clock_of, read_parts
+from stqsh.storage.update_log.reader import LogRelation, UpdatePart, clock_of, read_parts
 from stqsh.storage.update_log.writer import write_chunks
 
 KeyOf = Callable[[int], str]
@@ -83,20 +83,20 @@ def fold_log(
 
 @dataclass
 class _Fold:
-    """The parts of each stream: those of the updates that still hold, and the later ones."""
+    """The parts of each relation: those of the updates that still hold, and the later ones."""
 
     key_of: KeyOf
     at_once: int
     clock: ClockTimes = ClockTimes(1, 0, None, None)  # noqa: RUF009 - frozen
-    _parts: dict[int, list[UpdatePart]] = field(default_factory=dict)
+    _parts: dict[LogRelation, list[UpdatePart]] = field(default_factory=dict)
     _standing: int = 0
     _waiting: int = 0
 
-    def take(self, chunks: pa.Table, streams: dict[int, list[UpdatePart]]) -> None:
+    def take(self, chunks: pa.Table, relations: dict[LogRelation, list[UpdatePart]]) -> None:
         """Take in the next file of the log."""
         self.clock = clock_of(chunks)
-        for stream, parts in streams.items():
-            self._parts.setdefault(stream, []).extend(parts)
+        for relation, parts in relations.items():
+            self._parts.setdefault(relation, []).extend(parts)
             self._waiting += sum(_size(part) for part in parts)
         if self._waiting > max(self.at_once, self._standing):
             self.settle()
@@ -104,7 +104,9 @@ class _Fold:
     def settle(self) -> None:
         """Reduce all parts to the updates that still hold."""
         self._parts = {
-            stream: standing(parts, self.key_of(stream)) for stream, parts in self._parts.items() if parts
+            relation: standing(parts, relation.key(self.key_of))
+            for relation, parts in self._parts.items()
+            if parts
         }
         self._standing = sum(_size(part) for parts in self._parts.values() for part in parts)
         self._waiting = 0
@@ -114,13 +116,13 @@ class _Fold:
         self.settle()
         step = self.clock.last_step
         yield Chunk(0, 0, "clock", ChunkOrder(), step, step, 0, pack_json(self.clock))
-        for stream, parts in self._parts.items():
-            for number, part in enumerate(parts):
-                for kind, batch in (("rows", part.rows), ("updates", part.updates)):
-                    assert batch is not None  # `standing` gives whole parts
-                    yield Chunk(
-                        0, stream, kind, ChunkOrder(number=number), step, step, batch.num_rows, pack(batch)
-                    )
+        whole = [(relation.stream_id, part) for relation, parts in self._parts.items() for part in parts]
+        for number, (stream, part) in enumerate(whole):
+            for kind, batch in (("rows", part.rows), ("updates", part.updates)):
+                assert batch is not None  # `standing` gives whole parts
+                yield Chunk(
+                    0, stream, kind, ChunkOrder(number=number), step, step, batch.num_rows, pack(batch)
+                )
 
 
 def _size(part: UpdatePart) -> int:
@@ -128,7 +130,7 @@ def _size(part: UpdatePart) -> int:
 
 
 def standing(parts: list[UpdatePart], key: str) -> list[UpdatePart]:
-    """Return a stream's updates that still hold: for each query and key the last one, if it is positive.
+    """Return a relation's updates that still hold: for each query and key the last one, if it is positive.
 
     Args:
         parts: in any order, because their steps order them; in a step `-` is before `+`.

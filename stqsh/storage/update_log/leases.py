@@ -1,7 +1,8 @@
 """Leases: a reader of the update log records how far it has read, and what is after that is kept.
 
 A lease is a file in the home's `readers/`, named after its process and holding the last batch that was read.
-The lease of a dead process has no effect. The log is folded under the lock with which a lease is taken: what
+The lease of a dead process has no effect; that of a sink (`sink-ID`) is held until the sink is dropped, or
+has fallen too far behind (`sinks.keep`). The log is folded under the lock with which a lease is taken: what
 a reader finds when it has its lease stays.
 """
 
@@ -19,6 +20,7 @@ from stqsh.storage.home import SessionHome
 
 _EVERY_S = 1.0
 """Maximum time by which a lease is behind its reader."""
+_SINK = "sink-"
 _numbers = itertools.count()
 
 
@@ -42,6 +44,30 @@ class Lease:
     def _write(self, after: int) -> None:
         atomic_write(self._path, str(after).encode(), private=True)
         self._after, self._written = after, time.monotonic()
+
+
+def keep_for_sink(home: SessionHome, sink: int, after: int) -> None:
+    """Keep the batches after one for a sink, whether its process lives or not."""
+    atomic_write(_sink_path(home, sink), str(after).encode(), private=True)
+
+
+def release_sink(home: SessionHome, sink: int) -> None:
+    """Release all batches that were kept for a sink."""
+    _sink_path(home, sink).unlink(missing_ok=True)
+
+
+def kept_for_sink(home: SessionHome, sink: int) -> int | None:
+    """Return the batch after which all are kept for a sink; None if none are."""
+    try:
+        return int(_sink_path(home, sink).read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return -1  # damaged: the sink writes it again
+
+
+def _sink_path(home: SessionHome, sink: int) -> Path:
+    return home.readers / f"{_SINK}{sink}"
 
 
 def read_by_all(home: SessionHome, batch: int) -> int:
@@ -68,6 +94,13 @@ def all_read(home: SessionHome, batch: int) -> Iterator[bool]:
 
 
 @contextmanager
+def without_folding(home: SessionHome) -> Iterator[None]:
+    """Keep the log as it is within the context."""
+    with _locked(home):
+        yield
+
+
+@contextmanager
 def _locked(home: SessionHome) -> Iterator[None]:
     home.readers.mkdir(mode=0o700, exist_ok=True)
     with file_lock(home.readers / ".lock"):
@@ -75,4 +108,4 @@ def _locked(home: SessionHome) -> Iterator[None]:
 
 
 def _is_held(path: Path) -> bool:
-    return processes.is_running(path.name.rpartition("-")[0])
+    return path.name.startswith(_SINK) or processes.is_running(path.name.rpartition("-")[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stqsh.checksums import DamagedFileError
 from stqsh.errors import OtherVersionError
-from stqsh.spec.chunk import CHUNK, WHY, ChunkOrder, unpack, unpack_struct
+from stqsh.spec.chunk import CHUNK, KEY_COLUMN, WHY, ChunkOrder, unpack, unpack_struct
 from stqsh.spec.clock import ClockTimes
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
@@ -43,9 +43,9 @@ Keep = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
 
 @dataclass(frozen=True, slots=True)
 class UpdateTable:
-    """The updates of one stream in one batch, unordered.
+    """The updates of one relation of a stream in one batch, unordered.
 
-    `table` has the columns `HEAD`, perhaps `DISTANCE`, and the stream's.
+    `table` has the columns `HEAD`, perhaps `DISTANCE`, and the relation's.
     """
 
     batch: int
@@ -61,7 +61,7 @@ class UpdateLog:
         self._folder = SessionHome(control.path.parent).updates
 
     def read(self, after: int, up_to: int, keep: Keep | None = None) -> Iterator[list[UpdateTable]]:
-        """Yield one table a stream for each batch in `(after, up_to]` with updates that `keep` wants.
+        """Yield one table a relation for each batch in `(after, up_to]` with updates that `keep` wants.
 
         From the beginning (-1), those of the base are first, as of its batch.
 
@@ -83,16 +83,16 @@ class UpdateLog:
 
     def _read(self, file: LoggedFile, base: CompactedBase, keep: Keep | None) -> list[UpdateTable]:
         try:
-            chunks, streams = read_parts(self._folder, file, is_base=file is base.file)
+            chunks, relations = read_parts(self._folder, file, is_base=file is base.file)
         except DamagedFileError:
             if read_base(self._control) == base:
                 raise
             raise LogCompactedError from None
         clock = clock_of(chunks)
         decoded = (
-            UpdateTable(file.batch, stream, table)
-            for stream, parts in sorted(streams.items())
-            if (table := _join(parts, clock, self._key_of(stream), keep)) is not None
+            UpdateTable(file.batch, relation.stream_id, table)
+            for relation, parts in sorted(relations.items())
+            if (table := _join(parts, clock, relation.key(self._key_of), keep)) is not None
         )
         return list(decoded)
 
@@ -112,10 +112,29 @@ class UpdateLog:
         return _fold(pa.concat_tables(pieces, promote_options="default"))
 
 
+class LogRelation(NamedTuple):
+    """What updates point at: the records of a stream, or rows that queries over it make, such as groups.
+
+    `own_key` is the key column of rows that are no records, "" for records.
+    """
+
+    stream_id: int
+    own_key: str = ""
+
+    @staticmethod
+    def of(stream_id: int, rows: pa.Schema) -> LogRelation:
+        """Return the relation of rows with a schema."""
+        return LogRelation(stream_id, (rows.metadata or {}).get(KEY_COLUMN, b"").decode())
+
+    def key(self, key_of: Callable[[int], str]) -> str:
+        """Return the name of the key column; `key_of` returns that of a stream's records."""
+        return self.own_key or key_of(self.stream_id)
+
+
 def read_parts(
     updates: Path, file: LoggedFile, *, is_base: bool = False
-) -> tuple[pa.Table, dict[int, list[UpdatePart]]]:
-    """Read a file of the log: its chunks, and the parts of each stream, by id, in order.
+) -> tuple[pa.Table, dict[LogRelation, list[UpdatePart]]]:
+    """Read a file of the log: its chunks, and the parts of each relation, in order.
 
     Raises:
         DamagedFileError: the file, or one of its payloads, is gone or damaged.
@@ -151,29 +170,29 @@ def clock_of(chunks: pa.Table) -> ClockTimes:
 
 @dataclass(slots=True)
 class UpdatePart:
-    """One slot's rows of a stream and the updates that point into them."""
+    """One slot's rows of a relation and the updates that point into them."""
 
     rows: pa.RecordBatch | None = None
     updates: pa.RecordBatch | None = None
 
 
-def _parts(chunks: pa.Table, bulk: PayloadReader) -> dict[int, list[UpdatePart]]:
-    """Return the parts of each stream, in order of (order, slot); payloads are decoded without a copy."""
+def _parts(chunks: pa.Table, bulk: PayloadReader) -> dict[LogRelation, list[UpdatePart]]:
+    """Return the parts of each relation, in order of (order, slot); payloads are decoded without a copy."""
     found: dict[tuple[int, ChunkOrder, int], UpdatePart] = {}
     columns = (chunks.column(name).to_pylist() for name in ("stream", "slot", "kind", *ChunkOrder._fields))
     for stream, slot, kind, *order, payload in zip(*columns, chunks.column("payload"), strict=True):
         if kind in ("rows", "updates"):
             part = found.setdefault((stream, ChunkOrder(*order), slot), UpdatePart())
             setattr(part, kind, unpack(bulk.payload(payload)))
-    streams: dict[int, list[UpdatePart]] = {}
-    for (stream, _, _), piece in sorted(found.items()):
-        if piece.updates is not None:
-            streams.setdefault(stream, []).append(piece)
-    return streams
+    relations: dict[LogRelation, list[UpdatePart]] = {}
+    for (stream, _, _), piece in sorted(found.items(), key=lambda item: item[0]):
+        if piece.updates is not None and piece.rows is not None:
+            relations.setdefault(LogRelation.of(stream, piece.rows.schema), []).append(piece)
+    return relations
 
 
 def _join(parts: list[UpdatePart], clock: ClockTimes, key: str, keep: Keep | None) -> pa.Table | None:
-    """Return one table of a stream's updates, each with its row; None if nothing is wanted."""
+    """Return one table of a relation's updates, each with its row; None if nothing is wanted."""
     pieces = [table for part in parts if (table := _join_part(part, clock, key, keep)) is not None]
     # A slot whose updates are of queries without DISTANCE sends no such column; nulls replace it.
     return pa.concat_tables(pieces, promote_options="default") if pieces else None

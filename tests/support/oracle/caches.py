@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from support.cases import Clock, Polygon, Spec
 from support.oracle.expressions import World
-from support.oracle.geometry import EARTH_M, Place, around, distance, in_polygon, in_rectangle
+from support.oracle.geometry import EARTH_M, Place, around, distance, in_polygon, in_rectangle, is_around
 
 MICROS = 1_000_000
 
@@ -69,7 +69,7 @@ class Caches(NamedTuple):
             return self.world.inside(place, region)
         if region["type"] == "moving_circle":
             return distance(centre, place, self.world.planar) <= region["radius"]
-        return in_rectangle(place, *around(centre, region["xdist"], region["ydist"], self.world.planar))
+        return is_around(place, centre, region["xdist"], region["ydist"], self.world.planar)
 
     def near(self, query: Spec, place: Place, centre: Place | None) -> bool:
         """Whether a place is in a range query's region or in its cache."""

@@ -78,6 +78,9 @@ def value(e: Any, row: Row, now: int, world: World = EMPTY, centre: Place | None
         case "cmp" | "arith":
             a, b = of(args[1]), of(args[2])
             return None if a is None or b is None else _binary(args[0], a, b)
+        case "concat":
+            texts = [_text(of(a)) for a in args]
+            return None if None in texts else "".join(map(str, texts))
         case "inside":
             return world.inside(world.place(row), args[0])
         case "join":
@@ -111,6 +114,8 @@ def _connected(op: str, values: list[Any]) -> Any:
 def _binary(op: str, a: Any, b: Any) -> Any:
     if op == "/":
         return None if b == 0 else a / b
+    if op == "%":
+        return None if b == 0 else abs(a) % abs(b) * (-1 if a < 0 else 1)
     return {
         "=": lambda: a == b,
         "<>": lambda: a != b,
@@ -122,6 +127,10 @@ def _binary(op: str, a: Any, b: Any) -> Any:
         "-": lambda: a - b,
         "*": lambda: a * b,
     }[op]()
+
+
+def _text(a: Any) -> str | None:
+    return None if a is None else str(a).lower() if isinstance(a, bool) else str(a)
 
 
 def _like(text: str, pattern: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from support.cases import Case, Clock, Command, Row, Spec
 from support.oracle.expressions import World, parts_of, value
-from support.oracle.geometry import Place, around, distance, in_rectangle
+from support.oracle.geometry import Place, distance, is_around
 
 
 class Update(NamedTuple):
@@ -116,7 +116,7 @@ class Oracle:
             return False
         if region["type"] == "moving_circle":
             return distance(centre, place, self.world.planar) <= region["radius"]
-        return in_rectangle(place, *around(centre, region["xdist"], region["ydist"], self.world.planar))
+        return is_around(place, centre, region["xdist"], region["ydist"], self.world.planar)
 
     def _nearest(self, found: set[Any], region: Spec, n: int) -> list[Any]:
         centre = self.centre(region, n)
@@ -191,7 +191,12 @@ class Oracle:
         turned = query.sent ^ self.answer(query.spec, n)
         query.changed = {name: query.changed.get(name, n) for name in turned}
         dwell = query.spec["options"].get("dwell_us", 0)
-        dwelt = {name for name in turned if self.clock.at(n) >= self.clock.at(query.changed[name]) + dwell}
+        dwelt = {
+            name
+            for name in turned
+            if self.clock.at(n) >= self.clock.at(query.changed[name]) + dwell
+            or (name in query.sent and self._why(name, query.spec, n) in ("disconnected", "gone", "expired"))
+        }
         out = []
         for name in dwelt:
             why = self._why(name, query.spec, n) if name in query.sent else ""

@@ -38,6 +38,13 @@ def around(centre: Place, xdist: float, ydist: float, planar: bool) -> tuple[flo
     return x - dx, y - dy, x + dx, y + dy
 
 
+def is_around(place: Place, centre: Place, xdist: float, ydist: float, planar: bool) -> bool:
+    """Whether a place is in the rectangle around a centre, which goes on beyond the 180th meridian."""
+    turns = (0.0,) if planar else (0.0, -360.0, 360.0)
+    box = around(centre, xdist, ydist, planar)
+    return any(in_rectangle((place[0] + turn, place[1]), *box) for turn in turns)
+
+
 def in_polygon(place: Place, rings: Rings) -> bool:
     """Inside or on the border of a valid polygon: an odd number of edges lies to the right."""
     odd = False

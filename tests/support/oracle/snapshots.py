@@ -8,11 +8,16 @@ from typing import Any
 from support.cases import Row, Spec
 from support.oracle.expressions import value
 from support.oracle.fold import Oracle
+from support.oracle.geometry import distance
 
 
 def snapshot(state: Oracle, select: Spec, n: int) -> list[Row]:
-    """The rows in order: by ORDER BY (NULLs last, ties by key), else by key; then LIMIT."""
-    members = sorted(state.answer(select, n), key=state.key)
+    """The rows in order: by ORDER BY (NULLs last or first, ties by key), else by distance and key.
+
+    LIMIT comes last. Only the nearest have a distance here.
+    """
+    members = list(state.answer(select, n))
+    members.sort(key=lambda name: (_far(state, select, n, name), state.key(name)))
     if select["aggregate"] == "count":
         return [{select.get("output", "count"): len(members)}]
 
@@ -20,12 +25,21 @@ def snapshot(state: Oracle, select: Spec, n: int) -> list[Row]:
         centre = state.centre(select["region"], n)
         return value(e, state.stored[name], state.clock.at(n), state.world, centre)
 
-    for e, descending in reversed(select["order"]):
-        members.sort(key=cmp_to_key(lambda a, b, e=e, down=descending: _compare(of(e, a), of(e, b), down)))
+    if select["order"]:
+        members.sort(key=state.key)
+    for e, *how in reversed(select["order"]):
+        members.sort(key=cmp_to_key(lambda a, b, e=e, how=how: _compare(of(e, a), of(e, b), *how)))
     return [{out: of(e, name) for out, e in select["select"]} for name in members[: select["limit"]]]
 
 
-def _compare(a: Any, b: Any, descending: bool) -> int:
+def _far(state: Oracle, select: Spec, n: int, name: Any) -> float:
+    centre, place = state.centre(select["region"], n), state.world.place(state.stored[name])
+    if select["kind"] != "nearest" or centre is None or place is None:
+        return 0.0
+    return distance(centre, place, state.world.planar)
+
+
+def _compare(a: Any, b: Any, descending: bool, nulls_first: bool = False) -> int:
     if a is None or b is None:
-        return (a is None) - (b is None)
+        return ((a is None) - (b is None)) * (-1 if nulls_first else 1)
     return ((a > b) - (a < b)) * (-1 if descending else 1)

@@ -20,13 +20,13 @@ def nows(e: Any) -> list[Any]:
 def moments(case: Case) -> list[int]:
     """The steps at which anything can happen: records, commands, and instants that matter by themselves."""
     clock, steps = case.clock, {1, case.steps, *(s for s, _ in case.records), *(s for s, _ in case.commands)}
-    steps |= {clock.step_of(t) + d for t in _instants(case) for d in (-1, 0, 1, 2)}
+    steps |= {clock.step_of(t) + d for t in instants_of(case) for d in (-1, 0, 1, 2)}
     for dwell in {query["options"].get("dwell_us", 0) for query in case.queries}:
         steps |= {clock.step_of(clock.at(s) + dwell) + d for s in list(steps) for d in (0, 1)}
     return sorted(s for s in steps if 1 <= s <= case.steps)
 
 
-def _instants(case: Case) -> set[int]:
+def instants_of(case: Case) -> set[int]:
     """When records grow silent, comparisons with NOW turn, and FOR has passed."""
     spec, out, world = case.spec, set(), world_of(case)
     for _, row in case.records:

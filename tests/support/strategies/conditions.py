@@ -67,12 +67,21 @@ def _literals(values: list[Any], kind: str) -> st.SearchStrategy[Any]:
     return st.sampled_from([None, *values]).map(lambda v: ["lit", v, kind])
 
 
+def _typed(literal: Any) -> Any:
+    """A literal with the type of its own value."""
+    kinds = {int: "BIGINT", bool: "BOOLEAN"}
+    return ["lit", literal[1], kinds.get(type(literal[1]), "STRING")]
+
+
 _COMPARISONS = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
 
 
 @st.composite
 def _text_conditions(draw: st.DrawFn, column: Any) -> Any:
     words = _literals([*STRING_KEYS[:6], *EXTRAS["status"][1]], "STRING")
+    if draw(st.integers(0, 5)) == 0:
+        beside = draw(_literals(["b", "", -1, True], "STRING"))
+        column = ["concat", *draw(st.permutations([column, _typed(beside)]))]
     patterns = ["%", "_", "b%", "%e", "50\\%", "a\\_b", "a_b", "", "%u%y", "_%", "ä", "日_"]
     return draw(
         st.one_of(
@@ -96,9 +105,8 @@ def terms(column: Any, kind: str) -> st.SearchStrategy[Any]:
     """A number made of a column; keys are too large for arithmetic."""
     if column[-1] in ("oid", "tk"):
         return st.just(column)
-    scaled = st.builds(
-        lambda op, n: ["arith", op, column, n], st.sampled_from(["+", "-", "*", "/"]), _numbers(kind)
-    )
+    operators = ["+", "-", "*", "/", *("%" if _is_whole(kind) else "")]
+    scaled = st.builds(lambda op, n: ["arith", op, column, n], st.sampled_from(operators), _numbers(kind))
     return st.one_of(st.just(column), st.just(column), scaled, st.just(["neg", column]))
 
 
@@ -169,4 +177,6 @@ def _values(column: Any, kind: str) -> st.SearchStrategy[Any]:
     """A value made of a column."""
     if kind == "TIMESTAMP":
         return st.sampled_from(["DATE", "HOUR", "MINUTE"]).map(lambda name: ["fn", name, column])
-    return st.just(column) if kind in ("STRING", "BOOLEAN") else terms(column, kind)
+    if kind == "STRING":
+        return st.sampled_from([column, ["concat", column, ["lit", "ü ", "STRING"]]])
+    return st.just(column) if kind == "BOOLEAN" else terms(column, kind)

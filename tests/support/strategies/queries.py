@@ -85,7 +85,7 @@ def snapshots(draw: st.DrawFn, scope: Scope) -> Spec:
         select |= {"condition": ["and", [same, *parts]] if parts else same, "lookup": key}
     if draw(st.integers(0, 3)) == 0:
         return select | {"aggregate": "count", "select": []}
-    by = st.tuples(st.sampled_from([e for _, e in select["select"]]), st.booleans()).map(list)
+    by = st.tuples(st.sampled_from([e for _, e in select["select"]]), st.booleans(), st.booleans()).map(list)
     order = draw(st.lists(by, max_size=2))
     return select | {"order": order, "limit": draw(st.sampled_from([None, None, 0, 1, 3]))}
 

@@ -35,30 +35,30 @@ def _due(step: Int, dwell: Int, timing: BatchTiming) -> Int:
 
 @kernel
 def find_lasting(
-    toggles: DwellChanges, dwell: Array, until: Array, timing: BatchTiming
+    toggles: DwellChanges, absent: Array, dwell: Array, until: Array, timing: BatchTiming
 ) -> tuple[Array, Array, Array]:
     """Find the changes that have lasted, and those that may still do so.
 
     A change lasts if its opposite does not occur within dwell µs, and the step at which they have passed is
-    in the batch and before the query's end.
+    in the batch and before the query's end. An object that goes away altogether waits no longer.
 
     Args:
         toggles: The changes.
+        absent: The step in which the object of a change went away, NEVER if it did not; int64, as toggles.
         dwell: int64 (queries,), µs.
         until: The step at which each query ends, int64 (queries,).
         timing: The batch's clock.
 
     Returns:
         The positions of changes that have lasted, the steps at which they did, and the positions of those
-            that
-        wait; int64.
+        that wait; int64.
     """
     count = len(toggles.step)
     ripe, due, waiting = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
     lasted, left, k = 0, 0, 0
     while k < count:
         q = toggles.query[k]
-        end = _due(toggles.step[k], dwell[q], timing)
+        end = min(_due(toggles.step[k], dwell[q], timing), absent[k])
         following = k + 1 < count and toggles.query[k + 1] == q and toggles.obj[k + 1] == toggles.obj[k]
         if following and toggles.step[k + 1] <= end:
             k += 2  # both cancel

@@ -29,10 +29,14 @@ def extended_box(x: Float, y: Float, xdist: Float, ydist: Float, reach: Float, p
     """Return the box of all that `region_box` can become while its centre moves by up to `reach`.
 
     On the sphere the region is widest at the latitude farthest from the equator within reach; it covers all
-    longitudes if that is a pole, or if it crosses the 180 degree meridian. A reach of NaN means no extension.
+    longitudes if that is a pole, or if it crosses the 180 degree meridian. A reach of NaN means no extension;
+    then `is_beside` tests the places in a box of all longitudes.
     """
     if not reach > 0:
-        return region_box(x, y, xdist, ydist, planar)
+        x1, y1, x2, y2 = region_box(x, y, xdist, ydist, planar)
+        if not planar and (x1 <= -180 or x2 >= 180):
+            x1, x2 = -np.inf, np.inf
+        return Box(x1, y1, x2, y2)
     dx, dy = xdist / 2 + reach, ydist / 2 + reach
     if planar:
         return Box(x - dx, y - dy, x + dx, y + dy)
@@ -44,6 +48,25 @@ def extended_box(x: Float, y: Float, xdist: Float, ydist: Float, reach: Float, p
     if x - dx <= -180 or x + dx >= 180:
         dx = np.inf
     return Box(x - dx, y - dy, x + dx, y + dy)
+
+
+@kernel
+def is_beside(lon: Float, x: Float, y: Float, xdist: Float) -> Flag:
+    """Return whether a longitude is east or west of the rectangle `xdist` wide around (x, y) on the sphere.
+
+    The rectangle goes on at the other side of the 180 degree meridian.
+    """
+    dx = math.degrees(xdist / 2 / (EARTH_M * math.cos(math.radians(y))))
+    return not (x - dx <= lon <= x + dx or x - dx <= lon - 360 or lon + 360 <= x + dx)
+
+
+@kernel
+def are_beside(lon: Array, x: Array, y: Array, xdist: Array) -> Array:
+    """Apply `is_beside` to arrays, float64 (n,) each; returns bool (n,)."""
+    out = np.empty(len(lon), np.bool_)
+    for i in range(len(lon)):
+        out[i] = is_beside(lon[i], x[i], y[i], xdist[i])
+    return out
 
 
 @kernel

@@ -140,7 +140,8 @@ def build_box_grid(movers: MovingQueries, lattice: GridFrame) -> MovingBoxGrid:
             k = start[cells[m]]
             for corner in range(4):
                 rects[corner, k] = movers.now[m, corner]
-            tag[k] = 2 * m + (movers.checked[m] or movers.radius[m] >= 0)
+            exact = movers.radius[m] >= 0 or movers.now[m, 0] == -np.inf
+            tag[k] = 2 * m + (movers.checked[m] or exact)
             position[m] = k
     lists = RectGrid(start, start[1:], rects, tag)  # no cell is known to be inside a region as a whole
     unindexed, counters = np.empty(count, np.int32), np.zeros(2, np.int64)

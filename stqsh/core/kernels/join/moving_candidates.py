@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.geometry.boxes import is_beside
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.kernels.geometry.shapes import CellWindow, IndexRange, Point
 from stqsh.core.kernels.index.moving_boxes import MoverPairs, MovingBoxGrid, MovingQueries, is_moving
@@ -136,18 +137,39 @@ def match_unindexed(
     return MoverPairs(event[:used], mover[:used], flags[:used])
 
 
+class MoverShape(NamedTuple):
+    """What decides within the box of a region: a circle's radius, or -1; a rectangle's width, or -1."""
+
+    radius: Float
+    width: Float
+
+
 @kernel
-def is_outside(place: Point, radius: Float, centre: Point, planar: Flag) -> Flag:
-    """Return whether a place in a circle's box is outside the circle; a negative radius means no circle."""
-    return radius >= 0 and distance(centre.x, centre.y, place.x, place.y, planar) > radius
+def shape_of(m: Int, movers: MovingQueries) -> MoverShape:
+    """Return the shape of a region; the box of an extended rectangle decides by itself."""
+    return MoverShape(movers.radius[m], -1.0 if movers.reach[m] > 0 else movers.xdist[m])
+
+
+@kernel
+def has_exact_shape(shape: MoverShape, box: Array) -> Flag:
+    """Return whether a region, a row of `MovingQueries`, is less than its box."""
+    return shape.radius >= 0 or (box[0] == -np.inf and shape.width >= 0)
+
+
+@kernel
+def is_outside(place: Point, box: Array, shape: MoverShape, planar: Flag) -> Flag:
+    """Return whether a place in the box of a region, a row of `MovingQueries`, is outside the region."""
+    if shape.radius >= 0:
+        return distance(box[4], box[5], place.x, place.y, planar) > shape.radius
+    return has_exact_shape(shape, box) and is_beside(place.x, box[4], box[5], shape.width)
 
 
 class RegionChange(NamedTuple):
-    """A region before and after its move: rows of `MovingQueries`; the radius of a circle or -1."""
+    """A region before and after its move: rows of `MovingQueries`, and its shape."""
 
     past: Array
     now: Array
-    radius: Float
+    shape: MoverShape
     planar: Flag
 
 
@@ -179,7 +201,7 @@ def changed_objects(
     m: Int, movers: MovingQueries, cells: ObjectGrid, lattice: GridFrame, planar: Flag, room: Array
 ) -> FoundObjects:
     """Find the objects that are in a region before or after its move, but not both; `room` may grow."""
-    region = RegionChange(movers.past[m], movers.now[m], movers.radius[m], planar)
+    region = RegionChange(movers.past[m], movers.now[m], shape_of(m, movers), planar)
     out = FoundObjects(room, np.int64(0))
     was, there = not np.isnan(region.past[0]), not np.isnan(region.now[0])
     if was and there:
@@ -209,13 +231,14 @@ def _scan_cells(
     region: RegionChange, scan: Scan, cells: ObjectGrid, side: Int, out: FoundObjects
 ) -> FoundObjects:
     """Append the objects of some cells that a region loses or gains."""
-    past, now, radius, planar = region
+    past, now, shape, planar = region
     (first, last, bottom, top), (left, right, low, high), leaving, entering = scan
     room, used = out
-    if radius >= 0:
+    exact = has_exact_shape(shape, past) or has_exact_shape(shape, now)
+    if exact:
         right, high = left, low
-    x1, y1, x2, y2, old_centre = past[0], past[1], past[2], past[3], Point(past[4], past[5])
-    u1, v1, u2, v2, new_centre = now[0], now[1], now[2], now[3], Point(now[4], now[5])
+    x1, y1, x2, y2 = past[0], past[1], past[2], past[3]
+    u1, v1, u2, v2 = now[0], now[1], now[2], now[3]
     head, size, following, owner, place = cells.head, cells.size, cells.next, cells.owner, cells.place
     for row in range(bottom, top + 1):
         column = first
@@ -232,9 +255,9 @@ def _scan_cells(
                 for seat in range((block - 1) * BLOCK, (block - 1) * BLOCK + count):
                     x, y = place[2 * seat], place[2 * seat + 1]
                     was, has = within(x, y, x1, y1, x2, y2), within(x, y, u1, v1, u2, v2)
-                    if radius >= 0:
-                        was = was and not is_outside(Point(x, y), radius, old_centre, planar)
-                        has = has and not is_outside(Point(x, y), radius, new_centre, planar)
+                    if exact:
+                        was = was and not is_outside(Point(x, y), past, shape, planar)
+                        has = has and not is_outside(Point(x, y), now, shape, planar)
                     room[used] = 2 * np.int64(owner[seat]) + has
                     used += (leaving & was & (not has)) | (entering & has & (not was))
                 block, count = np.int64(following[block - 1]), np.int64(BLOCK)

@@ -39,9 +39,11 @@ from stqsh.core.kernels.index.static_rects import (
 from stqsh.core.kernels.jit import Array, Flag, Int, kernel
 from stqsh.core.kernels.join.moving_candidates import (
     changed_objects,
+    has_exact_shape,
     is_outside,
     match_moved,
     match_unindexed,
+    shape_of,
 )
 
 
@@ -266,16 +268,17 @@ def _append(join: MovingJoin, near: MoverPairs, out: JoinOutput) -> JoinOutput:
     events, _, movers, params = join
     event, mover, flags = near
     used, pairs = out.used, _with_room(out.pairs, out.used, len(near.event))
-    past, now, radii, own, query_of = movers.past, movers.now, movers.radius, movers.own, movers.query
+    past, now, own, query_of = movers.past, movers.now, movers.own, movers.query
     since, until, checked, planar = params.lives.since, params.lives.until, movers.checked, params.planar
     for i in range(len(event)):
         e, m, flag = event[i], mover[i], flags[i]
         query, step = query_of[m], events.step[e]
-        if radii[m] >= 0:
+        shape = shape_of(m, movers)
+        if has_exact_shape(shape, past[m]) or has_exact_shape(shape, now[m]):
             old, new = Point(events.ox[e], events.oy[e]), Point(events.nx[e], events.ny[e])
-            if is_outside(old, radii[m], Point(past[m, 4], past[m, 5]), planar):
+            if is_outside(old, past[m], shape, planar):
                 flag &= ~np.uint8(WAS)
-            if is_outside(new, radii[m], Point(now[m, 4], now[m, 5]), planar):
+            if is_outside(new, now[m], shape, planar):
                 flag &= ~np.uint8(IS)
         changes = flag in (WAS, IS) or (flag == WAS + IS and checked[m])
         if changes and own[m] != events.obj[e] and since[query] < step < until[query]:

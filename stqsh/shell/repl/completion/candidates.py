@@ -43,14 +43,21 @@ _FORMS = {
     "INSIDE": ("INSIDE", "a region: (x1, y1, x2, y2), CIRCLE(…), RECT(…) AROUND key, a name"),
 }
 _FUNCTIONS = {
-    "COUNT": "COUNT(*): how many rows",
+    "AVG": "AVG(x): the mean",
+    "COUNT": "COUNT(*): how many rows; COUNT(x), COUNT(DISTINCT x): how many values",
     "DATE": "DATE(time): '2008-02-02', in UTC",
     "HOUR": "HOUR(time): 0 to 23, in UTC",
+    "LENGTH": "LENGTH(text): how many characters",
+    "MAX": "MAX(x): the greatest value",
+    "MIN": "MIN(x): the least value",
     "MINUTE": "MINUTE(time): 0 to 59",
+    "REGION": "REGION(zones): which region of a set",
+    "SUM": "SUM(x): the exact sum",
+    "TOPK": "TOPK(text, k): the most frequent terms",
 }
 _MOST = 60
-_FIRST = ("column", "stream", "table", "region", "relation", "query", "object", "setting", "option")
-_NAMED = ("stream", "table", "region", "query")
+_FIRST = ("column", "stream", "table", "region", "relation", "query", "sink", "object", "setting", "option")
+_NAMED = ("stream", "table", "region", "query", "sink")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +134,7 @@ class Candidates:
             "table": glance.tables,
             "region": glance.regions,
             "query": glance.queries,
+            "sink": glance.sinks,
         }
         return [(_name(name), kind) for name in names[kind]]
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from stqsh.lang.ast.statements import CreateRegion, CreateRegions
+from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.names import check_free
 from stqsh.lang.binder.regions import fixed_region
-from stqsh.lang.binder.streams import source_spec
 from stqsh.lang.binder.unsupported import SOURCE_RULES, check
 from stqsh.lang.catalogue import CatalogueView
-from stqsh.spec.region import NamedRegionSpec, Region
+from stqsh.spec.region import CircleSpec, NamedRegionSpec, Region
 from stqsh.spec.stream import AreaSpec
 
 
@@ -32,14 +34,15 @@ class NewRegionSet(NamedTuple):
 
 
 def create_region(statement: CreateRegion, catalogue: CatalogueView) -> NewRegion:
-    """Bind a single region: a rectangle, a polygon, or an existing region under another name.
+    """Bind a single region: a rectangle, a circle, a polygon, or an existing region under another name.
 
     Raises `BindFault` and `NotSupportedError`.
     """
     check_free(statement.name, catalogue)
     region = fixed_region(statement.region, catalogue)
-    made_from = region.area if isinstance(region, NamedRegionSpec) else None
-    return NewRegion(AreaSpec(name=statement.name.text, area=made_from), region)
+    made_from = region.area if isinstance(region, NamedRegionSpec | CircleSpec) else None
+    circle = replace(region, area=None) if isinstance(region, CircleSpec) else None
+    return NewRegion(AreaSpec(name=statement.name.text, area=made_from, circle=circle), region)
 
 
 def create_regions(statement: CreateRegions, catalogue: CatalogueView) -> NewRegionSet:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stqsh.lang.ast.statements import CreateTable
-from stqsh.lang.binder.column_roles import Columns, guess_roles, listed_columns
+from stqsh.lang.binder.definitions.column_roles import Columns, guess_roles, listed_columns
+from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.names import check_free
-from stqsh.lang.binder.streams import source_spec
 from stqsh.lang.binder.unsupported import SOURCE_RULES, check
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near

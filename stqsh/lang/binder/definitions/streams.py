@@ -5,7 +5,8 @@ from __future__ import annotations
 from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import CreateStream, DataSource, FileSource, GeneratorSource, Options
-from stqsh.lang.binder.column_roles import ColumnRoles, Columns, find_roles, listed_columns
+from stqsh.lang.binder.definitions.column_roles import ColumnRoles, Columns, find_roles, listed_columns
+from stqsh.lang.binder.definitions.live_sources import LIVE_SOURCES, check_live, live_spec
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free
 from stqsh.lang.binder.unsupported import STREAM_RULES, check
@@ -14,6 +15,7 @@ from stqsh.lang.errors import BindError
 from stqsh.lang.types import KEY_TYPES, NUMBERS, a_type
 from stqsh.spec.stream import (
     DEFAULT_TICK_US,
+    LIVE_TICK_US,
     Bounds,
     ColumnSpec,
     FileSourceSpec,
@@ -35,9 +37,12 @@ def create_stream(
     `inferred` are the columns found in the source, if the statement lists none. Raises `BindError` and
     `NotSupportedError`.
     """
+    if stream.archive is not None and stream.kind != "event":
+        raise BindError("ARCHIVE TO is for EVENT streams: what KEEP lets go", stream.archive.span)
     _check_retention(stream)
     check(STREAM_RULES, stream)
     check_free(stream.name, catalogue)
+    check_live(stream)
     _check_kind(stream)
     columns = listed_columns(stream.name, stream.columns, inferred)
     roles = find_roles(stream, columns)
@@ -57,7 +62,7 @@ def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRol
         time=roles.time,
         text=_text_column(stream, dict(columns)),
         planar=stream.geometry == "PLANAR",
-        tick_us=DEFAULT_TICK_US if stream.tick is None else duration_us(stream.tick, "TICK"),
+        tick_us=_tick_us(stream),
         report_every_us=_optional_us(stream.report_every, "REPORT EVERY"),
         max_speed=_speed(stream.max_speed),
         bounds=_bounds(stream),
@@ -67,6 +72,12 @@ def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRol
         pace=stream.pace.lower() if isinstance(stream.pace, str) else stream.pace,
         source=source_spec(stream.source),
     )
+
+
+def _tick_us(stream: CreateStream) -> int:
+    if stream.tick is not None:
+        return duration_us(stream.tick, "TICK")
+    return LIVE_TICK_US if isinstance(stream.source, LIVE_SOURCES) else DEFAULT_TICK_US
 
 
 def _check_kind(stream: CreateStream) -> None:
@@ -189,7 +200,9 @@ def source_spec(source: DataSource) -> SourceSpec:
         return FileSourceSpec(source.glob, source.format, _options(source.options))
     if isinstance(source, GeneratorSource):
         return GeneratorSourceSpec(source.name, _options(source.options))
-    raise AssertionError("STREAM_RULES let through a source that is not built")
+    live = live_spec(source, _options(source.options))
+    assert live is not None, "every source is of one of these kinds"
+    return live
 
 
 def _options(options: Options) -> dict[str, OptionValue]:

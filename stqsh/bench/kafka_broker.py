@@ -1,0 +1,235 @@
+"""A real Apache Kafka broker on loopback, for tests, measurements and the demonstration.
+
+`bring_jars` has Ivy, which comes with Spark, bring Kafka's jars into the user's cache, once (45 jars, 43 MB,
+from Maven Central unless `STQSH_MAVEN` names another repository). A `KafkaBroker` is one node in KRaft mode,
+with its data in a directory of the caller's. `python -m stqsh.bench.kafka_broker [PORT]` runs one until it is
+interrupted, and prints its address.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import platformdirs
+
+from stqsh.engine.spark.java import find_java
+from stqsh.errors import StqshError
+
+VERSION = "4.1.1"
+_SCALA = "2.13"
+_BRING_S = 300.0
+_START_S = 60.0
+_IVY_SETTINGS = """<ivysettings><settings defaultResolver="named"/>
+<resolvers><ibiblio name="named" m2compatible="true" root="{root}"/></resolvers></ivysettings>
+"""
+_PROPERTIES = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{control}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{control}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={data}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+log.retention.check.interval.ms=1000
+log.initial.task.delay.ms=100
+"""
+_CLUSTER_ID = "c3Rxc2hzdHFzaHN0cXNoMA"
+
+
+class KafkaMissingError(StqshError):
+    """Kafka's jars cannot be had on this machine."""
+
+
+def bring_jars(cache: Path | None = None) -> Path:
+    """Return the directory that holds Kafka's jars; bring them if they are not there.
+
+    Raises:
+        KafkaMissingError: they cannot be had.
+    """
+    cache = cache or Path(platformdirs.user_cache_dir("stqsh"))
+    jars = cache / f"kafka-{VERSION}"
+    if jars.is_dir():
+        return jars
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix=".kafka-") as work:
+        _retrieve(Path(work))
+        try:
+            (Path(work) / "lib").rename(jars)
+        except OSError:
+            if not jars.is_dir():  # another process was quicker
+                raise
+    return jars
+
+
+def _retrieve(work: Path) -> None:
+    import pyspark
+
+    ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"), None)
+    if ivy is None:
+        raise KafkaMissingError("Spark brings no Ivy, which would bring Kafka's jars")
+    command = [_java(), "-jar", str(ivy), "-cache", str(work / "ivy"), "-confs", "default"]
+    if root := os.environ.get("STQSH_MAVEN"):
+        (work / "settings.xml").write_text(_IVY_SETTINGS.format(root=root), encoding="utf-8")
+        command += ["-settings", str(work / "settings.xml")]
+    command += ["-dependency", "org.apache.kafka", f"kafka_{_SCALA}", VERSION]
+    command += ["-retrieve", f"{work}/lib/[artifact]-[revision].[ext]"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_BRING_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise KafkaMissingError(f"Kafka's jars did not come within {_BRING_S:.0f} s") from None
+    if done.returncode or not (work / "lib" / f"kafka_{_SCALA}-{VERSION}.jar").exists():
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise KafkaMissingError(
+            f"Kafka's jars cannot be brought: {lines[-1] if lines else 'Ivy says nothing'}"
+        )
+
+
+def _java() -> str:
+    return str(find_java().home / "bin" / "java")
+
+
+class KafkaBroker:
+    """One node of Kafka on loopback.
+
+    Args:
+        directory: where its data, settings and log are.
+        jars: as `bring_jars` returns.
+        port: where it listens; 0 for any free port.
+        settings: further lines of `server.properties`.
+    """
+
+    def __init__(self, directory: Path, jars: Path, port: int = 0, settings: str = "") -> None:
+        self._directory, self._jars = directory, jars
+        self.port = port or _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._properties = directory / "server.properties"
+        text = _PROPERTIES.format(port=self.port, control=_free_port(), data=directory / "data") + settings
+        directory.mkdir(parents=True, exist_ok=True)
+        self._properties.write_text(text, encoding="utf-8")
+        self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
+
+    @property
+    def address(self) -> str:
+        """The address for clients."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process of a broker that runs."""
+        assert self._process is not None, "the broker runs"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start the broker, or start it again with its data, and wait until it answers."""
+        command = [_java(), "-Xmx512m", "-cp", f"{self._jars}/*", "kafka.Kafka", str(self._properties)]
+        with (self._directory / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env=_environ(),
+            )
+        until = time.monotonic() + _START_S
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > until:
+                self.stop()
+                raise KafkaMissingError(f"Kafka does not start: {self._last_words()}")
+            time.sleep(0.1)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End the broker: in order, or at once with SIGKILL."""
+        if self._process is None:
+            return
+        self._process.send_signal(how)
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def _answers(self) -> bool:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                pass
+            return bool(AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=5).brokers)
+        except (OSError, KafkaException):
+            return False
+
+    def _run(self, *words: str) -> None:
+        command = [_java(), "-cp", f"{self._jars}/*", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environ())
+        if done.returncode:
+            raise KafkaMissingError(f"{words[0]} fails: {(done.stderr or done.stdout).strip()[-300:]}")
+
+    def _last_words(self) -> str:
+        log = self._directory / "broker.log"
+        return log.read_text(errors="replace").strip()[-300:] if log.exists() else "it wrote nothing"
+
+
+def _environ() -> dict[str, str]:
+    """Return an environment for Java without options that Java announces on standard error."""
+    return {name: value for name, value in os.environ.items() if name != "JDK_JAVA_OPTIONS"}
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    return port
+
+
+@contextmanager
+def running_broker(directory: Path | None = None, port: int = 0, settings: str = "") -> Iterator[KafkaBroker]:
+    """Run a broker while the context lasts, in a temporary directory unless one is named."""
+    work = directory or Path(tempfile.mkdtemp(prefix="stqsh-kafka-"))
+    broker = KafkaBroker(work, bring_jars(), port, settings)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()
+        if directory is None:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def main(words: list[str]) -> None:
+    """Run a broker until it is interrupted."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(0))
+    with running_broker(port=int(words[0]) if words else 0) as broker:
+        print(broker.address, flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except StqshError as problem:
+        sys.exit(str(problem))

@@ -1,0 +1,28 @@
+"""The keys of aggregate rows: bytes in the log, and the values of GROUP BY for whoever reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from stqsh.storage.rows import QueryRow
+
+
+def is_group_key(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> bool:
+    """Return whether keys are those of groups, not of records."""
+    return pa.types.is_binary(column.type)
+
+
+def group_types(query: QueryRow) -> tuple[str, ...]:
+    """Return the types of the values of a query's GROUP BY."""
+    form = query.spec.aggregates
+    return () if form is None else tuple(group.type for group in form.groups)
+
+
+def group_values(keys: pa.BinaryArray, types: tuple[str, ...]) -> list[pa.Array[Any]]:
+    """Return the values of GROUP BY of which keys are made, a column for each."""
+    from stqsh.core.aggregates.keys import decode_keys  # numpy and numba: only where there are such keys
+
+    return decode_keys(keys, types)

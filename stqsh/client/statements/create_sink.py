@@ -1,0 +1,58 @@
+"""CREATE SINK: its folder is made at once, and the engine starts the process that writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from stqsh.client.results import Message, Outcome
+from stqsh.client.statements.context import StatementContext
+from stqsh.client.statements.create import there_already
+from stqsh.lang.ast import statements
+from stqsh.lang.ast.statements import FileTarget
+from stqsh.lang.binder.bind import bind
+from stqsh.lang.errors import BindError, locating
+from stqsh.lang.printer.printer import to_sql
+from stqsh.spec.sink import FileTargetSpec, SinkSpec
+from stqsh.storage.control_log import wall_clock_us
+from stqsh.storage.sinks.sink_catalogue import create_sink as enter_sink
+from stqsh.storage.sinks.sink_files import is_file_of
+
+
+def create_sink(desk: StatementContext, statement: statements.CreateSink) -> Iterator[Outcome]:
+    """Create a sink, which begins with the answers as they stand."""
+    if desk.knows(statement.name.text):
+        yield there_already(desk, statement)
+        return
+    target = statement.target
+    if isinstance(target, FileTarget):
+        folder = str(Path(target.folder).expanduser().absolute())
+        statement = replace(statement, target=replace(target, folder=folder))
+    spec: SinkSpec = bind(statement, desk.view).spec
+    with locating(statement.piece):
+        if isinstance(spec.target, FileTargetSpec):
+            _make_folder(spec, spec.target, statement)
+    sink = enter_sink(desk.link.db, f"{to_sql(statement)};", spec)
+    desk.link.wake()
+    yield Message(f"sink {sink.name} created: {sink.spec.place}")
+
+
+def _make_folder(spec: SinkSpec, target: FileTargetSpec, statement: statements.CreateSink) -> None:
+    """Make the folder of a sink; raise `BindError` if it cannot be used, or holds such files already."""
+    folder, span = Path(target.folder), statement.target.span
+    probe = folder / f".stqsh-{wall_clock_us()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+        found = next((path.name for path in folder.iterdir() if is_file_of(path.name, spec.name)), None)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise BindError(f"files cannot be written to {folder}: {reason}", span) from error
+    if found is not None:
+        raise BindError(
+            f"{folder} has files of another sink called {spec.name}, such as {found}",
+            span,
+            hint="choose another folder or name, or move them away: a file is written once",
+        )

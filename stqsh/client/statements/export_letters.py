@@ -1,0 +1,45 @@
+"""EXPORT DEAD LETTERS: the records that could not be read, into a file of JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from stqsh.client.results import Message, Outcome
+from stqsh.client.show.subjects import letter_folders
+from stqsh.client.statements.context import StatementContext
+from stqsh.errors import StqshError
+from stqsh.fs import replacing
+from stqsh.lang.ast import statements
+from stqsh.lang.binder.administration import LettersExport
+from stqsh.lang.binder.bind import bind
+from stqsh.sources.replay_store.dead_letters import read_dead_letters
+from stqsh.storage.progress import stream_statuses
+
+
+def export_letters(desk: StatementContext, statement: statements.ExportDeadLetters) -> Iterator[Outcome]:
+    """Write the dead letters of a stream or table, or of all, in the order in which they occurred.
+
+    Raises:
+        StqshError: the file cannot be written.
+    """
+    wanted = bind(statement, desk.view).spec
+    assert isinstance(wanted, LettersExport), "it is what EXPORT binds to"
+    file, written, counted = Path(wanted.file).expanduser(), 0, 0
+    statuses = stream_statuses(desk.link.db)
+    try:
+        with replacing(file) as new, new.open("wb") as lines:
+            for row, folder in letter_folders(desk.link):
+                if wanted.name not in (None, row.name):
+                    continue
+                counted += statuses[row.id].dead if row.id in statuses else 0
+                for letter in read_dead_letters(folder):
+                    found = {"stream": row.name, **letter._asdict()}
+                    lines.write(orjson.dumps(found, option=orjson.OPT_APPEND_NEWLINE))
+                    written += 1
+    except OSError as problem:
+        raise StqshError(f"cannot write {file}: {problem.strerror or problem}") from problem
+    missing = "" if counted <= written else f"; of {counted - written:,} others the text is not kept"
+    yield Message(f"{written:,} dead letter{'' if written == 1 else 's'} written to {wanted.file}{missing}")

@@ -1,0 +1,1 @@
+"""Aggregates: groups, the exact states of their measures, and the answers that they show."""

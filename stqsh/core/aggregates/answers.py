@@ -1,0 +1,160 @@
+"""What aggregate queries show: measures of states, the select list, HAVING, ORDER BY and LIMIT."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+from stqsh.core.aggregates.keys import canonical, decode_keys
+from stqsh.core.aggregates.limbs import doubles_of, wholes_of
+from stqsh.core.aggregates.states import COUNTED, SUMMED, States, leader
+from stqsh.core.conditions.evaluation import compute, evaluate
+from stqsh.spec.aggregate import AggregateSpec, Measure
+from stqsh.spec.chunk import arrow_type
+from stqsh.spec.expression import ColumnExpr, Expr
+
+Array = npt.NDArray[Any]
+Column: TypeAlias = Any
+"""An Arrow array."""
+
+pc: Any = pyarrow.compute  # its stubs take no names of columns that are computed
+
+TOPK = pa.list_(pa.struct([("term", pa.string()), ("count", pa.int64())]))
+"""The type of a TOPK: terms and their counts, by count falling, then by term."""
+
+KEY, MEMBERS, PASSES = "key", "n", "passes"
+
+
+def output_type(name: str) -> pa.DataType:
+    """Return the Arrow type of a column that an aggregate shows."""
+    return TOPK if name == "TOPK" else arrow_type(name)
+
+
+def show_measures(measures: tuple[Measure, ...], states: States) -> pa.Table:
+    """Return the values of measures, the columns `m0`, `m1`, …; states must not be negative."""
+    rows = states.by.num_rows
+    totals = {name: states.totals[name].to_numpy() for name in states.totals.column_names}
+    shown = {f"m{j}": _measure(measures, j, totals, states) for j in range(len(measures))}
+    return pa.table(shown) if shown else pa.table({"": pa.nulls(rows)}).select([])
+
+
+def show_groups(spec: AggregateSpec, states: States, now_us: int) -> pa.Table:
+    """Return the rows of groups, whose keys are the column `key` of `states.by`.
+
+    The columns are those of `states.by`, n, g0 …, m0 …, the select list s0 …, ORDER BY o0 …, and `passes`,
+    whether HAVING is TRUE. Negative states and groups without members are the caller's to leave out.
+    """
+    keys: Any = states.by[KEY].combine_chunks()
+    groups = decode_keys(keys, [group.type for group in spec.groups])
+    table = states.by.append_column(MEMBERS, states.totals["n"])
+    for i, column in enumerate(groups):
+        table = table.append_column(f"g{i}", column)
+    shown = show_measures(spec.measures, states)
+    for name in shown.column_names:
+        table = table.append_column(name, shown[name])
+    return _with_outputs(spec, table, now_us)
+
+
+def first_groups(spec: AggregateSpec, shown: pa.Table) -> Array:
+    """Return the positions of the rows that pass, by ORDER BY, then key, up to LIMIT."""
+    at = np.flatnonzero(shown[PASSES].to_numpy())
+    passing: Any = pa.array(at)
+    table = shown.select([KEY, *(f"o{i}" for i in range(len(spec.order)))]).take(passing)
+    keys = []
+    for i, one in enumerate(spec.order):
+        if one.nulls_first:
+            table = table.append_column(f"n{i}", table[f"o{i}"].is_valid().cast(pa.int8()))
+            keys.append((f"n{i}", "ascending"))
+        keys.append((f"o{i}", "descending" if one.is_descending else "ascending"))
+    order = pc.sort_indices(table, sort_keys=[*keys, (KEY, "ascending")])
+    first: Array = at[order.to_numpy()]
+    return first if spec.limit is None else first[: spec.limit]
+
+
+def _with_outputs(spec: AggregateSpec, table: pa.Table, now_us: int) -> pa.Table:
+    columns = {name: _whole(table[name]) for name in table.column_names}
+    for i, output in enumerate(spec.select):
+        value = _value(output.value, columns, now_us)
+        table = table.append_column(f"s{i}", canonical(_typed(value, output.type)))
+    for i, order in enumerate(spec.order):
+        table = table.append_column(f"o{i}", canonical(_value(order.value, columns, now_us)))
+    passes: Any = pa.array(np.ones(table.num_rows, np.bool_))
+    if spec.having is not None:
+        passes = evaluate(spec.having, columns, now_us).fill_null(False)
+    return table.append_column(PASSES, passes)
+
+
+def _value(expr: Expr, columns: dict[str, Any], now_us: int) -> Column:
+    """Return the values of an expression; plain columns keep their types."""
+    if isinstance(expr, ColumnExpr):
+        return columns[expr.name]
+    return compute(expr, columns, now_us)
+
+
+def _typed(column: Column, kind: str) -> Column:
+    wanted = output_type(kind)
+    return column if column.type == wanted else column.cast(wanted)
+
+
+def _whole(column: Any) -> Column:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _measure(measures: tuple[Measure, ...], number: int, totals: dict[str, Array], states: States) -> Column:
+    measure, rows = measures[number], states.by.num_rows
+    if measure.argument is None:
+        return pa.array(totals["n"])
+    if measure.function in COUNTED:
+        count = totals[f"c{leader(measures, number, COUNTED)}"]
+        return pa.array(count) if measure.function == "count" else _sum(measures, number, totals, count)
+    values = states.values.filter(pc.equal(states.values["measure"], number))
+    at = values["row"].to_numpy()
+    if measure.function == "distinct":
+        return pa.array(np.bincount(at, minlength=rows))
+    if measure.function == "topk":
+        return _top(values, at, rows, measure.k)
+    return _extreme(measure, values, at, rows)
+
+
+def _sum(measures: tuple[Measure, ...], number: int, totals: dict[str, Array], count: Array) -> Column:
+    measure, name = measures[number], f"s{leader(measures, number, SUMMED)}"
+    if measure.type == "BIGINT":
+        sums, fits = wholes_of(totals, name, len(count))
+        return pa.array(sums, mask=(count == 0) | ~fits)
+    sums = doubles_of(totals, name, len(count))
+    missing = (count == 0) | ~np.isfinite(sums)
+    if measure.function == "avg":
+        sums = sums / np.where(count == 0, 1, count)
+    return pa.array(sums, mask=missing)
+
+
+def _extreme(measure: Measure, values: pa.Table, at: Array, rows: int) -> Column:
+    """Return the first or the last value of each row; values are in order."""
+    is_first = np.diff(at, prepend=-1) != 0
+    chosen = is_first if measure.function == "min" else np.diff(at, append=rows) != 0
+    keys: Any = values["value"].combine_chunks().filter(pa.array(chosen))
+    [found] = decode_keys(keys, [measure.argument_type])
+    place = np.full(rows, -1, np.int64)
+    place[at[chosen]] = np.arange(len(keys))
+    positions: Any = pa.array(place, mask=place < 0)
+    return found.take(positions)
+
+
+def _top(values: pa.Table, at: Array, rows: int, k: int) -> Column:
+    """Return the k most frequent terms of each row; values are in order."""
+    counts = values["n"].to_numpy()
+    order = np.lexsort((np.arange(len(at)), -counts, at))
+    begin = np.searchsorted(at, np.arange(rows + 1))
+    kept = order[np.arange(len(at)) - begin[at] < k] if len(at) else order
+    chosen: Any = pa.array(kept)
+    keys: Any = values["value"].take(chosen).combine_chunks()
+    [terms] = decode_keys(keys, ["STRING"])
+    pairs: Any = pa.StructArray.from_arrays([terms, pa.array(counts[kept])], fields=list(TOPK.value_type))
+    offsets = np.zeros(rows + 1, np.int32)
+    np.cumsum(np.minimum(np.diff(begin), k), out=offsets[1:])
+    places: Any = pa.array(offsets)
+    return pa.ListArray.from_arrays(places, pairs).cast(TOPK)

@@ -1,0 +1,188 @@
+"""Keys of groups: the values of GROUP BY as bytes, whose order is that of the values, NULL last.
+
+Equal groups have equal keys on all slots, so keys identify groups wherever states are merged. Each value is a
+tag, 1 or 2 for NULL, and 8 bytes for numbers, instants and truth values, or the UTF-8 bytes of a string with
+an end that sorts before all characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+from stqsh.spec.chunk import arrow_type
+
+Array = npt.NDArray[Any]
+Column: TypeAlias = Any
+"""An Arrow array."""
+
+pc: Any = pyarrow.compute  # its stubs know no bytes
+
+_VALUE, _NULL = b"\x01", b"\x02"
+_ZERO, _ESCAPED, _END = b"\x00", b"\x00\xff", b"\x00\x01"
+_FLIP = np.uint64(1 << 63)
+
+
+class Groups(NamedTuple):
+    """The groups of some records.
+
+    Attributes:
+        ids: the number of each record's group, int32 (n,).
+        keys: the keys of the groups, ascending.
+    """
+
+    ids: Array
+    keys: pa.BinaryArray
+
+
+def canonical(column: Column) -> Column:
+    """Return a column in which NaN and infinities are NULL, and -0.0 is 0.0."""
+    if not pa.types.is_floating(column.type):
+        return column
+    values = column.to_numpy(zero_copy_only=False)
+    return pa.array(values + values.dtype.type(0), column.type, mask=~np.isfinite(values))
+
+
+def number_groups(columns: Sequence[Column], rows: int) -> Groups:
+    """Number the groups of records by their values; without columns, all records are in one group.
+
+    Args:
+        columns: The values of GROUP BY, (rows,) each.
+        rows: The number of records.
+    """
+    if not columns:
+        return Groups(np.zeros(rows, np.int32), pa.array([b""], pa.binary()))
+    ids, distinct = distinct_rows([canonical(column) for column in columns])
+    keys = encode_keys(distinct)
+    order = pc.sort_indices(keys)
+    place = np.empty(len(keys), np.int32)
+    place[order.to_numpy()] = np.arange(len(keys), dtype=np.int32)
+    return Groups(place[ids], keys.take(order))
+
+
+def distinct_rows(columns: Sequence[Column]) -> tuple[Array, list[Column]]:
+    """Return the number of each row's distinct combination of values, int32 (n,), and those combinations."""
+    coded = [_whole(column).dictionary_encode(null_encoding="encode") for column in columns]
+    codes = coded[0].indices.to_numpy().astype(np.int64)
+    places = [np.arange(len(coded[0].dictionary))]
+    for column in coded[1:]:
+        size = len(column.dictionary)
+        both: Any = pa.array(codes * size + column.indices.to_numpy()).dictionary_encode()
+        codes, combined = both.indices.to_numpy().astype(np.int64), both.dictionary.to_numpy()
+        places = [*(place[combined // max(size, 1)] for place in places), combined % max(size, 1)]
+    distinct = [column.dictionary.take(pa.array(at)) for column, at in zip(coded, places, strict=True)]
+    return codes.astype(np.int32), distinct
+
+
+def encode_keys(columns: Sequence[Column]) -> pa.BinaryArray:
+    """Return the key of each row, for at least one column of canonical values."""
+    pieces = [_encoded(column) for column in columns]
+    keys: pa.BinaryArray = pc.binary_join_element_wise(*pieces, b"")
+    return keys
+
+
+def decode_keys(keys: pa.BinaryArray, types: Sequence[str]) -> list[Column]:
+    """Return the columns of the values from which keys were made, in their declared types."""
+    _, places, content = keys.buffers()
+    assert places is not None
+    offsets = np.frombuffer(memoryview(places), np.int32)[keys.offset : keys.offset + len(keys) + 1]
+    data = np.frombuffer(memoryview(content), np.uint8) if content is not None else np.zeros(0, np.uint8)
+    at, columns = offsets[:-1].astype(np.int64), []
+    for kind in types:
+        column, at = _decoded(data, at, kind)
+        columns.append(column)
+    return columns
+
+
+def _whole(column: Column) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _encoded(column: Column) -> Any:
+    """Return each value of a column as bytes."""
+    if pa.types.is_string(column.type):
+        text: Any = column.cast(pa.binary())
+        if pc.any(pc.match_substring(text, _ZERO)).as_py():
+            text = pc.replace_substring(text, _ZERO, _ESCAPED)
+        pieces = pc.binary_join_element_wise(pa.scalar(_VALUE), text, pa.scalar(_END), b"")
+    else:
+        pieces = _tagged(_ordered(column))
+    return pc.if_else(pc.is_null(column), pa.scalar(_NULL), pieces)
+
+
+def _tagged(numbers: Array) -> pa.BinaryArray:
+    """Return numbers, uint64 (n,), as a tag and 8 bytes each."""
+    data = np.empty((len(numbers), 9), np.uint8)
+    data[:, 0] = _VALUE[0]
+    data[:, 1:] = numbers.astype(">u8").view(np.uint8).reshape(-1, 8)
+    return _binary(np.arange(len(numbers) + 1, dtype=np.int32) * 9, data.reshape(-1))
+
+
+def _ordered(column: Column) -> Array:
+    """Return values as uint64 in the same order; 0 for NULL."""
+    if pa.types.is_floating(column.type):
+        doubles = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        bits = doubles.view(np.int64)
+        ordered: Array = bits.view(np.uint64) ^ ((bits >> 63).view(np.uint64) | _FLIP)
+        return ordered
+    wholes: Any = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    flipped: Array = wholes.astype(np.int64).view(np.uint64) ^ _FLIP
+    return flipped
+
+
+def _decoded(data: Array, at: Array, kind: str) -> tuple[Column, Array]:
+    """Return the values that begin at positions, and the positions after them."""
+    null = data[at] == _NULL[0] if len(at) else np.zeros(0, np.bool_)
+    begin = at + 1
+    if kind == "STRING":
+        ends = np.flatnonzero((data[:-1] == _END[0]) & (data[1:] == _END[1]))
+        end = begin.copy()
+        end[~null] = ends[np.searchsorted(ends, begin[~null])]
+        return _texts(data, begin, end, null), np.where(null, begin, end + len(_END))
+    there = begin[~null]
+    numbers = np.zeros(len(at), np.uint64)
+    eight = data[there[:, None] + np.arange(8)] if len(there) else np.zeros((0, 8), np.uint8)
+    numbers[~null] = np.ascontiguousarray(eight).view(">u8").reshape(-1)
+    return _numbers(numbers, null, kind), np.where(null, begin, begin + 8)
+
+
+def _texts(data: Array, begin: Array, end: Array, null: Array) -> Column:
+    texts: Any = _slices(data, begin, end)
+    if pc.any(pc.match_substring(texts, _ZERO)).as_py():
+        texts = pc.replace_substring(texts, _ESCAPED, _ZERO)
+    plain = texts.cast(pa.string())
+    return pc.if_else(pa.array(null), pa.scalar(None, pa.string()), plain)
+
+
+def _slices(data: Array, begin: Array, end: Array) -> pa.BinaryArray:
+    """Return data[begin : end] of each row, with data uint8 and positions int64 (n,)."""
+    lengths = end - begin
+    offsets = np.zeros(len(begin) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    positions = np.repeat(begin - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return _binary(offsets.astype(np.int32), data[positions])
+
+
+def _binary(offsets: Any, data: Any) -> pa.BinaryArray:
+    content: Any = np.ascontiguousarray(data)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
+    made = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+    assert isinstance(made, pa.BinaryArray)
+    return made
+
+
+def _numbers(numbers: Array, null: Array, kind: str) -> Column:
+    """Return the values of a type that `_ordered` made numbers of."""
+    if kind in ("DOUBLE", "FLOAT"):
+        is_negative = numbers < _FLIP
+        doubles = np.where(is_negative, ~numbers, numbers ^ _FLIP).view(np.float64)
+        return pa.array(doubles, mask=null).cast(arrow_type(kind))
+    wholes: Any = pa.array((numbers ^ _FLIP).view(np.int64), mask=null)
+    if kind == "BOOLEAN":
+        return pc.equal(wholes, 1)
+    return wholes.cast(arrow_type(kind))

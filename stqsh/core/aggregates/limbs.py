@@ -1,0 +1,88 @@
+"""Sums as columns of limbs, `s{measure}.{place}`, so that tables of any range of places can be added."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.kernels.aggregates.exact_sums import (
+    UNIT_PLACE,
+    add_doubles,
+    add_wholes,
+    double_places,
+    normalise,
+    rounded,
+    wholes,
+)
+from stqsh.core.kernels.jit import frozen
+
+Array = npt.NDArray[Any]
+
+
+def add_terms(name: str, column: pa.Array[Any], rows: Array, signs: Array, count: int) -> dict[str, Array]:
+    """Return the sums of terms as columns of limbs.
+
+    Args:
+        name: The name of the sum.
+        column: The terms, numbers, finite and not NULL, (n,).
+        rows: Their rows, int32 (n,).
+        signs: Their signs, int8 (n,).
+        count: The number of rows.
+    """
+    rows, signs = frozen(rows), frozen(signs)
+    if pa.types.is_integer(column.type):
+        values: Any = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        limbs, low = np.zeros((count, 2), np.int64), UNIT_PLACE
+        add_wholes(frozen(values), rows, signs, limbs)
+    else:
+        doubles: Any = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        bits = frozen(doubles.view(np.int64))
+        low, high = double_places(bits)
+        limbs = np.zeros((count, max(high - low + 1, 0)), np.int64)
+        add_doubles(bits, rows, signs, low, limbs)
+    normalise(limbs)
+    return {f"{name}.{low + i}": limbs[:, i] for i in range(limbs.shape[1])}
+
+
+def normalised(columns: dict[str, Array]) -> dict[str, Array]:
+    """Return columns with each sum among them normalised, its places in order."""
+    out = {name: column for name, column in columns.items() if "." not in name}
+    for name in sorted({name.partition(".")[0] for name in columns if "." in name}):
+        limbs, low = _limbs(columns, name)
+        normalise(limbs)
+        out |= {f"{name}.{low + i}": limbs[:, i] for i in range(limbs.shape[1])}
+    return out
+
+
+def doubles_of(columns: dict[str, Array], name: str, rows: int) -> Array:
+    """Return a sum rounded to doubles, float64 (rows,); infinite beyond the range."""
+    limbs, low = _limbs(columns, name, rows)
+    normalise(limbs)
+    return rounded(limbs, low)
+
+
+def wholes_of(columns: dict[str, Array], name: str, rows: int) -> tuple[Array, Array]:
+    """Return a sum of whole numbers, int64 (rows,), and whether it fits, bool (rows,)."""
+    limbs, _ = _limbs(columns, name, rows)
+    fits = np.ones(rows, np.bool_)
+    if not limbs.shape[1]:
+        return np.zeros(rows, np.int64), fits
+    normalise(limbs)
+    return wholes(limbs, fits), fits
+
+
+def _limbs(columns: dict[str, Array], name: str, rows: int = 0) -> tuple[Array, int]:
+    """Return the limbs of a sum, int64 (rows, places), and their first place; missing places are 0."""
+    own = {
+        int(each.partition(".")[2]): column for each, column in columns.items() if each.startswith(f"{name}.")
+    }
+    if not own:
+        return np.zeros((rows, 0), np.int64), UNIT_PLACE
+    low, high = min(own), max(own)
+    limbs = np.zeros((len(own[low]), high - low + 1), np.int64)
+    for place, column in own.items():
+        limbs[:, place - low] = column
+    return limbs, low

@@ -1,0 +1,227 @@
+"""States of measures: what records contribute to groups, exact and independent of order.
+
+States are signed: those of records that leave are subtracted, and a difference of states is a state. Numbers
+of records and sums add up; of MIN, MAX, COUNT(DISTINCT …) and TOPK a state holds how often each value occurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stqsh.core.aggregates.keys import canonical, distinct_rows, encode_keys
+from stqsh.core.aggregates.limbs import add_terms, normalised
+from stqsh.core.texts.tokenizer import coded_terms
+from stqsh.spec.aggregate import Measure
+
+Array = npt.NDArray[Any]
+
+COUNTED = frozenset({"count", "sum", "avg"})
+SUMMED = frozenset({"sum", "avg"})
+_LISTED = frozenset({"min", "max", "distinct", "topk"})
+
+_COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("row", pa.int32()),
+    ("measure", pa.int16()),
+    ("value", pa.binary()),
+    ("n", pa.int64()),
+]
+VALUES = pa.schema(_COLUMNS)
+"""How often values of measures occur in rows."""
+
+
+class States(NamedTuple):
+    """The states of rows, each a group of some query, as the columns of `by` tell.
+
+    Attributes:
+        by: what identifies a row, unique.
+        totals: for each row the number `n` of records, `c{j}` of those where the argument of measure j is not
+            NULL, and `s{j}.{place}`, the limbs of its sum; a missing place is 0.
+        values: how often, `n`, a value or term of a measure occurs in a row, by row, measure and value.
+    """
+
+    by: pa.Table
+    totals: pa.Table
+    values: pa.Table
+
+
+class Contribution(NamedTuple):
+    """Which rows records belong to.
+
+    Attributes:
+        rows: int32 (n,).
+        signs: 1 for records that come, -1 for those that leave, int8 (n,).
+    """
+
+    rows: Array
+    signs: Array
+
+    def where(self, chosen: Array) -> Contribution:
+        """Return the part of some records, bool (n,)."""
+        return Contribution(self.rows[chosen], self.signs[chosen])
+
+
+def entering(rows: Array) -> Contribution:
+    """Return the contribution of records that come."""
+    return Contribution(rows, np.ones(len(rows), np.int8))
+
+
+def leader(measures: Sequence[Measure], number: int, functions: frozenset[str]) -> int:
+    """Return the first measure with one of the functions and the same argument; they share their state."""
+    argument = measures[number].argument
+    return next(i for i, one in enumerate(measures) if one.argument == argument and one.function in functions)
+
+
+def contribute(
+    measures: Sequence[Measure],
+    arguments: Sequence[pa.Array[Any] | None],
+    by: pa.Table,
+    records: Contribution,
+    *,
+    lasting: bool = True,
+) -> States:
+    """Return what records contribute to the rows of `by`.
+
+    Args:
+        measures: The measures.
+        arguments: The values of their arguments, (n,) each; None for COUNT(*).
+        by: What identifies the rows.
+        records: The rows of the records.
+        lasting: Whether records may leave later; without, only the extremes are kept for MIN and MAX.
+    """
+    totals: dict[str, Array] = {"n": _tally(records, by.num_rows)}
+    values: list[pa.Table] = []
+    for j, (measure, argument) in enumerate(zip(measures, arguments, strict=True)):
+        if argument is None:
+            continue
+        column, function = canonical(argument), measure.function
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        known, own = column.filter(pa.array(there)), records.where(there)
+        if function in COUNTED and leader(measures, j, COUNTED) == j:
+            totals[f"c{j}"] = _tally(own, by.num_rows)
+        if function in SUMMED and leader(measures, j, SUMMED) == j:
+            totals |= add_terms(f"s{j}", known, own.rows, own.signs, by.num_rows)
+        if function in _LISTED:
+            values.append(_occurrences(j, measure, known, own, lasting))
+    return States(by, _table(totals), _by_value(values))
+
+
+def add_states(parts: Sequence[States]) -> States:
+    """Return the sum of states, without rows and values that are all zero; ordered by `by`, then value."""
+    by = pa.concat_tables([part.by for part in parts])
+    ids, order, distinct = _number_rows(by)
+    totals = pa.concat_tables([part.totals for part in parts], promote_options="default")
+    summed = normalised({name: _sums(totals[name], ids, len(order)) for name in totals.column_names})
+    start, shifted = 0, []
+    for part in parts:
+        own = part.values
+        rows = pa.array(ids[own["row"].to_numpy() + start])
+        shifted.append(own.set_column(0, VALUES.field("row"), rows))
+        start += part.by.num_rows
+    return _without_zeros(States(distinct, _table(summed), _by_value(shifted)))
+
+
+def _without_zeros(states: States) -> States:
+    count = states.by.num_rows
+    some = np.zeros(count, np.bool_)
+    for column in states.totals.columns:
+        some |= column.to_numpy() != 0
+    some[states.values["row"].to_numpy()] = True
+    if some.all():
+        return states
+    place = np.cumsum(some, dtype=np.int32) - np.int32(1)
+    chosen: Any = pa.array(some)
+    rows = pa.array(place[states.values["row"].to_numpy()], pa.int32())
+    values = states.values.set_column(0, VALUES.field("row"), rows)
+    return States(states.by.filter(chosen), states.totals.filter(chosen), values)
+
+
+def _number_rows(by: pa.Table) -> tuple[Array, Array, pa.Table]:
+    """Return each row's number among the distinct ones, in their order, int32 (n,), and those."""
+    if not by.num_rows:
+        return np.empty(0, np.int32), np.empty(0, np.int64), by
+    ids, columns = distinct_rows(by.columns)
+    distinct = pa.table(columns, names=by.column_names)
+    order = pc.sort_indices(distinct, sort_keys=[(name, "ascending") for name in by.column_names])
+    place = np.empty(distinct.num_rows, np.int32)
+    place[order.to_numpy()] = np.arange(distinct.num_rows, dtype=np.int32)
+    return place[ids], order.to_numpy(), distinct.take(order)
+
+
+def _table(columns: dict[str, Array]) -> pa.Table:
+    return pa.table({name: pa.array(column) for name, column in columns.items()})
+
+
+def _sums(column: Any, ids: Array, rows: int) -> Array:
+    out = np.zeros(rows, np.int64)
+    np.add.at(out, ids, column.fill_null(0).to_numpy())
+    return out
+
+
+def _tally(records: Contribution, rows: int) -> Array:
+    """Return how many more records come than leave, int64 (rows,)."""
+    come = np.bincount(records.rows[records.signs > 0], minlength=rows)
+    leave = np.bincount(records.rows[records.signs < 0], minlength=rows)
+    return come - leave
+
+
+def _occurrences(
+    number: int, measure: Measure, column: pa.Array[Any], records: Contribution, lasting: bool
+) -> pa.Table:
+    """Return how often each value, or each term of a TOPK, occurs in a row."""
+    if measure.function == "topk":
+        whole: Any = column.dictionary_encode()
+        texts, terms = coded_terms(whole.dictionary)
+        begin = texts.start[whole.indices.to_numpy()]
+        lengths = texts.start[whole.indices.to_numpy() + 1] - begin
+        at = np.repeat(begin - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
+        codes = texts.codes[at].astype(np.int64)
+        distinct: Any = terms
+        records = Contribution(np.repeat(records.rows, lengths), np.repeat(records.signs, lengths))
+    else:
+        coded: Any = column.dictionary_encode()
+        codes, distinct = coded.indices.to_numpy().astype(np.int64), coded.dictionary
+    values = encode_keys([distinct])
+    if measure.function in ("min", "max") and not lasting:
+        return _extremes(number, measure.function, values, codes, records.rows)
+    size = max(len(values), 1)
+    pairs, position = np.unique(records.rows * np.int64(size) + codes, return_inverse=True)
+    counts = np.zeros(len(pairs), np.int64)
+    np.add.at(counts, position, records.signs)
+    kept = counts != 0
+    return _listed(number, pairs[kept] // size, values, pairs[kept] % size, counts[kept])
+
+
+def _extremes(number: int, function: str, values: pa.BinaryArray, codes: Array, rows: Array) -> pa.Table:
+    """Return the smallest or largest value of each row, as if it occurred once."""
+    order = np.empty(len(values), np.int64)
+    order[pc.sort_indices(values).to_numpy()] = np.arange(len(values))
+    ranks = order[codes] if function == "min" else -order[codes]
+    by_rank = np.lexsort((ranks, rows))
+    first = by_rank[np.flatnonzero(np.diff(rows[by_rank], prepend=-1))]
+    return _listed(number, rows[first], values, codes[first], np.ones(len(first), np.int64))
+
+
+def _listed(number: int, rows: Array, values: pa.BinaryArray, codes: Array, counts: Array) -> pa.Table:
+    measure = np.full(len(rows), number, np.int16)
+    positions: Any = pa.array(codes)
+    columns: list[Any] = [rows.astype(np.int32), measure, values.take(positions), counts]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, VALUES, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=VALUES)
+
+
+def _by_value(parts: Sequence[pa.Table]) -> pa.Table:
+    """Return the sum of occurrences, by row, measure and value, without zeros."""
+    some = [part for part in parts if part.num_rows]
+    if not some:
+        return VALUES.empty_table()
+    names = VALUES.names[:3]
+    together = pa.concat_tables(some)
+    summed = together.group_by(names, use_threads=False).aggregate([("n", "sum")])
+    summed = summed.rename_columns(VALUES.names).filter(pc.field("n") != 0)
+    return summed.sort_by([(name, "ascending") for name in names]).cast(VALUES)

@@ -1,0 +1,164 @@
+"""Show the versions of groups, and find the updates of answers among them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stqsh.core.aggregates.answers import KEY, PASSES, show_groups
+from stqsh.core.aggregates.keys import distinct_rows
+from stqsh.core.aggregates.states import States
+from stqsh.core.groups.group_store import GroupStore
+from stqsh.core.groups.group_versions import GroupVersions
+from stqsh.core.kernels.events.updates import LEFT
+from stqsh.core.output.batch_output import QueryUpdates
+from stqsh.spec.aggregate import AggregateSpec, shown_column
+from stqsh.spec.chunk import KEY_COLUMN
+
+Array = npt.NDArray[Any]
+
+OVERTAKEN, EXPIRED, CHANGED = 2, 5, 6
+"""Positions in `stqsh.spec.chunk.WHY`."""
+
+
+class GroupRows:
+    """The rows that updates of aggregates show: the key, and columns named by place and type."""
+
+    def __init__(self, tables: list[pa.Table]) -> None:
+        self._rows = pa.concat_tables(tables, promote_options="default")
+
+    def __len__(self) -> int:
+        return self._rows.num_rows
+
+    def show(self, versions: Array) -> pa.RecordBatch:
+        """Return some of the rows."""
+        chosen: Any = pa.array(versions)
+        [batch] = self._rows.take(chosen).combine_chunks().to_batches()
+        return batch.replace_schema_metadata({KEY_COLUMN: KEY})
+
+
+class ShownVersions(NamedTuple):
+    """How versions of groups appear, (versions,) each.
+
+    Attributes:
+        row: The row that is shown, int32; -1 where there is no group.
+        content: A number for the content of the row, comparable within a query.
+        passes: Whether HAVING lets the row in.
+        answered: Whether it is in the answer, which LIMIT may prevent.
+    """
+
+    row: Array
+    content: Array
+    passes: Array
+    answered: Array
+
+
+def show_versions(
+    store: GroupStore, versions: GroupVersions, there: Array
+) -> tuple[ShownVersions, GroupRows]:
+    """Show the versions marked in `there`, bool (versions,)."""
+    count = len(versions.group)
+    row, content = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
+    passes, answered = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    forms = store.queries.form[np.searchsorted(store.queries.id, versions.query)][versions.group]
+    tables, rows = [pa.table({KEY: pa.array([], pa.binary())})], 0
+    for form in np.flatnonzero(np.bincount(forms[there])).tolist():
+        at, spec = np.flatnonzero(there & (forms == form)), store.spec(form)
+        shown = show_groups(spec, _states(store, spec, versions, at), 0)
+        row[at] = rows + np.arange(len(at))
+        content[at] = _contents(shown, len(spec.select))
+        passes[at] = shown[PASSES].to_numpy()
+        answered[at] = passes[at] if spec.limit is None else _within_limit(spec, versions, at, shown)
+        named = [KEY, *(shown_column(i, one) for i, one in enumerate(spec.select))]
+        columns = [shown[name] for name in (KEY, *(f"s{i}" for i in range(len(spec.select))))]
+        tables.append(pa.Table.from_arrays(columns, names=named))
+        rows += len(at)
+    return ShownVersions(row, content, passes, answered), GroupRows(tables)
+
+
+def _states(store: GroupStore, spec: AggregateSpec, versions: GroupVersions, at: Array) -> States:
+    """Return the states of some versions."""
+    keys = store.texts(versions.key[versions.group[at]])
+    columns: Any = {f"c{j}": np.zeros(len(at), np.int64) for j in range(len(spec.measures))}
+    columns |= {name: column[at] for name, column in versions.totals.items()}
+    totals = pa.table(columns)
+    place = np.full(len(versions.group), -1, np.int32)
+    place[at] = np.arange(len(at), dtype=np.int32)
+    rows = place[versions.values["row"].to_numpy()]
+    values = versions.values.set_column(0, versions.values.schema.field("row"), pa.array(rows))
+    return States(pa.table({KEY: keys}), totals, values.filter(pa.array(rows >= 0)))
+
+
+def _contents(shown: pa.Table, columns: int) -> Array:
+    """Return a number for the content of each row's select list."""
+    if not shown.num_rows:
+        return np.empty(0, np.int32)
+    contents, _ = distinct_rows([_comparable(shown[f"s{i}"].combine_chunks()) for i in range(columns)])
+    return contents
+
+
+def _comparable(column: Any) -> Any:
+    """Return a column in a type that can be compared: lists as texts."""
+    if not pa.types.is_list(column.type):
+        return column
+    texts = [None if value is None else repr(value) for value in column.to_pylist()]
+    return pa.array(texts, pa.string())
+
+
+def _within_limit(spec: AggregateSpec, versions: GroupVersions, at: Array, shown: pa.Table) -> Array:
+    """Return which rows are among the first of their query's in their step; all of its groups are there."""
+    passes = shown[PASSES].to_numpy()
+    chosen = np.flatnonzero(passes)
+    keys: list[Any] = [("query", "ascending"), ("step", "ascending")]
+    keys += [
+        (f"o{i}", "descending" if one.is_descending else "ascending") for i, one in enumerate(spec.order)
+    ]
+    keys.append((KEY, "ascending"))
+    query, step = versions.query[versions.group[at]][chosen], versions.step[at][chosen]
+    taken: Any = pa.array(chosen)
+    table = shown.take(taken).append_column("query", pa.array(query))
+    table = table.append_column("step", pa.array(step))
+    order = pc.sort_indices(table, sort_keys=keys).to_numpy()
+    first = np.diff(query[order], prepend=-1) != 0
+    first |= np.diff(step[order], prepend=-1) != 0
+    begin = np.flatnonzero(first)
+    rank = np.arange(len(order)) - np.repeat(begin, np.diff(np.append(begin, len(order))))
+    assert spec.limit is not None
+    within = np.zeros(len(at), np.bool_)
+    within[chosen[order[rank < spec.limit]]] = True
+    return within
+
+
+def changes(versions: GroupVersions, shown: ShownVersions, *, is_event: bool) -> QueryUpdates:
+    """Return the updates between successive versions of each group."""
+    now = np.flatnonzero(~versions.is_first)
+    then = now - 1
+    same = shown.content[now] == shown.content[then]
+    had, has = shown.answered[then], shown.answered[now]
+    leave, come = now[had & ~(has & same)], now[has & ~(had & same)]
+    why = np.full(len(leave), LEFT, np.int8)
+    if is_event:
+        why[versions.totals["n"][leave] == 0] = EXPIRED
+    why[shown.passes[leave]] = OVERTAKEN
+    why[shown.answered[leave]] = CHANGED
+    minus = _updates(versions, leave, -1, why, shown.row[leave - 1])
+    plus = _updates(versions, come, 1, np.zeros(len(come), np.int8), shown.row[come])
+    return QueryUpdates(*(np.concatenate(columns) for columns in zip(minus[:5], plus[:5], strict=True)))
+
+
+def removals(versions: GroupVersions, shown: ShownVersions, group: Array, step: Array, why: Array) -> Any:
+    """Return the updates by which groups leave for good, where their last versions are in answers."""
+    final = versions.start[group + 1] - 1
+    there = shown.answered[final]
+    final, step, why = final[there], step[there], why[there]
+    query = versions.query[versions.group[final]]
+    return QueryUpdates(step, query, np.full(len(final), -1, np.int8), why, shown.row[final].astype(np.int64))
+
+
+def _updates(versions: GroupVersions, at: Array, op: int, why: Array, row: Array) -> QueryUpdates:
+    query = versions.query[versions.group[at]]
+    return QueryUpdates(versions.step[at], query, np.full(len(at), op, np.int8), why, row.astype(np.int64))

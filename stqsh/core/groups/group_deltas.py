@@ -1,0 +1,149 @@
+"""What one slot's members contribute to groups, step by step, as differences that add up over slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.aggregates.keys import canonical, number_groups
+from stqsh.core.aggregates.states import Contribution, States, contribute
+from stqsh.core.conditions.evaluation import columns_read, compute
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.events.versions import number
+from stqsh.core.kernels.groups.net_members import count_changes, list_changes
+from stqsh.core.kernels.index.static_rects import CandidatePairs
+from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.objects.batch_objects import BatchObjects
+from stqsh.spec.aggregate import AggregateSpec
+from stqsh.spec.expression import Expr
+
+Array = npt.NDArray[Any]
+
+_SPARE = 1 << 22
+"""The size up to which a table of all numbers is made, however few of them occur."""
+
+
+class MemberChanges(NamedTuple):
+    """Members that come, sign 1, or leave, -1: positions of queries, steps, and versions of records; (n,)."""
+
+    query: Array
+    step: Array
+    version: Array
+    sign: Array
+
+
+class GroupDeltas:
+    """Nets the changes of members by query, step and group.
+
+    Args:
+        objects: The batch's objects.
+        conditions: Gives the columns of versions, and what expressions look up.
+        ids: The ids of the queries by position.
+    """
+
+    def __init__(self, objects: BatchObjects, conditions: QueryConditions, ids: Array) -> None:
+        self._objects, self._conditions, self._ids = objects, conditions, ids
+
+    def of_pairs(self, spec: AggregateSpec, pairs: CandidatePairs, events: Transitions) -> States | None:
+        """Return what pairs of events and queries, all of one spec, change; None for nothing."""
+        if is_count(spec):
+            return self._counted(pairs, events)
+        return self.of_members(spec, MemberChanges(*list_changes(pairs, events)))
+
+    def of_members(self, spec: AggregateSpec, changes: MemberChanges) -> States | None:
+        """Return what members of queries, all of one spec, change; None for nothing."""
+        if not len(changes.query):
+            return None
+        position, versions = number(changes.version.astype(np.int64), self._scratch())
+        columns = self._columns(spec, versions.astype(np.int32))
+        groups = number_groups([columns[group.value] for group in spec.groups], len(versions))
+        rows, by = self._rows(changes, groups.ids[position], groups.keys)
+        taken: Any = pa.array(position)
+        arguments = [
+            None if one.argument is None else columns[one.argument].take(taken) for one in spec.measures
+        ]
+        records = Contribution(rows, changes.sign)
+        return _without_zeros(contribute(spec.measures, arguments, by, records))
+
+    def _counted(self, pairs: CandidatePairs, events: Transitions) -> States | None:
+        """Return the changes of the number of members alone."""
+        first, last = self._objects.timing.first, self._objects.timing.last
+        span = last - first + 1
+        if span * len(self._ids) > max(_SPARE, 4 * len(pairs.event)):
+            return self.of_members(AggregateSpec(), MemberChanges(*list_changes(pairs, events)))
+        counts = count_changes(pairs, events.step, first, np.zeros(span * len(self._ids), np.int32), span)
+        at = np.flatnonzero(counts)
+        if not len(at):
+            return None
+        nothing: Any = pa.repeat(pa.scalar(b"", pa.binary()), len(at))
+        by = _identified(self._ids[at // span], first + at % span, nothing)
+        nobody = Contribution(np.empty(0, np.int32), np.empty(0, np.int8))
+        number: Any = pa.array(counts[at], pa.int64())
+        return contribute((), (), by, nobody)._replace(totals=pa.table({"n": number}))
+
+    def _rows(self, changes: MemberChanges, group: Array, keys: pa.BinaryArray) -> tuple[Array, pa.Table]:
+        """Return the number of each change's query, step and group, and all of these combinations."""
+        timing = self._objects.timing
+        span = timing.last - timing.first + 1
+        codes = (changes.query.astype(np.int64) * span + (changes.step - timing.first)) * len(keys) + group
+        if len(self._ids) * span * len(keys) <= max(_SPARE, 4 * len(codes)):
+            rows, distinct = number(codes, np.full(len(self._ids) * span * len(keys), -1, np.int32))
+        else:
+            coded: Any = pa.array(codes).dictionary_encode()
+            rows, distinct = coded.indices.to_numpy(), coded.dictionary.to_numpy()
+        rest, groups = distinct // len(keys), distinct % len(keys)
+        taken: Any = pa.array(groups)
+        step = timing.first + rest % span
+        return rows, _identified(self._ids[rest // span], step, keys.take(taken))
+
+    def _columns(self, spec: AggregateSpec, versions: Array) -> dict[Expr, pa.Array[Any]]:
+        """Return the value of each expression that reads a record, for versions."""
+        resolver = self._conditions.resolver
+        wanted = list(dict.fromkeys(_expressions(spec)))
+        names = {name for expr in wanted for name in columns_read(expr, resolver.location)}
+        columns = self._conditions.columns(sorted(names), versions)
+        return {expr: canonical(_array(compute(expr, columns, 0, resolver))) for expr in wanted}
+
+    def _scratch(self) -> Array:
+        return np.full(self._objects.versions, -1, np.int32)
+
+
+def is_count(spec: AggregateSpec) -> bool:
+    """Return whether all that a query needs of its members is their number."""
+    return not spec.groups and all(measure.argument is None for measure in spec.measures)
+
+
+def _identified(query: Array, step: Array, key: Any) -> pa.Table:
+    columns: list[Any] = [pa.array(query), pa.array(step), key]
+    return pa.Table.from_arrays(columns, names=["query", "step", "key"])
+
+
+def _expressions(spec: AggregateSpec) -> Iterator[Expr]:
+    yield from (group.value for group in spec.groups)
+    yield from (measure.argument for measure in spec.measures if measure.argument is not None)
+
+
+def _array(column: Any) -> pa.Array[Any]:
+    whole: pa.Array[Any] = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return whole
+
+
+def _without_zeros(states: States) -> States | None:
+    """Return the states without rows that change nothing; None if no row is left."""
+    some = np.zeros(states.by.num_rows, np.bool_)
+    for column in states.totals.columns:
+        some |= column.to_numpy() != 0
+    some[states.values["row"].to_numpy()] = True
+    if some.all():
+        return states
+    if not some.any():
+        return None
+    chosen: Any = pa.array(some)
+    place = np.cumsum(some, dtype=np.int32) - np.int32(1)
+    rows = pa.array(place[states.values["row"].to_numpy()], pa.int32())
+    values = states.values.set_column(0, states.values.schema.field("row"), rows)
+    return States(states.by.filter(chosen), states.totals.filter(chosen), values)

@@ -1,0 +1,162 @@
+"""What Aggregate keeps of aggregate queries: what they compute, and the states of their groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.aggregates.limbs import normalised
+from stqsh.core.groups.marks import GroupMarks
+from stqsh.core.state.interner import Interner
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.string_dictionary import pool_of
+from stqsh.core.state.table import ArraySpec, StateTable
+from stqsh.spec.aggregate import AggregateSpec
+
+Array = npt.NDArray[Any]
+
+
+class _StoredQueries(StateTable):
+    """Queries, by id."""
+
+    id = ArraySpec(np.int64)
+    form = ArraySpec(np.int32)  # what it computes, a position in the header's list
+    begun = ArraySpec(np.bool_)  # whether its answer has begun
+
+
+class _StoredTotals(StateTable):
+    """Groups with members, by query and key; further columns are those of `States.totals`."""
+
+    query = ArraySpec(np.int64)
+    key = ArraySpec(np.int32, "strings")
+    n = ArraySpec(np.int64)
+
+
+class _StoredValues(StateTable):
+    """How often values occur, of the measures that depend on single ones."""
+
+    query = ArraySpec(np.int64)
+    key = ArraySpec(np.int32, "strings")
+    measure = ArraySpec(np.int16)
+    value = ArraySpec(np.int32, "strings")
+    count = ArraySpec(np.int64)
+
+
+class GroupTotals:
+    """Rows of groups, (n,): the query's id, the number of the key, and the totals by name, int64 each."""
+
+    def __init__(self, query: Array, key: Array, totals: dict[str, Array]) -> None:
+        self.query, self.key, self.totals = query, key, totals
+
+    def where(self, chosen: Array) -> GroupTotals:
+        """Return some of the rows, by a mask or by positions."""
+        totals = {name: column[chosen] for name, column in self.totals.items()}
+        return GroupTotals(self.query[chosen], self.key[chosen], totals)
+
+
+class GroupValues:
+    """Occurrences, (n,): of a value, by the number of its bytes, in a group, for a measure."""
+
+    def __init__(self, query: Array, key: Array, measure: Array, value: Array, count: Array) -> None:
+        self.query, self.key, self.measure, self.value, self.count = query, key, measure, value, count
+
+    def where(self, chosen: Array) -> GroupValues:
+        """Return some of the rows."""
+        columns = (self.query, self.key, self.measure, self.value, self.count)
+        return GroupValues(*(column[chosen] for column in columns))
+
+
+class GroupStore:
+    """The queries and groups of one kind over a stream on a slot of Aggregate.
+
+    Keys of groups and values are bytes in the stream's dictionary of strings. The header's entries "forms"
+    and "sums" list what queries compute, as JSON, and the names of the totals.
+    """
+
+    def __init__(self, state: SlotState, stream: int, prefix: str) -> None:
+        self._state, self._prefix = state, prefix
+        self.pool: Interner = pool_of(state, stream)
+        self.queries = _StoredQueries(state, f"{prefix}/queries")
+        self._forms: list[str] = state.entry("forms").setdefault(prefix, [])
+        self._sums: list[str] = state.entry("sums").setdefault(prefix, [])
+
+    def register(self, new: GroupMarks, specs: list[str]) -> None:
+        """Add new queries; ids ascend from one to the next."""
+        texts = [specs[place] for place in dict.fromkeys(new.spec.tolist())]
+        self._forms += [text for text in dict.fromkeys(texts) if text not in self._forms]
+        number = {text: i for i, text in enumerate(self._forms)}
+        form = np.array([number.get(text, -1) for text in specs], np.int32)
+        fresh = ~np.isin(new.query, self.queries.id)
+        self.queries.append(id=new.query[fresh], form=form[new.spec[fresh]])
+
+    def spec(self, form: int) -> AggregateSpec:
+        """Return what queries of a form compute."""
+        return msgspec.json.decode(self._forms[form], type=AggregateSpec)
+
+    def numbers(self, texts: Any) -> Array:
+        """Return the numbers of keys or values, given as bytes; int32 (n,)."""
+        coded = whole(texts).dictionary_encode()
+        numbers: Array = self.pool.intern(coded.dictionary.view(pa.string()))[coded.indices.to_numpy()]
+        return numbers
+
+    def texts(self, numbers: Array) -> pa.BinaryArray:
+        """Return the bytes of keys or values."""
+        chosen: Any = pa.array(numbers)
+        texts: Any = self.pool.strings().take(chosen)
+        found: pa.BinaryArray = texts.view(pa.binary())
+        return found
+
+    def totals(self) -> GroupTotals:
+        """Return the stored groups, by query and key."""
+        table = self._totals([])
+        names = ["n", *self._sums]
+        columns = {name: table.array(name).copy() for name in names}
+        return GroupTotals(table.query.copy(), table.key.copy(), columns)
+
+    def values(self) -> GroupValues:
+        """Return the stored occurrences."""
+        table = _StoredValues(self._state, f"{self._prefix}/values")
+        columns = (table.query, table.key, table.measure, table.value, table.count)
+        return GroupValues(*(column.copy() for column in columns))
+
+    def keep(self, totals: list[GroupTotals], values: list[GroupValues], gone: Array) -> None:
+        """Store all groups and occurrences after a batch, and forget the queries with the ids in `gone`."""
+        self.queries.keep(~np.isin(self.queries.id, gone))
+        if not len(self.queries):
+            self._state.release(f"{self._prefix}/")
+            self._forms.clear()
+            self._sums.clear()
+            return
+        names = sorted({name for some in totals for name in some.totals} - {"n"})
+        table = self._totals([name for name in names if name not in self._sums])
+        query = np.concatenate([some.query for some in totals])
+        key = np.concatenate([some.key for some in totals])
+        order = np.lexsort((key, query))
+        columns = {
+            name: np.concatenate(
+                [some.totals.get(name, np.zeros(len(some.query), np.int64)) for some in totals]
+            )[order]
+            for name in ["n", *self._sums]
+        }
+        table.store(query=query[order], key=key[order], **normalised(columns))
+        self._keep_values(values)
+
+    def _keep_values(self, values: list[GroupValues]) -> None:
+        names = ("query", "key", "measure", "value", "count")
+        columns = {name: np.concatenate([getattr(some, name) for some in values]) for name in names}
+        _StoredValues(self._state, f"{self._prefix}/values").store(**columns)
+
+    def _totals(self, more: list[str]) -> _StoredTotals:
+        """Open the totals, with further columns that become part of them."""
+        self._sums += more
+        specs = {name: ArraySpec(np.int64) for name in self._sums}
+        return _StoredTotals(self._state, f"{self._prefix}/totals", specs)
+
+
+def whole(column: Any) -> Any:
+    """Return a column in one piece."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,84 @@
+"""Changes of aggregate queries themselves, as slots send them to Aggregate: "marks" chunks.
+
+All slots that hold a query send the same mark, which counts once. A query's answer begins, with its first row
+or again after a pause, with BEGIN: slots then send all of its members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Array = npt.NDArray[Any]
+
+REGISTER, BEGIN, DROP, END = 1, 2, 3, 4
+
+_MARKS: list[tuple[str, pa.DataType]] = [
+    ("query", pa.int64()),
+    ("step", pa.int64()),
+    ("mark", pa.int8()),
+    ("spec", pa.dictionary(pa.int32(), pa.string())),
+]
+MARKS = pa.schema(_MARKS)
+"""A change of a query at a step; `spec`, the JSON of its `AggregateSpec`, belongs to REGISTER."""
+
+
+class GroupMarks(NamedTuple):
+    """Marks, (n,) each: the query's id and the step, int64, the mark, int8, and the spec, a position."""
+
+    query: Array
+    step: Array
+    mark: Array
+    spec: Array
+
+    def those(self, mark: int) -> GroupMarks:
+        """Return the marks of one sort."""
+        return GroupMarks(*(column[self.mark == mark] for column in self))
+
+
+class SpokenMarks:
+    """The marks that one slot sends in a batch."""
+
+    def __init__(self) -> None:
+        self._marks: list[GroupMarks] = []
+        self._specs: list[str] = []
+
+    def add(self, query: Array, step: int, mark: int) -> None:
+        """Add a mark for queries, given by their ids."""
+        count = len(query)
+        none = np.full(count, -1, np.int32)
+        self._marks.append(GroupMarks(query, np.full(count, step), np.full(count, mark, np.int8), none))
+
+    def register(self, query: Array, step: int, specs: list[str], which: Array) -> None:
+        """Add the registration of queries; `which` gives the place of each one's spec."""
+        count = len(query)
+        place = (which + len(self._specs)).astype(np.int32)
+        self._specs += specs
+        self._marks.append(GroupMarks(query, np.full(count, step), np.full(count, REGISTER, np.int8), place))
+
+    def batch(self) -> pa.RecordBatch | None:
+        """Return all marks as a record batch of `MARKS`; None if there are none."""
+        if not sum(len(some.query) for some in self._marks):
+            return None
+        query, step, mark, spec = (np.concatenate(column) for column in zip(*self._marks, strict=True))
+        indices: Any = pa.array(spec, pa.int32(), mask=spec < 0)
+        specs = pa.DictionaryArray.from_arrays(indices, pa.array(self._specs, pa.string()))
+        arrays: list[Any] = [pa.array(query), pa.array(step), pa.array(mark, pa.int8()), specs]
+        return pa.RecordBatch.from_arrays(arrays, schema=MARKS)
+
+
+def heard_marks(batches: Iterable[pa.RecordBatch]) -> tuple[GroupMarks, list[str]]:
+    """Return the marks of several slots without duplicates, by query, and the specs that they point at."""
+    table = pa.Table.from_batches(list(batches), MARKS).unify_dictionaries().combine_chunks()
+    query, step, mark = (table.column(i).to_numpy() for i in range(3))
+    _, first = np.unique(np.stack([query, mark.astype(np.int64)]), axis=1, return_index=True)
+    if not table.num_rows:
+        return GroupMarks(query, step, mark, np.empty(0, np.int32)), []
+    specs: Any = table.column(3).chunk(0)
+    place = specs.indices.fill_null(-1).to_numpy()
+    columns = (column[first] for column in (query, step, mark, place))
+    return GroupMarks(*columns), specs.dictionary.to_pylist()

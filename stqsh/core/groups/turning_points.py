@@ -1,0 +1,55 @@
+"""The instants from which a refresh may find other members than one before: records, expiry, windows, NOW."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.base.clock import NEVER
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.matching.time_events import compared_values
+from stqsh.core.objects.batch_objects import BatchObjects
+
+Array = npt.NDArray[Any]
+
+
+def turning_points(batch: StreamBatch, conditions: QueryConditions) -> Array:
+    """Return the instants at which members of queries may change, whatever their windows; µs, int64 (n,).
+
+    The batch's own beginning is one of them: what happened before it is not known any more.
+    """
+    found = [np.array([batch.timing.at(batch.timing.first)], np.int64)]
+    for objects in (batch.objects, batch.focal):
+        found += [_stored_from(objects), _silent_from(objects)]
+    for values, shifts in compared_values(conditions, batch.objects):
+        found += [values - shift + late for shift in shifts.tolist() for late in (0, 1)]
+    return np.unique(np.concatenate(found))
+
+
+def window_points(batch: StreamBatch, windows_us: Array) -> Array:
+    """Return the instants at which records enter and leave windows of these lengths; µs, int64 (n,)."""
+    times = _times(batch.objects)
+    return np.unique(np.concatenate([times + 1, *(times + length + 1 for length in windows_us.tolist())]))
+
+
+def _stored_from(objects: BatchObjects) -> Array:
+    """Return from when on refreshes see the batch's records, and no more those that were removed."""
+    removed = np.empty(0, np.int64) if objects.removals.since is None else objects.removals.since
+    steps = np.concatenate([objects.rows.arrays.step, removed[removed < NEVER]])
+    instants: Array = objects.timing.at(np.unique(steps) + 1)
+    return instants
+
+
+def _silent_from(objects: BatchObjects) -> Array:
+    """Return from when on records are too old to count."""
+    report = objects.timing.report
+    return np.empty(0, np.int64) if report < 0 else _times(objects) + report + 1
+
+
+def _times(objects: BatchObjects) -> Array:
+    """Return the times of all versions."""
+    times: Array = np.concatenate([objects.stored.ts[: objects.numbers.objects], objects.rows.arrays.ts])
+    return times

@@ -1,0 +1,150 @@
+"""Exact sums of doubles and whole numbers as integers in limbs (Neal 2015, small superaccumulators).
+
+A sum is an integer multiple of 2 ** -1088, kept in limbs of 32 bits: limb `place` counts multiples of
+2 ** (32 * place - 1088), so that limb 34 begins with the units. Limbs are int64, so carries can wait: a limb
+takes 2 ** 30 terms before it must be normalised. Sums do not depend on the order of their terms, and terms
+can be subtracted again.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from stqsh.core.kernels.jit import Array, kernel
+
+UNIT_PLACE = 34
+"""The limb that begins with the units."""
+
+_MASK = np.int64(0xFFFFFFFF)
+_FRACTION = np.int64(0xFFFFFFFFFFFFF)
+_ONE = np.int64(1)
+
+
+@kernel
+def double_places(bits: Array) -> tuple[int, int]:
+    """Return the lowest and the highest place that the terms, the bits of finite doubles, reach."""
+    low, high = 1 << 30, -1
+    for i in range(len(bits)):
+        exponent = (bits[i] >> 52) & 2047
+        if exponent == 0:
+            if bits[i] & _FRACTION == 0:
+                continue
+            exponent = 1
+        place = (exponent + 13) >> 5
+        low = min(low, place)
+        high = max(high, place + 2)
+    return low, high
+
+
+@kernel
+def add_doubles(bits: Array, rows: Array, signs: Array, low: int, limbs: Array) -> None:
+    """Add the terms, the bits of finite doubles, to the rows of limbs, whose first place is `low`."""
+    for i in range(len(bits)):
+        b = bits[i]
+        exponent = (b >> 52) & 2047
+        mantissa = b & _FRACTION
+        if exponent == 0:
+            exponent = 1
+        else:
+            mantissa |= _ONE << 52
+        if mantissa == 0:
+            continue
+        position = exponent + 13
+        place, shift = (position >> 5) - low, position & 31
+        first = (mantissa & _MASK) << shift
+        second = (mantissa >> 32) << shift
+        sign = np.int64(signs[i]) if b >= 0 else -np.int64(signs[i])
+        row = rows[i]
+        limbs[row, place] += sign * (first & _MASK)
+        limbs[row, place + 1] += sign * (((first >> 32) & _MASK) + (second & _MASK))
+        limbs[row, place + 2] += sign * (second >> 32)
+
+
+@kernel
+def add_wholes(values: Array, rows: Array, signs: Array, limbs: Array) -> None:
+    """Add whole numbers, int64 (n,), to the rows of limbs, whose first place is `UNIT_PLACE`."""
+    for i in range(len(values)):
+        sign = np.int64(signs[i])
+        limbs[rows[i], 0] += sign * (values[i] & _MASK)
+        limbs[rows[i], 1] += sign * (values[i] >> 32)
+
+
+@kernel
+def normalise(limbs: Array) -> None:
+    """Carry, so that equal sums have equal limbs: all but the last are in 0 .. 2 ** 32."""
+    for row in range(limbs.shape[0]):
+        for place in range(limbs.shape[1] - 1):
+            carry = limbs[row, place] >> 32
+            limbs[row, place] -= carry << 32
+            limbs[row, place + 1] += carry
+
+
+@kernel
+def rounded(limbs: Array, low: int) -> Array:
+    """Return normalised sums as doubles, rounded once to nearest, ties to even; infinite beyond the range."""
+    count = limbs.shape[1]
+    out = np.empty(limbs.shape[0])
+    digits = np.empty(count + 2, np.int64)
+    for row in range(limbs.shape[0]):
+        is_negative = count > 0 and limbs[row, count - 1] < 0
+        carry = np.int64(0)
+        for i in range(count):
+            value = (-limbs[row, i] if is_negative else limbs[row, i]) + carry
+            carry = value >> 32
+            digits[i] = value - (carry << 32)
+        digits[count] = carry & _MASK
+        digits[count + 1] = carry >> 32
+        result = _nearest(digits, low)
+        out[row] = -result if is_negative and result != 0 else result
+    return out
+
+
+@kernel
+def _nearest(digits: Array, low: int) -> float:
+    """Return the double nearest to a number of digits of 32 bits, the lowest first."""
+    top = len(digits) - 1
+    while top >= 0 and digits[top] == 0:
+        top -= 1
+    if top < 0:
+        return 0.0
+    length, rest = 0, digits[top]
+    while rest > 0:
+        rest >>= 1
+        length += 1
+    # 55 bits and a sticky one decide the rounding to 53.
+    mantissa, taken, exponent = digits[top], length, 32 * (top + low) - 1088
+    sticky, i = False, top - 1
+    while i >= 0:
+        take = min(32, 55 - taken)
+        if take > 0:
+            mantissa = (mantissa << take) | (digits[i] >> (32 - take))
+            taken += take
+            exponent -= take
+        sticky = sticky or digits[i] & ((_ONE << (32 - take)) - 1) != 0
+        i -= 1
+    if taken > 53:
+        cut = taken - 53
+        half = _ONE << (cut - 1)
+        over = mantissa & ((_ONE << cut) - 1)
+        mantissa >>= cut
+        exponent += cut
+        if over > half or (over == half and (sticky or mantissa & 1 == 1)):
+            mantissa += 1
+    return math.ldexp(float(mantissa), exponent)
+
+
+@kernel
+def wholes(limbs: Array, fits: Array) -> Array:
+    """Return normalised sums of whole numbers as int64, the first place being `UNIT_PLACE`.
+
+    `fits`, bool (rows,), tells on return which of them fit in 64 bits.
+    """
+    out = np.zeros(limbs.shape[0], np.int64)
+    for row in range(limbs.shape[0]):
+        high = limbs[row, 1]
+        fits[row] = -(_ONE << 31) <= high < (_ONE << 31)
+        if fits[row]:
+            out[row] = (high << 32) + limbs[row, 0]
+    return out

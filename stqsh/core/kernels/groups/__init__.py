@@ -1,0 +1,1 @@
+"""Kernels of the groups of continuous aggregate queries."""

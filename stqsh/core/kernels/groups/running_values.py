@@ -1,0 +1,118 @@
+"""Which values count for a measure after each change: of MIN, MAX, TOPK and COUNT(DISTINCT …)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stqsh.core.kernels.jit import Array, Int, kernel
+
+ALL, FIRST, LAST, TOP = 0, 1, 2, 3
+"""Which values of a measure are wanted: all, the smallest, the largest, or the most frequent."""
+
+
+class ValueCells(NamedTuple):
+    """How often values occur in groups, by group, measure and value.
+
+    Attributes:
+        start: int64 (groups + 1,): the cells of each group.
+        measure: int16 (cells,).
+        wanted: ALL, FIRST, LAST or TOP, int8 (cells,), the same for a measure of a group.
+        most: The number of values wanted by TOP, int32 (cells,).
+        times: int64 (cells,), before the first change.
+    """
+
+    start: Array
+    measure: Array
+    wanted: Array
+    most: Array
+    times: Array
+
+
+class ValueChanges(NamedTuple):
+    """Changes of cells, ordered by version: the version, int64, the cell, int64, and by how much, int64."""
+
+    version: Array
+    cell: Array
+    amount: Array
+
+
+@kernel
+def running_values(cells: ValueCells, changes: ValueChanges, versions: Array) -> tuple[Array, Array, Array]:
+    """Return the wanted values of each version of each group, after applying the changes in place.
+
+    Args:
+        cells: The cells; on return `times` is that after all changes.
+        changes: Their changes.
+        versions: int64 (groups + 1,): the versions of each group, in order of time.
+
+    Returns:
+        The version, the cell, and how often the value occurs then, int64 each; by version, then cell.
+    """
+    version, cell = np.empty(64, np.int64), np.empty(64, np.int64)
+    count, used, done = np.empty(64, np.int64), 0, 0
+    chosen = np.zeros(len(cells.times), np.bool_)
+    for group in range(len(versions) - 1):
+        begin, end = cells.start[group], cells.start[group + 1]
+        for v in range(versions[group], versions[group + 1]):
+            while done < len(changes.version) and changes.version[done] == v:
+                cells.times[changes.cell[done]] += changes.amount[done]
+                done += 1
+            _choose(cells, begin, end, chosen)
+            for c in range(begin, end):
+                if not chosen[c]:
+                    continue
+                chosen[c] = False
+                if used == len(version):
+                    version, cell = _longer(version), _longer(cell)
+                    count = _longer(count)
+                version[used], cell[used], count[used] = v, c, cells.times[c]
+                used += 1
+    return version[:used].copy(), cell[:used].copy(), count[:used].copy()
+
+
+@kernel
+def _longer(array: Array) -> Array:
+    out = np.empty(2 * len(array), array.dtype)
+    out[: len(array)] = array
+    return out
+
+
+@kernel
+def _choose(cells: ValueCells, begin: Int, end: Int, chosen: Array) -> None:
+    """Mark the wanted cells of a group."""
+    at = begin
+    while at < end:
+        stop = at
+        while stop < end and cells.measure[stop] == cells.measure[at]:
+            stop += 1
+        wanted = cells.wanted[at]
+        if wanted == TOP:
+            _choose_top(cells, at, stop, chosen)
+        elif wanted == LAST:
+            c = stop - 1
+            while c >= at and cells.times[c] <= 0:
+                c -= 1
+            if c >= at:
+                chosen[c] = True
+        else:
+            for c in range(at, stop):
+                if cells.times[c] > 0:
+                    chosen[c] = True
+                    if wanted == FIRST:
+                        break
+        at = stop
+
+
+@kernel
+def _choose_top(cells: ValueCells, begin: Int, end: Int, chosen: Array) -> None:
+    """Mark the cells of a measure that occur most often, the first ones among equals."""
+    for _ in range(cells.most[begin]):
+        best, most = begin, np.int64(0)
+        for c in range(begin, end):
+            if not chosen[c] and cells.times[c] > most:
+                best, most = c, cells.times[c]
+        if most == 0:
+            break
+        chosen[best] = True

@@ -1,0 +1,103 @@
+"""EXPLAIN ANALYZE of a snapshot: it is answered, and each operator's time and rows are noted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.conditions.region_test import RegionNow
+from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
+from stqsh.core.snapshots.select import part, whole
+from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.query import Place, SnapshotSpec
+from stqsh.spec.region import Key
+
+Array = npt.NDArray[Any]
+
+
+class OperatorRun(NamedTuple):
+    """What an operator did on all slots: its name, the rows that it left, and its time in seconds.
+
+    The time of an operator that calls another one holds that of the other.
+    """
+
+    name: str
+    rows: int
+    seconds: float
+
+
+@dataclass
+class Analysis:
+    """The operators in the order in which they first ran."""
+
+    runs: dict[str, OperatorRun] = field(default_factory=dict)
+
+    def timed(self, name: str, run: Callable[[], Any], rows: Callable[[Any], int] = len) -> Any:
+        """Run an operator and add its time and rows to those of its other runs."""
+        begun = time.perf_counter()
+        result = run()
+        spent, known = time.perf_counter() - begun, self.runs.get(name, OperatorRun(name, 0, 0.0))
+        left = 0 if result is None else rows(result)
+        self.runs[name] = OperatorRun(name, known.rows + left, known.seconds + spent)
+        return result
+
+
+@dataclass(frozen=True)
+class AnalysedSelection(SnapshotSelection):
+    """A selection whose operators are timed."""
+
+    analysis: Analysis = field(default_factory=Analysis)
+
+    def everything(self) -> Array:
+        """Return all objects that are present."""
+        return self.analysis.timed("scan", super().everything)  # type: ignore[no-any-return]
+
+    def count_in_box(self) -> int:
+        """Return how many objects are in the region's box."""
+        return self.analysis.timed("count in the box", super().count_in_box, int)  # type: ignore[no-any-return]
+
+    def in_region(self) -> Array:
+        """Return the objects in the region."""
+        return self.analysis.timed("region", super().in_region)  # type: ignore[no-any-return]
+
+    def with_key(self, key: Key) -> Array:
+        """Return the object with a key."""
+        found = super().with_key
+        return self.analysis.timed("key", lambda: found(key))  # type: ignore[no-any-return]
+
+    def satisfying(self, objects: Array) -> Array:
+        """Return those that satisfy the condition."""
+        satisfying = super().satisfying
+        return self.analysis.timed("condition", lambda: satisfying(objects))  # type: ignore[no-any-return]
+
+    def distances(self, objects: Array) -> Array:
+        """Return the distances of objects from the region's centre."""
+        distances = super().distances
+        return self.analysis.timed("distances", lambda: distances(objects))  # type: ignore[no-any-return]
+
+
+def analyse(
+    states: Sequence[SlotState], spec: SnapshotSpec, place: Place | None, empty: pa.RecordBatch
+) -> tuple[OperatorRun, ...]:
+    """Answer a snapshot on the slots' states, and return what each operator did, the whole answer last.
+
+    `empty` is the share of a slot without objects, for an answer that no slot has a share of.
+    """
+    analysis = Analysis()
+
+    def selection(present: PresentObjects, given: SnapshotSpec, reach: RegionNow) -> SnapshotSelection:
+        return AnalysedSelection(present, given, reach, analysis)
+
+    def answer() -> pa.Table:
+        shares = [part(state, spec, place, selection) for state in states]
+        parts = [share for share in shares if share is not None] or [empty]
+        table: pa.Table = analysis.timed("merge, order and limit", lambda: whole(parts, spec))
+        return table
+
+    analysis.timed("answer", answer)
+    return tuple(analysis.runs.values())

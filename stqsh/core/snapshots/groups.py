@@ -1,0 +1,125 @@
+"""Snapshots of aggregates: one slot's share of the groups, and the answer that the shares form.
+
+A slot's share holds the states of its groups, which add up. Of the nearest neighbours it holds the records
+themselves, few as they are: which of them count is only known when all slots' candidates are together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stqsh.core.aggregates.answers import KEY, first_groups, show_groups
+from stqsh.core.aggregates.keys import number_groups
+from stqsh.core.aggregates.states import VALUES, States, add_states, contribute, entering
+from stqsh.core.contract.snapshot_selection import SnapshotSelection, StoredRows
+from stqsh.spec.aggregate import AggregateSpec
+from stqsh.spec.chunk import arrow_type
+from stqsh.spec.expression import Expr
+from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.region import NearestSpec
+
+Array = npt.NDArray[Any]
+
+_NOW, _RANK = b"now_us", "rank"
+
+
+def groups_part(selection: SnapshotSelection, objects: Array, rank: Array | None) -> pa.RecordBatch:
+    """Return one slot's share of an aggregate over members, objects int32 (n,), with their ranks if any."""
+    spec = selection.spec.aggregates
+    assert spec is not None, "the snapshot has aggregates"
+    rows = StoredRows(selection.present, objects, selection.reach)
+    records = {f"g{i}": _value(rows, group.value, group.type) for i, group in enumerate(spec.groups)} | {
+        f"a{j}": _value(rows, measure.argument, measure.argument_type)
+        for j, measure in enumerate(spec.measures)
+        if measure.argument is not None
+    }
+    if rank is None:
+        share = _packed(_states(spec, records, len(objects)))
+    else:
+        keys = selection.present.table.show_keys(objects)
+        share = pa.table({KEY: keys, _RANK: pa.array(rank), **records})
+    [batch] = share.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], share.schema)]
+    return batch.replace_schema_metadata({_NOW: str(selection.present.now)})
+
+
+def groups_whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
+    """Return the answer that the slots' shares form: the select list's named columns, in order."""
+    aggregates = spec.aggregates
+    assert aggregates is not None, "the snapshot has aggregates"
+    if isinstance(spec.region, NearestSpec):
+        states = _of_nearest(parts, aggregates, spec.region.k)
+    else:
+        states = add_states([*map(_unpacked, parts), *_always(aggregates)])
+    now_us = int((parts[0].schema.metadata or {})[_NOW])
+    shown = show_groups(aggregates, _with_members(aggregates, states), now_us)
+    positions: Any = pa.array(first_groups(aggregates, shown))
+    found = shown.take(positions)
+    names = [output.name for output in aggregates.select]
+    return pa.Table.from_arrays([found[f"s{i}"] for i in range(len(names))], names=names)
+
+
+def _value(rows: StoredRows, expr: Expr, kind: str) -> pa.Array[Any]:
+    value: Any = rows.value(expr)
+    wanted = arrow_type(kind)
+    column: pa.Array[Any] = value if value.type == wanted else value.cast(wanted)
+    return column
+
+
+def _states(spec: AggregateSpec, records: dict[str, Any], count: int) -> States:
+    """Return the states of the groups of records, which have the columns g0, … and a0, …."""
+    groups = number_groups([records[f"g{i}"] for i in range(len(spec.groups))], count)
+    arguments = [records.get(f"a{j}") for j in range(len(spec.measures))]
+    by = pa.table({KEY: groups.keys})
+    return contribute(spec.measures, arguments, by, entering(groups.ids), lasting=False)
+
+
+def _always(spec: AggregateSpec) -> list[States]:
+    """Return the state of the one group that exists without GROUP BY, before any record."""
+    if spec.groups:
+        return []
+    empty = {
+        f"a{j}": pa.array([], arrow_type(measure.argument_type))
+        for j, measure in enumerate(spec.measures)
+        if measure.argument is not None
+    }
+    return [_states(spec, empty, 0)]
+
+
+def _with_members(spec: AggregateSpec, states: States) -> States:
+    """Return the states with the group that always exists, if all of it has been nothing."""
+    return states if states.by.num_rows or spec.groups else _always(spec)[0]
+
+
+def _of_nearest(parts: Sequence[pa.RecordBatch], spec: AggregateSpec, k: int) -> States:
+    """Return the states of the k nearest of all candidates; ties go to the smaller key."""
+    found = pa.Table.from_batches([part.replace_schema_metadata(None) for part in parts])
+    order = pc.sort_indices(found, sort_keys=[(_RANK, "ascending"), (KEY, "ascending")])
+    nearest = found.take(order[:k]).combine_chunks()
+    records = {name: _whole(nearest[name]) for name in nearest.column_names}
+    return _states(spec, records, nearest.num_rows)
+
+
+def _whole(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _packed(states: States) -> pa.Table:
+    """Return states as one table: first their totals, then their values, whose `measure` is not NULL."""
+    totals = states.by
+    for name in states.totals.column_names:
+        totals = totals.append_column(name, states.totals[name])
+    return pa.concat_tables([totals, states.values.cast(VALUES)], promote_options="default")
+
+
+def _unpacked(batch: pa.RecordBatch) -> States:
+    table = pa.Table.from_batches([batch.replace_schema_metadata(None)])
+    listed = pc.is_valid(table["measure"])
+    totals = table.filter(pc.invert(listed)).drop_columns([KEY, "row", "measure", "value"])
+    return States(
+        table.filter(pc.invert(listed)).select([KEY]), totals, table.filter(listed).select(VALUES.names)
+    )

@@ -1,0 +1,36 @@
+"""A source task's chunks as Spark's record batches, with what the task took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from stqsh.engine.ingest.record_replay import replay_reference
+from stqsh.engine.ingest.task_reader import chunks
+from stqsh.engine.planning.tasks import SourceTask
+from stqsh.engine.spark.chunk_codec import in_groups, to_batch
+from stqsh.engine.spark.worker_daemon import freeze_after_task
+from stqsh.engine.state.payload_files import PayloadFolders, open_writer
+from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack_json
+from stqsh.spec.stats import TaskTiming
+
+
+def write_task(task: SourceTask, slots: int, spool: PayloadFolders | None) -> Iterator[pa.RecordBatch]:
+    """Read one task in a worker and yield its chunks, the last of which is the task's timing.
+
+    `spool` is where large payloads are put; without it all go through Spark.
+    """
+    begun = time.perf_counter_ns()
+    with open_writer(spool, "source") as outgoing:
+        for some in in_groups(outgoing.put(chunk, replay_reference(task, chunk)) for chunk in chunks(task)):
+            yield to_batch(some, slots)
+    took_us = (time.perf_counter_ns() - begun) // 1000
+    yield to_batch([_timing(task, took_us)], slots)
+    freeze_after_task()
+
+
+def _timing(task: SourceTask, took_us: int) -> Chunk:
+    slot, content = task.only or 0, pack_json(TaskTiming("source", us=took_us))
+    return Chunk(slot, 0, ChunkKind.TIMING, ChunkOrder(), task.first_step, task.last_step, 0, content)

@@ -1,0 +1,184 @@
+"""Live streams in the planner: their sources, the wall clock, and which messages the next batch takes.
+
+A step is a tick of the wall clock. A batch covers the ticks that have passed since the one before; its
+messages are those that the sources have when it is decided, so they belong to its last tick, and its offset
+names them. While nothing comes, time passes in batches that are at least IDLE_US apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from stqsh.engine.config import EngineTuning
+from stqsh.engine.planning.batch_size import BatchLimit
+from stqsh.engine.planning.event_clock import finish_run, start_live_clock
+from stqsh.engine.planning.planner_state import PlannerState
+from stqsh.engine.planning.stream_inputs import SessionView
+from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
+from stqsh.sources.live.protocol import LiveSource, SourceState, advance, gone, ranges, split, with_new_parts
+from stqsh.sources.live.registry import open_source
+from stqsh.spec.clock import BatchClock
+from stqsh.spec.offset import LivePosition, Offset
+from stqsh.spec.stats import LiveState
+from stqsh.storage.control_log import get_meta
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import read_progress
+from stqsh.storage.session_settings import session_settings
+
+IDLE_US = 1_000_000
+#: The size of a message before one has been read.
+_UNKNOWN_BYTES = 4096.0
+#: A slice of fewer messages is not worth a task of its own.
+_SLICE_MESSAGES = 5_000
+
+
+class LiveInputs:
+    """The sources of a session's live streams, opened as streams are created."""
+
+    def __init__(self, home: Path, view: SessionView) -> None:
+        self._home, self._view = SessionHome(home), view
+        self._open: dict[int, LiveSource] = {}
+
+    @property
+    def access(self) -> LiveAccess:
+        """How workers get at the sources."""
+        settings = session_settings(self._view.control)
+        return LiveAccess(self._profile, settings.text("sources.gone") == "skip")
+
+    @property
+    def _profile(self) -> str:
+        return get_meta(self._view.control, "profile") or ""
+
+    def _sources(self) -> dict[int, LiveSource]:
+        """Return the sources of the streams that there are, by id, in order."""
+        streams = {stream: spec for stream, spec in self._view.streams().items() if spec.is_live}
+        for stream in self._open.keys() - streams.keys():
+            self._open.pop(stream).close()
+        for stream, spec in streams.items():
+            if stream not in self._open:
+                self._open[stream] = open_source(spec, self._home.stream(stream), self._profile)
+        return {stream: self._open[stream] for stream in sorted(streams)}
+
+    def settle(self, offset: Offset) -> Offset | None:
+        """Return the offset with the beginnings of new streams and partitions; None if nothing is new.
+
+        With `sources.gone` = skip, positions also pass over messages that are gone.
+        """
+        live = dict(offset.live)
+        sources = self._sources()
+        for stream, source in sources.items():
+            known = live.get(stream)
+            begin = source.begin() if known is None else None
+            if known is None and begin:
+                live[stream] = LivePosition(begin)
+            elif known is not None:
+                state = source.state()
+                found = with_new_parts(known.next, state)
+                if gone(found, state) and self.access.skips:
+                    found = {part: max(at, state.first.get(part, at)) for part, at in found.items()}
+                live[stream] = known if found == known.next else replace(known, next=found)
+        live = {stream: position for stream, position in live.items() if stream in sources}
+        return None if live == offset.live else replace(offset, live=live)
+
+    def next(self, offset: Offset, now_us: int, room: BatchLimit) -> Offset | None:
+        """Return the offset after the next batch; None while there is nothing to do."""
+        taking = self._taking(offset)
+        if offset.run is None and not taking:
+            return None
+        begins = offset.base_tick is None
+        offset = start_live_clock(self._view, offset, now_us)
+        assert offset.tick_us is not None, "the clock runs"
+        if offset.run and offset.step >= offset.run.until:
+            return finish_run(offset, offset.run)
+        states = {stream: self._open[stream].state() for stream in taking}
+        live = self._advanced(offset, states, room)
+        ended = bool(states) and all(_is_at_end(live.get(each), state) for each, state in states.items())
+        due = offset.step_of(now_us // offset.tick_us)
+        step = due if offset.run is None else min(due, offset.run.until)
+        if step <= offset.step:
+            return None
+        has_news = begins or live != offset.live or self._view.log.has_commands()
+        rests = step != (offset.run and offset.run.until) and not (ended and not offset.ended)
+        if not has_news and rests and (step - offset.step) * offset.tick_us < IDLE_US:
+            return None
+        taken = replace(
+            offset,
+            step=step,
+            live=live,
+            behind=due - step,
+            due_us=offset.tick_of(step) * offset.tick_us,
+            room=room.records,
+            ended=ended,
+        )
+        is_done = offset.run is not None and (ended or step >= offset.run.until)
+        return finish_run(taken, offset.run) if is_done and offset.run else taken
+
+    def _taking(self, offset: Offset) -> list[int]:
+        """Return the streams that advance: all in a RUN, else those that play."""
+        if offset.run:
+            return list(self._open)
+        return [stream for stream in self._open if offset.play and stream in offset.play.streams]
+
+    def _advanced(
+        self, offset: Offset, states: dict[int, SourceState], room: BatchLimit
+    ) -> dict[int, LivePosition]:
+        """Return the positions after a batch; a stream whose next messages are gone stands still."""
+        size = read_progress(self._view.control).stats.message_bytes or _UNKNOWN_BYTES
+        each = max(1, min(room.records, int(room.bytes / size)) // max(1, len(states)))
+        live = dict(offset.live)
+        for stream, state in states.items():
+            known = live.get(stream)
+            if known is not None and not gone(known.next, state):
+                after = advance(known.next, state, each)
+                taken = sum(after[part] - known.next[part] for part in after)
+                live[stream] = LivePosition(after, known.taken + taken) if taken else known
+        return live
+
+    def slices(
+        self, first: Offset, last: Offset, ledger: PlannerState, tuning: EngineTuning
+    ) -> list[list[LiveSlice]]:
+        """Return the messages between two offsets as groups of slices, one for each task."""
+        groups: list[list[LiveSlice]] = [[] for _ in range(tuning.slices)]
+        for stream, position in sorted(last.live.items()):
+            before = first.live.get(stream)
+            wanted = ranges({} if before is None else before.next, position.next)
+            count = position.taken - (0 if before is None else before.taken)
+            if not count:
+                continue
+            pieces = 1 if last.by_slot else max(1, min(tuning.slices, count // _SLICE_MESSAGES))
+            focal = ledger.focal_keys(stream)
+            for index, some in enumerate(split(wanted, pieces)):
+                groups[index].append(LiveSlice(stream, tuple(some), index, focal))
+        return [group for group in groups if group]
+
+    def describe(self, clock: BatchClock, last: Offset) -> BatchClock:
+        """Return the clock with how live streams are: lag, and what the user should know."""
+        live = {
+            stream: _described(self._open[stream].state(), position)
+            for stream, position in last.live.items()
+            if stream in self._open
+        }
+        unknown = {stream: LiveState({}, s.state().message) for stream, s in self._open.items()}
+        backlog = sum(sum(state.lag.values()) for state in live.values())
+        return msgspec.structs.replace(clock, live={**unknown, **live}, backlog=backlog)
+
+
+def _is_at_end(position: LivePosition | None, state: SourceState) -> bool:
+    return (
+        state.ended and position is not None and all(position.next[p] >= at for p, at in state.ends.items())
+    )
+
+
+def _described(state: SourceState, position: LivePosition) -> LiveState:
+    lag = {part: max(0, state.ends.get(part, next_) - next_) for part, next_ in position.next.items()}
+    message = state.message
+    if lost := gone(position.next, state):
+        part, start, stop = lost[0]
+        message = (
+            f"the stream waits: {start} to {stop - 1} of {part} are gone (retention);"
+            " SET sources.gone = skip; goes on without them, or DROP the stream and create it again"
+        )
+    return LiveState(lag, message)

@@ -1,0 +1,216 @@
+"""Bind GROUP BY, HAVING and aggregates (language.md section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any
+
+from stqsh.errors import NotSupportedError
+from stqsh.lang.ast.expressions import Call, Column, Expression, Literal, Parameter, Star
+from stqsh.lang.ast.statements import Select
+from stqsh.lang.binder.conditions import bind, condition
+from stqsh.lang.binder.functions import AGGREGATES
+from stqsh.lang.binder.literals import duration_us
+from stqsh.lang.binder.measures import bound_measure
+from stqsh.lang.binder.scope import Scope, TypedExpression
+from stqsh.lang.binder.selects import Outputs, ordering, select_list
+from stqsh.lang.errors import BindError
+from stqsh.lang.printer.expressions import expression as printed
+from stqsh.spec.aggregate import (
+    AggregateSpec,
+    GroupColumn,
+    GroupOrder,
+    GroupOutput,
+    Measure,
+    group_column,
+    measure_column,
+)
+from stqsh.spec.expression import ColumnExpr
+
+_IN_GROUP_BY = "an aggregate cannot stand in GROUP BY"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupScope(Scope):
+    """The names that an expression over groups may use: grouped expressions, and aggregates.
+
+    Attributes:
+        records: The names of records, for the arguments of aggregates.
+        groups: The expressions of GROUP BY, over records.
+        measures: The aggregates found so far.
+    """
+
+    records: Scope
+    groups: tuple[TypedExpression, ...]
+    measures: list[Measure] = field(default_factory=list)
+
+    def replaced(self, node: Expression) -> TypedExpression | None:
+        """Return the group that an expression equals, or the aggregate that it is."""
+        if isinstance(node, Call) and node.name in AGGREGATES:
+            return self.aggregate(node)
+        if isinstance(node, Literal | Parameter | Column | Star):
+            return None
+        try:
+            bound = bind(node, self.records)
+        except (BindError, NotSupportedError):
+            return None
+        return self._group(bound, node)
+
+    def aggregate(self, node: Call) -> TypedExpression:
+        """Return an aggregate's value."""
+        measure = bound_measure(node, self.records)
+        if measure not in self.measures:
+            self.measures.append(measure)
+        return TypedExpression(measure_column(self.measures.index(measure)), measure.type, node.span)
+
+    def key_type(self, node: object) -> str | None:
+        """Return the type of the key if a node is that column, and grouped, else None."""
+        return self.records.key_type(node)
+
+    def is_time(self, node: object) -> bool:
+        """Return whether a node is a grouped column or an aggregate of type TIMESTAMP."""
+        if isinstance(node, Call):
+            found = self.replaced(node)
+            return found is not None and found.type == "TIMESTAMP"
+        return super().is_time(node)
+
+    def _found(self, node: Column) -> TypedExpression | None:
+        if node.qualifier is None and node.name in self.outputs:
+            return self.outputs[node.name]
+        found = self.records.find(node)
+        if found is None:
+            return None
+        group = self._group(found, node)
+        if group is None:
+            name = printed(node)
+            raise BindError(
+                f"{name} is neither grouped nor within an aggregate",
+                node.span,
+                hint=f"put it into GROUP BY, or say which of its values: MIN({name})",
+            )
+        return group
+
+    def _group(self, bound: TypedExpression, node: Expression) -> TypedExpression | None:
+        for number, group in enumerate(self.groups):
+            if group.expr == bound.expr:
+                return TypedExpression(group_column(number), group.type, node.span)
+        return None
+
+
+def is_aggregated(select: Select) -> bool:
+    """Return whether a query shows groups: it has GROUP BY, HAVING or an aggregate."""
+    shown = [item.expression for item in select.items] + [item.expression for item in select.order_by]
+    return bool(select.group_by) or select.having is not None or any(map(_has_aggregate, shown))
+
+
+def without_distinct(select: Select) -> Select:
+    """Return a SELECT DISTINCT as the query over groups that it is; other queries as they are.
+
+    Raises:
+        NotSupportedError: it has GROUP BY or HAVING, too.
+    """
+    if not select.distinct:
+        return select
+    if select.group_by or select.having is not None:
+        raise NotSupportedError("SELECT DISTINCT with GROUP BY or HAVING")
+    plain = replace(select, distinct=False)
+    if is_aggregated(plain) or any(isinstance(item.expression, Star) for item in select.items):
+        return plain  # one row, or rows that differ by their keys
+    constants = (Literal, Parameter)
+    shown = [item.expression for item in select.items]
+    return replace(plain, group_by=tuple(one for one in shown if not isinstance(one, constants)))
+
+
+def aggregated(select: Select, records: Scope, over_nearest: bool) -> AggregateSpec:
+    """Return the groups, the measures and the answer of a query. Raises `BindError`.
+
+    Args:
+        select: The query.
+        records: The names of its records.
+        over_nearest: Whether its members are nearest neighbours.
+    """
+    groups = tuple(_group(node, select, records) for node in select.group_by)
+    scope = GroupScope(
+        records.stream, records.qualifiers, records.catalogue, records.joined, records=records, groups=groups
+    )
+    _check_stars(select)
+    outputs = select_list(select.items, scope)
+    named = replace(scope, outputs=outputs)
+    having = None if select.having is None else condition(select.having, named)
+    order = ordering(select.order_by, named)
+    every_us, window_us = refreshes(select)
+    return AggregateSpec(
+        over="nearest" if over_nearest else "range",
+        groups=tuple(GroupColumn(group.expr, group.type) for group in groups),
+        select=_listed(outputs),
+        having=having,
+        order=tuple(GroupOrder(one.value, one.is_descending, one.nulls_first) for one in order),
+        measures=tuple(scope.measures),
+        limit=select.limit,
+        sync_us=every_us,
+        window_us=window_us,
+    )
+
+
+def refreshes(select: Select) -> tuple[int | None, int | None]:
+    """Return the durations between refreshes and of the window, µs; None for a query without."""
+    sync = None if select.sync is None else duration_us(select.sync, "SYNC")
+    window = None if select.window is None else duration_us(select.window, "WINDOW")
+    slide = None if select.slide is None else duration_us(select.slide, "SLIDE")
+    if select.slide is not None and None not in (sync, slide) and sync != slide:
+        raise BindError(
+            "SYNC and SLIDE differ, and both say when the query is refreshed",
+            select.slide.span,
+            hint="leave one of them out",
+        )
+    return sync or slide or window, window
+
+
+def _has_aggregate(node: Any) -> bool:
+    return any(call.name in AGGREGATES for call in _calls(node))
+
+
+def _calls(node: Any) -> Iterator[Call]:
+    """Yield the calls in an expression."""
+    if isinstance(node, Call):
+        yield node
+    parts: Any = node if isinstance(node, tuple) else ()
+    if is_dataclass(node):
+        parts = [getattr(node, each.name) for each in fields(node) if each.name != "span"]
+    for part in parts:
+        yield from _calls(part)
+
+
+def _group(node: Expression, select: Select, records: Scope) -> TypedExpression:
+    """Bind an expression of GROUP BY; a name that is no column may be that of an expression selected."""
+    scope = replace(records, no_aggregate=_IN_GROUP_BY)
+    if isinstance(node, Column) and node.qualifier is None and records.find(node) is None:
+        named = (item.expression for item in select.items if item.alias == node.name)
+        node = next(named, node)
+    if isinstance(node, Literal | Parameter):
+        raise BindError("GROUP BY takes columns and expressions, not constants", node.span)
+    typed = bind(node, scope)
+    if typed.type in ("DURATION", "NULL"):
+        raise BindError(f"there are no groups of {printed(node)}", node.span)
+    return typed
+
+
+def _check_stars(select: Select) -> None:
+    star = next((item for item in select.items if isinstance(item.expression, Star)), None)
+    if star is not None:
+        raise BindError(
+            f"{printed(star.expression)} means all columns, which are not grouped",
+            star.span,
+            hint="list the expressions of GROUP BY, and aggregates",
+        )
+
+
+def _listed(outputs: Outputs) -> tuple[GroupOutput, ...]:
+    kinds = {"NULL": "STRING"}
+    return tuple(GroupOutput(name, one.expr, kinds.get(one.type, one.type)) for name, one in outputs.items())
+
+
+def log_columns(spec: AggregateSpec) -> tuple[ColumnExpr, ...]:
+    """Return the columns of the update log that hold the select list of a continuous query."""
+    return tuple(ColumnExpr(f"s{i}:{output.type}") for i, output in enumerate(spec.select))

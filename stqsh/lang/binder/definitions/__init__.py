@@ -1,0 +1,1 @@
+"""The binder of what CREATE defines: streams, tables, regions and sinks."""

@@ -1,0 +1,135 @@
+"""Bind live sources: Kafka, STDIN, SOCKET and DIRECTORY."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from stqsh.lang.ast.statements import (
+    CreateStream,
+    DataSource,
+    DirectorySource,
+    KafkaSource,
+    SocketSource,
+    StdinSource,
+)
+from stqsh.lang.binder.literals import duration_us, timestamp_us
+from stqsh.lang.errors import BindError, or_list
+from stqsh.spec.stream import (
+    LEAST_LIVE_TICK_US,
+    DirectorySourceSpec,
+    KafkaSourceSpec,
+    LiveSourceSpec,
+    Options,
+    SocketSourceSpec,
+    StdinSourceSpec,
+)
+from stqsh.units import format_duration
+
+LIVE_SOURCES = (KafkaSource, StdinSource, SocketSource, DirectorySource)
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_META_TYPES = {
+    "_key": ("STRING", "BIGINT", "INT"),
+    "_timestamp": ("TIMESTAMP",),
+    "_partition": ("INT", "BIGINT"),
+    "_offset": ("BIGINT",),
+}
+
+
+def check_live(stream: CreateStream) -> None:
+    """Raise `BindError` for a live stream with clauses or columns that live streams cannot have."""
+    source = stream.source
+    if not isinstance(source, LIVE_SOURCES):
+        return
+    if stream.order_by is not None or stream.pace is not None:
+        clause = "ORDER BY" if stream.order_by is not None else "PACE"
+        raise BindError(
+            f"{clause} is for streams that are replayed: live records come as they come", stream.name.span
+        )
+    if stream.tick is not None and duration_us(stream.tick, "TICK") < LEAST_LIVE_TICK_US:
+        least = format_duration(LEAST_LIVE_TICK_US)
+        raise BindError(f"TICK of a live stream is at least {least}", stream.tick.span)
+    if not stream.columns:
+        raise BindError(
+            "a live stream needs its columns",
+            stream.name.span,
+            hint="list them after its name: (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)",
+        )
+    formats = ("csv", "jsonl", "arrow") if isinstance(source, KafkaSource) else ("csv", "jsonl")
+    is_message = not isinstance(source, DirectorySource)
+    if is_message and source.format is not None and source.format not in formats:
+        raise BindError(
+            f"FORMAT {source.format.upper()} is for files",
+            source.span,
+            hint=f"this source takes {or_list(tuple(_shown(name) for name in formats))}",
+        )
+    _check_meta(stream, isinstance(source, KafkaSource))
+
+
+def _shown(name: str) -> str:
+    return "JSON" if name == "jsonl" else name.upper()
+
+
+def _check_meta(stream: CreateStream, is_kafka: bool) -> None:
+    """Raise `BindError` for a wrong type of a column such as `_key`, which Kafka's messages have."""
+    for column in stream.columns if is_kafka else ():
+        types = _META_TYPES.get(column.name, (column.type,))
+        if column.type not in types:
+            raise BindError(f"{column.name} is of type {or_list(types)}", column.span)
+
+
+def live_spec(source: DataSource, options: Options) -> LiveSourceSpec | None:
+    """Return the spec of a live source, None for another one."""
+    if isinstance(source, KafkaSource):
+        return _kafka_spec(source, options)
+    if isinstance(source, SocketSource):
+        host, _, port = source.address.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+            raise BindError(f"{source.address!r} is no address", source.span, expected=("'host:port'",))
+        return SocketSourceSpec(source.address, source.format or "jsonl", options)
+    if isinstance(source, DirectorySource):
+        return DirectorySourceSpec(source.path, source.format, options)
+    if isinstance(source, StdinSource):
+        return StdinSourceSpec(source.format or "jsonl", options)
+    return None
+
+
+def _kafka_spec(source: KafkaSource, options: Options) -> KafkaSourceSpec:
+    given = (name for topic in source.topics for name in _names(topic))
+    topics = tuple(dict.fromkeys(name.strip() for name in given))
+    for topic in topics:
+        _check_topic(topic, source)
+    if not source.brokers.strip():
+        raise BindError("KAFKA needs the address of a broker", source.span, expected=("'host:port'",))
+    return KafkaSourceSpec(source.brokers, topics, source.format or "jsonl", options, _start(source))
+
+
+def _start(source: KafkaSource) -> Literal["earliest", "latest"] | int:
+    match source.start:
+        case None | "EARLIEST":
+            return "earliest"
+        case "LATEST":
+            return "latest"
+        case text:
+            return timestamp_us(text, source.span)
+
+
+def _names(topic: str) -> list[str]:
+    return [topic] if topic.startswith("/") else topic.split(",")
+
+
+def _check_topic(topic: str, source: KafkaSource) -> None:
+    if topic.startswith("/"):
+        try:
+            re.compile(topic.removeprefix("/").removesuffix("/"))
+        except re.error as error:
+            raise BindError(f"{topic!r} is no pattern: {error}", source.span) from error
+        if topic.endswith("/") and len(topic) > 2:
+            return
+    elif _TOPIC.fullmatch(topic):
+        return
+    raise BindError(
+        f"{topic!r} is no name of a topic",
+        source.span,
+        hint="letters, digits, '.', '_' and '-'; or a pattern between slashes: '/^bus-.*/'",
+    )

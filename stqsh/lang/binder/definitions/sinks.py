@@ -1,0 +1,65 @@
+"""Bind CREATE SINK to a SinkSpec."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from stqsh.lang.ast.statements import CreateSink, FileTarget, HttpTarget, KafkaTarget, SinkTarget
+from stqsh.lang.binder.names import check_free, query_named
+from stqsh.lang.catalogue import CatalogueView
+from stqsh.lang.errors import BindError
+from stqsh.spec.sink import FileTargetSpec, HttpTargetSpec, KafkaTargetSpec, SinkSpec, SinkTargetSpec
+
+_BROKER = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_SECRETS = "such as STQSH_SINKS_HTTP_AUTHORIZATION, or sinks.http.authorization in the profile"
+
+
+def create_sink(sink: CreateSink, catalogue: CatalogueView) -> SinkSpec:
+    """Return the spec, without its id and its place in the log; raise `BindError` if it does not fit."""
+    check_free(sink.name, catalogue)
+    queries = tuple(query_named(name, catalogue).name for name in sink.queries)
+    return SinkSpec(name=sink.name.text, queries=queries, target=_target(sink.target))
+
+
+def _target(target: SinkTarget) -> SinkTargetSpec:
+    match target:
+        case FileTarget(folder, form):
+            return FileTargetSpec(folder, form)
+        case HttpTarget():
+            return _http(target)
+        case KafkaTarget():
+            return _kafka(target)
+
+
+def _http(target: HttpTarget) -> HttpTargetSpec:
+    try:
+        parts = urlsplit(target.url)
+        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_whole = False
+    if not is_whole or any(ord(sign) <= 32 for sign in target.url):
+        raise BindError(
+            "TO HTTP takes a whole address", target.span, expected=("'http://host:port/path', or https",)
+        )
+    if parts.username is not None or parts.password is not None:
+        raise BindError(
+            "an address would show its password to everybody who sees the sink",
+            target.span,
+            hint=f"give it in the environment, {_SECRETS}",
+        )
+    return HttpTargetSpec(target.url)
+
+
+def _kafka(target: KafkaTarget) -> KafkaTargetSpec:
+    brokers = [broker.strip() for broker in target.brokers.split(",")]
+    if not all(map(_BROKER.fullmatch, brokers)):
+        raise BindError("TO KAFKA takes brokers", target.span, expected=("'host:port, host:port'",))
+    if not _TOPIC.fullmatch(target.topic) or target.topic in (".", ".."):
+        raise BindError(
+            f"{target.topic!r} cannot be a topic's name",
+            target.span,
+            hint="use letters, digits, '.', '_' and '-', at most 249 of them",
+        )
+    return KafkaTargetSpec(",".join(brokers), target.topic, target.mode)

@@ -1,0 +1,67 @@
+"""Bind the operators of arithmetic and of texts."""
+
+from __future__ import annotations
+
+from stqsh.errors import NotSupportedError
+from stqsh.lang.ast.expressions import Arithmetic, Concatenation, Expression, Negative
+from stqsh.lang.binder.functions import Bind
+from stqsh.lang.binder.scope import Scope, TypedExpression
+from stqsh.lang.binder.time_comparisons import is_moment
+from stqsh.lang.errors import BindError
+from stqsh.lang.printer.expressions import expression as printed
+from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, a_type
+from stqsh.spec.expression import ArithmeticExpr, ConcatExpr, LiteralExpr, NegativeExpr
+
+_TEXTUAL = WHOLE_NUMBERS | {"STRING", "BOOLEAN", "NULL"}
+"""The types that || takes; the text of a DOUBLE depends on the system that writes it."""
+
+
+def negative(node: Negative, scope: Scope, bind: Bind) -> TypedExpression:
+    """Bind `-x`."""
+    operand = _operand(node.operand, bind(node.operand, scope), "arithmetic takes numbers")
+    return TypedExpression(NegativeExpr(operand.expr), operand.type, node.span)
+
+
+def arithmetic(node: Arithmetic, scope: Scope, bind: Bind) -> TypedExpression:
+    """Bind `x + y` and similar: whole numbers give a whole number, except with `/`."""
+    if is_moment(node, scope):
+        raise NotSupportedError(f"times in arithmetic other than in a comparison: {printed(node)}")
+    rest = node.operator == "%"
+    wanted, of = ("% takes whole numbers", WHOLE_NUMBERS) if rest else ("arithmetic takes numbers", NUMBERS)
+    left, right = (_operand(part, bind(part, scope), wanted, of) for part in (node.left, node.right))
+    whole = node.operator != "/" and {left.type, right.type} <= WHOLE_NUMBERS
+    expr = ArithmeticExpr(node.operator, left.expr, right.expr)
+    return TypedExpression(expr, "BIGINT" if whole else "DOUBLE", node.span)
+
+
+def _operand(
+    node: Expression, typed: TypedExpression, wanted: str, of: frozenset[str] = NUMBERS
+) -> TypedExpression:
+    """Return an operand of one of the types `of`; NULL takes the type that fits."""
+    if typed.type in of:
+        return typed
+    if typed.type != "NULL":
+        raise BindError(f"{wanted}, but {described(node, typed)}", node.span)
+    kind = "BIGINT" if of == WHOLE_NUMBERS else "DOUBLE"
+    return TypedExpression(LiteralExpr(None, kind), kind, typed.span)
+
+
+def concatenation(node: Concatenation, scope: Scope, bind: Bind) -> TypedExpression:
+    """Bind `a || b`, one of which is a STRING, as in PostgreSQL."""
+    sides = [(part, bind(part, scope)) for part in (node.left, node.right)]
+    for part, typed in sides:
+        if typed.type not in _TEXTUAL:
+            raise BindError(
+                f"|| takes strings, whole numbers and BOOLEANs, but {described(part, typed)}", part.span
+            )
+    if not any(typed.type in ("STRING", "NULL") for _, typed in sides):
+        part, typed = sides[0]
+        raise BindError(f"one side of || is a STRING, but {described(part, typed)}", part.span)
+    left, right = (typed.expr for _, typed in sides)
+    return TypedExpression(ConcatExpr(left, right), "STRING", node.span)
+
+
+def described(node: Expression, typed: TypedExpression) -> str:
+    """Return an expression and its type as a clause of an error."""
+    kinds = {"DURATION": "is a duration", "NULL": "is NULL"}
+    return f"{printed(node)} {kinds.get(typed.type, f'is {a_type(typed.type)}')}"

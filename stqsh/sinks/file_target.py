@@ -1,0 +1,118 @@
+"""Sinks TO FILE: a file for each batch, or several for one of very many updates.
+
+A file is written under a hidden name. The position that is then recorded names it, and only then it gets its
+final name. So a file appears whole, once, and never again, even if its reader has taken it away meanwhile.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from stqsh.client.results import Updates
+from stqsh.fs import force, is_durable
+from stqsh.shell.messages import file_error_reason
+from stqsh.shell.writers.arrow_files import update_tables
+from stqsh.shell.writers.csv_writer import CsvWriter
+from stqsh.shell.writers.jsonl import JsonLinesWriter
+from stqsh.shell.writers.writer import Target as WriterTarget
+from stqsh.sinks.sink_reader import SinkPart, replace_position
+from stqsh.sinks.target import TargetBusyError
+from stqsh.spec.sink import FileTargetSpec, SinkSpec
+from stqsh.storage.sinks.sink_files import file_name, hidden_name, is_file_of
+from stqsh.storage.sinks.sink_position import SinkPosition
+
+
+class FileSink:
+    """Writes a sink's parts as files."""
+
+    rows = 1 << 20
+
+    def __init__(self, spec: SinkSpec, target: FileTargetSpec) -> None:
+        self._spec, self._format, self._folder = spec, target.format, Path(target.folder)
+
+    def open(self, position: SinkPosition) -> SinkPosition:
+        """Name the files that a predecessor completed, and remove those that it did not."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._place(position)
+            for path in self._folder.glob(".*.part"):
+                if is_file_of(path.name, self._spec.name):
+                    path.unlink()
+        except OSError as error:
+            raise self._busy(error) from error
+        return position
+
+    def write(self, part: SinkPart) -> SinkPosition:
+        """Write the files of a part, still hidden."""
+        names = []
+        try:
+            for number, content in enumerate(self._contents(part)):
+                name = file_name(self._spec.name, (part.step, part.number, number), self._format)
+                hidden = self._folder / hidden_name(name)
+                hidden.write_bytes(content)
+                hidden.chmod(self._folder.stat().st_mode & 0o666)  # not private, as the session is
+                if is_durable():
+                    force(hidden)
+                names.append(name)
+        except OSError as error:
+            raise self._busy(error) from error
+        return replace_position(part.reached, placed=tuple(names))
+
+    def settle(self, position: SinkPosition) -> None:
+        """Give the files of the position their final names."""
+        try:
+            self._place(position)
+        except OSError as error:
+            raise self._busy(error) from error
+
+    def close(self) -> None:
+        """Leave: nothing is open."""
+
+    def _place(self, position: SinkPosition) -> None:
+        for name in position.placed:
+            hidden = self._folder / hidden_name(name)
+            if hidden.exists():
+                hidden.replace(self._folder / name)
+        if position.placed and is_durable():
+            force(self._folder)
+
+    def _contents(self, part: SinkPart) -> Iterator[bytes | memoryview]:
+        """Yield the content of each file of a part: one, but for Parquet of several select lists."""
+        if not part.updates:
+            return
+        if self._format == "parquet":
+            tables: dict[pa.Schema, list[pa.Table]] = {}
+            for table in chain.from_iterable(map(update_tables, part.updates)):
+                tables.setdefault(table.schema, []).append(table)
+            yield from (_parquet(pa.concat_tables(pieces)) for pieces in tables.values())
+            return
+        out = io.BytesIO()
+        target = WriterTarget(out, one_query=len(self._spec.queries) == 1)
+        writer = JsonLinesWriter(target) if self._format == "jsonl" else CsvWriter(target, ",")
+        for updates in part.updates:
+            writer.updates(updates)
+        yield out.getbuffer()
+
+    def _busy(self, error: OSError) -> TargetBusyError:
+        return TargetBusyError(f"cannot write to {self._folder}: {file_error_reason(error)}")
+
+
+def _parquet(table: pa.Table) -> memoryview:
+    sink = pa.BufferOutputStream()
+    parquet.write_table(table, sink, compression="zstd", row_group_size=1 << 16)
+    return memoryview(sink.getvalue())
+
+
+def json_lines(updates: tuple[Updates, ...]) -> bytes:
+    """Return updates as JSON lines."""
+    out = io.BytesIO()
+    writer = JsonLinesWriter(WriterTarget(out))
+    for one in updates:
+        writer.updates(one)
+    return out.getvalue()

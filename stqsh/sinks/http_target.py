@@ -1,0 +1,108 @@
+"""Sinks TO HTTP: JSON lines by POST.
+
+Each request has an `Idempotency-Key` that names session, sink, batch and part: a server that has taken the
+request before it could answer sees the same key again. The part itself has the same bytes then.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from email.utils import parsedate_to_datetime
+from urllib.parse import SplitResult, urlsplit
+
+from stqsh.control_characters import shorten
+from stqsh.sinks.file_target import json_lines
+from stqsh.sinks.sink_reader import SinkPart
+from stqsh.sinks.target import TargetBusyError, TargetRefusedError
+from stqsh.storage.control_log import wall_clock_us
+from stqsh.storage.sinks.sink_position import SinkPosition
+
+TIMEOUT_S = 30.0
+"""How long a server may take for an answer."""
+_LATER = frozenset({408, 425, 429})
+"""Statuses below 500 after which the same request may be repeated."""
+_SHOWN = 200
+"""Characters of a server's answer that are shown."""
+
+
+class HttpSink:
+    """POSTs a sink's parts to one address."""
+
+    rows = 10_000
+
+    def __init__(self, url: str, identity: str, authorization: str, timeout_s: float = TIMEOUT_S) -> None:
+        self._url: SplitResult = urlsplit(url)
+        self._identity, self._authorization, self._timeout_s = identity, authorization, timeout_s
+        self._connection: http.client.HTTPConnection | None = None
+
+    def open(self, position: SinkPosition) -> SinkPosition:
+        """Return the position: the server does not know more than the file."""
+        self.close()
+        return position
+
+    def write(self, part: SinkPart) -> SinkPosition:
+        """POST a part; the position moves on once the server has said yes."""
+        key = f"{self._identity}-{part.step}-{part.number}"
+        try:
+            status, reason, text, wait_s = self._post(json_lines(part.updates), key)
+        except (OSError, http.client.HTTPException, ssl.SSLError) as error:
+            self.close()
+            raise TargetBusyError(f"{self._url.netloc} is not reached: {_reason(error)}") from error
+        if 200 <= status < 300:
+            return part.reached
+        said = f"{self._url.netloc} answers {status} {reason}" + (f": {text}" if text else "")
+        if status >= 500 or status in _LATER:
+            raise TargetBusyError(said, wait_s)
+        raise TargetRefusedError(f"{said}; step {part.step} is not repeated")
+
+    def settle(self, position: SinkPosition) -> None:
+        """Do nothing: what is written is complete."""
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _post(self, body: bytes, key: str) -> tuple[int, str, str, float]:
+        """Return status, reason, the beginning of the text, and how long the server asks to wait."""
+        connection = self._connection or self._connect()
+        self._connection = connection
+        headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key, "User-Agent": "stqsh"}
+        if self._authorization:
+            headers["Authorization"] = self._authorization
+        path = self._url.path or "/"
+        connection.request("POST", f"{path}?{self._url.query}" if self._url.query else path, body, headers)
+        answer = connection.getresponse()
+        text = answer.read(1 << 16).decode(errors="replace")
+        if answer.will_close or not answer.isclosed():
+            self.close()
+        wait_s = _wait_s(answer.getheader("Retry-After"))
+        return answer.status, answer.reason, shorten(text.strip(), _SHOWN), wait_s
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self._url.hostname or "", self._url.port
+        if self._url.scheme == "https":
+            return http.client.HTTPSConnection(host, port, timeout=self._timeout_s)
+        return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError | socket.timeout):
+        return "no answer in time"
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return str(text).lower()
+
+
+def _wait_s(retry_after: str | None) -> float:
+    """Return the seconds that a server asks for: a number, or a date."""
+    if not retry_after:
+        return 0.0
+    if retry_after.strip().isdigit():
+        return float(retry_after)
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - wall_clock_us() / 1e6)
+    except ValueError:
+        return 0.0

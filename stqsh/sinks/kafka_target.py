@@ -1,0 +1,177 @@
+"""Sinks TO KAFKA: the parts are transactions, and the position is committed with each.
+
+The position is the offset that a group of the sink's own commits within the transaction: its metadata say how
+far the sink has written. After the death of a process the next one opens the same transactional id, which
+ends what the dead one has left and fences it if it still lives; then it reads the position. The group's
+offset expires if the session stands still for long, so the file in the session's home counts as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from stqsh.client.results import Updates
+from stqsh.errors import StqshError
+from stqsh.shell.writers.columns import head_columns
+from stqsh.shell.writers.jsonl import update_lines
+from stqsh.sinks.sink_reader import SinkPart
+from stqsh.sinks.target import TargetBusyError, TargetRefusedError
+from stqsh.sources.live.kafka_client import ClientSettings, client_settings
+from stqsh.spec.sink import KafkaTargetSpec
+from stqsh.storage.sinks.sink_position import SinkPosition
+
+TIMEOUT_S = 30.0
+"""How long a broker may take for an answer."""
+_TRANSACTION_S = 300
+"""How long a transaction may stay open: a dead one blocks readers for that long, unless the sink returns."""
+_QUEUE = 200_000
+"""Messages that wait in the producer."""
+_POLL_EVERY = 10_000
+
+
+class KafkaSink:
+    """Writes a sink's parts to a topic.
+
+    Args:
+        target: brokers, topic and mode.
+        identity: what tells the sink from all others: the transactional id, and the group of its position.
+        profile: the name or path of the profile that holds further settings of the client.
+    """
+
+    rows = 50_000
+
+    def __init__(self, target: KafkaTargetSpec, identity: str, profile: str) -> None:
+        self._target, self._identity, self._profile = target, identity, profile
+        self._producer: Producer | None = None
+        self._consumer: Consumer | None = None
+
+    def open(self, position: SinkPosition) -> SinkPosition:
+        """Fence what came before, and return the later one of the two positions."""
+        self.close()
+        settings = self._settings()
+        with self._as_errors():
+            make_topic(settings, self._target)
+            group = {
+                "group.id": self._identity,
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+            }
+            self._consumer = Consumer({**settings, **group})
+            self._producer = Producer(
+                {
+                    **settings,
+                    "transactional.id": self._identity,
+                    "transaction.timeout.ms": _TRANSACTION_S * 1000,
+                    "queue.buffering.max.messages": _QUEUE,
+                    "linger.ms": 5,
+                    "compression.type": "lz4",
+                }
+            )
+            self._producer.init_transactions(TIMEOUT_S)
+            committed = self._committed(self._consumer)
+        return max(position, committed, key=lambda one: one.order)
+
+    def write(self, part: SinkPart) -> SinkPosition:
+        """Write a part and its position in one transaction."""
+        producer, consumer = self._producer, self._consumer
+        assert producer is not None and consumer is not None
+        with self._as_errors():
+            producer.begin_transaction()
+            for updates in part.updates:
+                self._send(producer, updates)
+            metadata = msgspec.json.encode(part.reached).decode()
+            offset = TopicPartition(self._target.topic, 0, max(0, part.reached.after + 1), metadata)
+            producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata(), TIMEOUT_S)
+            producer.commit_transaction(TIMEOUT_S)
+        return part.reached
+
+    def settle(self, position: SinkPosition) -> None:
+        """Do nothing: the transaction is complete."""
+
+    def close(self) -> None:
+        """Leave; an open transaction is given up."""
+        producer, consumer = self._producer, self._consumer
+        self._producer = self._consumer = None
+        if producer is not None:
+            producer.purge(in_queue=True, in_flight=True, blocking=False)
+        if consumer is not None:
+            consumer.close()
+
+    def _settings(self) -> ClientSettings:
+        """Return the settings of the clients, read anew: what a user mends counts at the next attempt."""
+        own: ClientSettings = {"log_level": 2, "socket.connection.setup.timeout.ms": 10_000}
+        return {**client_settings(self._target.brokers, self._profile), **own}
+
+    def _send(self, producer: Producer, updates: Updates) -> None:
+        topic, is_answers = self._target.topic, self._target.mode == "answers"
+        keys, leaves = message_keys(updates), updates.table.column("op").to_numpy() < 0
+        lines = update_lines(updates)
+        for number, (key, line, is_leaving) in enumerate(zip(keys, lines, leaves.tolist(), strict=True)):
+            value = None if is_answers and is_leaving else line[:-1]
+            while True:
+                try:
+                    producer.produce(topic, value, key)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            if number % _POLL_EVERY == 0:
+                producer.poll(0)
+
+    def _committed(self, consumer: Consumer) -> SinkPosition:
+        """Return the position that the last transaction committed; the beginning if there is none."""
+        [found] = consumer.committed([TopicPartition(self._target.topic, 0)], TIMEOUT_S)
+        if found.offset < 0 or not found.metadata:
+            return SinkPosition()
+        return msgspec.json.decode(found.metadata, type=SinkPosition)
+
+    @contextmanager
+    def _as_errors(self) -> Iterator[None]:
+        """Turn the client's errors into those of a target; only their own words are shown."""
+        try:
+            yield
+        except KafkaException as error:
+            self._give_up()
+            raise _target_error(error.args[0], self._target) from None
+
+    def _give_up(self) -> None:
+        """Abort what is open, if that is still possible; the next `open` ends it otherwise."""
+        if self._producer is None:
+            return
+        try:
+            self._producer.abort_transaction(1.0)
+        except KafkaException:
+            self._producer.purge(blocking=False)
+
+
+def message_keys(updates: Updates) -> list[bytes]:
+    """Return the key of each update's message: query and row key, as JSON."""
+    head = head_columns(updates)
+    return [b"[%b,%b]" % pair for pair in zip(head.query.json(), head.key.json(), strict=True)]
+
+
+def make_topic(settings: ClientSettings, target: KafkaTargetSpec) -> None:
+    """Make the topic unless it exists; that of answers is compacted."""
+
+    admin = AdminClient(dict(settings))
+    if target.topic in admin.list_topics(timeout=TIMEOUT_S).topics:
+        return
+    config = {"cleanup.policy": "compact"} if target.mode == "answers" else {}
+    [made] = admin.create_topics([NewTopic(target.topic, config=config)]).values()
+    try:
+        made.result(TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+            raise
+
+
+def _target_error(error: KafkaError, target: KafkaTargetSpec) -> StqshError:
+    """Return the error of a target for one of the client."""
+    said = f"{target.brokers}: {error.str()}"
+    if error.name() in ("MSG_SIZE_TOO_LARGE", "INVALID_TOPIC_EXCEPTION", "POLICY_VIOLATION"):
+        return TargetRefusedError(said)
+    return TargetBusyError(said)

@@ -1,0 +1,138 @@
+"""The process of a session's sinks: a thread for each, so that each lags by itself.
+
+The engine starts it, `python -m stqsh.sinks.main --home DIR`, while there are sinks, and again if it dies. It
+ends with the engine, and with the last sink. A lock of the session's home keeps a second one out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from stqsh.client.connection import Connection
+from stqsh.errors import StqshError
+from stqsh.fs import DURABILITY, file_lock
+from stqsh.sinks.sink_runner import SinkRunner
+from stqsh.sinks.targets import target_of
+from stqsh.storage.control_log import ControlDb, get_meta, set_meta
+from stqsh.storage.home import SessionHome
+from stqsh.storage.rows import SinkRow
+from stqsh.storage.session_settings import session_settings
+from stqsh.storage.sinks.sink_catalogue import live_sinks
+from stqsh.storage.sinks.sink_position import sink_folder
+
+log = logging.getLogger("stqsh.sinks")
+
+LOOK_S = 0.25
+"""How often the list of sinks, and the engine, are looked at."""
+_LEAVE_S = 5.0
+"""How long a sink may take to complete what it writes when the process ends."""
+
+
+def session_identity(db: ControlDb) -> str:
+    """Return what tells this session from all others, and from a copy's origin by its sinks' targets."""
+    known = get_meta(db, "session")
+    if known is None:
+        with db.transaction():
+            known = get_meta(db, "session") or uuid.uuid4().hex
+            set_meta(db, "session", known)
+    return known
+
+
+@dataclass
+class _Running:
+    """A sink's thread."""
+
+    thread: threading.Thread
+    stopping: threading.Event
+
+
+class SinkProcess:
+    """Runs the sinks of a session."""
+
+    def __init__(self, home: SessionHome) -> None:
+        self._home, self._control = home, ControlDb(home.path)
+        self._settings = session_settings(self._control)
+        self._session = session_identity(self._control)
+        os.environ[DURABILITY] = self._settings.text("durability")
+        self._running: dict[int, _Running] = {}
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        """Run until the process is told to stop, the engine is gone, or there are no sinks."""
+        engine = os.getppid()
+        while not self._stopping.is_set() and os.getppid() == engine:
+            sinks = {sink.id: sink for sink in live_sinks(self._control)}
+            for sink_id in [known for known in self._running if known not in sinks]:
+                self._leave(sink_id)
+                shutil.rmtree(sink_folder(self._home, sink_id), ignore_errors=True)
+            if not sinks:
+                break
+            for sink in sinks.values():
+                if sink.id not in self._running:
+                    self._start(sink)
+            self._stopping.wait(LOOK_S)
+        for running in self._running.values():
+            running.stopping.set()
+        for sink_id in list(self._running):
+            self._leave(sink_id)
+
+    def stop(self) -> None:
+        """Stop all sinks; each completes the part that it is writing."""
+        self._stopping.set()
+
+    def _start(self, sink: SinkRow) -> None:
+        stopping = threading.Event()
+        thread = threading.Thread(
+            target=self._run_sink, args=(sink, stopping), name=f"sink {sink.name}", daemon=True
+        )
+        self._running[sink.id] = _Running(thread, stopping)
+        thread.start()
+
+    def _run_sink(self, sink: SinkRow, stopping: threading.Event) -> None:
+        link = Connection(self._home, self._control)
+        target = target_of(sink.spec, self._settings, self._session)
+        SinkRunner(link, sink, target, stopping).run()
+
+    def _leave(self, sink_id: int) -> None:
+        running = self._running.pop(sink_id)
+        running.stopping.set()
+        running.thread.join(_LEAVE_S)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the sinks of a session."""
+    parser = argparse.ArgumentParser(
+        prog="stqsh.sinks.main", description="Write what a session's sinks read."
+    )
+    parser.add_argument("--home", type=Path, required=True, help="the session's directory")
+    given = parser.parse_args(arguments)
+    home = SessionHome(given.home.absolute())
+    os.umask(0o077)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    try:
+        (home.path / "sinks").mkdir(mode=0o700, exist_ok=True)
+        with file_lock(home.path / "sinks" / ".lock"):
+            process = SinkProcess(home)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: process.stop())
+            process.run()
+    except StqshError as error:
+        log.error("%s", error)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    # A thread may hang in a library for a broker that is away; its position is recorded.
+    os._exit(code)

@@ -1,0 +1,1 @@
+"""Sources whose records come as time passes: Kafka, standard input, sockets."""

@@ -1,0 +1,241 @@
+"""A directory that grows: its complete files become records in the session, in the order in which they come.
+
+The engine takes a file once, by its name, and stores its records as segments of a spool, `N.arrow`, N being
+the first place. The ledger gets a line for each file, after its segments are written: only what it lists is
+ever read, so a kill while a file is being taken leaves nothing behind. Afterwards the file may go. A segment
+of n records has n + 1 places; the last one stands for its dead letters. Segments are deleted once the batches
+that took them are committed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from stqsh.errors import StqshError
+from stqsh.fs import replacing, settle
+from stqsh.sources.formats.record_parser import DeadLetter, ParsedRecords, parse
+from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.live.decoding import Decoded
+from stqsh.sources.live.protocol import MessageRange, Position, RecordsGoneError, SourceState
+from stqsh.sources.source_check import number_unit
+from stqsh.sources.source_files import SourceFile, read_first_block, read_group
+from stqsh.spec.stream import DirectorySourceSpec, FileSourceSpec, StreamSpec
+
+PART = "rows"
+"""The name of a directory's only part in positions."""
+#: A file that has not changed for so long is complete.
+QUIET_S = 1.0
+_ENDING = ".arrow"
+_LEDGER = "taken.jsonl"
+_LETTERS = b"letters"
+#: Names of files that are still being written, by the habit of those who write them.
+_HIDDEN, _UNFINISHED = (".", "_"), (".tmp", ".part", ".crdownload")
+
+
+class TakenFile(msgspec.Struct, frozen=True):
+    """A line of the ledger: a file's name, and the place after its last record."""
+
+    name: str
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a file was when it was seen first so, and when that was."""
+
+    size: int
+    mtime_ns: int
+    since: float
+
+
+def segments(spool: Path) -> list[tuple[int, Path]]:
+    """Return the segments of a spool with their first places, in order."""
+    found = spool.glob(f"*{_ENDING}")
+    return sorted((int(path.stem), path) for path in found if path.stem.isdigit())
+
+
+class DirectoryTaker:
+    """Takes the files of a directory into a spool; one process does so at a time.
+
+    Args:
+        stream: its source is the directory.
+        spool: the folder of the spool.
+    """
+
+    def __init__(self, stream: StreamSpec, spool: Path) -> None:
+        assert isinstance(stream.source, DirectorySourceSpec), f"{stream.name} reads no directory"
+        self._source, self._layout = stream.source, RecordSchema.of(stream)
+        self._spool, self._ledger = spool, spool / _LEDGER
+        self._seen: dict[str, _Seen] = {}
+        spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lines = _whole_lines(self._ledger)
+        taken = [msgspec.json.decode(line, type=TakenFile) for line in lines]
+        self._names = {file.name for file in taken}
+        self._end = taken[-1].end if taken else 0
+        if self._ledger.exists():
+            os.truncate(self._ledger, sum(len(line) + 1 for line in lines))
+        for first, path in segments(spool):
+            if first >= self._end:
+                path.unlink()
+
+    def look(self) -> int:
+        """Take the files that are complete by now, in the order of their names; return how many."""
+        complete = self._complete(time.monotonic())
+        for path in complete:
+            self._take(path)
+        return len(complete)
+
+    def _complete(self, now: float) -> list[Path]:
+        """Return the new files that have not changed for QUIET_S."""
+        seen: dict[str, _Seen] = {}
+        complete = []
+        for entry in _entries(Path(self._source.path)):
+            if entry.name in self._names or not _is_candidate(entry):
+                continue
+            stat = entry.stat()
+            before = self._seen.get(entry.name)
+            if before is None or (before.size, before.mtime_ns) != (stat.st_size, stat.st_mtime_ns):
+                before = _Seen(stat.st_size, stat.st_mtime_ns, now)
+            seen[entry.name] = before
+            if now - before.since >= QUIET_S or time.time() - stat.st_mtime >= 2 * QUIET_S:
+                complete.append(Path(entry.path))
+        self._seen = seen
+        return sorted(complete)
+
+    def _take(self, path: Path) -> None:
+        """Store the records of a file, then enter it into the ledger."""
+        end = self._end
+        for part in self._parts(path):
+            _write_segment(self._spool / f"{end:015d}{_ENDING}", part, self._layout)
+            end += len(part.places) + 1
+        line = msgspec.json.encode(TakenFile(path.name, end)) + b"\n"
+        with self._ledger.open("ab") as ledger:
+            ledger.write(line)
+        settle(self._ledger)
+        self._names.add(path.name)
+        self._seen.pop(path.name, None)
+        self._end = end
+
+    def _parts(self, path: Path) -> Iterator[ParsedRecords]:
+        """Yield a file's records, some MB at a time; one that cannot be read becomes a dead letter."""
+        source = FileSourceSpec(str(path), self._source.format, self._source.options)
+        file = SourceFile(0, path, 0)
+        try:
+            yield from read_group([file], source, self._timed(file, source))
+        except (StqshError, OSError) as problem:
+            reason = f"the file cannot be read: {problem}".replace("\n", " ")
+            yield replace(parse([], self._layout), dead=[DeadLetter(str(path), 0, reason, "")])
+
+    def _timed(self, file: SourceFile, source: FileSourceSpec) -> RecordSchema:
+        """Return the layout with the unit of the file's times, where those are numbers."""
+        first = None if "timestamp" in source.options else read_first_block(file, source, self._layout)
+        return self._layout if first is None else number_unit(first, self._layout).layout
+
+
+def _entries(directory: Path) -> list[os.DirEntry[str]]:
+    """Return what is in a directory; nothing while it is away."""
+    try:
+        with os.scandir(directory) as found:
+            return list(found)
+    except OSError:
+        return []
+
+
+def _is_candidate(entry: os.DirEntry[str]) -> bool:
+    name = entry.name
+    return not name.startswith(_HIDDEN) and not name.endswith(_UNFINISHED) and entry.is_file()
+
+
+def _whole_lines(ledger: Path) -> list[bytes]:
+    """Return the lines of a ledger, without one that a kill has cut."""
+    try:
+        return ledger.read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+
+
+def _write_segment(path: Path, part: ParsedRecords, layout: RecordSchema) -> None:
+    letters = msgspec.json.encode(part.dead)
+    schema = layout.schema.with_metadata({_LETTERS: letters})
+    with replacing(path, private=True) as new, pa.ipc.new_file(str(new), schema) as file:
+        file.write_batch(pa.RecordBatch.from_arrays(part.columns, schema=schema))
+
+
+class DirectorySource:
+    """A directory in the planner: knows how far its files have been taken."""
+
+    def __init__(self, source: DirectorySourceSpec, spool: Path) -> None:
+        self._directory, self._ledger = Path(source.path), spool / _LEDGER
+        self._bytes = self._end = 0
+
+    def state(self) -> SourceState:
+        """Return how many places there are."""
+        try:
+            with self._ledger.open("rb") as ledger:
+                ledger.seek(self._bytes)
+                whole, mark, _ = ledger.read().rpartition(b"\n")
+        except FileNotFoundError:
+            whole = mark = b""
+        if mark:
+            self._bytes += len(whole) + 1
+            self._end = msgspec.json.decode(whole.rpartition(b"\n")[2], type=TakenFile).end
+        message = "" if self._directory.is_dir() else f"waiting for the directory {self._directory}"
+        return SourceState({PART: 0}, {PART: self._end}, message=message)
+
+    def begin(self) -> Position:
+        """Return the first place."""
+        return {PART: 0}
+
+    def close(self) -> None:
+        """Do nothing: no file stays open."""
+
+
+class DirectoryReader:
+    """A directory in a worker."""
+
+    def __init__(self, spool: Path) -> None:
+        self._spool = spool
+
+    def read(self, wanted: MessageRange) -> Iterator[Decoded]:
+        """Yield the records of a range, one segment after the other.
+
+        Raises:
+            RecordsGoneError: a segment has been deleted.
+        """
+        at, found = wanted.start, segments(self._spool)
+        for place, (first, path) in enumerate(found):
+            if at >= wanted.stop or first > at:
+                break
+            if place + 1 < len(found) and found[place + 1][0] <= at:
+                continue
+            records, dead = _read_segment(path)
+            start, stop = at - first, min(wanted.stop - first, records.num_rows + 1)
+            some = records.slice(start, max(0, min(stop, records.num_rows) - start))
+            yield Decoded(some, dead if stop > records.num_rows else [], some.nbytes)
+            at = first + stop
+        if at < wanted.stop:
+            raise RecordsGoneError(
+                f"the session's folder lacks places {at} to {wanted.stop} of {self._spool}"
+            )
+
+
+def _read_segment(path: Path) -> tuple[pa.RecordBatch, list[DeadLetter]]:
+    with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
+        letters: Mapping[bytes, bytes] = file.schema.metadata
+        records = file.get_batch(0).replace_schema_metadata(None)
+        return records, msgspec.json.decode(letters[_LETTERS], type=list[DeadLetter])
+
+
+def trim(spool: Path, taken: int) -> None:
+    """Delete the segments all of whose places are before `taken`, except the last one."""
+    for (_, path), (after, _) in pairwise(segments(spool)):
+        if after <= taken:
+            path.unlink(missing_ok=True)

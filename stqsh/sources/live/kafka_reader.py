@@ -1,0 +1,137 @@
+"""Kafka in a worker: the messages between two offsets of a partition."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+
+import numpy as np
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from stqsh.sources.live.decoding import Messages
+from stqsh.sources.live.kafka_client import ClientSettings
+from stqsh.sources.live.protocol import MessageRange, RecordsGoneError, SourceAwayError
+
+#: So many messages are decoded together.
+_TOGETHER = 50_000
+#: A broker that says nothing for so long is away.
+_PATIENCE_S = 30.0
+_LOOK_S = 1.0
+_UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_CONSUMER: ClientSettings = {
+    "group.id": "stqsh",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": 50,
+    "fetch.error.backoff.ms": 50,
+    "max.partition.fetch.bytes": 8 << 20,
+    "queued.max.messages.kbytes": 32 << 10,
+}
+
+
+class KafkaReader:
+    """A consumer that this process keeps between tasks: to go on where it stopped costs nothing.
+
+    Args:
+        settings: of the client.
+
+    Attributes:
+        skips: whether messages that are gone are left out.
+        wants_keys: whether the stream has columns of Kafka's; tombstones have keys and times in any case.
+    """
+
+    skips = wants_keys = False
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._consumer = Consumer({**settings, **_CONSUMER}, logger=_silent())
+        self._next: tuple[str, int] | None = None
+
+    def read(self, wanted: MessageRange) -> Iterator[Messages]:
+        """Yield the messages of a range; offsets that hold none are passed over.
+
+        Raises:
+            RecordsGoneError: the broker no longer has the first of them.
+            SourceAwayError: the broker does not answer.
+        """
+        topic, _, number = wanted.part.rpartition("/")
+        if self._next != (wanted.part, wanted.start):
+            self._consumer.assign([TopicPartition(topic, int(number), wanted.start)])
+        self._next = None
+        at, heard = wanted.start, time.monotonic()
+        while at < wanted.stop:
+            got = self._consumer.consume(min(_TOGETHER, wanted.stop - at), _LOOK_S)
+            good = [message for message in got if message.error() is None]
+            if good:
+                last = _offset(good[-1])
+                inside = good if last < wanted.stop else [m for m in good if _offset(m) < wanted.stop]
+                at = last + 1
+                if inside:
+                    yield self._columns(wanted.part, int(number), inside)
+            at = max([at, *(self._place_of(message, wanted) for message in got if message.error())])
+            if got:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > _PATIENCE_S:
+                raise SourceAwayError(f"Kafka has not answered for {_PATIENCE_S:.0f} s about {wanted.part}")
+        if at == wanted.stop:
+            self._next = (wanted.part, at)
+
+    def _columns(self, part: str, partition: int, found: list[Message]) -> Messages:
+        """Return messages of one partition as columns."""
+        offsets = np.array([message.offset() for message in found], np.int64)
+        values = [message.value() for message in found]
+        if not self.wants_keys and None not in values:
+            return Messages(part, offsets, values, partition=partition)
+        keys = [message.key() for message in found]
+        times = np.array([message.timestamp()[1] for message in found], np.int64)
+        return Messages(part, offsets, values, keys, times, partition)
+
+    def _place_of(self, message: Message, wanted: MessageRange) -> int:
+        """Return how far an event that is no message has come: the end of a partition, or an error."""
+        error = message.error()
+        assert error is not None, "it is no message"
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:
+            return _offset(message)
+        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            if self.skips:
+                return wanted.stop
+            raise RecordsGoneError(
+                f"Kafka no longer has the messages from {wanted.start} on of {wanted.part}",
+                hint="SET sources.gone = skip; goes on without them",
+            )
+        if code in (
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+            KafkaError._UNKNOWN_TOPIC,
+            KafkaError._UNKNOWN_PARTITION,
+        ):
+            raise RecordsGoneError(f"Kafka no longer has {wanted.part}", hint="DROP the stream")
+        return 0
+
+
+def _offset(message: Message) -> int:
+    return message.offset() or 0
+
+
+def _silent() -> logging.Logger:
+    """Return a logger that drops what librdkafka says: errors are events, and its words may name users."""
+    found = logging.getLogger("stqsh.kafka.silent")
+    found.disabled = True
+    return found
+
+
+#: Of this process, by settings.
+_readers: dict[str, KafkaReader] = {}
+
+
+def open_reader(settings: ClientSettings, *, skips: bool, wants_keys: bool) -> KafkaReader:
+    """Return this process's reader of some brokers."""
+    name = repr(sorted(settings.items()))
+    if name not in _readers:
+        _readers[name] = KafkaReader(settings)
+    reader = _readers[name]
+    reader.skips, reader.wants_keys = skips, wants_keys
+    return reader

@@ -1,0 +1,136 @@
+"""Kafka in the planner: how far the partitions of a stream's topics reach, asked in a thread."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from stqsh.sources.live.kafka_client import ClientSettings
+from stqsh.sources.live.protocol import Position, SourceState, part_order
+from stqsh.spec.stream import KafkaSourceSpec
+
+log = logging.getLogger("stqsh.engine")
+
+#: How often the ends of partitions are asked for, and their number and beginnings.
+_ENDS_S, _TOPICS_S = 0.05, 1.0
+_ANSWER_S = 5.0
+#: After so many seconds without an answer the user is told.
+_PATIENCE_S = 2.0
+
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+Partitions = dict[str, TopicPartition]
+
+
+class KafkaLiveSource:
+    """The state of a stream's topics, as a thread last saw it."""
+
+    def __init__(self, spec: KafkaSourceSpec, settings: ClientSettings) -> None:
+        self._spec = spec
+        self._state = SourceState({}, {}, message=f"waiting for Kafka at {spec.brokers}")
+        self._begin: Position | None = None
+        self._stopped = threading.Event()
+        quiet: Any = {"logger": logging.getLogger("stqsh.kafka.silent")}
+        logging.getLogger("stqsh.kafka.silent").disabled = True  # librdkafka's words may hold addresses only
+        self._admin = AdminClient({"socket.timeout.ms": 5000, **settings}, **quiet)
+        threading.Thread(target=self._run, name="kafka", daemon=True).start()
+
+    def state(self) -> SourceState:
+        """Return how the topics were a moment ago."""
+        return self._state
+
+    def begin(self) -> Position | None:
+        """Return the position at which the stream begins; None before Kafka has answered."""
+        return self._begin
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        partitions: Partitions = {}
+        first: Position = {}
+        looked, wait = -_TOPICS_S, 0.0
+        clock = 0.0
+        while not self._stopped.wait(wait):
+            try:
+                if clock - looked >= _TOPICS_S or not partitions:
+                    partitions, looked = self._find_partitions(), clock
+                    first = self._offsets(partitions, _EARLIEST)
+                    if self._begin is None and partitions:
+                        self._begin = self._beginning(partitions, first)
+                ends = self._offsets(partitions, _LATEST)
+                self._state = SourceState(first, ends, message="" if partitions else self._no_topic())
+                wait = _ENDS_S
+            except KafkaException as problem:
+                self._state = SourceState(self._state.first, self._state.ends, message=self._away(problem))
+                looked, wait = -_TOPICS_S, 0.5
+            except Exception:
+                log.exception("the state of Kafka's topics is unknown")
+                wait = 5.0
+            clock += wait
+
+    def _find_partitions(self) -> Partitions:
+        known = self._admin.list_topics(timeout=_ANSWER_S).topics
+        found = [
+            TopicPartition(name, number)
+            for name in matching(self._spec.topics, known)
+            for number in known[name].partitions
+        ]
+        return {part_name(each): each for each in found}
+
+    def _offsets(self, partitions: Partitions, which: OffsetSpec) -> Position:
+        """Ask for one offset of each partition, sorted by part."""
+        if not partitions:
+            return {}
+        asked = self._admin.list_offsets(
+            dict.fromkeys(partitions.values(), which),
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=_ANSWER_S,
+        )
+        found = {part_name(each): int(answer.result(_ANSWER_S).offset) for each, answer in asked.items()}
+        return {part: found[part] for part in sorted(found, key=part_order)}
+
+    def _beginning(self, partitions: Partitions, first: Position) -> Position:
+        start = self._spec.start
+        if start == "earliest":
+            return first
+        ends = self._offsets(partitions, _LATEST)
+        if start == "latest":
+            return ends
+        found = self._offsets(partitions, OffsetSpec.for_timestamp(int(start) // 1000))
+        return {part: ends[part] if at < 0 else at for part, at in found.items()}
+
+    def _no_topic(self) -> str:
+        return f"waiting for a topic {' or '.join(self._spec.topics)} at {self._spec.brokers}"
+
+    def _away(self, problem: KafkaException) -> str:
+        error = problem.args[0] if problem.args else None
+        said = error.str() if error is not None and hasattr(error, "str") else "no answer"
+        return f"Kafka at {self._spec.brokers} does not answer, the stream waits: {said}"
+
+
+def part_name(partition: TopicPartition) -> str:
+    """Return a partition's name in positions: `topic/3`."""
+    return f"{partition.topic}/{partition.partition}"
+
+
+def matching(wanted: Sequence[str], known: Iterable[str]) -> list[str]:
+    """Return the topics that names and patterns mean, in order.
+
+    >>> matching(["/^bus-/", "taxis"], ["bus-1", "taxis", "tram"])
+    ['bus-1', 'taxis']
+    """
+    patterns = [re.compile(name[1:-1]) for name in wanted if name.startswith("/")]
+    return sorted(
+        name
+        for name in known
+        if name in wanted or (not name.startswith("__") and any(each.search(name) for each in patterns))
+    )

@@ -1,0 +1,151 @@
+"""What a live source is: positions that go into an offset, and slices that workers read.
+
+A position says for each part of a source (a partition of Kafka; a spool of lines has one part) what comes
+next. Positions are in the engine's offsets and nowhere else, so a batch that is repeated reads the same
+messages. The planner holds a `LiveSource` and asks it often: its answers are immediate. A worker opens a
+`MessageReader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+from stqsh.errors import SourceError
+from stqsh.sources.live.decoding import Messages
+
+Position: TypeAlias = "dict[str, int]"
+"""The next place to read in each part, by the part's name."""
+
+
+class SourceAwayError(SourceError):
+    """A source does not answer now; it may later."""
+
+
+class RecordsGoneError(SourceError):
+    """A source no longer has messages that have not been taken yet."""
+
+
+class MessageRange(NamedTuple):
+    """Places `start <= place < stop` of a part."""
+
+    part: str
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """The number of places."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """How a source is, as the planner sees it.
+
+    Attributes:
+        first: the first place that can be read, by part.
+        ends: the place after the last one, by part.
+        ended: whether nothing will follow.
+        message: what the user should know, such as that a broker does not answer; "" if all is well.
+    """
+
+    first: Mapping[str, int]
+    ends: Mapping[str, int]
+    ended: bool = False
+    message: str = ""
+
+
+class LiveSource(Protocol):
+    """A source in the planner."""
+
+    def state(self) -> SourceState:
+        """Return how the source is; at once."""
+
+    def begin(self) -> Position | None:
+        """Return the position at which the stream begins; None while the source cannot say."""
+
+    def close(self) -> None:
+        """Let go of threads and connections."""
+
+
+class MessageReader(Protocol):
+    """A source in a worker."""
+
+    def read(self, wanted: MessageRange) -> Iterator[Messages]:
+        """Yield the messages of a range, in order; the same ones each time.
+
+        Raises:
+            RecordsGoneError: some are gone.
+            SourceAwayError: the source does not answer.
+        """
+
+
+def part_order(part: str) -> tuple[str, int]:
+    """Return what parts are sorted by: topic, then the number of the partition.
+
+    >>> sorted(["b/2", "b/10", "a/3"], key=part_order)
+    ['a/3', 'b/2', 'b/10']
+    """
+    topic, _, number = part.rpartition("/")
+    return topic, int(number) if number.isdigit() else 0
+
+
+def advance(position: Position, state: SourceState, room: int) -> Position:
+    """Return the position after the next batch: all that is there, or a fair share of `room` from each part.
+
+    Parts that the position lacks are not read, see `with_new_parts`.
+
+    >>> advance({"t/0": 5}, SourceState({}, {"t/0": 9, "t/1": 3}), 100)
+    {'t/0': 9}
+    >>> advance({"t/0": 0, "t/1": 0}, SourceState({}, {"t/0": 300, "t/1": 100}), 200)
+    {'t/0': 150, 't/1': 50}
+    """
+    left = {part: max(0, state.ends.get(part, next_) - next_) for part, next_ in position.items()}
+    total = sum(left.values())
+    if total <= room:
+        taken = left
+    else:
+        taken = {part: max(1, count * room // total) if count else 0 for part, count in left.items()}
+    return {part: position[part] + taken[part] for part in sorted(position, key=part_order)}
+
+
+def with_new_parts(position: Position, state: SourceState) -> Position:
+    """Return the position with the parts that it lacks, at their first place."""
+    new = {part: state.first.get(part, 0) for part in state.ends if part not in position}
+    return {**position, **new} if new else position
+
+
+def gone(position: Position, state: SourceState) -> list[MessageRange]:
+    """Return the places that a position still has to read and that are no longer there."""
+    found = (MessageRange(part, start, state.first.get(part, start)) for part, start in position.items())
+    return sorted((each for each in found if each.size > 0), key=lambda each: part_order(each.part))
+
+
+def ranges(first: Position, last: Position) -> list[MessageRange]:
+    """Return what lies between two positions, in the order of parts; new parts begin with the last one."""
+    found = (MessageRange(part, first.get(part, stop), stop) for part, stop in last.items())
+    return sorted((each for each in found if each.size > 0), key=lambda each: part_order(each.part))
+
+
+def split(wanted: Iterable[MessageRange], pieces: int) -> list[list[MessageRange]]:
+    """Cut ranges, in their order, into at most `pieces` slices of about equal size.
+
+    >>> split([MessageRange("t/0", 0, 6), MessageRange("t/1", 0, 2)], 2)
+    [[MessageRange(part='t/0', start=0, stop=4)], [MessageRange(part='t/0', start=4, stop=6), \
+MessageRange(part='t/1', start=0, stop=2)]]
+    """
+    wanted = list(wanted)
+    total = sum(each.size for each in wanted)
+    pieces = max(1, min(pieces, total))
+    slices: list[list[MessageRange]] = [[] for _ in range(pieces)]
+    before = 0
+    for part, start, stop in wanted:
+        for piece in range(pieces):
+            low, high = total * piece // pieces - before, total * (piece + 1) // pieces - before
+            cut = MessageRange(part, max(start, start + low), min(stop, start + high))
+            if cut.size > 0:
+                slices[piece].append(cut)
+        before += stop - start
+    return [piece for piece in slices if piece]

@@ -1,0 +1,81 @@
+"""The live sources by their specs: what the planner and the workers open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from stqsh.sources.formats.csv_file import CsvDialect
+from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.live import directory_spool, line_spool
+from stqsh.sources.live.decoding import Decoded, MessageDecoder
+from stqsh.sources.live.kafka_client import client_settings
+from stqsh.sources.live.line_spool import SPOOL, SpoolReader, SpoolSource
+from stqsh.sources.live.protocol import LiveSource, MessageRange, MessageReader, Position
+from stqsh.spec.stream import DirectorySourceSpec, KafkaSourceSpec, SocketSourceSpec, StreamSpec
+
+
+def open_source(spec: StreamSpec, directory: Path, profile: str) -> LiveSource:
+    """Open the source of a live stream in the planner.
+
+    Args:
+        spec: the stream.
+        directory: the stream's folder in the session's home.
+        profile: the name or the path of the session's profile.
+    """
+    if isinstance(spec.source, KafkaSourceSpec):
+        from stqsh.sources.live.kafka_source import KafkaLiveSource
+
+        return KafkaLiveSource(spec.source, client_settings(spec.source.brokers, profile))
+    if isinstance(spec.source, DirectorySourceSpec):
+        return directory_spool.DirectorySource(spec.source, directory / SPOOL)
+    return SpoolSource(directory / SPOOL)
+
+
+def check_options(spec: StreamSpec) -> None:
+    """Raise `OptionError` where an option of a live stream's FORMAT is unknown or makes no sense."""
+    if not isinstance(spec.source, DirectorySourceSpec):
+        MessageDecoder.of(spec)
+    elif spec.source.format == "csv":
+        CsvDialect.of(spec.source.options)
+    else:
+        RecordSchema.of(spec)
+
+
+def read_records(
+    spec: StreamSpec, directory: Path, wanted: Iterable[MessageRange], profile: str, *, skips: bool
+) -> Iterator[Decoded]:
+    """Read and decode messages of a live stream in a worker, in order; `skips` passes over what is gone.
+
+    Raises:
+        SourceError: the source does not answer, or no longer has the messages.
+    """
+    if isinstance(spec.source, DirectorySourceSpec):
+        for part in wanted:
+            yield from directory_spool.DirectoryReader(directory / SPOOL).read(part)
+        return
+    reader = open_message_reader(spec, directory, profile, skips=skips)
+    decoder = MessageDecoder.of(spec)
+    for part in wanted:
+        for messages in reader.read(part):
+            size = sum(len(value) for value in messages.values if value is not None)
+            yield decoder.decode(messages)._replace(size=size)
+
+
+def trim(directory: Path, position: Position) -> None:
+    """Let a stream's spool go as far as a position; Kafka keeps its messages itself."""
+    if line_spool.PART in position:
+        line_spool.trim(directory / SPOOL, position[line_spool.PART])
+    if directory_spool.PART in position:
+        directory_spool.trim(directory / SPOOL, position[directory_spool.PART])
+
+
+def open_message_reader(spec: StreamSpec, directory: Path, profile: str, *, skips: bool) -> MessageReader:
+    """Open the source of a live stream in a worker; `skips` leaves out messages that are gone."""
+    if isinstance(spec.source, KafkaSourceSpec):
+        from stqsh.sources.live.kafka_reader import open_reader
+
+        settings = client_settings(spec.source.brokers, profile)
+        return open_reader(settings, skips=skips, wants_keys=bool(MessageDecoder.of(spec).meta))
+    place = spec.source.address if isinstance(spec.source, SocketSourceSpec) else "stdin"
+    return SpoolReader(directory / SPOOL, place)

@@ -1,0 +1,105 @@
+"""Aggregates of a query: its groups, its measures, and what it shows of them (language.md section 7).
+
+The expressions of `select`, `having` and `order` read the columns of a group: `g0`, `g1`, … are the values of
+its groups, `m0`, `m1`, … those of its measures.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from stqsh.spec.expression import ColumnExpr, Expr
+
+MeasureFunction: TypeAlias = Literal["count", "distinct", "sum", "avg", "min", "max", "topk"]
+OutputType: TypeAlias = str
+"""The type of a column that an aggregate shows: as of a stream's column, or TOPK, terms with their counts."""
+
+
+class GroupColumn(msgspec.Struct, frozen=True, array_like=True):
+    """An expression of GROUP BY over a record, and its type."""
+
+    value: Expr
+    type: str
+
+
+class Measure(msgspec.Struct, frozen=True, array_like=True):
+    """An aggregate function of the records of a group.
+
+    Attributes:
+        function: COUNT(*) is "count" without an argument, COUNT(DISTINCT x) is "distinct".
+        argument: the expression over a record, None for COUNT(*).
+        argument_type: its type; BIGINT for COUNT(*).
+        k: the number of terms of TOPK.
+    """
+
+    function: MeasureFunction
+    argument: Expr | None = None
+    argument_type: str = "BIGINT"
+    k: int = 0
+
+    @property
+    def type(self) -> OutputType:
+        """The type of the measure's value."""
+        match self.function:
+            case "count" | "distinct":
+                return "BIGINT"
+            case "sum":
+                return "BIGINT" if self.argument_type in ("INT", "BIGINT") else "DOUBLE"
+            case "avg":
+                return "DOUBLE"
+            case "min" | "max":
+                return self.argument_type
+        return "TOPK"
+
+
+class GroupOutput(msgspec.Struct, frozen=True, array_like=True):
+    """A column of the answer: its name, its expression over a group's columns, and its type."""
+
+    name: str
+    value: Expr
+    type: OutputType
+
+
+class GroupOrder(msgspec.Struct, frozen=True, array_like=True):
+    """An expression of ORDER BY over a group's columns; NULLs come last unless they are to come first."""
+
+    value: Expr
+    is_descending: bool
+    nulls_first: bool = False
+
+
+class AggregateSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a query computes of its members; a query without groups has one group, which always exists.
+
+    Attributes:
+        over: whether the members are those of a region, or the nearest neighbours.
+        sync_us: the duration between refreshes, µs; None to follow every step.
+        window_us: the age of the oldest record that counts at a refresh, µs; None for all.
+    """
+
+    over: Literal["range", "nearest"] = "range"
+    groups: tuple[GroupColumn, ...] = ()
+    measures: tuple[Measure, ...] = ()
+    select: tuple[GroupOutput, ...] = ()
+    having: Expr | None = None
+    order: tuple[GroupOrder, ...] = ()
+    limit: int | None = None
+    sync_us: int | None = None
+    window_us: int | None = None
+
+
+def group_column(number: int) -> ColumnExpr:
+    """Return the expression for the value of a group."""
+    return ColumnExpr(f"g{number}")
+
+
+def measure_column(number: int) -> ColumnExpr:
+    """Return the expression for the value of a measure."""
+    return ColumnExpr(f"m{number}")
+
+
+def shown_column(number: int, output: GroupOutput) -> str:
+    """Return the name of a column of the select list in the log: by place and type, so that tables add up."""
+    return f"s{number}:{output.type}"

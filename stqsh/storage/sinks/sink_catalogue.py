@@ -1,0 +1,64 @@
+"""CREATE SINK and DROP SINK as changes of the session, and the sinks that there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from stqsh.spec.log import SinkDropped
+from stqsh.spec.sink import SinkSpec
+from stqsh.storage.control_log import ControlDb, append, to_text
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import read_progress
+from stqsh.storage.rows import LogRow, SinkRow
+from stqsh.storage.update_log.leases import keep_for_sink, release_sink, without_folding
+
+_SINK = "SELECT id, name, spec FROM sinks WHERE dropped_seq IS NULL"
+
+
+def live_sinks(db: ControlDb) -> list[SinkRow]:
+    """Return the sinks that are not dropped, in order of creation."""
+    return [_sink(row) for row in db.query(f"{_SINK} ORDER BY id")]
+
+
+def find_sink(db: ControlDb, name: str) -> SinkRow | None:
+    """Return the live sink of that name."""
+    rows = db.query(f"{_SINK} AND name = ?", name)
+    return _sink(rows[0]) if rows else None
+
+
+def sinks_reading(db: ControlDb, query: str) -> list[str]:
+    """Return the names of the live sinks that name a query; those for ALL do not."""
+    return [sink.name for sink in live_sinks(db) if query in sink.spec.queries]
+
+
+def create_sink(db: ControlDb, text: str, spec: SinkSpec) -> SinkRow:
+    """Log a CREATE SINK and enter the sink; what it has to read is kept from now on."""
+    home = SessionHome(db.path.parent)
+    with without_folding(home), db.transaction() as connection:
+        progress = read_progress(db)
+        spec = replace(spec, batch=progress.batch, step=progress.step, at_us=progress.at_us())
+        row = append(db, spec, text)
+        spec = replace(spec, id=row.seq)
+        connection.execute("INSERT INTO sinks VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(spec)))
+        try:
+            keep_for_sink(home, row.seq, spec.batch)
+        except OSError:
+            release_sink(home, row.seq)
+            raise
+    return SinkRow(row.seq, spec.name, spec)
+
+
+def drop_sink(db: ControlDb, text: str, sink: SinkRow) -> LogRow:
+    """Log a DROP SINK and remove the sink; its process notices it and stops writing."""
+    with db.transaction() as connection:
+        row = append(db, SinkDropped(sink.id, sink.name), text)
+        connection.execute("UPDATE sinks SET dropped_seq = ? WHERE id = ?", (row.seq, sink.id))
+    return row
+
+
+def _sink(row: tuple[Any, ...]) -> SinkRow:
+    sink_id, name, spec = row
+    return SinkRow(sink_id, name, msgspec.json.decode(spec, type=SinkSpec))

@@ -1,0 +1,102 @@
+"""How far a sink has written, and how it is doing: two small files in `sinks/ID/` of the session's home.
+
+The position is sealed and replaced as a whole, after what it counts has been written. The report is for SHOW
+SINKS alone: nothing depends on it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from stqsh.checksums import DamagedFileError, without_seal, write_sealed
+from stqsh.fs import atomic_write
+from stqsh.storage.home import SessionHome
+
+SinkState = Literal["running", "waiting", "stopped"]
+
+
+class SinkPosition(Struct, frozen=True, omit_defaults=True):
+    """How far a sink has written.
+
+    Attributes:
+        after: the last batch that is written as a whole, or -1.
+        parts: how many parts of the next batch are written.
+        begun: whether the answers with which the sink begins are written.
+        updates: how many updates are written.
+        step: the last step that is written.
+        placed: files that are complete and get their final names next.
+    """
+
+    after: int = -1
+    parts: int = 0
+    begun: bool = False
+    updates: int = 0
+    step: int = 0
+    placed: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> tuple[bool, int, int]:
+        """What grows with each position of a sink."""
+        return self.begun, self.after, self.parts
+
+
+class SinkReport(Struct, frozen=True):
+    """What a sink's process says of it.
+
+    Attributes:
+        process: the process, as `stqsh.storage.processes.identity` names it.
+        error: the last error, "" if there was none since the last success.
+        error_us: when it occurred.
+    """
+
+    process: str = ""
+    state: SinkState = "running"
+    error: str = ""
+    error_us: int = 0
+
+
+def sink_folder(home: SessionHome, sink: int) -> Path:
+    """Return the folder of a sink in the session's home."""
+    return home.path / "sinks" / str(sink)
+
+
+def read_position(home: SessionHome, sink: int) -> SinkPosition:
+    """Return how far a sink has written; the beginning if it has written nothing.
+
+    Raises:
+        DamagedFileError: the file is damaged.
+    """
+    path = sink_folder(home, sink) / "position"
+    name = f"sinks/{sink}/{path.name}"
+    try:
+        return msgspec.json.decode(without_seal(path.read_bytes(), name), type=SinkPosition)
+    except FileNotFoundError:
+        return SinkPosition()
+    except msgspec.MsgspecError as error:
+        raise DamagedFileError(name) from error
+
+
+def write_position(home: SessionHome, sink: int, position: SinkPosition) -> None:
+    """Record how far a sink has written."""
+    folder = sink_folder(home, sink)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_sealed(folder / "position", msgspec.json.encode(position))
+
+
+def read_report(home: SessionHome, sink: int) -> SinkReport | None:
+    """Return what a sink's process last said; None if it has said nothing that can be read."""
+    try:
+        return msgspec.json.decode((sink_folder(home, sink) / "report").read_bytes(), type=SinkReport)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+
+
+def write_report(home: SessionHome, sink: int, report: SinkReport) -> None:
+    """Record how a sink is doing."""
+    folder = sink_folder(home, sink)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    atomic_write(folder / "report", msgspec.json.encode(report))

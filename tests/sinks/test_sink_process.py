@@ -1,0 +1,163 @@
+"""The process of the sinks and its keeper: killed at random, and what happens to sinks that are behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from support.sinks import printed_log, run_text, runner_of
+
+from stqsh.client.api import Session
+from stqsh.client.sink_wait import finish_sinks
+from stqsh.engine.config import EngineTuning
+from stqsh.engine.launch.sink_keeper import SinkKeeper
+from stqsh.errors import StqshError
+from stqsh.sinks.sink_runner import TooFarBehindError
+from stqsh.storage.catalogue import NameBook
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.sinks.sink_catalogue import find_sink
+from stqsh.storage.sinks.sink_position import read_position, sink_folder
+from stqsh.storage.update_log.compaction import fold_log
+from stqsh.storage.update_log.files import logged_files
+from stqsh.storage.update_log.leases import all_read, read_by_all
+
+QUICK = EngineTuning(sinks_look_s=0.02, restart_wait_s=0.01, restart_wait_most_s=0.05, log_look_s=0.0)
+
+
+def keeper_of(session: Session) -> SinkKeeper:
+    return SinkKeeper(session.home, ControlDb(session.home.path), tuning=QUICK)
+
+
+def process_of(keeper: SinkKeeper) -> int | None:
+    process = keeper._process
+    return process.pid if process is not None and process.poll() is None else None
+
+
+@pytest.mark.slow
+def test_kills_at_random_times_lose_and_repeat_nothing(session: Session, tmp_path: Path) -> None:
+    draw = random.Random(11)
+    run_text(
+        session,
+        f"CREATE SINK a FOR ALL TO FILE '{tmp_path}/a' FORMAT JSONL;"
+        f"CREATE SINK b FOR west TO FILE '{tmp_path}/b' FORMAT PARQUET;",
+    )
+    keeper = keeper_of(session)
+    keeper.start()
+    kills = 0
+    try:
+        for _ in range(6):
+            run_text(session, "RUN 10 STEPS;")
+            time.sleep(draw.uniform(0.0, 2.5))
+            if pid := process_of(keeper):
+                os.kill(pid, signal.SIGKILL)
+                kills += 1
+        expected = printed_log(session, "RUN 1 STEPS;")
+        sinks = [find_sink(session.link.db, name) for name in "ab"]
+        deadline = time.monotonic() + 60
+        last = logged_files(session.link.db)[-1].batch
+        while any(sink and read_position(session.home, sink.id).after < last for sink in sinks):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        keeper.stop()
+    assert kills >= 4
+    assert b"".join(file.read_bytes() for file in sorted((tmp_path / "a").iterdir())) == expected
+    assert not list((tmp_path / "b").glob(".*"))
+
+
+def test_the_log_is_kept_for_a_sink_and_not_for_ever(session: Session, tmp_path: Path) -> None:
+    run_text(session, f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL; RUN 30 STEPS;")
+    last = session.progress().batch
+    assert read_by_all(session.home, last) == -1
+    keeper = keeper_of(session)
+    keeper._process = _Alive()  # type: ignore[assignment]
+    keeper.look()
+    assert read_by_all(session.home, last) == -1
+    run_text(session, "SET sinks.keep = '1 kB';")
+    keeper.look()
+    assert read_by_all(session.home, last) == last
+    key_of = NameBook(session.link.db).key_of
+    fold_log(session.link.db, last, key_of, lambda batch: all_read(session.home, batch))
+    with pytest.raises(TooFarBehindError):
+        runner_of(session, "out").step()
+    runner_of(session, "out").run()
+    [rows] = list(session.execute("SHOW SINKS;"))
+    shown = dict(zip(rows.columns, rows.rows[0], strict=True))  # type: ignore[union-attr]
+    assert shown["state"] == "stopped"
+    assert "sinks.keep" in shown["last error"]
+    # As the message says: it begins with the answers as they stand.
+    run_text(session, f"DROP SINK out; CREATE SINK out FOR west TO FILE '{tmp_path}/new' FORMAT JSONL;")
+    assert runner_of(session, "out").step()
+    assert list((tmp_path / "new").iterdir())
+
+
+class _Alive:
+    """A process that runs."""
+
+    returncode = None
+
+    def poll(self) -> None:
+        return None
+
+
+def test_a_lease_follows_what_is_written(session: Session, tmp_path: Path) -> None:
+    run_text(session, "RUN 10 STEPS;")
+    run_text(session, f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL;")
+    began = session.progress().batch
+    run_text(session, "RUN 10 STEPS;")
+    last = session.progress().batch
+    assert read_by_all(session.home, last) == began
+    assert runner_of(session, "out").step()
+    assert runner_of(session, "out").step()
+    assert read_by_all(session.home, last) > began
+    run_text(session, "DROP SINK out;")
+    assert read_by_all(session.home, last) == last
+
+
+def test_a_folder_with_files_of_such_a_sink_is_refused(session: Session, tmp_path: Path) -> None:
+    create = f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL;"
+    run_text(session, f"{create} RUN 5 STEPS;")
+    assert runner_of(session, "out").step()
+    run_text(session, "DROP SINK out;")
+    with pytest.raises(StqshError, match="has files of another sink called out"):
+        run_text(session, create)
+
+
+def test_a_damaged_position_stops_the_sink(session: Session, tmp_path: Path) -> None:
+    run_text(session, f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL; RUN 5 STEPS;")
+    assert runner_of(session, "out").step()
+    sink = find_sink(session.link.db, "out")
+    assert sink is not None
+    (sink_folder(session.home, sink.id) / "position").write_bytes(b"sealed 3 0\n123")
+    runner_of(session, "out").run()
+    [rows] = list(session.execute("SHOW SINKS;"))
+    shown = dict(zip(rows.columns, rows.rows[0], strict=True))  # type: ignore[union-attr]
+    assert shown["state"] == "stopped"
+    assert "is damaged" in shown["last error"]
+
+
+def test_a_script_says_what_its_sink_has_not_written(session: Session, tmp_path: Path) -> None:
+    run_text(session, f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL; RUN 5 STEPS;")
+    with pytest.raises(StqshError, match="sink out has not written everything: it gets no further"):
+        finish_sinks(session.link)
+    assert runner_of(session, "out").step()
+    finish_sinks(session.link)
+
+
+def test_dump_makes_the_sinks_again(session: Session, tmp_path: Path) -> None:
+    run_text(
+        session,
+        f"CREATE SINK a FOR west, near TO FILE '{tmp_path}/a' FORMAT CSV;"
+        f"CREATE SINK b FOR west TO FILE '{tmp_path}/b' FORMAT CSV;"
+        "CREATE SINK c FOR ALL TO HTTP 'http://127.0.0.1:9/'; DROP QUERY west;",
+    )
+    [script] = list(session.execute("DUMP;"))
+    lines = [line for line in script.text.splitlines() if "SINK" in line]  # type: ignore[union-attr]
+    assert lines == [
+        f"CREATE SINK a FOR near TO FILE '{tmp_path}/a' FORMAT CSV;",
+        "CREATE SINK c FOR ALL TO HTTP 'http://127.0.0.1:9/';",
+    ]

@@ -1,0 +1,162 @@
+"""Messages become records: by format, with Kafka's own columns, tombstones, and letters for what is bad."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stqsh.sources.live.decoding import Decoded, MessageDecoder, Messages
+from stqsh.spec.stream import ColumnSpec, KafkaSourceSpec, StreamSpec
+
+COLUMNS = (("oid", "STRING"), ("lon", "DOUBLE"), ("lat", "DOUBLE"), ("ts", "TIMESTAMP"))
+AT = 1_700_000_000
+
+
+def stream(form: str = "jsonl", columns: Any = COLUMNS, key: str = "oid", **more: Any) -> StreamSpec:
+    source = KafkaSourceSpec("b", ("t",), form, more.pop("options", {}))
+    specs = tuple(ColumnSpec(*column) for column in columns)
+    return StreamSpec(name="s", columns=specs, key=key, x="lon", y="lat", time="ts", source=source, **more)
+
+
+def decode(spec: StreamSpec, values: list[bytes | None], keys: list[bytes | None] | None = None) -> Decoded:
+    count = len(values)
+    messages = Messages(
+        "t/1", np.arange(count) + 10, values, keys or [None] * count, np.full(count, AT * 1000), 1
+    )
+    return MessageDecoder.of(spec).decode(messages)
+
+
+def row(oid: str, lon: float = 1, ts: object = AT) -> bytes:
+    return orjson.dumps({"oid": oid, "lon": lon, "lat": 2, "ts": ts})
+
+
+def keys_of(found: Decoded) -> list[str]:
+    return found.records.column("oid").to_pylist()
+
+
+def test_json_of_several_lines_is_one_message() -> None:
+    found = decode(stream(), [row("a").replace(b",", b",\n"), row("b")])
+    assert keys_of(found) == ["a", "b"]
+    assert not found.dead
+
+
+def test_bad_messages_are_told_with_partition_offset_and_reason() -> None:
+    found = decode(stream(), [row("a"), b"oops", b"", row(""), row("b"), b"\xff", row("c", lon=500)])
+    assert keys_of(found) == ["a", "b"]
+    assert [(letter.file, letter.line) for letter in found.dead] == [
+        ("t/1", 11), ("t/1", 12), ("t/1", 13), ("t/1", 15), ("t/1", 16),
+    ]  # fmt: skip
+    assert [letter.reason.split(":")[0] for letter in found.dead] == [
+        "no JSON", "an empty message", "oid", "no JSON", "lon",
+    ]  # fmt: skip
+
+
+def test_numbers_of_times_mean_the_same_whatever_stands_beside_them() -> None:
+    times = [AT, AT * 1000, AT * 10**6, AT * 10**9, "2023-11-14T22:13:20Z"]
+    for others in ([], [b"oops"], [row("x", ts="2023-11-14T22:13:20Z")]):
+        for at in times:
+            found = decode(stream(), [row("a", ts=at), *others])
+            assert found.records.column("ts").cast(pa.int64()).to_pylist()[0] == AT * 10**6, (at, others)
+
+
+def test_a_tombstone_says_that_the_object_of_its_key_leaves() -> None:
+    found = decode(stream(), [row("a"), None, row("b")], [b"a", b"a", b"b"])
+    assert keys_of(found) == ["a", "a", "b"]
+    assert found.records.column("lon").to_pylist() == [1, None, 1]
+    assert found.records.column("ts").cast(pa.int64()).to_pylist()[1] == AT * 10**6
+
+
+def test_a_tombstone_of_an_event_is_a_dead_letter() -> None:
+    found = decode(stream(kind="event"), [row("a"), None])
+    assert keys_of(found) == ["a"]
+    assert [letter.line for letter in found.dead] == [11]
+
+
+def test_the_columns_of_kafka() -> None:
+    columns = (("_key", "STRING"), *COLUMNS[1:], ("_partition", "INT"), ("_offset", "BIGINT"),
+               ("_timestamp", "TIMESTAMP"))  # fmt: skip
+    found = decode(
+        stream(columns=columns, key="_key"), [row("x"), b"bad", row("y"), None], [b"k", b"l", b"m", b"n"]
+    )
+    assert found.records.column("_key").to_pylist() == ["k", "m", "n"]
+    assert found.records.column("_partition").to_pylist() == [1, 1, 1]
+    assert found.records.column("_offset").to_pylist() == [10, 12, 13]
+    assert found.records.column("_timestamp").cast(pa.int64()).to_pylist() == [AT * 10**6] * 3
+
+
+def test_a_message_without_its_key_is_dead() -> None:
+    columns = (("_key", "STRING"), *COLUMNS[1:])
+    found = decode(stream(columns=columns, key="_key"), [row("x"), row("y")], [None, b"m"])
+    assert found.records.column("_key").to_pylist() == ["m"]
+    assert [letter.line for letter in found.dead] == [10]
+
+
+def test_csv() -> None:
+    values: list[bytes | None] = [
+        b"a,1,2,1700000000\n",
+        b'"b,c",1.5,2,1700000000000',
+        b"d,1,2",
+        b"e,1,2,17\nf,1,2,3",
+    ]
+    found = decode(stream("csv"), [*values, b'"g,1,2,3', b"h,1,2,1700000000", None])
+    assert keys_of(found)[:3] == ["a", "b,c", "h"]
+    assert [letter.line for letter in found.dead] == [12, 13, 14, 16]
+    assert found.records.column("ts").cast(pa.int64()).to_pylist() == [AT * 10**6] * 3
+
+
+def arrow(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def test_arrow_messages_hold_many_records() -> None:
+    table = pa.table(
+        {"lat": [1.0, 2.0], "lon": [1.0, 200.0], "oid": ["a", "b"], "ts": [AT, AT], "more": [1, 2]}
+    )
+    encoded = table.set_column(2, "oid", table["oid"].dictionary_encode())
+    found = decode(
+        stream("arrow"), [arrow(table), b"oops", arrow(encoded), arrow(table.drop_columns(["ts"]))]
+    )
+    assert keys_of(found) == ["a", "a"]
+    assert [letter.line for letter in found.dead] == [10, 11, 12, 13]
+
+
+@given(st.lists(st.one_of(st.binary(max_size=30), st.none(), st.sampled_from([row("a"), row("b", 400)]))),
+       st.sampled_from(["jsonl", "csv", "arrow"]))  # fmt: skip
+def test_no_message_is_lost_whatever_it_is(values: list[bytes | None], form: str) -> None:
+    found = decode(stream(form), values, [b"k"] * len(values))
+    assert found.records.num_rows + len(found.dead) == len(values)
+
+
+ODD = (
+    b"oops",
+    b"",
+    b"[1]",
+    b'{"oid":"e"',
+    row("f")[:-1] + b',"lon":NaN}',
+    row("g")[:-1] + b',"more":{"a":[1]}}',
+)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [row("a"), row("b", 400), *ODD, row("c", ts="x"), row("d", ts=AT * 1000), row("\xe9")]
+        )
+    )
+)
+def test_a_message_means_the_same_alone_and_among_others(values: list[bytes | None]) -> None:
+    alone = [decode(stream(), [value]) for value in values]
+    found = decode(stream(), values)
+    assert found.records.to_pylist() == [record for each in alone for record in each.records.to_pylist()]
+    assert [letter.reason for letter in found.dead] == [
+        letter.reason for each in alone for letter in each.dead
+    ]

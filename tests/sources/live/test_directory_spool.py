@@ -1,0 +1,111 @@
+"""A directory's files are taken once, whole, in the order of their names, through kills."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stqsh.sources.live import directory_spool
+from stqsh.sources.live.directory_spool import (
+    PART,
+    DirectoryReader,
+    DirectorySource,
+    DirectoryTaker,
+    segments,
+    trim,
+)
+from stqsh.sources.live.protocol import MessageRange, RecordsGoneError
+from stqsh.spec.stream import ColumnSpec, DirectorySourceSpec, StreamSpec
+
+_COLUMNS = (("oid", "STRING"), ("lon", "DOUBLE"), ("lat", "DOUBLE"), ("ts", "TIMESTAMP"))
+
+
+def stream(folder: Path) -> StreamSpec:
+    columns = tuple(ColumnSpec(name, kind) for name, kind in _COLUMNS)
+    source = DirectorySourceSpec(str(folder))
+    return StreamSpec(name="s", columns=columns, key="oid", x="lon", y="lat", time="ts", source=source)
+
+
+def put(folder: Path, name: str, *objects: str) -> None:
+    """Write a file as of long ago, so that it counts as complete; an object `!` makes a bad row."""
+    rows = ["oid,lon,lat,ts", *(f"{oid},{'east' if oid == '!' else 10},50,1700000000000" for oid in objects)]
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("\n".join(rows) + "\n")
+    os.utime(folder / name, (1, 1))
+
+
+def read(spool: Path, start: int, stop: int) -> tuple[list[str], list[str]]:
+    """Return the objects of some places, and the files of the dead letters."""
+    found = list(DirectoryReader(spool).read(MessageRange(PART, start, stop)))
+    objects = [oid for part in found for oid in part.records.column("oid").to_pylist()]
+    return objects, [Path(letter.file).name for part in found for letter in part.dead]
+
+
+def test_files_become_records_and_letters(tmp_path: Path) -> None:
+    incoming, spool = tmp_path / "in", tmp_path / "spool"
+    taker, source = DirectoryTaker(stream(incoming), spool), DirectorySource(stream(incoming).source, spool)
+    assert "waiting" in source.state().message
+    put(incoming, "b.csv", "3", "!", "4")
+    put(incoming, "a.csv", "1", "2")
+    (incoming / "c.csv").write_text("oid,lon\n")  # still young
+    put(incoming, ".d.csv", "9")
+    put(incoming, "e.csv.tmp", "9")
+    assert taker.look() == 2
+    assert taker.look() == 0
+    put(incoming, "notes.txt2")
+    os.utime(incoming / "c.csv", (1, 1))
+    assert taker.look() == 2
+    state = source.state()
+    assert (state.ends, state.message) == ({PART: 3 + 3 + 1 + 1}, "")
+    assert read(spool, 0, 8) == (["1", "2", "3", "4"], ["b.csv", "c.csv", "notes.txt2"])
+    [first, *_] = DirectoryReader(spool).read(MessageRange(PART, 0, 1))
+    assert first.records.column("ts")[0].as_py().year == 2023
+
+
+@given(st.lists(st.lists(st.sampled_from("ab!"), max_size=4), min_size=1, max_size=4), st.data())
+def test_every_cut_reads_the_same_once(
+    tmp_path_factory: pytest.TempPathFactory, files: list[list[str]], data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("directory")
+    incoming, spool = folder / "in", folder / "spool"
+    for number, objects in enumerate(files):
+        put(incoming, f"{number}.csv", *objects)
+        DirectoryTaker(stream(incoming), spool).look()  # each time another process
+    end = DirectorySource(stream(incoming).source, spool).state().ends[PART]
+    cuts = sorted({0, end, *data.draw(st.lists(st.integers(0, end), max_size=4))})
+    objects, letters = list[str](), list[str]()
+    for start, stop in pairwise(cuts):
+        some, dead = read(spool, start, stop)
+        objects += some
+        letters += dead
+        trim(spool, start)
+    assert objects == [oid for some in files for oid in some if oid != "!"]
+    assert letters == [f"{n}.csv" for n, some in enumerate(files) for oid in some if oid == "!"]
+
+
+def test_a_kill_while_a_file_is_taken_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    incoming, spool = tmp_path / "in", tmp_path / "spool"
+    put(incoming, "a.csv", "1")
+    DirectoryTaker(stream(incoming), spool).look()
+    put(incoming, "b.csv", "2", "3")
+    taker = DirectoryTaker(stream(incoming), spool)
+    monkeypatch.setattr(directory_spool, "TakenFile", None)  # it dies before the ledger knows
+    with pytest.raises(TypeError):
+        taker.look()
+    monkeypatch.undo()
+    assert [first for first, _ in segments(spool)] == [0, 2]
+    put(incoming, "b.csv", "4")
+    with (spool / "taken.jsonl").open("ab") as ledger:
+        ledger.write(b'{"name":"b.csv","en')
+    again = DirectoryTaker(stream(incoming), spool)
+    assert [first for first, _ in segments(spool)] == [0]
+    again.look()
+    assert read(spool, 0, 4) == (["1", "4"], [])
+    trim(spool, 2)
+    with pytest.raises(RecordsGoneError):
+        read(spool, 0, 4)

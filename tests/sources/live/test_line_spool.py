@@ -1,0 +1,58 @@
+"""A spool keeps whole lines, through kills, until they are taken for good."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stqsh.sources.live.line_spool import PART, SpoolReader, SpoolSource, SpoolWriter, segments, trim
+from stqsh.sources.live.protocol import MessageRange, RecordsGoneError
+
+
+def read(folder: Path, start: int, stop: int) -> list[bytes | None]:
+    reader = SpoolReader(folder, "stdin")
+    return [value for part in reader.read(MessageRange(PART, start, stop)) for value in part.values]
+
+
+@given(st.lists(st.binary(max_size=20)), st.integers(1, 30))
+def test_lines_come_back_however_they_were_written(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], size: int
+) -> None:
+    folder = tmp_path_factory.mktemp("spool")
+    writer, source = SpoolWriter(folder, segment_bytes=size), SpoolSource(folder)
+    for piece in pieces:
+        writer.write(piece)
+        source.state()
+    writer.finish()
+    text = b"".join(pieces)
+    lines = text.removesuffix(b"\n").split(b"\n") if text else []
+    state = source.state()
+    assert (state.ends, state.ended) == ({PART: len(lines)}, True)
+    assert read(folder, 0, len(lines)) == lines
+    assert read(folder, len(lines) // 2, len(lines)) == lines[len(lines) // 2 :]
+
+
+def test_a_killed_writer_leaves_whole_lines(tmp_path: Path) -> None:
+    SpoolWriter(tmp_path).write(b"a\nb\n")
+    [(_, path)] = segments(tmp_path)
+    with path.open("ab") as file:
+        file.write(b"hal")
+    assert SpoolSource(tmp_path).state().ends == {PART: 2}
+    again = SpoolWriter(tmp_path)
+    again.write(b"c\n")
+    assert SpoolSource(tmp_path).state().ends == {PART: 3}
+    assert read(tmp_path, 0, 3) == [b"a", b"b", b"c"]
+
+
+def test_segments_that_are_taken_go_and_are_missed_if_they_are_wanted(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, segment_bytes=1)
+    for line in (b"a\n", b"b\n", b"c\n"):
+        writer.write(line)
+    trim(tmp_path, 2)
+    assert read(tmp_path, 2, 3) == [b"c"]
+    assert SpoolSource(tmp_path).state().first == {PART: 2}
+    with pytest.raises(RecordsGoneError, match="lines 2 to 3 of stdin"):
+        read(tmp_path, 1, 3)

@@ -1,0 +1,131 @@
+"""SYNC and WINDOW: the updates of refreshes are the oracle's, to the byte, however a run is cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.budget import share
+from support.cases import Case, Command, Spec
+from support.oracle.groups import GroupUpdate
+from support.oracle.refreshes import run_refreshes
+from support.strategies import BATCHES, cases, cut, cuts, sampled
+from support.strategies.groups import ALL, forms_over, group_cases
+from test_law_groups import FEATURES, SLOTS, updates
+
+from stqsh.core.base.clock import NEVER, BatchTiming
+from stqsh.core.groups.refresh_times import Refresh, next_refresh, refreshes_since
+from stqsh.engine.planning.planner_state import RefreshedQuery
+from stqsh.spec.offset import Offset
+
+
+@st.composite
+def refreshed_cases(draw: st.DrawFn, features: frozenset[str]) -> Case:
+    """A case of aggregate queries of which most are refreshed every so often, some over a window."""
+    some = group_cases(cases(features)).filter(lambda case: bool(case.records and case.queries))
+    case = draw(some)
+    tick = case.clock.tick_us
+    commands = [(1, draw(lasting_queries(case, 900 + i))) for i in range(draw(st.integers(2, 3)))]
+    for step, command in case.commands:
+        query = command.get("query")
+        if query is not None and draw(st.booleans()):
+            form = draw(refreshed(query["aggregates"], tick))
+            commands.append((step, command | {"query": query | {"aggregates": form}}))
+        else:
+            commands.append((step, command))
+    return replace(case, commands=commands)
+
+
+@st.composite
+def lasting_queries(draw: st.DrawFn, case: Case, id_: int) -> Command:
+    """The registration of a query with SYNC that lasts and has members more often than not."""
+    spec = case.spec
+    inside = {"type": "rect", "x1": -0.5, "y1": -1.0, "x2": 1.0, "y2": 1.0}
+    conditions = [None, None, None, *(query["condition"] for query in case.queries)]
+    form = draw(refreshed(draw(forms_over(dict(spec["columns"]))), case.clock.tick_us))
+    query = case.queries[0] | {
+        "id": id_,
+        "for_us": None,
+        "region": draw(st.sampled_from([ALL, ALL, ALL, inside, case.queries[0]["region"]])),
+        "condition": draw(st.sampled_from(conditions)),
+        "aggregates": form,
+    }
+    return {"op": "register", "query": query}
+
+
+@st.composite
+def refreshed(draw: st.DrawFn, form: Spec, tick: int) -> Spec:
+    """What a query computes, now and then."""
+    often = st.sampled_from([tick, tick, 2 * tick, 5 * tick, 3 * tick + 1, max(tick // 2, 1)])
+    lengths = st.sampled_from([None, None, 1, tick, 3 * tick, 7 * tick + 1, 20 * tick])
+    return form | {"sync_us": draw(often), "window_us": draw(lengths)}
+
+
+@share(6)
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+@given(st.data(), cuts, st.sampled_from(SLOTS))
+def test_updates_of_refreshes_are_the_oracles(
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int
+) -> None:
+    case = data.draw(refreshed_cases(features))
+    assert updates(case, count, cut(case, size)) == run_refreshes(case)
+
+
+@share(40, least=6)
+@given(refreshed_cases(frozenset({"events", "text"})), st.sets(st.integers(0, 12), min_size=1))
+def test_neither_slots_nor_cuts_nor_restarts_change_refreshes(case: Case, restarts: set[int]) -> None:
+    one = updates(case, SLOTS[0], cut(case, BATCHES[0]))
+    for count in SLOTS[1:]:
+        for size in BATCHES:
+            assert updates(case, count, cut(case, size), restarts) == one
+
+
+@pytest.mark.parametrize("name", ["rectangles", "circles", "texts"])
+def test_cases_bring_updates_at_refreshes_and_steps_between_them_nothing(name: str) -> None:
+    drawn = sampled(refreshed_cases(FEATURES[name]), 40, seed=7)
+    told = [refreshed_updates(case) for case in drawn]
+    assert sum(any(u.why == "changed" for u in some) for some in told) >= 10
+    short = [case for case in drawn if case.steps <= 200]
+    assert len(short) >= 5
+    for case in short:
+        assert run_refreshes(case) == run_refreshes(case, every_step=True)
+
+
+def refreshed_updates(case: Case) -> list[GroupUpdate]:
+    """The updates of the queries with SYNC."""
+    mine = {query["id"] for query in case.queries if query["aggregates"].get("sync_us") is not None}
+    return [u for u in run_refreshes(case) if u.query in mine]
+
+
+def test_instants_are_multiples_of_the_duration_since_the_epoch() -> None:
+    timing = BatchTiming(1, 10, 5, 10, -1)  # steps 1 .. 10 cover 50 .. 150 µs
+    every = np.arange(50, 150)
+    assert refreshes_since(timing, 25, every) == [(1, 50), (3, 75), (6, 100), (8, 125)]
+    assert refreshes_since(timing, 4, every)[:2] == [(1, 56), (2, 68)]
+    assert refreshes_since(timing, 1000, every) == []
+    assert refreshes_since(timing, 25, every, 8)[-1] == Refresh(8, 120)
+    negative = BatchTiming(1, 3, -2, 10, -1)  # -20 .. 10 µs
+    assert refreshes_since(negative, 7, np.arange(-20, 10)) == [(1, -14), (2, -7), (3, 7)]
+
+
+def test_only_refreshes_after_a_change_are_evaluated() -> None:
+    timing = BatchTiming(1, 3_000_000, 5, 10, -1)
+    assert refreshes_since(timing, 25, np.array([50, 51, 1_000_001])) == [
+        (1, 50), (3, 75), (99_998, 1_000_025)
+    ]  # fmt: skip
+    assert next_refresh(timing, 25, 4, 3_000_000) == 6
+    assert next_refresh(timing, 25, 4, 5) == NEVER
+    assert next_refresh(timing, 25, 4, 5, closing=5) == 5
+
+
+def test_the_end_waits_for_no_query_whose_for_is_over() -> None:
+    offset = Offset(seq=7, step=10, base_tick=0, tick_us=1000, ends={5: 20})
+    assert not RefreshedQuery(1, 5, 9000).is_over(offset, 19)
+    assert RefreshedQuery(1, 5, 9000).is_over(offset, 20)
+    assert RefreshedQuery(1, 4, 2000).is_over(offset, 11), "it is taken in, and no more among the ends"
+    assert not RefreshedQuery(1, 8, 2500).is_over(offset, 13), "step 11 will register it"
+    assert RefreshedQuery(1, 8, 2500).is_over(offset, 14)
+    assert not RefreshedQuery(1, 5, None).is_over(offset, 1 << 40)
