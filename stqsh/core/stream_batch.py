@@ -18,7 +18,7 @@ from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kinds import KINDS
 from stqsh.core.objects.batch_objects import BatchObjects
-from stqsh.core.objects.event_objects import forget_expired
+from stqsh.core.objects.event_objects import forget_all, forget_expired
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.output.batch_output import BatchOutput, chunks_of, known_rows
 from stqsh.core.queries.query_table import QueryCommands, digest
@@ -58,6 +58,7 @@ def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiec
     timing = batch.timing(spec)
     commands = digest(_commands(chunks))
     _check(commands, timing)
+    commands = replace(commands, registered=commands.registered.since(timing.first))
     return BatchPiece(timing, batches("records", chunks), batches("focal", chunks), commands)
 
 
@@ -111,7 +112,7 @@ def _renumbered(batch: SlotBatch, chunk: Chunk, piece: int) -> Chunk:
 
 def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[Chunk], int]:
     """Evaluate a piece; return its chunks and the number of objects after it."""
-    report, begun = BatchOutput(), perf_counter_ns()
+    report, begun = BatchOutput(only_arrivals=spec.keeps_none), perf_counter_ns()
     stream = _stream_batch(batch.state, spec, piece, batch.clock)
     decoded = perf_counter_ns()
     kept = take_out(stream)
@@ -184,7 +185,10 @@ def make_room(batch: StreamBatch) -> int:
     """Make room after a batch; return how many objects have a record, or how many events are not expired."""
     stream, table = batch.spec.id, batch.objects.table
     stored = len(table)
-    if batch.spec.is_event:
+    if batch.spec.keeps_none:
+        forget_all(batch.state, stream)
+        there = 0
+    elif batch.spec.is_event:
         there = forget_expired(batch.state, stream, batch.timing)
     else:
         there = int(np.count_nonzero(table.stored.known))

@@ -44,10 +44,12 @@ class QueryOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         dwell_us: how long an object must stay in or out of the region before it is reported, µs.
         min_accuracy: the least share of the answer that load shedding leaves, 0 to 1.
+        since_now: whether only events that come after the query count (SINCE NOW).
     """
 
     dwell_us: int | None = None
     min_accuracy: float | None = None
+    since_now: bool = False
 
 
 class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):

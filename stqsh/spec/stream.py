@@ -19,6 +19,8 @@ LIVE_TICK_US = 250_000
 LEAST_LIVE_TICK_US = 100_000
 META_COLUMNS = ("_key", "_timestamp", "_partition", "_offset")
 """Columns of a Kafka stream that are not in the message's value."""
+ARRIVED = "_step"
+"""The column of stored events, beside the declared ones, with the step in which each came."""
 StreamKind = Literal["moving", "event"]
 ReplayOrder = Literal["time", "arrival"]
 Retention = Literal["all", "significant"]
@@ -103,7 +105,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         report_every_us: an object that does not report for this long is disconnected, µs.
         max_speed: metres a second, or units a second on the plane.
         bounds: x1, y1, x2, y2 of the area in which records are expected.
-        keep_us: how long an event stays, µs; None for ever.
+        keep_us: how long an event stays, µs; None for ever, 0 with KEEP NONE.
         pace: "max", a factor of real time, or None for the session's choice.
     """
 
@@ -131,6 +133,11 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     def is_event(self) -> bool:
         """Whether the records are events instead of reports of moving objects."""
         return self.kind == "event"
+
+    @property
+    def keeps_none(self) -> bool:
+        """Whether events are matched in their step and then forgotten (KEEP NONE)."""
+        return self.keep_us == 0
 
     @property
     def is_live(self) -> bool:

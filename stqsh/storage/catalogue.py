@@ -185,6 +185,10 @@ class NameBook:
         """Return the name of a stream's key column."""
         return self.stream(stream_id).spec.key
 
+    def keeps_none(self, stream_id: int) -> bool:
+        """Return whether a stream's events are forgotten at once, so that its queries have no answers."""
+        return self.stream(stream_id).spec.keeps_none
+
 
 def _stream(row: tuple[Any, ...]) -> StreamRow:
     stream_id, name, spec, dropped = row

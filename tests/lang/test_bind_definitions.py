@@ -207,6 +207,7 @@ def test_an_event_stream_is_kept_for_ever_unless_told_otherwise() -> None:
     assert event_stream("")["kind"] == "event"
     assert event_stream("")["keep_us"] is None
     assert event_stream("KEEP 72 hours TEXT note")["keep_us"] == 72 * 3_600_000_000
+    assert event_stream("KEEP NONE")["keep_us"] == 0
 
 
 @pytest.mark.parametrize("clause", ["REPORT EVERY 30 s", "MAX SPEED 60 km/h"])

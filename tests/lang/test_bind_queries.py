@@ -370,6 +370,41 @@ def test_queries_to_come(query: str, what: str, taxis: Catalogue) -> None:
         assert str(caught.value) == f"not supported yet: {what}"
 
 
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT id FROM passing", "passing keeps no events (KEEP NONE)"),
+        ("SELECT COUNT(*) FROM passing", "passing keeps no events (KEEP NONE)"),
+        (
+            "REGISTER QUERY q AS SELECT COUNT(*) FROM passing",
+            "passing keeps no events (KEEP NONE), so there is nothing to aggregate",
+        ),
+        (
+            "REGISTER QUERY q AS SELECT id FROM passing NEAREST 3 TO (1, 2)",
+            "passing keeps no events (KEEP NONE), so none is among the nearest",
+        ),
+        (
+            "REGISTER QUERY q WITH (dwell => 5 s) AS SELECT id FROM passing",
+            "passing keeps no events (KEEP NONE), so none can dwell",
+        ),
+    ],
+)
+def test_events_that_are_not_kept_are_matched_only(query: str, message: str) -> None:
+    create = "CREATE EVENT STREAM passing (id INT, x DOUBLE, y DOUBLE, ts TIMESTAMP) FROM FILE 'f' KEEP NONE"
+    known = Catalogue({"passing": bound(create, Catalogue()).spec})
+    assert bound("REGISTER QUERY q AS SELECT id FROM passing", known).spec["kind"] == "range"
+    with pytest.raises(BindError) as caught:
+        bound(query, known)
+    assert caught.value.message == message
+
+
+def test_since_now_is_for_events(taxis: Catalogue) -> None:
+    query = bound("REGISTER QUERY q SINCE NOW AS SELECT id FROM posts", taxis).spec
+    assert query["options"]["since_now"]
+    with pytest.raises(BindError, match="SINCE NOW is for event streams; taxis is a moving stream"):
+        bound("REGISTER QUERY q SINCE NOW AS SELECT oid FROM taxis", taxis)
+
+
 def test_neighbours_do_not_dwell_yet(taxis: Catalogue) -> None:
     with pytest.raises(NotSupportedError, match="dwell on the nearest neighbours"):
         bound("REGISTER QUERY q WITH (dwell => 5 s) AS SELECT * FROM taxis NEAREST 3 TO (1, 2)", taxis)

@@ -102,10 +102,6 @@ def test_wrong_commands(text: str, message: str, close: str | None, taxis: Catal
     [
         ("CREATE REGIONS t FROM KAFKA 'b' TOPIC 't'", "KAFKA of other things than streams"),
         ("SELECT * FROM taxis SYNC 5 s", "SYNC on a query without aggregates"),
-        (
-            "CREATE EVENT STREAM e (id INT, x DOUBLE, y DOUBLE, ts TIMESTAMP) FROM FILE 'f' KEEP NONE",
-            "KEEP NONE",
-        ),
         ("CREATE TABLE t (a INT) FROM STDIN", "STDIN of other things than streams"),
         ("CREATE REGIONS t FROM GENERATOR 'g'", "generators of other things than streams"),
         ("SHOW ROUTING", "SHOW ROUTING"),
@@ -122,7 +118,6 @@ def test_wrong_commands(text: str, message: str, close: str | None, taxis: Catal
         ("REPARTITION USING grid", "REPARTITION"),
         ("REBALANCE", "REBALANCE"),
         ("SET cache.views = '64 MB'", "SET cache.views"),
-        ("REGISTER QUERY q SINCE NOW AS SELECT * FROM taxis", "SINCE NOW"),
     ],
 )
 def test_statements_to_come(text: str, what: str, taxis: Catalogue) -> None:

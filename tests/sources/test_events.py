@@ -58,11 +58,11 @@ def first_ones(rows: list[tuple[int, int, str, int]], keep_us: int | None) -> li
     accepted: list[tuple[int, int, str, int]] = []
     for row in rows:
         _, tick, key, _ = row
-        kept = [
-            time
-            for time, _, other, _ in accepted
-            if other == key and (keep_us is None or time >= tick * SECOND - keep_us)
-        ]
+        same = [(time, then) for time, then, other, _ in accepted if other == key]
+        if keep_us == 0:  # KEEP NONE: kept during its own tick
+            kept = any(then == tick for _, then in same)
+        else:
+            kept = any(keep_us is None or time >= tick * SECOND - keep_us for time, _ in same)
         if not kept:
             accepted.append(row)
     return [number for *_, number in accepted]

@@ -27,7 +27,7 @@ def create_stream(spec: Spec, glob: str) -> str:
         clauses.append(f"  TEXT {spec['text']}")
     for clause, lasts in (("REPORT EVERY", spec["report_every_us"]), ("KEEP", spec["keep_us"])):
         if lasts is not None:
-            clauses.append(f"  {clause} {duration(lasts)}")
+            clauses.append(f"  {clause} {duration(lasts) if lasts else 'NONE'}")
     if spec["retain"] == "significant":
         clauses.append(f"  MAX SPEED {spec['max_speed']!r} RETAIN SIGNIFICANT")
     if spec["bounds"] is not None:
@@ -65,7 +65,8 @@ def command_text(command: Command, names: dict[int, str]) -> str:
     if command["op"] != "register":
         return f"{command['op'].upper()} QUERY {names[command['id']]};"
     query = command["query"]
-    clauses = [f"FOR {duration(query['for_us'])}"] if query["for_us"] else []
+    clauses = ["SINCE NOW"] if query["options"].get("since_now") else []
+    clauses += [f"FOR {duration(query['for_us'])}"] if query["for_us"] else []
     if "dwell_us" in query["options"]:
         clauses.append(f"WITH (dwell => {duration(query['options']['dwell_us'])})")
     clauses = [f"REGISTER QUERY {query['name']}", *clauses, "AS", select_text(query, query["id"])]

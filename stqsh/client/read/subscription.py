@@ -93,7 +93,9 @@ class UpdateReader:
         return read_base(self._link.db)
 
     def answer_at(self, query: QueryRow, step: int, up_to: int) -> pa.Table | None:
-        """Return the answer of a query after a step, from the batches up to `up_to`."""
+        """Return the answer of a query after a step, from the batches up to `up_to`; None if it is empty."""
+        if self._link.book.keeps_none(query.stream_id):
+            return None
         return self._log.answer_at(query.id, step, up_to)
 
 

@@ -59,7 +59,14 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
         ("state", f"{status.state}: {status.message}" if status.message else status.state),
         ("rows", status.rows),
         ("dead letters", status.dead),
-        *([("keep", format_duration(spec.keep_us)), ("duplicates", status.duplicates)] if event else ()),
+        *(
+            [
+                ("keep", "none" if spec.keeps_none else format_duration(spec.keep_us)),
+                ("duplicates", status.duplicates),
+            ]
+            if event
+            else ()
+        ),
         ("queries", count_queries(link.db, stream.id)),
     ]
     yield Rows(f"stream {stream.name}", ("item", "value"), tuple(items))

@@ -72,9 +72,7 @@ class SlotBatch:
         first, last = clock.first_step, clock.last_step
         base, tick = clock.base_tick or 0, clock.tick_us or 1
         us = spec.keep_us if event else spec.report_every_us
-        return BatchTiming(
-            first, last, base, tick, -1 if us is None else us, EXPIRED if event else DISCONNECTED
-        )
+        return BatchTiming(first, last, base, tick, us or -1, EXPIRED if event else DISCONNECTED)
 
     def add(self, **amounts: int) -> None:
         """Add to the totals."""

@@ -24,8 +24,11 @@ def with_time_events(events: Transitions, conditions: QueryConditions, objects: 
     """Return the events, with one more for each step at which a comparison with NOW may change.
 
     Such an event has the same version before and after. The cost depends on objects and changes, not on
-    steps: each object's time is read once, and more only if its comparison may change.
+    steps: each object's time is read once, and more only if its comparison may change. With KEEP NONE there
+    are none, because events are matched in their own step only.
     """
+    if objects.table.spec.keeps_none:
+        return events
     asked = _shifts(conditions)
     if not asked:
         return events

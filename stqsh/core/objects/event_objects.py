@@ -92,6 +92,11 @@ def forget_expired(state: SlotState, stream: int, timing: BatchTiming) -> int:
     return there
 
 
+def forget_all(state: SlotState, stream: int) -> None:
+    """Forget all events."""
+    make_room(state, stream, np.zeros(len(state.array(f"s{stream}/objects/ts")), np.bool_))
+
+
 def _is_worth_it(count: int, left: int) -> bool:
     return count - left > max(count // 2, _SPARE)
 

@@ -19,7 +19,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.chunk import arrow_type, columns_schema
-from stqsh.spec.stream import StreamSpec
+from stqsh.spec.stream import ARRIVED, StreamSpec
 
 Array = npt.NDArray[Any]
 
@@ -31,6 +31,12 @@ class _StoredRecords(StateTable):
     y = ArraySpec(np.float64)
     ts = ArraySpec(np.int64)
     known = ArraySpec(np.bool_)
+
+
+class _StoredEvents(_StoredRecords):
+    """Events, without their keys; `arrived` is 0 for those that an older version of stqsh stored."""
+
+    arrived = ArraySpec(np.int64)
 
 
 @dataclass(frozen=True)
@@ -49,8 +55,9 @@ class ObjectTable:
     """Last records by key, or events.
 
     Arrays below `prefix`: keys/… (an interner; for events an `EventKeyColumn`), x, y float64 (NaN: empty
-    location), ts int64 µs, known bool, and for each further column i: c{i} values, v{i} bool. With
-    `columns=False` only places and times are kept by key, as for focal objects of other slots.
+    location), ts int64 µs, known bool, for events arrived int64, and for each further column i: c{i} values,
+    v{i} bool. With `columns=False` only places and times are kept by key, as for focal objects of other
+    slots.
 
     Attributes:
         key_type: The Arrow type of the key column.
@@ -67,10 +74,14 @@ class ObjectTable:
             self.keys = Interner(state, f"{prefix}/keys")
         own = {spec.key, spec.x, spec.y, spec.time}
         self.schema = columns_schema(spec.columns)
-        self._kinds: dict[str, str] = spec.types
+        self._kinds: dict[str, str] = spec.types | {ARRIVED: "BIGINT"}
         self.key_type = arrow_type(self._kinds[spec.key])
         self._names = {name: i for i, (name, _) in enumerate(spec.columns) if columns and name not in own}
-        self._table = _StoredRecords(state, prefix, declared_arrays(spec.columns, self._names))
+        self._table = (_StoredEvents if spec.is_event else _StoredRecords)(
+            state, prefix, declared_arrays(spec.columns, self._names)
+        )
+        if columns and spec.is_event:
+            self._names[ARRIVED] = len(spec.columns)
 
     def __len__(self) -> int:
         return len(self._table)
@@ -82,6 +93,8 @@ class ObjectTable:
 
     def column(self, name: str) -> StoredColumn:
         """Return a further column as stored."""
+        if name == ARRIVED:
+            return StoredColumn(self._table.array("arrived"), self._table.known)
         i = self._names[name]
         return StoredColumn(self._table.array(f"c{i}"), self._table.array(f"v{i}"))
 

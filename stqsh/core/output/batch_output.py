@@ -69,12 +69,14 @@ class BatchOutput:
     """The output of all queries of a stream in a batch.
 
     Attributes:
+        only_arrivals: Whether members are forgotten once they are sent, so that none leaves (KEEP NONE).
         updates: The updates of all kinds.
         grown: Query ids and by how much their answers grew, int64 (n,) each.
         ended: Notices of queries that ended.
         chunks: What kinds send to Aggregate.
     """
 
+    only_arrivals: bool = False
     updates: list[QueryUpdates] = field(default_factory=list)
     grown: list[tuple[Array, Array]] = field(default_factory=list)
     ended: list[EndedQuery] = field(default_factory=list)
@@ -82,6 +84,8 @@ class BatchOutput:
 
     def add(self, updates: QueryUpdates, queries: QueryTable) -> None:
         """Add updates whose queries are given by position, and count them."""
+        if self.only_arrivals:
+            updates = updates.where(updates.op > 0)
         if not len(updates.step):
             return
         # Kernels are compiled for each combination of types, so there is only one combination.
@@ -91,6 +95,8 @@ class BatchOutput:
         show = updates.show.astype(np.int64, copy=False)
         self.updates.append(QueryUpdates(updates.step, whose, op, why, show, updates.distance))
         queries.sent[:] += count
+        if self.only_arrivals:
+            return
         grown = np.flatnonzero(deltas)
         self.grown.append((ids[grown], deltas[grown]))
 
@@ -131,7 +137,7 @@ def chunks_of(slot: int, movement: BatchObjects, report: BatchOutput) -> list[Ch
     codes = movement.versions + len(movement.table)
     origin = UpdateOrigin(slot, stream, timing, codes, partial(shown_rows, movement))
     chunks = update_chunks(origin, updates)
-    if len(updates.step):
+    if report.grown:
         chunks.append(_chunk(slot, stream, "counts", timing, _counts(report)))
     if report.ended:
         payload = pack_json(report.ended)

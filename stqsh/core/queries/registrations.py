@@ -15,9 +15,11 @@ import pyarrow.compute as pc
 from msgspec.structs import replace as changed_struct
 
 from stqsh.spec.chunk import unpack
+from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr, conjunction, conjuncts
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.query_rows import FOCAL_PATH, Path, QueryRows, filled, is_measure
 from stqsh.spec.region import Key, RegionBase
+from stqsh.spec.stream import ARRIVED
 
 Array = npt.NDArray[Any]
 Keys: TypeAlias = "pa.Array[Any]"
@@ -81,6 +83,17 @@ class NewQueries:
     def with_patterns(self, changed: dict[int, SlotQuery]) -> NewQueries:
         """Return the same queries with some of the patterns changed."""
         return replace(self, patterns=[changed.get(i, spec) for i, spec in enumerate(self.patterns)])
+
+    def since(self, step: int) -> NewQueries:
+        """Return the same queries; those with SINCE NOW require that an event comes in `step` or later."""
+        arrives = CompareExpr(">=", ColumnExpr(ARRIVED), LiteralExpr(step, "BIGINT"))
+        return self.with_patterns(
+            {
+                i: changed_struct(spec, condition=conjunction([*conjuncts(spec.condition), arrives]))
+                for i, spec in enumerate(self.patterns)
+                if spec.options.since_now
+            }
+        )
 
     def spread(self, values: Sequence[Any], dtype: npt.DTypeLike) -> Array:
         """Return values of patterns as an array with one element for each query."""

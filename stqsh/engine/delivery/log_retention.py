@@ -121,8 +121,9 @@ def main(arguments: list[str] | None = None) -> None:
     os.nice(TUNING.log_nice)
     home, begun = SessionHome(given.home), time.monotonic()
     control = ControlDb(home.path)
+    book, guard = NameBook(control), partial(all_read, home)
     try:
-        base = fold_log(control, given.up_to, NameBook(control).key_of, partial(all_read, home))
+        base = fold_log(control, given.up_to, book.key_of, guard, forgets=book.keeps_none)
     except StqshError as error:
         log.error("the update log is not folded, and grows: %s", error.message)
         sys.exit(error.exit_code)

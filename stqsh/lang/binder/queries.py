@@ -28,7 +28,7 @@ from stqsh.lang.binder.scope import (
     Scope,
 )
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
-from stqsh.lang.binder.unsupported import CONTINUOUS_RULES, QUERY_RULES, REGISTER_RULES, check, counts
+from stqsh.lang.binder.unsupported import CONTINUOUS_RULES, QUERY_RULES, check, counts
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.printer import to_sql
@@ -76,7 +76,6 @@ class _Query(NamedTuple):
 
 def register(query: RegisterQuery, catalogue: CatalogueView) -> QuerySpec:
     """Return the spec of a REGISTER QUERY, without its id. Raises `BindError` and `NotSupportedError`."""
-    check(REGISTER_RULES, query)
     check_free(query.name, catalogue)
     return replace(_registered(query, query.select, catalogue), name=query.name.text)
 
@@ -88,7 +87,6 @@ def register_queries(
 
     `columns` are the types of the rows' columns by name. Raises `BindError` and `NotSupportedError`.
     """
-    check(REGISTER_RULES, queries)
     return _registered(queries, typed(queries.select, columns), catalogue)
 
 
@@ -98,6 +96,12 @@ def _registered(
     spec = continuous(select, catalogue)
     for_us = None if query.duration is None else duration_us(query.duration, "FOR")
     kind, options = query_options(query, spec.kind)
+    stream, place = catalogue.stream(spec.stream), select.relations[0].span
+    assert stream is not None, "the SELECT is bound"
+    if options.since_now and not stream.is_event:
+        raise BindError(f"SINCE NOW is for event streams; {stream.name} is a moving stream", place)
+    if options.dwell_us and stream.keeps_none:
+        raise BindError(f"{stream.name} keeps no events (KEEP NONE), so none can dwell", place)
     return replace(spec, for_us=for_us, kind=kind, options=options)
 
 
@@ -106,12 +110,23 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     check(QUERY_RULES, select)
     query, select = _query(select, catalogue), without_distinct(select)
     check(CONTINUOUS_RULES, select)
+    if query.scope.stream.keeps_none:
+        _check_forgotten(select, query.spec)
     if is_aggregated(select):
         return _continuous_aggregates(select, query)
     outputs = _outputs(select, query.scope)
     if any(has_node(typed.expr, RegionOfExpr) for typed in outputs.values()):
         raise NotSupportedError("REGION(…) in the select list of a continuous query without aggregates")
     return replace(query.spec, select=_listed(outputs))
+
+
+def _check_forgotten(select: Select, spec: QuerySpec) -> None:
+    """Raise `BindError` for a query that needs more than one event at a time, where none is kept."""
+    name, reason = select.relations[0], f"{spec.stream} keeps no events (KEEP NONE)"
+    if is_aggregated(select):
+        raise BindError(f"{reason}, so there is nothing to aggregate", name.span)
+    if spec.region.is_nearest:
+        raise BindError(f"{reason}, so none is among the nearest", name.span)
 
 
 def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
@@ -145,6 +160,12 @@ def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     check(QUERY_RULES, select)
     query, select = _query(select, catalogue), without_distinct(select)
     bound = query.spec
+    if query.scope.stream.keeps_none:
+        raise BindError(
+            f"{bound.stream} keeps no events (KEEP NONE)",
+            select.relations[0].span,
+            hint="REGISTER QUERY or SUBSCRIBE gives those that come",
+        )
     spec = SnapshotSpec(
         stream=bound.stream,
         stream_id=bound.stream_id,

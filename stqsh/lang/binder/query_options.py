@@ -33,6 +33,7 @@ def query_options(query: RegisterQuery | RegisterQueries, kind: str) -> tuple[st
     return kind, QueryOptions(
         dwell_us=_dwell(given["dwell"]) if "dwell" in given else None,
         min_accuracy=_share(given["min_accuracy"]) if "min_accuracy" in given else None,
+        since_now=query.since_now,
     )
 
 

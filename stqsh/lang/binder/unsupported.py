@@ -39,14 +39,6 @@ CONTINUOUS_RULES: tuple[Rule, ...] = (_ordering,)
 """Parts that continuous queries do not support yet."""
 
 
-def _since_now(query: statements.RegisterQuery | statements.RegisterQueries) -> str | None:
-    return "SINCE NOW" if query.since_now else None
-
-
-REGISTER_RULES: tuple[Rule, ...] = (_since_now,)
-"""Parts that REGISTER QUERY does not support yet."""
-
-
 def _other_than_files(table: statements.CreateTable | statements.CreateRegions) -> str | None:
     kinds = {
         statements.KafkaSource: "KAFKA",

@@ -13,16 +13,16 @@ _SELECT = """SELECT * | expression [AS name], … FROM stream [alias] [, table [
 CONTINUOUS = (
     ReferenceEntry(
         "REGISTER QUERY",
-        """REGISTER QUERY name [FOR duration] [WITH (dwell => duration, min_accuracy => share)] AS
+        """REGISTER QUERY name [SINCE NOW] [FOR duration] [WITH (dwell => duration, min_accuracy => share)] AS
   SELECT list FROM stream [, table] [WHERE condition] [INSIDE region | NEAREST k TO place]""",
         "Register a continuous query, which sends the rows that enter (+) and leave (-) its answer.",
         "REGISTER QUERY near AS SELECT oid, speed FROM taxis INSIDE RECT(800 m, 800 m) AROUND 'ambulance'",
         "A record is compared only with queries whose region is near it. EXPLAIN estimates the cost; EXPLAIN"
-        " ANALYZE and SHOW QUERIES show it.",
+        " ANALYZE and SHOW QUERIES show it. With SINCE NOW only events that come after the query count.",
     ),
     ReferenceEntry(
         "REGISTER QUERIES",
-        """REGISTER QUERIES FROM FILE 'glob' [FORMAT format] [KEY column] [FOR duration] [WITH (…)] AS
+        """REGISTER QUERIES FROM FILE 'glob' [FORMAT format] [KEY column] [SINCE NOW] [FOR duration] [WITH (…)] AS
   SELECT list FROM stream [, table] [WHERE … :column …] [INSIDE … | NEAREST :column TO :column]""",
         "Register a continuous query for each row of a file.",
         """REGISTER QUERIES FROM FILE 'sample_data/stands.csv' AS

@@ -48,7 +48,7 @@ class KeptEventKeys:
     """The kept keys of an event stream; the first of several records with the same key stays.
 
     A record is a duplicate if an accepted one of its key is kept at the start of the record's tick, that is,
-    not older than `KEEP` then (language.md).
+    not older than `KEEP` then (language.md). With `KEEP NONE`, an accepted one is kept during its own tick.
     """
 
     def __init__(self, layout: RecordSchema) -> None:
@@ -66,6 +66,8 @@ class KeptEventKeys:
         more = len(self._keys) - len(self._latest)
         self._latest = np.concatenate([self._latest, np.full(more, _NEVER)])
         kept_from = ticks * self._layout.tick_us - self._layout.keep_us
+        if self._layout.keep_us == 0:
+            times = ticks * self._layout.tick_us
         found = find_duplicates(frozen(places), frozen(times), frozen(kept_from), self._latest)
         if len(ticks) and len(self._latest) > _FORGET_KEYS:
             self._forget(int(kept_from[-1]))

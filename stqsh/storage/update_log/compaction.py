@@ -39,6 +39,8 @@ from stqsh.storage.update_log.writer import write_chunks
 
 KeyOf = Callable[[int], str]
 """A stream's key column, by the stream's id."""
+Forgets = Callable[[int], bool]
+"""Whether a stream has KEEP NONE, by the stream's id."""
 Guard = Callable[[int], AbstractContextManager[bool]]
 """A context in which no reader begins; yields whether all readers have read up to a batch."""
 
@@ -49,9 +51,16 @@ _PART = 1 << 20
 
 
 def fold_log(
-    control: ControlDb, up_to: int, key_of: KeyOf, guard: Guard, at_once: int = _AT_ONCE
+    control: ControlDb,
+    up_to: int,
+    key_of: KeyOf,
+    guard: Guard,
+    at_once: int = _AT_ONCE,
+    forgets: Forgets = lambda _: False,
 ) -> CompactedBase:
     """Fold a log's batches up to one, and the base before them, into a new base; delete them.
+
+    Updates of streams for which `forgets` is true make no answers, so none of them is left.
 
     Readers see the old base and batches, or the new base. If a reader has begun since and has not read that
     far, nothing changes. The next call completes one that was interrupted. Only one process may fold at a
@@ -65,7 +74,7 @@ def fold_log(
     files = logged_files(control, before.batch, up_to)
     if not files:
         return before
-    fold = _Fold(key_of, at_once)
+    fold = _Fold(key_of, at_once, forgets)
     if before.file is not None:
         fold.take(*read_parts(updates, before.file, is_base=True))
     for file in files:
@@ -87,6 +96,7 @@ class _Fold:
 
     key_of: KeyOf
     at_once: int
+    forgets: Forgets
     clock: ClockTimes = ClockTimes(1, 0, None, None)  # noqa: RUF009 - frozen
     _parts: dict[LogRelation, list[UpdatePart]] = field(default_factory=dict)
     _standing: int = 0
@@ -106,7 +116,7 @@ class _Fold:
         self._parts = {
             relation: standing(parts, relation.key(self.key_of))
             for relation, parts in self._parts.items()
-            if parts
+            if parts and not self.forgets(relation.stream_id)
         }
         self._standing = sum(_size(part) for parts in self._parts.values() for part in parts)
         self._waiting = 0

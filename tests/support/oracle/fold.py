@@ -67,6 +67,7 @@ class Oracle:
     stored: dict[Any, Row] = field(default_factory=dict)
     queries: dict[int, Live] = field(default_factory=dict)
     stale: int = 0
+    arrived: dict[Any, int] = field(default_factory=dict)
 
     @staticmethod
     def of(case: Case) -> Oracle:
@@ -80,6 +81,7 @@ class Oracle:
             out += self._command(n, command, before)
         for row in records:
             self._record(row)
+        self.note_arrivals(n)
         for query_id, query in list(self.queries.items()):
             if self._has_ended(query, n):
                 out += self._farewell(n, query_id, "ended", before)
@@ -87,7 +89,21 @@ class Oracle:
                 query.changed = {}
             else:
                 out += self._difference(n, query_id, query)
+        if self.spec["keep_us"] == 0:
+            self._forget()
         return in_log_order(out)
+
+    def note_arrivals(self, n: int) -> None:
+        """Write down that all new objects came in step n."""
+        self.arrived |= dict.fromkeys(self.stored.keys() - self.arrived.keys(), n)
+
+    def _forget(self) -> None:
+        """KEEP NONE: nothing is stored, and nothing stands that was told."""
+        self.stored.clear()
+        self.arrived.clear()
+        for query in self.queries.values():
+            query.sent.clear()
+            query.changed.clear()
 
     # --- answers ---
 
@@ -104,6 +120,8 @@ class Oracle:
     def satisfies(self, name: Any, query: Spec, n: int) -> bool:
         """Whether an object is there, is not the focal one, and the condition holds for it."""
         if self.place(name, n) is None or name == query["region"].get("focal"):
+            return False
+        if self.arrived.get(name, n) < query.get("first", 0):
             return False
         truth = value(query["condition"] or ["lit", True], self.stored[name], self.clock.at(n), self.world)
         return truth is True
@@ -140,7 +158,7 @@ class Oracle:
     def _silent(self, row: Row, n: int) -> bool:
         """Disconnected, or (an event) expired."""
         lasts = self.spec["keep_us" if self.is_event else "report_every_us"]
-        return lasts is not None and row[self.spec["time"]] < self.clock.at(n) - lasts
+        return bool(lasts) and row[self.spec["time"]] < self.clock.at(n) - lasts
 
     @property
     def is_event(self) -> bool:
@@ -164,7 +182,7 @@ class Oracle:
     def _command(self, n: int, command: Command, before: dict[Any, Row]) -> list[Update]:
         match command["op"]:
             case "register":
-                self.queries[command["query"]["id"]] = Live(command["query"], n)
+                self.queries[command["query"]["id"]] = Live(since_when(command["query"], n), n)
             case "pause" | "resume" if command["id"] in self.queries:
                 self.queries[command["id"]].paused = command["op"] == "pause"
             case "drop":
@@ -229,6 +247,11 @@ class Oracle:
         missing = not asked or place is None or centre is None
         far = None if missing else distance(centre, place, self.world.planar)
         return Update(n, query_id, "-" if why else "+", key, why, shown, far)
+
+
+def since_when(query: Spec, n: int) -> Spec:
+    """A query that is registered in step n; with SINCE NOW it has the first step whose events count."""
+    return query | {"first": n} if query["options"].get("since_now") else query
 
 
 def _fixed_centre(region: Spec) -> Place | None:

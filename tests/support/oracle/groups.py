@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from support.cases import Case, Row, Spec, by_step
 from support.oracle.expressions import value
-from support.oracle.fold import Live, Oracle, world_of
+from support.oracle.fold import Live, Oracle, since_when, world_of
 from support.oracle.text import terms
 from support.oracle.whole import moments
 
@@ -45,13 +45,14 @@ class GroupOracle(Oracle):
         for command in commands:
             match command["op"]:
                 case "register":
-                    self.queries[command["query"]["id"]] = LiveGroups(command["query"], n)
+                    self.queries[command["query"]["id"]] = LiveGroups(since_when(command["query"], n), n)
                 case "pause" | "resume" if command["id"] in self.queries:
                     self.queries[command["id"]].paused = command["op"] == "pause"
                 case "drop":
                     out += self._gone(n, command["id"], "dropped")
         for row in records:
             self._record(row)
+        self.note_arrivals(n)
         for id_, query in list(self.queries.items()):
             assert isinstance(query, LiveGroups)
             if self._has_ended(query, n):

@@ -77,6 +77,6 @@ def accepted(spec: Spec, clock: Clock, records: list[tuple[int, Row]]) -> list[t
         key, begins = row[spec["key"]], clock.at(step)
         is_kept = key in kept and (spec["keep_us"] is None or kept[key] >= begins - spec["keep_us"])
         if not is_kept:
-            kept[key] = row[spec["time"]]
+            kept[key] = begins if spec["keep_us"] == 0 else row[spec["time"]]
             out.append((step, row))
     return out

@@ -34,7 +34,7 @@ def _aggregated(query: Spec, form: Spec) -> Spec:
         "kind": "aggregate",
         "region": region,
         "select": [],
-        "options": {},
+        "options": {name: value for name, value in query["options"].items() if name == "since_now"},
         "aggregates": form,
     }
 

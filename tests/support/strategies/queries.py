@@ -17,7 +17,8 @@ Schedule = list[tuple[int, Command]]
 @st.composite
 def selects(draw: st.DrawFn, scope: Scope) -> Spec:
     """What a continuous query and a snapshot have in common."""
-    kind = "nearest" if "nearest" in scope.features and draw(st.integers(0, 2)) == 0 else "range"
+    nearest = "nearest" in scope.features and scope.spec["keep_us"] != 0
+    kind = "nearest" if nearest and draw(st.integers(0, 2)) == 0 else "range"
     region = draw(neighbourhoods(scope) if kind == "nearest" else regions(scope))
     join = _join(scope) if scope.tables and draw(st.booleans()) else None
     parts = []
@@ -66,8 +67,11 @@ def queries(draw: st.DrawFn, scope: Scope, query_id: int) -> Spec:
     """One continuous query."""
     tick, select = scope.clock.tick_us, draw(selects(scope))
     lasts = draw(st.sampled_from([*[None] * 6, 1, tick, 3 * tick, 100 * tick + 1]))
-    options = {}
-    if "dwell" in scope.features and select["kind"] == "range" and draw(st.booleans()):
+    options: dict[str, Any] = {}
+    if not scope.moving and draw(st.integers(0, 3)) == 0:
+        options["since_now"] = True
+    lingers = "dwell" in scope.features and scope.spec["keep_us"] != 0
+    if lingers and select["kind"] == "range" and draw(st.booleans()):
         options["dwell_us"] = draw(st.sampled_from([1, tick, 2 * tick, 2 * tick + 1, 4 * tick]))
     name = f"q{draw(st.integers(0, 3))}"
     return {"id": query_id, "name": name, **select, "for_us": lasts, "options": options}

@@ -79,6 +79,8 @@ def specs(draw: st.DrawFn, tick_us: int, features: frozenset[str] = frozenset(),
     lasts = draw(
         st.sampled_from([None, None, 1, tick_us, 2 * tick_us, 3 * tick_us + 1, 5 * tick_us, 9 * tick_us])
     )
+    if event and "forgotten" in features:
+        lasts = 0
     return {
         "id": stream_id,
         "name": f"{'posts' if event else 'taxis'}{stream_id}",

@@ -83,7 +83,7 @@ def script_cases(
     tick_us = draw(st.sampled_from(ticks_us))
     spec = draw(specs(tick_us, features)) | {"order": draw(st.sampled_from(["time", "arrival"]))}
     for lasts in ("report_every_us", "keep_us"):
-        if spec[lasts] is not None:
+        if spec[lasts]:
             spec[lasts] = max(1000, spec[lasts] // 1000 * 1000)
     clock = Clock(draw(st.sampled_from([0, -3, 1_201_956_300])), tick_us)
     form = draw(st.sampled_from(["jsonl", "csv", "parquet"]))

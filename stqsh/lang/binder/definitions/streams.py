@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import CreateStream, DataSource, FileSource, GeneratorSource, Options
 from stqsh.lang.binder.definitions.column_roles import ColumnRoles, Columns, find_roles, listed_columns
@@ -178,7 +177,7 @@ def _keep_us(stream: CreateStream) -> int | None:
     if stream.keep == "NONE" and stream.kind != "event":
         raise BindError("KEEP NONE is for EVENT streams", stream.name.span)
     if stream.keep == "NONE":
-        raise NotSupportedError("KEEP NONE")
+        return 0
     return duration_us(stream.keep, "KEEP") if isinstance(stream.keep, Quantity) else None
 
 
