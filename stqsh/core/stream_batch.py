@@ -19,6 +19,7 @@ from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kinds import KINDS
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.objects.event_objects import forget_all, forget_expired
+from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.output.batch_output import BatchOutput, chunks_of, known_rows
 from stqsh.core.queries.query_table import QueryCommands, digest
@@ -26,6 +27,7 @@ from stqsh.core.queries.registrations import NewQueries, unpack_alike
 from stqsh.core.retention.retention_step import close, take_out
 from stqsh.core.retention.step_runs import cut_batch
 from stqsh.core.retention.stream_stats import figures
+from stqsh.core.state.columns import concatenate
 from stqsh.core.state.retention_mode import forget_memory, remember
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import vacuum
@@ -59,7 +61,25 @@ def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiec
     commands = digest(_commands(chunks))
     _check(commands, timing)
     commands = replace(commands, registered=commands.registered.since(timing.first))
-    return BatchPiece(timing, batches("records", chunks), batches("focal", chunks), commands)
+    return BatchPiece(timing, _records(batch, spec, timing, chunks), batches("focal", chunks), commands)
+
+
+def _records(
+    batch: SlotBatch, spec: StreamSpec, timing: BatchTiming, chunks: list[Chunk]
+) -> list[pa.RecordBatch]:
+    """Return a stream's records, those of live events without duplicates; a replay store has none."""
+    found = batches("records", chunks)
+    if not (found and spec.is_event and spec.is_live):
+        return found
+    records, kept = concatenate(found), KeptEventKeys(batch.state, f"s{spec.id}/kept", spec.keep_us)
+    steps, hashes = records.column("_step").to_numpy(), records.column("_hash").to_numpy()
+    times = records.column(spec.time).view(pa.int64()).to_numpy()
+    again = kept.duplicates(records.column(spec.key), times, timing.at(steps), hashes)
+    if not again.any():
+        return [records]
+    count = int(np.count_nonzero(again))
+    batch.add(records=count, stale=count)
+    return [records.filter(pa.array(~again))]
 
 
 def _commands(chunks: Iterable[Chunk]) -> Iterator[SlotCommand | NewQueries]:

@@ -61,6 +61,20 @@ def test_a_key_may_come_again_when_its_event_has_expired():
     ]
 
 
+@pytest.mark.parametrize("keep", [None, 0, KEEP * TICK])
+def test_a_live_event_whose_key_is_kept_counts_once(keep):
+    slot = posts(keep_us=keep, source={"type": "socket", "address": "localhost:1"})
+    first = [(1, "a", 0, 0, 1), (1, "b", 0, 0, 1), (1, "a", 1, 1, 1)]
+    again = [(2, "a", 1, 0, 2), (8, "a", 0, 1, 8), (8, "a", 0, 0, 8)]
+    told = slot.updates(1, 1, first, [register(7)])
+    out = slot.batch(2, 9, again)
+    told += [update for update in updates(out) if update[2] == "+"]
+    steps = {None: [1], 0: [1, 2, 8], KEEP * TICK: [1, 8]}[keep]
+    assert [step for step, _, _, key, _ in told if key == "a"] == steps
+    assert stats(out)["stale"] == len(again) + 1 - len(steps)
+    assert stats(out)["records"] == len(again)
+
+
 def test_a_batch_spans_millions_of_empty_steps():
     slot = posts()
     slot.batch(1, 1, [(1, "a", 0, 0, 1)], [register(7)])

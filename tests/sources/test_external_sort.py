@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.streams import COLUMNS, Prepared, prepared, stream
 
+from stqsh.core.objects import kept_keys
 from stqsh.sources import source_files
-from stqsh.sources.replay_store import duplicate_keys, replay_order
+from stqsh.sources.replay_store import replay_order
 from stqsh.sources.replay_store.manifest import manifest_seal
 from stqsh.sources.replay_store.replay_order import cut_runs
 from stqsh.spec.stream import StreamSpec
@@ -25,7 +26,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run, a segment and a group of files hold little, and keys are forgotten soon."""
     monkeypatch.setattr(replay_order, "SEGMENT_ROWS", 100)
     monkeypatch.setattr(source_files, "GROUP_BYTES", 3000)
-    monkeypatch.setattr(duplicate_keys, "_FORGET_KEYS", 2)
+    monkeypatch.setattr(kept_keys, "_FORGET_KEYS", 2)
 
 
 def both(spec: StreamSpec, directory: Path) -> tuple[Prepared, Prepared]:

@@ -37,8 +37,8 @@ area. A new query is exact one REPORT EVERY later, and a snapshot sees only what
         """CREATE EVENT STREAM posts (id BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, body STRING)
   KEY id LOCATION (lon, lat) TIME ts TEXT body FROM FILE 'sample_data/posts.jsonl' KEEP 5 min""",
         "Memory grows with what KEEP holds; without KEEP all events stay. Indexing the terms of a TEXT column"
-        " makes keyword queries fast and costs some time for each record. With KEEP NONE events are matched and"
-        " then forgotten: queries send + only.",
+        " makes keyword queries fast and costs some time for each record. With KEEP NONE events are matched"
+        " and then forgotten: queries send + only.",
     ),
     ReferenceEntry(
         "CREATE TABLE",

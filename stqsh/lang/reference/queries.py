@@ -22,7 +22,8 @@ CONTINUOUS = (
     ),
     ReferenceEntry(
         "REGISTER QUERIES",
-        """REGISTER QUERIES FROM FILE 'glob' [FORMAT format] [KEY column] [SINCE NOW] [FOR duration] [WITH (…)] AS
+        """REGISTER QUERIES FROM FILE 'glob' [FORMAT format] [KEY column]
+  [SINCE NOW] [FOR duration] [WITH (…)] AS
   SELECT list FROM stream [, table] [WHERE … :column …] [INSIDE … | NEAREST :column TO :column]""",
         "Register a continuous query for each row of a file.",
         """REGISTER QUERIES FROM FILE 'sample_data/stands.csv' AS

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stqsh.core.objects.kept_keys import KeptEventKeys
+from stqsh.core.state.slot_state import SlotState
 from stqsh.sources.formats.record_parser import ParsedRecords
 from stqsh.sources.formats.record_schema import RecordSchema
-from stqsh.sources.replay_store.duplicate_keys import KeptEventKeys
 from stqsh.sources.replay_store.segments import TICK
 from stqsh.sources.replay_store.store import SEGMENT_ROWS, StoreWriter
 
@@ -97,11 +98,12 @@ def write_sorted(
         The number of duplicates that were dropped: records of an event stream whose key is there.
     """
     runs, duplicates = list(_sorted_runs(parts, layout, scratch, run_bytes)), 0
-    events = KeptEventKeys(layout) if layout.event else None
+    events = KeptEventKeys(SlotState.fresh(0), "kept", layout.keep_us) if layout.event else None
     for batch in merge_runs(runs, layout):
         if events is not None:
             times = batch.column(layout.time).cast(pa.int64()).to_numpy()
-            again = events.duplicates(batch.column(layout.key), times, batch.column(TICK).to_numpy())
+            begins = batch.column(TICK).to_numpy() * layout.tick_us
+            again = events.duplicates(batch.column(layout.key), times, begins)
             batch = batch.filter(pa.array(~again)) if again.any() else batch  # noqa: PLW2901
             duplicates += int(again.sum())
         writer.append(batch)

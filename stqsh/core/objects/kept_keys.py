@@ -1,0 +1,74 @@
+"""The kept keys of an event stream, of which each counts once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.kernels.events.duplicates import find_duplicates
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.state.interner import Interner
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec, StateTable
+
+Array = npt.NDArray[Any]
+
+_NEVER = np.iinfo(np.int64).min
+
+_FORGET_KEYS = 1 << 20
+"""Keys that are no longer kept are forgotten once there are so many, and half of them are not kept."""
+
+
+class _KeyTimes(StateTable):
+    """The latest time accepted of each key, µs."""
+
+    latest = ArraySpec(np.int64)
+
+
+class KeptEventKeys:
+    """The kept keys of an event stream; the first of several records with the same key stays.
+
+    A record is a duplicate if an accepted one of its key is kept at the start of the record's tick, that is,
+    not older than `KEEP` then (language.md). With `KEEP NONE`, an accepted one is kept during its own tick.
+
+    Args:
+        state: Where the keys are.
+        prefix: The beginning of the names of their arrays.
+        keep_us: How long an event stays, µs; None for ever, 0 with `KEEP NONE`.
+    """
+
+    def __init__(self, state: SlotState, prefix: str, keep_us: int | None) -> None:
+        self._keys, self._times = Interner(state, f"{prefix}/keys"), _KeyTimes(state, prefix)
+        self._keep_us = keep_us
+
+    def duplicates(
+        self, keys: pa.Array[Any], times: Array, begins: Array, hashes: Array | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """Mark the duplicates among records (n,), which come in replay order over all calls.
+
+        Args:
+            keys: As stored.
+            times: Their times, int64 µs.
+            begins: The starts of the ticks in which they come, int64 µs.
+            hashes: The hashes of the keys, if they are known.
+        """
+        places, known = self._keys.intern(keys, hashes), len(self._times)
+        self._times.resize(len(self._keys))
+        self._times.latest[known:] = _NEVER
+        keep = self._keep_us
+        kept_from = np.full(len(begins), _NEVER + 1) if keep is None else begins - keep
+        times = begins if keep == 0 else times
+        found = find_duplicates(frozen(places), frozen(times), frozen(kept_from), self._times.latest)
+        if len(begins) and len(self._times) > _FORGET_KEYS:
+            self._forget(int(kept_from[-1]))
+        return found
+
+    def _forget(self, kept_from: int) -> None:
+        """Forget the keys whose records are older than a time, if they are many."""
+        kept = self._times.latest >= kept_from
+        if 2 * np.count_nonzero(kept) < len(kept):
+            self._keys.keep(np.flatnonzero(kept))
+            self._times.keep(kept)
