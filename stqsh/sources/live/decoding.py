@@ -206,7 +206,8 @@ def _read_json(decoder: MessageDecoder, values: list[bytes], there: Place) -> It
     values, there, dead = _without_blank(values, there)
     text = b"\n".join(values)
     if text.count(b"\n") >= len(values):
-        text = b"\n".join(value.replace(b"\n", b" ") for value in values)
+        values = [value.replace(b"\n", b" ") for value in values]
+        text = b"\n".join(values)
     layout = decoder.payload
     columns = read_whole(text, layout.names, layout)
     if columns is not None:
