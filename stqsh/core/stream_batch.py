@@ -18,7 +18,8 @@ from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kinds import KINDS
 from stqsh.core.objects.batch_objects import BatchObjects
-from stqsh.core.objects.event_objects import forget_all, forget_expired
+from stqsh.core.objects.event_objects import count_kept, forget_all, forget_expired, let_go
+from stqsh.core.objects.event_objects import make_room as keep_only
 from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.output.batch_output import BatchOutput, chunks_of, known_rows
@@ -32,7 +33,7 @@ from stqsh.core.state.retention_mode import forget_memory, remember
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import vacuum
 from stqsh.core.texts.term_table import tidy
-from stqsh.spec.chunk import Chunk, pack
+from stqsh.spec.chunk import Chunk, ChunkKind, pack
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.command import SlotCommand, unpack_commands
 from stqsh.spec.query import unpack_asks
@@ -143,6 +144,9 @@ def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[
     stream.objects.finish()
     stream.focal.finish()
     close(stream, kept)
+    gone = _archived(stream)
+    if gone is not None:
+        made.append(batch.chunk(ChunkKind.ARCHIVED, pack(gone), spec.id, gone.num_rows))
     there = _left(stream)
     batch.add(
         records=len(stream.objects.rows) + piece.passed,
@@ -153,6 +157,19 @@ def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[
         state_us=(perf_counter_ns() - kernel) // 1000,
     )
     return made, there
+
+
+def _archived(stream: StreamBatch) -> pa.RecordBatch | None:
+    """Take out the events that go to the stream's archive now, after those of the batch are stored."""
+    if stream.spec.archive is None or stream.commands.stream_dropped:
+        return None
+    state, number, table = stream.state, stream.spec.id, stream.objects.table
+    gone = let_go(state, number, stream.timing, at_once=stream.clock.ended)
+    if not gone.any():
+        return None
+    events = table.rows(np.flatnonzero(gone).astype(np.int32))
+    keep_only(state, number, ~gone)
+    return events
 
 
 def _left(stream: StreamBatch) -> int:
@@ -208,6 +225,8 @@ def make_room(batch: StreamBatch) -> int:
     if batch.spec.keeps_none:
         forget_all(batch.state, stream)
         there = 0
+    elif batch.spec.archive is not None:
+        there = count_kept(batch.state, stream, batch.timing)
     elif batch.spec.is_event:
         there = forget_expired(batch.state, stream, batch.timing)
     else:

@@ -64,6 +64,8 @@ class ChunkKind(StrEnum):
     """The last records of looked-up keys: a record batch."""
     ANSWER = "answer"
     """A slot's share of a snapshot's answer: a record batch. `order.number` is the number of the question."""
+    ARCHIVED = "archived"
+    """Events that are no longer kept, of a stream with an archive: a record batch of its declared columns."""
     STATS = "stats"
     """A slot's figures of the batch: JSON."""
     TIMING = "timing"

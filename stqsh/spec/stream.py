@@ -106,6 +106,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         max_speed: metres a second, or units a second on the plane.
         bounds: x1, y1, x2, y2 of the area in which records are expected.
         keep_us: how long an event stays, µs; None for ever, 0 with KEEP NONE.
+        archive: the folder to which events go that are no longer kept; None for none.
         pace: "max", a factor of real time, or None for the session's choice.
     """
 
@@ -125,6 +126,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     order: ReplayOrder = "time"
     retain: Retention = "all"
     keep_us: int | None = None
+    archive: str | None = None
     pace: str | int | float | None = None
     source: SourceSpec
     id: int = 0

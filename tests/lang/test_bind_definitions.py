@@ -43,7 +43,7 @@ def test_a_stream_has_defaults() -> None:
         ],
         "key": "id", "x": "lon", "y": "lat", "time": "ts", "text": None, "planar": False,
         "tick_us": 1_000_000, "report_every_us": None, "max_speed": None, "bounds": None, "order": "time",
-        "retain": "all", "keep_us": None, "pace": None,
+        "retain": "all", "keep_us": None, "archive": None, "pace": None,
         "source": {"type": "file", "glob": "f", "format": None, "options": {}},
     }  # fmt: skip
 
@@ -208,6 +208,13 @@ def test_an_event_stream_is_kept_for_ever_unless_told_otherwise() -> None:
     assert event_stream("")["keep_us"] is None
     assert event_stream("KEEP 72 hours TEXT note")["keep_us"] == 72 * 3_600_000_000
     assert event_stream("KEEP NONE")["keep_us"] == 0
+
+
+def test_an_archive_takes_what_is_kept_for_a_while() -> None:
+    assert event_stream("KEEP 1 day ARCHIVE TO '/old'")["archive"] == "/old"
+    for clauses in ("ARCHIVE TO '/old'", "KEEP NONE ARCHIVE TO '/old'"):
+        with pytest.raises(BindError, match="ARCHIVE TO needs KEEP with a duration"):
+            event_stream(clauses)
 
 
 @pytest.mark.parametrize("clause", ["REPORT EVERY 30 s", "MAX SPEED 60 km/h"])

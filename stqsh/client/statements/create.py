@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
+from stqsh.client.statements.output_folders import make_folder
 from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
 from stqsh.client.statements.type_repair import fitted
 from stqsh.client.stdin_pump import check_stdin, pump_stdin
@@ -23,6 +25,7 @@ from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.stream import DEFAULT_TICK_US, LIVE_TICK_US, FileSourceSpec, StdinSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer, shedding_orders
 from stqsh.storage.catalogue import first_stream, live_streams
+from stqsh.storage.event_archive import find_archive
 from stqsh.storage.rows import StreamRow
 from stqsh.storage.session_settings import session_settings
 from stqsh.units import format_duration, format_instant
@@ -41,6 +44,7 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
     with locating(statement.piece):
         _check_clock(desk, statement)
         statement = _with_session_tick(desk, statement)
+    statement = _with_archive(statement)
     bound, statement = _bound(desk, statement)
     notes = (*bound.notes, *_at_another_time(desk, bound.spec))
     stream = _entered(desk, f"{to_sql(statement)};", bound.spec)
@@ -52,6 +56,28 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
     yield Message("\n".join([f"stream {stream.name} created", *notes]))
     if desk.autoplay:
         desk.play(stream, "")
+
+
+def _with_archive(statement: statements.CreateStream) -> statements.CreateStream:
+    """Return the statement with the absolute path of its archive, whose folder is made.
+
+    Raises:
+        BindError: files cannot be written to it, or it has the archive of another stream of that name.
+    """
+    if statement.archive is None or statement.kind != "event":
+        return statement
+    folder = Path(str(statement.archive.value)).expanduser().absolute()
+    with locating(statement.piece):
+        make_folder(folder, statement.archive.span)
+        found = find_archive(folder, statement.name.text)
+        if found is not None:
+            raise BindError(
+                f"{folder} has the archive of another stream called {statement.name.text}, such as"
+                f" {found.parent.name}/{found.name}",
+                statement.archive.span,
+                hint="choose another folder or name, or move the files away: a file is written once",
+            )
+    return replace(statement, archive=replace(statement.archive, value=str(folder)))
 
 
 def create_table(desk: StatementContext, statement: statements.CreateTable) -> Iterator[Outcome]:

@@ -9,13 +9,13 @@ from pathlib import Path
 from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import there_already
+from stqsh.client.statements.output_folders import make_folder
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.statements import FileTarget
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.sink import FileTargetSpec, SinkSpec
-from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.sinks.sink_catalogue import create_sink as enter_sink
 from stqsh.storage.sinks.sink_files import is_file_of
 
@@ -41,15 +41,8 @@ def create_sink(desk: StatementContext, statement: statements.CreateSink) -> Ite
 def _make_folder(spec: SinkSpec, target: FileTargetSpec, statement: statements.CreateSink) -> None:
     """Make the folder of a sink; raise `BindError` if it cannot be used, or holds such files already."""
     folder, span = Path(target.folder), statement.target.span
-    probe = folder / f".stqsh-{wall_clock_us()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
-        found = next((path.name for path in folder.iterdir() if is_file_of(path.name, spec.name)), None)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise BindError(f"files cannot be written to {folder}: {reason}", span) from error
+    make_folder(folder, span)
+    found = next((path.name for path in folder.iterdir() if is_file_of(path.name, spec.name)), None)
     if found is not None:
         raise BindError(
             f"{folder} has files of another sink called {spec.name}, such as {found}",

@@ -67,6 +67,7 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
             if event
             else ()
         ),
+        *([] if spec.archive is None else [("archive", spec.archive)]),
         ("queries", count_queries(link.db, stream.id)),
     ]
     yield Rows(f"stream {stream.name}", ("item", "value"), tuple(items))

@@ -23,6 +23,7 @@ from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 
+_MINUTE, _HOUR = 60_000_000, 3_600_000_000
 _SPARE = 1024
 """The most expired events before the table is compacted."""
 
@@ -80,16 +81,44 @@ def forget_expired(state: SlotState, stream: int, timing: BatchTiming) -> int:
     The cost is one pass over all times for each batch. Making room copies each event that stays, and as many
     have been removed.
     """
-    ts = state.array(f"s{stream}/objects/ts")
     if timing.report < 0:
-        return len(ts)
-    stay = ts >= timing.at(timing.last) - timing.report
+        return len(state.array(f"s{stream}/objects/ts"))
+    stay = _kept(state, stream, timing)
     there = int(np.count_nonzero(stay))
     if _is_worth_it(len(stay), there):
         stay |= referenced(state, "objects", stream, len(stay))
         if _is_worth_it(len(stay), int(np.count_nonzero(stay))):
             make_room(state, stream, stay)
     return there
+
+
+def count_kept(state: SlotState, stream: int, timing: BatchTiming) -> int:
+    """Return how many events are not expired."""
+    return int(np.count_nonzero(_kept(state, stream, timing)))
+
+
+def _kept(state: SlotState, stream: int, timing: BatchTiming) -> Array:
+    """Return which events are not expired, bool (n,)."""
+    kept: Array = state.array(f"s{stream}/objects/ts") >= timing.at(timing.last) - timing.report
+    return kept
+
+
+def let_go(state: SlotState, stream: int, timing: BatchTiming, *, at_once: bool) -> Array:
+    """Return which events an archive takes now, bool (n,): expired ones that nothing refers to.
+
+    Letting go costs a pass over all events. So it waits for the end of a minute, and then until a sixteenth
+    of the events has expired or an hour ends, unless it has to be `at_once`.
+    """
+    expired = ~_kept(state, stream, timing)
+    minute, hour = (_ends(timing, length) for length in (_MINUTE, _HOUR))
+    if not (at_once or hour or (minute and 16 * np.count_nonzero(expired) > len(expired))):
+        return np.zeros(len(expired), np.bool_)
+    return expired & ~referenced(state, "objects", stream, len(expired))
+
+
+def _ends(timing: BatchTiming, length_us: int) -> bool:
+    """Return whether a multiple of a length lies within the batch or at its end."""
+    return bool(timing.at(timing.last + 1) // length_us > timing.at(timing.first) // length_us)
 
 
 def forget_all(state: SlotState, stream: int) -> None:

@@ -144,6 +144,12 @@ class ObjectTable:
             target.values[obj] = rows.columns[name].values[final]
             target.valid[obj] = rows.columns[name].valid[final]
 
+    def rows(self, objects: Array) -> pa.RecordBatch:
+        """Return the stored records of objects, int32 (n,), in the stream's columns."""
+        none = self._no_rows()
+        columns = [self.show(name, none, objects, objects) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
     def show(self, name: str, rows: BatchRows, versions: Array, objects: Array) -> pa.Array[Any]:
         """Return a declared column of some versions in its Arrow type; null where a version is -1.
 

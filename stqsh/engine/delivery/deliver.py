@@ -29,7 +29,9 @@ from stqsh.spec.clock import BatchClock
 from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.query import AskSpec, Place
 from stqsh.spec.stats import BatchStats, SlotStats, TakenMessages, TaskTiming, TimeSplit
+from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb, wall_clock_us
+from stqsh.storage.event_archive import write_archive
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
 from stqsh.storage.rows import Progress
@@ -55,6 +57,7 @@ class BatchOutcome:
     stats: list[SlotStats] = field(default_factory=list)
     timings: list[TaskTiming] = field(default_factory=list)
     taken: dict[int, list[TakenMessages]] = field(default_factory=dict)
+    archived: dict[int, pa.Table] = field(default_factory=dict)
 
 
 class Delivery:
@@ -82,6 +85,7 @@ class Delivery:
         self.retention = LogRetention(
             home, control, lambda: parse_size(session_settings(control).text("updates.keep"))
         )
+        self._book = NameBook(control)
         self._shedding = SheddingController(control, session_settings(control))
         self._records = 0
         self._previous_us = 0
@@ -104,6 +108,8 @@ class Delivery:
         for stream, taken in delivered.taken.items():
             letters = "".join(part.letters for part in taken)
             write_live_letters(self._home.stream(stream), number, letters.encode())
+        for stream, events in delivered.archived.items():
+            write_archive(self._book.stream(stream).spec, number, events)
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
         self._record(progress, delivered, logged)
@@ -213,7 +219,16 @@ def read_outcome(chunks: list[Chunk]) -> BatchOutcome:
         stats=[unpack_struct(chunk.payload, SlotStats) for chunk in kinds.get("stats", [])],
         timings=[unpack_struct(chunk.payload, TaskTiming) for chunk in kinds.get(ChunkKind.TIMING, [])],
         taken=collect_taken(kinds.get(ChunkKind.TAKEN, [])),
+        archived=collect_archived(kinds.get(ChunkKind.ARCHIVED, [])),
     )
+
+
+def collect_archived(chunks: list[Chunk]) -> dict[int, pa.Table]:
+    """Return the events that go to the archive of each stream, by id."""
+    events: dict[int, list[pa.RecordBatch]] = {}
+    for chunk in chunks:
+        events.setdefault(chunk.stream, []).append(unpack(chunk.payload))
+    return {stream: pa.Table.from_batches(batches) for stream, batches in events.items()}
 
 
 def collect_taken(chunks: list[Chunk]) -> dict[int, list[TakenMessages]]:

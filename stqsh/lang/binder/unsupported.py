@@ -51,14 +51,6 @@ def _other_than_files(table: statements.CreateTable | statements.CreateRegions) 
     return f"{name} of other things than streams" if name else None
 
 
-def _archive(stream: statements.CreateStream) -> str | None:
-    return None if stream.archive is None else "ARCHIVE TO"
-
-
-STREAM_RULES: tuple[Rule, ...] = (_archive,)
-"""Parts that CREATE STREAM does not support yet."""
-
-
 SOURCE_RULES: tuple[Rule, ...] = (_other_than_files,)
 """Parts that CREATE TABLE and CREATE REGIONS do not support yet."""
 

@@ -31,14 +31,14 @@ area. A new query is exact one REPORT EVERY later, and a snapshot sees only what
         """CREATE EVENT STREAM [IF NOT EXISTS] name [(column TYPE, …)]
   [KEY column] [LOCATION (x, y)] [TIME column] [TEXT column]
   FROM FILE 'glob' [FORMAT format [(option => value, …)]]
-  [KEEP duration | KEEP NONE] [TICK duration] [BOUNDS (x1, y1, x2, y2)] [PLANAR | GEODETIC]
-  [ORDER BY TIME | ARRIVAL]""",
+  [KEEP duration [ARCHIVE TO 'folder'] | KEEP NONE]
+  [TICK duration] [BOUNDS (x1, y1, x2, y2)] [PLANAR | GEODETIC] [ORDER BY TIME | ARRIVAL]""",
         "Define a stream of things that happened once: records are never replaced, and expire after KEEP.",
         """CREATE EVENT STREAM posts (id BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, body STRING)
   KEY id LOCATION (lon, lat) TIME ts TEXT body FROM FILE 'sample_data/posts.jsonl' KEEP 5 min""",
         "Memory grows with what KEEP holds; without KEEP all events stay. Indexing the terms of a TEXT column"
         " makes keyword queries fast and costs some time for each record. With KEEP NONE events are matched"
-        " and then forgotten: queries send + only.",
+        " and then forgotten: queries send + only. ARCHIVE TO writes what KEEP lets go to Parquet, by day.",
     ),
     ReferenceEntry(
         "CREATE TABLE",

@@ -8,7 +8,6 @@ from stqsh.lang.binder.definitions.column_roles import ColumnRoles, Columns, fin
 from stqsh.lang.binder.definitions.live_sources import LIVE_SOURCES, check_live, live_spec
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free
-from stqsh.lang.binder.unsupported import STREAM_RULES, check
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError
 from stqsh.lang.types import KEY_TYPES, NUMBERS, a_type
@@ -38,8 +37,11 @@ def create_stream(
     """
     if stream.archive is not None and stream.kind != "event":
         raise BindError("ARCHIVE TO is for EVENT streams: what KEEP lets go", stream.archive.span)
+    if stream.archive is not None and not isinstance(stream.keep, Quantity):
+        raise BindError(
+            "ARCHIVE TO needs KEEP with a duration, after which events go to the archive", stream.archive.span
+        )
     _check_retention(stream)
-    check(STREAM_RULES, stream)
     check_free(stream.name, catalogue)
     check_live(stream)
     _check_kind(stream)
@@ -68,6 +70,7 @@ def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRol
         order="arrival" if stream.order_by == "ARRIVAL" else "time",
         retain="significant" if stream.retain and stream.retain.text == "SIGNIFICANT" else "all",
         keep_us=_keep_us(stream),
+        archive=None if stream.archive is None else str(stream.archive.value),
         pace=stream.pace.lower() if isinstance(stream.pace, str) else stream.pace,
         source=source_spec(stream.source),
     )
