@@ -13,10 +13,10 @@ INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo shell test hunt kills check bench peers screens clean
+.PHONY: help install demo kafka-demo shell test hunt kills check bench peers screens clean
 
 help:            ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -38,6 +38,9 @@ install: $(READY)  ## set up .venv
 demo: $(INSTALLED) ## the main job on sample_data/
 	@test -e $(READY) || echo "the first start compiles kernels, which takes a minute or two ..."
 	@$(BIN)/stqsh run sample_data/demo.stq
+
+kafka-demo: $(READY)  ## live updates from a Kafka broker, which it brings and starts
+	@$(BIN)/python -m stqsh.bench.kafka_demo
 
 shell: $(READY)    ## the shell
 	@$(BIN)/stqsh

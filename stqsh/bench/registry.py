@@ -67,6 +67,7 @@ BENCHMARKS = (
         in_all=False,
         module="stqsh.bench.peers",
     ),
+    Benchmark("kafka", "Records a second from a Kafka broker, and how late updates are.", in_all=False),
     Benchmark("register", "How long it takes to register and to drop very many queries."),
     Benchmark("soak", "What grows in minutes at full load: memory, disk, open files.", in_all=False),
     Benchmark(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -13,6 +14,8 @@ from stqsh.sources.live.decoding import Messages
 from stqsh.sources.live.kafka_client import ClientSettings
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError, SourceAwayError
 
+#: So many partitions keep a consumer in a process: those read last.
+_KEPT = 16
 #: So many messages are decoded together.
 _TOGETHER = 50_000
 #: A broker that says nothing for so long is away.
@@ -27,14 +30,26 @@ _CONSUMER: ClientSettings = {
     "auto.offset.reset": "error",
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 50,
+    "fetch.queue.backoff.ms": 10,  # by default a queue that was full makes the next fetch wait for a second
     "fetch.error.backoff.ms": 50,
     "max.partition.fetch.bytes": 8 << 20,
-    "queued.max.messages.kbytes": 32 << 10,
+    "queued.max.messages.kbytes": 16 << 10,
 }
 
 
+@dataclass
+class _Placed:
+    """A consumer of one partition, and the offset with which it goes on."""
+
+    consumer: Consumer
+    at: int
+
+
 class KafkaReader:
-    """A consumer that this process keeps between tasks: to go on where it stopped costs nothing.
+    """Consumers that this process keeps between tasks, one a partition.
+
+    To go on where a consumer stopped costs nothing. To move one to another partition while it fetches takes
+    librdkafka a second now and then.
 
     Args:
         settings: of the client.
@@ -47,8 +62,8 @@ class KafkaReader:
     skips = wants_keys = False
 
     def __init__(self, settings: ClientSettings) -> None:
-        self._consumer = Consumer({**settings, **_CONSUMER}, logger=_silent())
-        self._next: tuple[str, int] | None = None
+        self._settings = settings
+        self._idle: dict[str, _Placed] = {}
 
     def read(self, wanted: MessageRange) -> Iterator[Messages]:
         """Yield the messages of a range; offsets that hold none are passed over.
@@ -57,27 +72,47 @@ class KafkaReader:
             RecordsGoneError: the broker no longer has the first of them.
             SourceAwayError: the broker does not answer.
         """
+        placed = self._placed(wanted)
+        try:
+            yield from self._read(placed, wanted)
+        finally:
+            if placed.at == wanted.stop:
+                self._idle[wanted.part] = placed
+            else:
+                placed.consumer.close()
+        while len(self._idle) > _KEPT:
+            self._idle.pop(next(iter(self._idle))).consumer.close()
+
+    def _placed(self, wanted: MessageRange) -> _Placed:
+        """Return a consumer that goes on at the start of a range."""
         topic, _, number = wanted.part.rpartition("/")
-        if self._next != (wanted.part, wanted.start):
-            self._consumer.assign([TopicPartition(topic, int(number), wanted.start)])
-        self._next = None
+        idle = self._idle.pop(wanted.part, None)
+        if idle is not None and idle.at == wanted.start:
+            return idle
+        consumer = (
+            Consumer({**self._settings, **_CONSUMER}, logger=_silent()) if idle is None else idle.consumer
+        )
+        consumer.assign([TopicPartition(topic, int(number), wanted.start)])
+        return _Placed(consumer, wanted.start)
+
+    def _read(self, placed: _Placed, wanted: MessageRange) -> Iterator[Messages]:
+        number = int(wanted.part.rpartition("/")[2])
         at, heard = wanted.start, time.monotonic()
         while at < wanted.stop:
-            got = self._consumer.consume(min(_TOGETHER, wanted.stop - at), _LOOK_S)
+            got = placed.consumer.consume(min(_TOGETHER, wanted.stop - at), _LOOK_S)
             good = [message for message in got if message.error() is None]
             if good:
                 last = _offset(good[-1])
                 inside = good if last < wanted.stop else [m for m in good if _offset(m) < wanted.stop]
                 at = last + 1
                 if inside:
-                    yield self._columns(wanted.part, int(number), inside)
+                    yield self._columns(wanted.part, number, inside)
             at = max([at, *(self._place_of(message, wanted) for message in got if message.error())])
             if got:
                 heard = time.monotonic()
             elif time.monotonic() - heard > _PATIENCE_S:
                 raise SourceAwayError(f"Kafka has not answered for {_PATIENCE_S:.0f} s about {wanted.part}")
-        if at == wanted.stop:
-            self._next = (wanted.part, at)
+        placed.at = at
 
     def _columns(self, part: str, partition: int, found: list[Message]) -> Messages:
         """Return messages of one partition as columns."""

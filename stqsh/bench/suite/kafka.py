@@ -1,0 +1,228 @@
+"""Measure Kafka as a source: records a second from a full topic, and how late updates are at half that load.
+
+The broker runs on this machine and takes its share of it, which is measured too. A topic of four partitions
+is filled first; then a session reads it from its beginning. For freshness another process sends reports at
+half the rate, while this one sends probes: objects that appear in the region of a query. Latency is the time
+from sending a probe until the client has read its update.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import orjson
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+import stqsh
+from stqsh.bench.figures import LESS, MORE, Better, Row
+from stqsh.bench.harness.cpu import CPU, ProcessorMeter, grown, tree_of
+from stqsh.bench.harness.drive import REPETITIONS, Say, execute
+from stqsh.bench.harness.kafka_load import KafkaLoad
+from stqsh.bench.harness.registration import statements
+from stqsh.bench.harness.workload import rectangles
+from stqsh.bench.kafka_broker import KafkaBroker, running_broker
+from stqsh.bench.options import option
+from stqsh.client.api import Session
+from stqsh.client.read.subscription import Subscription
+from stqsh.client.results import Updates
+from stqsh.storage.progress import stream_statuses
+
+COLUMNS = {
+    "case": "case",
+    "queries": "queries",
+    "records_per_s": "records/s",
+    "dead": "dead letters",
+    "p50_s": "read p50 s",
+    "p99_s": "read p99 s",
+    "probes": "probes",
+    "broker_s": "broker s/M",
+    **CPU,
+}
+KEY = ("case", "queries")
+FIGURES: dict[str, Better] = {"records_per_s": MORE, "p50_s": LESS, "p99_s": LESS}
+
+PARTITIONS = 4
+WARM_UP = 0.4
+"""The share of the records, and of the probes, that is not counted."""
+
+MORE_ARROW = 5
+"""So many times the records of the other formats are read in the case arrow, which takes less time."""
+
+_PROBE = "REGISTER QUERY probe AS SELECT oid FROM m INSIDE (2, 2, 3, 3);"
+_PROBES_PER_S = 20
+
+
+@dataclass(frozen=True)
+class KafkaOptions:
+    """What to measure; see the help of each option."""
+
+    cases: tuple[str, ...] = option(("json", "damaged", "csv", "arrow"), "Formats; damaged is json in part.")
+    queries: int = option(10_000, "Range queries.")
+    objects: int = option(200_000, "Moving objects.")
+    records: int = option(4_000_000, "Records of each case.")
+    damaged: float = option(0.1, "The share of messages that cannot be read, in the case damaged.")
+    seconds: int = option(30, "How long the load for freshness lasts; 0: leave it out.")
+    load: float = option(0.5, "The share of the rate of json that it has.")
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.cases) - {"json", "damaged", "csv", "arrow"}:
+            raise ValueError(f"no case {min(unknown)!r}; there are json, damaged, csv, arrow")
+
+
+FULL = KafkaOptions()
+QUICK = KafkaOptions(("json", "arrow"), records=3_000_000, seconds=20)
+
+
+def measure(options: KafkaOptions, say: Say) -> list[Row]:
+    """Return a row for each case, and one for freshness."""
+    rows, rate = list[Row](), 0.0
+    say("starting a broker")
+    with running_broker() as broker:
+        for case in options.cases:
+            count = options.records * (MORE_ARROW if case == "arrow" else 1)
+            say(f"filling a topic with {count:,} records of {case}")
+            form, share = ("json", options.damaged) if case == "damaged" else (case, 0.0)
+            topic = _new_topic(broker, f"bench-{case}")
+            KafkaLoad(form, count, options.objects, share).send(broker.address, topic)
+            say(f"reading {case}")
+            rates, costs = drained(_reading(broker, topic, form, options), broker.pid, count)
+            rows.append({"case": case, "queries": options.queries, "records_per_s": rates, **costs})
+            rate = statistics.median(rates) if case == "json" else rate
+        if options.seconds and rate:
+            asked = rate * options.load
+            say(f"sending {asked:,.0f} records/s for {options.seconds} s")
+            rows.append({"case": f"json at {options.load:g} of the load", **fresh(broker, asked, options)})
+    return rows
+
+
+def drained(
+    reading: AbstractContextManager[Session], broker: int, records: int
+) -> tuple[list[float], dict[str, float | None]]:
+    """Read a topic from its beginning.
+
+    Args:
+        reading: opens a session that reads it.
+        broker: the broker's process.
+        records: how many the topic has.
+
+    Returns:
+        The records a second of each portion, and the costs.
+    """
+    with reading as session:
+        meter, before = ProcessorMeter(session), tree_of(broker)
+        looks = [(time.perf_counter(), 0, 0)]
+        execute(session, "PLAY m;")
+        while sum(looks[-1][1:]) < records:
+            time.sleep(0.02)
+            session.progress()  # raises if the engine fails
+            status = next(iter(stream_statuses(session.link.db).values()))
+            if status.rows + status.dead > sum(looks[-1][1:]):
+                looks.append((time.perf_counter(), status.rows, status.dead))
+        used = grown(before, tree_of(broker)).java
+        costs = {"dead": looks[-1][2], "broker_s": used * 1e6 / records, **meter.per_million(records)}
+        return _rates(looks, records), costs
+
+
+def _rates(looks: list[tuple[float, int, int]], records: int) -> list[float]:
+    """Return the records a second of `REPETITIONS` portions after the warm-up; of all where that is all."""
+    counted = [(at, rows + dead) for at, rows, dead in looks if rows + dead >= WARM_UP * records]
+    counted = counted if len(counted) > 1 else looks
+    marks = [counted[round(place)] for place in np.linspace(0, len(counted) - 1, REPETITIONS + 1)]
+    return [
+        (after[1] - before[1]) / (after[0] - before[0])
+        for before, after in pairwise(marks)
+        if after[0] > before[0]
+    ]
+
+
+def fresh(broker: KafkaBroker, rate: float, options: KafkaOptions) -> Row:
+    """Return how long probes take while records come at a rate."""
+    topic = _new_topic(broker, "bench-fresh")
+    count = int(rate * (options.seconds + 5))
+    sent: dict[str, float] = {}
+    read: dict[str, float] = {}
+    with _reading(broker, topic, "json", options) as session:
+        execute(session, f"{_PROBE} PLAY m;")
+        load = KafkaLoad("json", count, options.objects, rate=rate).start(broker.address, topic)
+        threading.Thread(
+            target=_send_probes, args=(broker, topic, options.seconds, sent), daemon=True
+        ).start()
+        end = time.monotonic() + options.seconds + 10
+        for key, at in _probes_read(session, end):
+            read[key] = at
+        load.wait()
+        rows = next(iter(stream_statuses(session.link.db).values())).rows
+    late = np.array([read[key] - at for key, at in sent.items() if key in read])[int(len(read) * WARM_UP) :]
+    parts = [part for part in np.array_split(late, REPETITIONS) if len(part)]
+    return {
+        "queries": options.queries,
+        "records_per_s": min(rows, count) / (options.seconds + 5),
+        "p50_s": [float(np.percentile(part, 50)) for part in parts],
+        "p99_s": [float(np.percentile(part, 99)) for part in parts],
+        "probes": len(late),
+    }
+
+
+def _send_probes(broker: KafkaBroker, topic: str, seconds: int, sent: dict[str, float]) -> None:
+    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
+    for number in range(seconds * _PROBES_PER_S):
+        key, now = f"probe{number}", time.time()
+        value = orjson.dumps({"oid": key, "x": 2.5, "y": 2.5, "ts": int(now * 1000)})
+        sent[key] = time.perf_counter()
+        producer.produce(topic, value, partition=number % PARTITIONS)
+        producer.poll(0)
+        time.sleep(1 / _PROBES_PER_S)
+    producer.flush(10)
+
+
+def _probes_read(session: Session, end: float) -> Iterator[tuple[str, float]]:
+    """Yield the probes that a client reads by TAIL, each with the time, until an instant."""
+
+    class _OverError(Exception):
+        """Ends the reading."""
+
+    def look(_: object) -> None:
+        if time.monotonic() > end:
+            raise _OverError
+
+    try:
+        for following in session.execute("TAIL probe;"):
+            assert isinstance(following, Subscription)
+            following.on_idle = look
+            for some in following:
+                if isinstance(some, Updates):
+                    now = time.perf_counter()
+                    yield from ((str(key), now) for key in some.table.column("key").to_pylist())
+                look(some)
+    except _OverError:
+        return
+
+
+@contextmanager
+def _reading(broker: KafkaBroker, topic: str, form: str, options: KafkaOptions) -> Iterator[Session]:
+    """Open a session with the topic as the stream m, which stands still, and its queries."""
+    with stqsh.connect(temporary=True, autoplay=False) as session:
+        execute(
+            session,
+            "CREATE MOVING STREAM m (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP)"
+            f" KEY oid LOCATION (x, y) TIME ts FROM KAFKA '{broker.address}' TOPIC '{topic}'"
+            f" FORMAT {form.upper()} TICK 100 ms PLANAR BOUNDS (0, 0, 1, 1);",
+        )
+        execute(session, statements(rectangles(options.queries)))
+        session.start_engine()
+        yield session
+
+
+def _new_topic(broker: KafkaBroker, name: str) -> str:
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    for made in admin.create_topics([NewTopic(name, PARTITIONS, 1)]).values():
+        made.result(30)
+    return name

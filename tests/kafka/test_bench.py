@@ -1,0 +1,23 @@
+"""The measurement of Kafka in a small size: it accounts for every record, and probes come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stqsh.bench.suite.kafka import KafkaOptions, measure
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.mark.usefixtures("kafka_jars")
+def test_all_records_are_counted_and_probes_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STQSH_HOME", str(tmp_path))
+    options = KafkaOptions(("json", "damaged"), queries=20, objects=500, records=20_000, seconds=3)
+    whole, damaged, fresh = measure(options, lambda _: None)
+    assert whole["dead"] == 0
+    assert damaged["dead"] == pytest.approx(2_000, rel=0.1)
+    assert fresh["probes"] == 36
