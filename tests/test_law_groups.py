@@ -26,6 +26,7 @@ FEATURES = {
     "polygons": frozenset({"polygons", "inside", "events"}),
     "texts": frozenset({"events", "text"}),
     "joins": frozenset({"joins", "expressions", "text"}),
+    "neighbours": frozenset({"nearest", "events", "text"}),
 }
 SLOTS = [1, 2, 3, 7]
 

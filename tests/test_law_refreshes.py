@@ -31,7 +31,7 @@ def refreshed_cases(draw: st.DrawFn, features: frozenset[str]) -> Case:
     commands = [(1, draw(lasting_queries(case, 900 + i))) for i in range(draw(st.integers(2, 3)))]
     for step, command in case.commands:
         query = command.get("query")
-        if query is not None and draw(st.booleans()):
+        if query is not None and query["kind"] == "aggregate" and draw(st.booleans()):
             form = draw(refreshed(query["aggregates"], tick))
             commands.append((step, command | {"query": query | {"aggregates": form}}))
         else:
@@ -44,12 +44,15 @@ def lasting_queries(draw: st.DrawFn, case: Case, id_: int) -> Command:
     """The registration of a query with SYNC that lasts and has members more often than not."""
     spec = case.spec
     inside = {"type": "rect", "x1": -0.5, "y1": -1.0, "x2": 1.0, "y2": 1.0}
+    first = case.queries[0]
+    own = ALL if first["kind"] == "nearest_aggregate" else first["region"]
     conditions = [None, None, None, *(query["condition"] for query in case.queries)]
     form = draw(refreshed(draw(forms_over(dict(spec["columns"]))), case.clock.tick_us))
-    query = case.queries[0] | {
+    query = first | {
         "id": id_,
+        "kind": "aggregate",
         "for_us": None,
-        "region": draw(st.sampled_from([ALL, ALL, ALL, inside, case.queries[0]["region"]])),
+        "region": draw(st.sampled_from([ALL, ALL, ALL, inside, own])),
         "condition": draw(st.sampled_from(conditions)),
         "aggregates": form,
     }

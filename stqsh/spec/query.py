@@ -202,8 +202,9 @@ class QueryKindEntry:
 RANGE = QueryKindEntry("range")
 NEAREST = QueryKindEntry("nearest", True, {"dwell": "dwell on the nearest neighbours"})
 AGGREGATE = QueryKindEntry("aggregate", unsupported={"dwell": "dwell on aggregates"})
+NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True, {"dwell": "dwell on aggregates"})
 
-BUILT_IN = {kind.name: kind for kind in (RANGE, NEAREST, AGGREGATE)}
+BUILT_IN = {kind.name: kind for kind in (RANGE, NEAREST, AGGREGATE, NEAREST_AGGREGATE)}
 
 
 def find_kind(name: str) -> QueryKindEntry:

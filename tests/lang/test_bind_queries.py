@@ -350,7 +350,14 @@ def test_tail_knows_no_distance_that_is_not_selected(taxis: Catalogue) -> None:
          "a moving region under OR or NOT, or beside another region"),
         ("SELECT loc INSIDE campus AS here FROM taxis", "INSIDE in a select list"),
         ("SELECT DISTINCT status FROM taxis GROUP BY status", "SELECT DISTINCT with GROUP BY or HAVING"),
-        ("SELECT COUNT(*) FROM taxis NEAREST 3 TO '7'", "aggregates over NEAREST in a continuous query"),
+        (
+            "SELECT COUNT(*) FROM taxis NEAREST 3 TO '7' SYNC 5 s",
+            "SYNC and WINDOW over NEAREST in a continuous query",
+        ),
+        (
+            "SELECT REGION(zones), COUNT(*) FROM taxis NEAREST 3 TO '7' GROUP BY REGION(zones)",
+            "regions and joined columns in aggregates over NEAREST",
+        ),
         ("SELECT AVG(DISTANCE) FROM taxis INSIDE CIRCLE(1, 2, 3)",
          "DISTANCE in a continuous query of aggregates"),
         ("SELECT COUNT(*) FROM taxis HAVING MAX(ts) > NOW - 5 s",

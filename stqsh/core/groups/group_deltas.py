@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from stqsh.core.aggregates.keys import canonical, number_groups
 from stqsh.core.aggregates.states import Contribution, States, contribute
+from stqsh.core.base.clock import BatchTiming
 from stqsh.core.conditions.evaluation import columns_read, compute
+from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.events.versions import number
 from stqsh.core.kernels.groups.net_members import count_changes, list_changes
 from stqsh.core.kernels.index.static_rects import CandidatePairs
-from stqsh.core.matching.query_conditions import QueryConditions
-from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import Expr
 
@@ -36,17 +36,29 @@ class MemberChanges(NamedTuple):
     sign: Array
 
 
+class RecordColumns(Protocol):
+    """The records of members, by version."""
+
+    @property
+    def resolver(self) -> Resolver:
+        """What expressions look up besides columns."""
+
+    def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
+        """Return columns of versions by name, and an unnamed one that gives constants their length."""
+
+
 class GroupDeltas:
     """Nets the changes of members by query, step and group.
 
     Args:
-        objects: The batch's objects.
-        conditions: Gives the columns of versions, and what expressions look up.
+        records: Gives the columns of versions.
+        versions: The number of versions.
+        timing: The batch's steps.
         ids: The ids of the queries by position.
     """
 
-    def __init__(self, objects: BatchObjects, conditions: QueryConditions, ids: Array) -> None:
-        self._objects, self._conditions, self._ids = objects, conditions, ids
+    def __init__(self, records: RecordColumns, versions: int, timing: BatchTiming, ids: Array) -> None:
+        self._records, self._versions, self._timing, self._ids = records, versions, timing, ids
 
     def of_pairs(self, spec: AggregateSpec, pairs: CandidatePairs, events: Transitions) -> States | None:
         """Return what pairs of events and queries, all of one spec, change; None for nothing."""
@@ -71,7 +83,7 @@ class GroupDeltas:
 
     def _counted(self, pairs: CandidatePairs, events: Transitions) -> States | None:
         """Return the changes of the number of members alone."""
-        first, last = self._objects.timing.first, self._objects.timing.last
+        first, last = self._timing.first, self._timing.last
         span = last - first + 1
         if span * len(self._ids) > max(_SPARE, 4 * len(pairs.event)):
             return self.of_members(AggregateSpec(), MemberChanges(*list_changes(pairs, events)))
@@ -87,7 +99,7 @@ class GroupDeltas:
 
     def _rows(self, changes: MemberChanges, group: Array, keys: pa.BinaryArray) -> tuple[Array, pa.Table]:
         """Return the number of each change's query, step and group, and all of these combinations."""
-        timing = self._objects.timing
+        timing = self._timing
         span = timing.last - timing.first + 1
         codes = (changes.query.astype(np.int64) * span + (changes.step - timing.first)) * len(keys) + group
         if len(self._ids) * span * len(keys) <= max(_SPARE, 4 * len(codes)):
@@ -102,14 +114,14 @@ class GroupDeltas:
 
     def _columns(self, spec: AggregateSpec, versions: Array) -> dict[Expr, pa.Array[Any]]:
         """Return the value of each expression that reads a record, for versions."""
-        resolver = self._conditions.resolver
+        resolver = self._records.resolver
         wanted = list(dict.fromkeys(_expressions(spec)))
         names = {name for expr in wanted for name in columns_read(expr, resolver.location)}
-        columns = self._conditions.columns(sorted(names), versions)
+        columns = self._records.columns(sorted(names), versions)
         return {expr: canonical(_array(compute(expr, columns, 0, resolver))) for expr in wanted}
 
     def _scratch(self) -> Array:
-        return np.full(self._objects.versions, -1, np.int32)
+        return np.full(self._versions, -1, np.int32)
 
 
 def is_count(spec: AggregateSpec) -> bool:

@@ -73,7 +73,7 @@ class RefreshedMembers:
         )
         conditions = QueryConditions(batch.state, prefix, queries, self._objects)
         self._context: QueryContext = context_of(as_of, queries, conditions, prefix)
-        self._deltas = GroupDeltas(self._objects, conditions, queries.id)
+        self._deltas = GroupDeltas(conditions, self._objects.versions, self._objects.timing, queries.id)
 
     def of(self, positions: Array, window_us: Array) -> MemberChanges:
         """Return the members of queries, which all come.

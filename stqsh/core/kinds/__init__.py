@@ -8,7 +8,10 @@ from __future__ import annotations
 from stqsh.core.contract.query_kind import QueryKind
 from stqsh.core.kinds.aggregates import AggregateKind
 from stqsh.core.kinds.nearest import NearestKind
+from stqsh.core.kinds.nearest_aggregates import NearestAggregateKind
 from stqsh.core.kinds.ranges import RangeKind
 
-KINDS: dict[str, QueryKind] = {kind.name: kind for kind in (RangeKind(), NearestKind(), AggregateKind())}
+KINDS: dict[str, QueryKind] = {
+    kind.name: kind for kind in (RangeKind(), NearestKind(), AggregateKind(), NearestAggregateKind())
+}
 """The kinds by the name that a query's spec gives in "kind"."""

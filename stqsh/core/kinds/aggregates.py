@@ -23,6 +23,7 @@ from stqsh.core.contract.query_kind import (
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges, is_count
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.marks import BEGIN, DROP, END, SpokenMarks
+from stqsh.core.groups.payloads import group_payloads
 from stqsh.core.groups.refresh_times import Refresh, next_refresh, refreshes_since
 from stqsh.core.groups.refreshed_members import RefreshedMembers
 from stqsh.core.groups.turning_points import turning_points, window_points
@@ -48,9 +49,6 @@ from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
 from stqsh.spec.query import AGGREGATE
 
 Array = npt.NDArray[Any]
-
-PART_ROWS = 1 << 17
-"""The most rows of groups in a chunk."""
 
 
 class AggregateQueries(QueryTable):
@@ -158,7 +156,7 @@ class AggregateLogic(QueryLogic):
         context = self._context()
         pairs, events = match(context, self._index, QueryLifetimes(since, queries.until))
         count_pairs(pairs, queries.tested, queries.matched)
-        deltas = GroupDeltas(self.batch.objects, self._conditions, queries.id)
+        deltas = GroupDeltas(self._conditions, self.batch.objects.versions, self.batch.timing, queries.id)
         self._found += _changed(deltas, self._by_form(pairs.query), pairs, events)
         starting = begun[queries.until[begun] > first]
         self._marks.add(queries.id[starting], first, BEGIN)
@@ -170,7 +168,7 @@ class AggregateLogic(QueryLogic):
         marks = self._marks.batch()
         chunks = [] if marks is None else [self._chunk("marks", 0, marks)]
         chunks += [
-            self._chunk("partial", number, batch) for number, batch in enumerate(_payloads(self._found))
+            self._chunk("partial", number, batch) for number, batch in enumerate(group_payloads(self._found))
         ]
         return chunks
 
@@ -271,17 +269,3 @@ def _changed(
         found = deltas.of_pairs(spec, CandidatePairs(*(column[mine] for column in pairs)), events)
         if found is not None:
             yield found
-
-
-def _payloads(found: list[States]) -> Iterator[pa.RecordBatch]:
-    """Yield the totals and the values of states as record batches, the query's id first."""
-    for states in found:
-        totals = states.by
-        for name in states.totals.column_names:
-            totals = totals.append_column(name, states.totals[name])
-        yield from totals.combine_chunks().to_batches(PART_ROWS)
-        if states.values.num_rows:
-            values = states.by.take(states.values["row"])
-            for name in states.values.column_names[1:]:
-                values = values.append_column(name, states.values[name])
-            yield from values.combine_chunks().to_batches(PART_ROWS)

@@ -14,7 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
-from stqsh.core.kernels.knn.candidate_merge import CandidateLists, MergeTerms, SlotChanges, merge
+from stqsh.core.kernels.knn.candidate_merge import (
+    CandidateLists,
+    MemberLog,
+    MergeTerms,
+    SlotChanges,
+    merge,
+)
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.partials import DROP, END, PARTIAL, PAUSE, REGISTER, all_marks
@@ -80,6 +86,42 @@ def first_k(batch: MergeInput) -> MergedUpdates:
     return _Merger(batch).run()
 
 
+class AnswerMembers(NamedTuple):
+    """Members of answers; (n,) each.
+
+    Attributes:
+        query: The query's id, int64.
+        step: The step after which they are members, int64.
+        version: The record of each, int32.
+    """
+
+    query: Array
+    step: Array
+    version: Array
+
+
+class MergedMembers(NamedTuple):
+    """The first k of each query, before a batch and after each step in which they may change.
+
+    Attributes:
+        before: The members before the batch; their step is 0.
+        after: The members after each of these steps, in the order of queries and steps.
+        query, step: All of these steps, also those after which there is no member; int64 (m,), ordered.
+        records: The records of all versions.
+    """
+
+    before: AnswerMembers
+    after: AnswerMembers
+    query: Array
+    step: Array
+    records: CandidateRecords
+
+
+def first_k_members(batch: MergeInput) -> MergedMembers:
+    """Merge a batch as `first_k` does, for a kind that needs the members and not how they change."""
+    return _Merger(batch).run_members()
+
+
 class _Merger:
     """The answers of one kind's queries over a stream.
 
@@ -101,13 +143,31 @@ class _Merger:
         known = np.arange(len(self._queries.rank), dtype=np.int32)
         lists = CandidateLists(self._queries.start, known, self._queries.rank, self._queries.sent)
         news, terms = self._news(), self._terms()
-        changes, after = merge(lists, news, terms, self._records.order())
+        changes, after = merge(lists, news, terms, self._records.order(), _room_for_members(0))
         shown = np.where(self._queries.shows[changes.query], changes.rank, np.nan)
         ids = self._queries.id[changes.query]
         show = changes.version.astype(np.int64)
         updates = QueryUpdates(changes.step, ids, changes.op, changes.why, show, shown)
         self._keep(after, np.flatnonzero(terms.bye < 0))
         return MergedUpdates(updates, self._records)
+
+    def run_members(self) -> MergedMembers:
+        """Merge the batch, and return the members of the answers."""
+        self._register()
+        ids, sent = self._queries.id.copy(), np.flatnonzero(self._queries.sent)
+        known = np.arange(len(self._queries.rank), dtype=np.int32)
+        lists = CandidateLists(self._queries.start, known, self._queries.rank, self._queries.sent)
+        owner = np.searchsorted(lists.start, sent, side="right") - 1
+        before = AnswerMembers(ids[owner], np.zeros(len(sent), np.int64), sent.astype(np.int32))
+        news, terms = self._news(), self._terms()
+        at = np.repeat(np.arange(len(ids)), np.diff(news.start))
+        turns = np.flatnonzero(np.diff(at, prepend=-1) | np.diff(news.step, prepend=-1))
+        log = _room_for_members(int(terms.k[at[turns]].sum()))
+        _, after = merge(lists, news, terms, self._records.order(), log)
+        query, step, version = (column[: log.used[0]] for column in log[:3])
+        members = AnswerMembers(ids[query], step, version)
+        self._keep(after, np.flatnonzero(terms.bye < 0))
+        return MergedMembers(before, members, ids[at[turns]], news.step[turns], self._records)
 
     def _register(self) -> None:
         """Add new queries; ids ascend from one to the next."""
@@ -155,3 +215,9 @@ class _Merger:
         start = lists.start[np.append(0, staying + 1)]
         self._queries.store(start=start, rank=lists.rank, sent=lists.sent)
         self._records.keep(lists.version)
+
+
+def _room_for_members(room: int) -> MemberLog:
+    return MemberLog(
+        np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.int32), np.zeros(1, np.int64)
+    )

@@ -39,6 +39,7 @@ from stqsh.spec.expression import (
     DistanceExpr,
     Expr,
     InsideExpr,
+    JoinExpr,
     LiteralExpr,
     NowExpr,
     RegionOfExpr,
@@ -47,7 +48,15 @@ from stqsh.spec.expression import (
     find_nodes,
     has_node,
 )
-from stqsh.spec.query import AGGREGATE, JoinSpec, QuerySpec, SelectColumn, SnapshotSpec, kind_of_region
+from stqsh.spec.query import (
+    AGGREGATE,
+    NEAREST_AGGREGATE,
+    JoinSpec,
+    QuerySpec,
+    SelectColumn,
+    SnapshotSpec,
+    kind_of_region,
+)
 from stqsh.spec.region import EVERYWHERE, CircleSpec, Key, NamedRegionSpec, RectangleSpec
 from stqsh.spec.region import Region as BoundRegion
 
@@ -135,19 +144,29 @@ def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
     names = [output.name for output in spec.select]
     columns = tuple(SelectColumn(*pair) for pair in zip(names, log_columns(spec), strict=True))
     areas = _areas(query.spec.region, query.spec.condition, *_over_records(spec))
-    return replace(query.spec, kind=AGGREGATE.name, select=columns, aggregates=spec, areas=areas)
+    kind = NEAREST_AGGREGATE if query.spec.region.is_nearest else AGGREGATE
+    return replace(query.spec, kind=kind.name, select=columns, aggregates=spec, areas=areas)
 
 
 def _check_continuous(spec: AggregateSpec) -> None:
     """Raise `NotSupportedError` for what continuous queries cannot aggregate yet."""
     if spec.over == "nearest":
-        raise NotSupportedError("aggregates over NEAREST in a continuous query")
+        _check_over_nearest(spec)
     of_groups = [*(output.value for output in spec.select), spec.having, *(one.value for one in spec.order)]
     for expr in (*_over_records(spec), *of_groups):
         if has_node(expr, NowExpr):
             raise NotSupportedError("NOW outside WHERE in a continuous query of aggregates")
         if has_node(expr, DistanceExpr):
             raise NotSupportedError("DISTANCE in a continuous query of aggregates")
+
+
+def _check_over_nearest(spec: AggregateSpec) -> None:
+    """Raise `NotSupportedError` for what cannot be computed where the k nearest of all slots are known."""
+    if spec.sync_us is not None or spec.window_us is not None:
+        raise NotSupportedError("SYNC and WINDOW over NEAREST in a continuous query")
+    for expr in _over_records(spec):
+        if any(has_node(expr, kind) for kind in (RegionOfExpr, JoinExpr, InsideExpr)):
+            raise NotSupportedError("regions and joined columns in aggregates over NEAREST")
 
 
 def _over_records(spec: AggregateSpec) -> list[Expr | None]:

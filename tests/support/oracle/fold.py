@@ -109,7 +109,7 @@ class Oracle:
 
     def answer(self, query: Spec, n: int) -> set[Any]:
         """The objects that the query's SELECT returns on the state after step n."""
-        nearest = query["kind"] == "nearest"
+        nearest = query["region"]["type"] == "nearest"
         found = {
             name
             for name in self.stored

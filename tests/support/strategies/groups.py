@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from support.cases import Case, Spec
 
-NUMBERS = {"n", "small", "speed", "level"}
 ALL = {"type": "all"}
+NUMBERS = {"n", "small", "speed", "level"}
 
 
 @st.composite
@@ -29,10 +29,9 @@ def group_cases(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
 
 
 def _aggregated(query: Spec, form: Spec) -> Spec:
-    region = ALL if query["kind"] == "nearest" else query["region"]
+    nearest = query["kind"] == "nearest"
     return query | {
-        "kind": "aggregate",
-        "region": region,
+        "kind": "nearest_aggregate" if nearest else "aggregate",
         "select": [],
         "options": {name: value for name, value in query["options"].items() if name == "since_now"},
         "aggregates": form,

@@ -86,6 +86,22 @@ class AnswerChanges(NamedTuple):
     rank: Array
 
 
+class MemberLog(NamedTuple):
+    """The members of answers after each step of a query's changes, in the order of queries and steps.
+
+    Attributes:
+        query: int32 (n,).
+        step: int64 (n,).
+        version: int32 (n,).
+        used: How many rows are written, int64 (1,). None are if there is no room.
+    """
+
+    query: Array
+    step: Array
+    version: Array
+    used: Array
+
+
 class WorkingList(NamedTuple):
     """One list while it changes, with spare space: version int32, rank float64, sent bool."""
 
@@ -121,11 +137,12 @@ class _Merge(NamedTuple):
     order: KeyOrder
     work: WorkingList
     changes: AnswerChanges
+    log: MemberLog
 
 
 @kernel
 def merge(
-    lists: CandidateLists, news: SlotChanges, terms: MergeTerms, order: KeyOrder
+    lists: CandidateLists, news: SlotChanges, terms: MergeTerms, order: KeyOrder, log: MemberLog
 ) -> tuple[AnswerChanges, CandidateLists]:
     """Merge the slots' changes into the lists, and find how answers change.
 
@@ -136,6 +153,7 @@ def merge(
         news: The slots' changes.
         terms: k, and when queries pause or end.
         order: The order of keys, by version.
+        log: Receives the members after each step, if it has room.
 
     Returns:
         The changes of the answers, and the lists after the batch.
@@ -157,7 +175,7 @@ def merge(
         np.empty(longest, np.bool_),
     )
     work = WorkingList(version, rank, sent)
-    merging = _Merge(news, terms, order, work, _room_for_changes(known + 3 * said))
+    merging = _Merge(news, terms, order, work, _room_for_changes(known + 3 * said), log)
     used, end = np.int64(0), np.int64(0)
     for q in range(queries):
         count = _load(lists, q, terms.frozen[q], work)
@@ -289,7 +307,19 @@ def _update_answer(merging: _Merge, q: Int, step: Int, count: Int, used: Int) ->
             op, why = (1, 0) if i < k else (-1, OVERTAKEN)
             change = AnswerChange(step, q, op, why, work.version[i], work.rank[i])
             used = _add_change(merging.changes, used, change)
+    if len(merging.log.step):
+        _log_members(merging, q, step, min(count, k))
     return used
+
+
+@kernel
+def _log_members(merging: _Merge, q: Int, step: Int, count: Int) -> None:
+    """Write the first `count` entries of the working list to the log."""
+    log, begin = merging.log, merging.log.used[0]
+    for i in range(count):
+        log.query[begin + i], log.step[begin + i] = q, step
+        log.version[begin + i] = merging.work.version[i]
+    log.used[0] = begin + count
 
 
 @kernel

@@ -1,0 +1,176 @@
+"""Continuous aggregates over the k nearest objects (language.md section 7).
+
+Slots offer their own k nearest, as for the query without aggregates. Aggregate merges these into the k of
+all slots; after each step in which they may have changed it takes back what the earlier k contributed to
+groups, and adds what the k of the step contribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.aggregates.states import States
+from stqsh.core.base.clock import BatchTiming
+from stqsh.core.conditions.resolver import Resolver
+from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, StreamBatch
+from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
+from stqsh.core.groups.group_merge import merge_groups
+from stqsh.core.groups.group_store import GroupStore
+from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, GroupMarks, SpokenMarks, heard_marks
+from stqsh.core.groups.payloads import group_payloads
+from stqsh.core.kernels.events.updates import DROPPED
+from stqsh.core.kinds.nearest import NearestKind, NearestLogic
+from stqsh.core.output.batch_output import BatchOutput
+from stqsh.core.output.candidates import CandidateRecords
+from stqsh.core.output.merge import AnswerMembers, MergedMembers, MergedUpdates, MergeInput, first_k_members
+from stqsh.core.output.partials import MARKS
+from stqsh.core.queries.registrations import NewQueries
+from stqsh.spec.aggregate import AggregateSpec
+from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
+from stqsh.spec.query import NEAREST_AGGREGATE
+
+Array = npt.NDArray[Any]
+
+
+class NearestAggregateKind(NearestKind):
+    """What the first k present objects that satisfy a condition add up to, by group."""
+
+    name = NEAREST_AGGREGATE.name
+
+    def build(self, batch: StreamBatch, output: BatchOutput) -> NearestAggregateLogic:
+        """Load the queries of a slot for one batch."""
+        return NearestAggregateLogic(self, batch, output)
+
+    def merge(self, batch: MergeInput) -> MergedUpdates:
+        """Merge the slots' candidates, and return the changes of the groups of the first k."""
+        of_members = [marks for marks in batch.marks if marks.schema.equals(MARKS)]
+        of_groups = [marks for marks in batch.marks if not marks.schema.equals(MARKS)]
+        members = first_k_members(replace(batch, kind=f"{self.name}/members", marks=of_members))
+        groups = replace(batch, kind=f"{self.name}/groups", marks=of_groups, partials=[])
+        partials = list(group_payloads(_contributions(groups, members)))
+        return merge_groups(replace(groups, partials=partials))
+
+    def explain(self, given: ExplainInput) -> KindExplanation:
+        """Return what EXPLAIN shows: members are found as those of a kNN query are."""
+        found = super().explain(given)
+        return replace(found, operators=(*found.operators, "groups"))
+
+
+class NearestAggregateLogic(NearestLogic):
+    """One batch of a stream's aggregates over the nearest."""
+
+    def __init__(self, kind: NearestAggregateKind, batch: StreamBatch, output: BatchOutput) -> None:
+        super().__init__(kind, batch, output)
+        self._groups = SpokenMarks()
+
+    def register(self, positions: Array, new: NewQueries) -> None:
+        """Tell Aggregate what new queries compute, too."""
+        super().register(positions, new)
+        specs = [pattern.aggregates or AggregateSpec() for pattern in new.patterns]  # some of other kinds
+        forms = [msgspec.json.encode(spec).decode() for spec in specs]
+        self._groups.register(self.queries.id[positions], self.batch.timing.first, forms, new.which)
+
+    def retire(self, positions: Array, steps: Array, why: int) -> None:
+        """Let Aggregate take back the rows of queries, too."""
+        for step in np.unique(steps).tolist():
+            mine = self.queries.id[positions[steps == step]]
+            self._groups.add(mine, step, DROP if why == DROPPED else END)
+        super().retire(positions, steps, why)
+
+    def on_events(self, begun: Array) -> None:
+        """Offer candidates, and say which answers begin."""
+        first = self.batch.timing.first
+        starting = begun[self.queries.until[begun] > first]
+        self._groups.add(self.queries.id[starting], first, BEGIN)
+        super().on_events(begun)
+
+    def chunks(self) -> list[Chunk]:
+        """Return the candidates, and the marks of members and of groups."""
+        marks, timing = self._groups.batch(), self.batch.timing
+        if marks is None:
+            return super().chunks()
+        slot, stream = self.batch.state.slot, self.batch.spec.id
+        kind, order = f"marks/{NEAREST_AGGREGATE.name}", ChunkOrder(Phase.EVALUATED, number=1)
+        mine = Chunk(slot, stream, kind, order, timing.first, timing.last, marks.num_rows, pack(marks))
+        return [*super().chunks(), mine]
+
+
+@dataclass(frozen=True)
+class _CandidateColumns:
+    """The columns of candidates, for expressions."""
+
+    records: CandidateRecords
+    resolver: Resolver
+
+    def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
+        """Return columns of versions by name, and an unnamed one that gives constants their length."""
+        shown = self.records.show(versions)
+        return {name: shown.column(name) for name in names} | {"": pa.nulls(len(versions))}
+
+
+def _contributions(groups: MergeInput, members: MergedMembers) -> Iterator[States]:
+    """Yield how the members of queries change groups, by what the queries compute."""
+    marks, texts = heard_marks(groups.marks)
+    changes = _changes(members, marks.those(BEGIN))
+    if not len(changes.query):
+        return
+    specs = _specs(groups, marks.those(REGISTER), texts)
+    ids = np.unique(changes.query)
+    timing = BatchTiming(int(changes.step.min()), int(changes.step.max()), 0, 1, -1)
+    source = _CandidateColumns(members.records, Resolver(groups.state, groups.spec))
+    deltas = GroupDeltas(source, len(members.records), timing, ids)
+    by_spec: dict[AggregateSpec, list[int]] = {}
+    for number, id_ in enumerate(ids.tolist()):
+        by_spec.setdefault(specs[id_], []).append(number)
+    position: Array = np.searchsorted(ids, changes.query)
+    for spec, mine in by_spec.items():
+        chosen = np.isin(position, mine)
+        some = MemberChanges(*(column[chosen] for column in changes._replace(query=position)))
+        found = deltas.of_members(spec, some)
+        if found is not None:
+            yield found
+
+
+def _specs(groups: MergeInput, added: GroupMarks, texts: list[str]) -> dict[int, AggregateSpec]:
+    """Return what each query computes, by id: of those that are known, and of those that are added."""
+    store = GroupStore(groups.state, groups.spec.id, f"s{groups.spec.id}/{groups.kind}")
+    known = store.queries
+    specs = {id_: store.spec(form) for id_, form in zip(known.id.tolist(), known.form.tolist(), strict=True)}
+    for id_, place in zip(added.query.tolist(), added.spec.tolist(), strict=True):
+        specs[id_] = msgspec.json.decode(texts[place], type=AggregateSpec)
+    return specs
+
+
+def _changes(members: MergedMembers, begins: GroupMarks) -> MemberChanges:
+    """Return members that come and leave: at each step all of the step before, and then all of its own.
+
+    An answer that begins takes back its groups by itself, so members from before the batch come again.
+    """
+    before, after = members.before, members.after
+    at = np.searchsorted(begins.query, before.query)
+    begun = np.isin(before.query, begins.query)
+    coming = AnswerMembers(before.query[begun], begins.step[at[begun]], before.version[begun])
+    leaving = _until(before, members), _until(after, members)
+    parts = [(coming, 1), (after, 1), *((part, -1) for part in leaving)]
+    signs = [np.full(len(part.query), sign, np.int8) for part, sign in parts]
+    query, step, version = (
+        np.concatenate(column) for column in zip(*(part for part, _ in parts), strict=True)
+    )
+    return MemberChanges(query, step, version, np.concatenate(signs))
+
+
+def _until(some: AnswerMembers, members: MergedMembers) -> AnswerMembers:
+    """Return members with the next step after which their query's are listed; without those that stay."""
+    span = int(members.step.max(initial=0)) + 1
+    listed = members.query * span + members.step
+    place = np.searchsorted(listed, some.query * span + some.step, side="right")
+    inside = np.minimum(place, max(len(listed) - 1, 0))
+    again = (place < len(listed)) & (members.query[inside] == some.query) if len(listed) else place < 0
+    return AnswerMembers(some.query[again], members.step[inside[again]], some.version[again])
