@@ -16,7 +16,7 @@ from stqsh.spec.clock import BatchClock
 from stqsh.spec.log import RunFor, RunSteps, RunToEnd, StreamPaused, StreamPlayed
 from stqsh.spec.offset import Offset
 from stqsh.spec.stats import TakenMessages
-from stqsh.spec.stream import ColumnSpec, StdinSourceSpec, StreamSpec
+from stqsh.spec.stream import ColumnSpec, StdinSourceSpec, StreamKind, StreamSpec
 from stqsh.storage.control_log import ControlDb, append
 
 TICK, NOW = 250_000, 1_800_000_000_000_000
@@ -26,11 +26,12 @@ COLUMNS = (("oid", "STRING"), ("lon", "DOUBLE"), ("lat", "DOUBLE"), ("ts", "TIME
 class World:
     """A session with one live stream that reads a spool."""
 
-    def __init__(self, home: Path, slots: int = 2) -> None:
+    def __init__(self, home: Path, slots: int = 2, kind: StreamKind = "moving") -> None:
         self.db = ControlDb(home)
         columns = tuple(ColumnSpec(*column) for column in COLUMNS)
         spec = StreamSpec(
             name="s",
+            kind=kind,
             columns=columns,
             key="oid",
             x="lon",
@@ -113,6 +114,25 @@ def test_a_repeated_batch_is_the_same_whatever_has_come_since(world: World) -> N
     again.latest(start, NOW)
     world.planner = again
     assert world.records(Offset.from_json(start.to_json()), Offset.from_json(end.to_json())) == found
+
+
+def test_all_events_of_a_key_go_to_one_slot_wherever_they_are(tmp_path: Path) -> None:
+    world = World(tmp_path, slots=4, kind="event")
+    world.play()
+    for key in "abcdefgh":
+        for lon in (-170, -10, 10, 170):
+            world.spool.write(orjson.dumps({"oid": key, "lon": lon, "lat": lon / 2, "ts": 5}) + b"\n")
+    end = world.batch(0)
+    assert end is not None
+    made = [chunk for task in world.planner.plan(world.before, end) for chunk in chunks(task)]
+    slots: dict[str, set[int]] = {}
+    for chunk in made:
+        if chunk.kind == ChunkKind.RECORDS:
+            for row in unpack(chunk.payload).to_pylist():
+                slots.setdefault(row["oid"], set()).add(chunk.slot)
+    assert sorted(slots) == list("abcdefgh")
+    assert all(len(some) == 1 for some in slots.values())
+    assert len(set.union(*slots.values())) > 1
 
 
 @pytest.mark.parametrize("by_slot", [False, True])

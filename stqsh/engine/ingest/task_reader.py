@@ -123,25 +123,21 @@ def _command_chunks(task: SourceTask, stream_id: int, commands: list[Command]) -
 
 
 def event_routing(task: SourceTask) -> EventRouting:
-    """Return the routing of a home's event streams."""
+    """Return the routing of a home's event streams.
+
+    Events of live streams are dealt by their keys, so that a slot sees all records of a key and can tell
+    which are duplicates. Their queries are on all slots.
+    """
     home = _home(task)
 
     def routing(stream_id: int) -> CellRouting | None:
         stream = task.streams.get(stream_id)
         if stream is not None and stream.is_live:
-            return live_routing(stream, task.slots)
+            return None
         manifest = read_manifest(home.stream(stream_id))
         return None if manifest is None else _cell_routing(manifest, task.slots)
 
     return EventRouting(task.slots, routing, lambda area: unpack(area_geometry(ControlDb(home.path), area)))
-
-
-def live_routing(stream: StreamSpec, slots: int) -> CellRouting | None:
-    """Return the routing of a live stream by its BOUNDS, else by the globe; None for streams of objects."""
-    if not stream.is_event:
-        return None
-    bounds = stream.bounds or ((-1e6, -1e6, 1e6, 1e6) if stream.planar else (-180.0, -90.0, 180.0, 90.0))
-    return CellRouting.of(bounds, (), slots)
 
 
 def _cell_routing(manifest: Manifest, slots: int) -> CellRouting | None:
@@ -200,7 +196,7 @@ def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
     read = read_live(stream, directory, piece.ranges, task.access)
     steps = np.full(read.records.num_rows, task.last_step, np.int64)
     records = _with_routing(read.records, steps, hash_keys(read.records[stream.key]))
-    yield from _routed(task, piece, records, live_routing(stream, task.slots), task.wanted)
+    yield from _routed(task, piece, records, None, task.wanted)
     if task.only in (None, 0):
         order = ChunkOrder(Phase.RECORDS, piece.index)
         span = (task.first_step, task.last_step)
