@@ -21,6 +21,7 @@ from stqsh.bench.kafka_broker import KafkaBroker
 from stqsh.client.api import Session
 from stqsh.errors import EngineDeadError, HomeError
 from stqsh.sinks.file_target import json_lines
+from stqsh.storage.progress import stream_statuses
 
 pytestmark = [
     pytest.mark.kafka,
@@ -117,10 +118,11 @@ def _wait_for_updates(folding: Folding, count: int) -> None:
 def test_each_message_is_taken_once_whatever_is_killed(broker: KafkaBroker, tmp_path: Path) -> None:
     topic = make_topic(broker.address, f"once-{time.time_ns()}", PARTITIONS)
     traffic = Traffic(broker.address, topic)
-    source = f"KEY oid LOCATION (lon, lat) TIME ts FROM KAFKA '{broker.address}' TOPIC '{topic}'"
+    source = f"LOCATION (lon, lat) TIME ts FROM KAFKA '{broker.address}' TOPIC '{topic}'"
     with stqsh.connect(home=tmp_path, temporary=True) as session:
         for text in (
-            f"CREATE MOVING STREAM m {COLUMNS} {source}; CREATE EVENT STREAM e {COLUMNS} {source};",
+            f"CREATE MOVING STREAM m {COLUMNS} KEY oid {source};",
+            f"CREATE EVENT STREAM e {COLUMNS} KEY n {source};",
             "REGISTER QUERY inside AS SELECT oid, lon, n FROM m INSIDE (0, 0, 10, 10);",
             "REGISTER QUERY counted AS SELECT part, count(*) AS k FROM e GROUP BY part;",
         ):
@@ -141,8 +143,9 @@ def test_each_message_is_taken_once_whatever_is_killed(broker: KafkaBroker, tmp_
         until = time.monotonic() + 120
         while folding.answers() != expected and time.monotonic() < until:
             time.sleep(0.1)
-        found = folding.answers()
+        found, statuses = folding.answers(), stream_statuses(session.link.db)
     assert found == expected
+    assert [status.rows for status in statuses.values()] == [len(traffic.sent)] * 2
     assert folding.faults == []
     assert disturber.done == list(KILLED)
     assert len(traffic.sent) > 2000
