@@ -39,6 +39,9 @@ from stqsh.spec.command import SlotCommand, unpack_commands
 from stqsh.spec.query import unpack_asks
 from stqsh.spec.stream import StreamSpec
 
+_PART = 1 << 18
+"""The most events of a chunk that goes to an archive."""
+
 
 def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
     """Evaluate a stream's chunks of a batch, or only its time if there are none; return its output."""
@@ -144,9 +147,10 @@ def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[
     stream.objects.finish()
     stream.focal.finish()
     close(stream, kept)
-    gone = _archived(stream)
-    if gone is not None:
-        made.append(batch.chunk(ChunkKind.ARCHIVED, pack(gone), spec.id, gone.num_rows))
+    made += [
+        batch.chunk(ChunkKind.ARCHIVED, pack(events), spec.id, events.num_rows, number=number)
+        for number, events in enumerate(_archived(stream))
+    ]
     there = _left(stream)
     batch.add(
         records=len(stream.objects.rows) + piece.passed,
@@ -159,15 +163,16 @@ def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[
     return made, there
 
 
-def _archived(stream: StreamBatch) -> pa.RecordBatch | None:
+def _archived(stream: StreamBatch) -> list[pa.RecordBatch]:
     """Take out the events that go to the stream's archive now, after those of the batch are stored."""
     if stream.spec.archive is None or stream.commands.stream_dropped:
-        return None
+        return []
     state, number, table = stream.state, stream.spec.id, stream.objects.table
     gone = let_go(state, number, stream.timing, at_once=stream.clock.ended)
     if not gone.any():
-        return None
-    events = table.rows(np.flatnonzero(gone).astype(np.int32))
+        return []
+    objects = np.flatnonzero(gone).astype(np.int32)
+    events = [table.rows(objects[start : start + _PART]) for start in range(0, len(objects), _PART)]
     keep_only(state, number, ~gone)
     return events
 

@@ -74,8 +74,11 @@ class NearestAggregateLogic(NearestLogic):
         """Tell Aggregate what new queries compute, too."""
         super().register(positions, new)
         specs = [pattern.aggregates or AggregateSpec() for pattern in new.patterns]  # some of other kinds
-        forms = [msgspec.json.encode(spec).decode() for spec in specs]
-        self._groups.register(self.queries.id[positions], self.batch.timing.first, forms, new.which)
+        texts = [msgspec.json.encode(spec).decode() for spec in specs]
+        forms = list(dict.fromkeys(texts))
+        number = {text: i for i, text in enumerate(forms)}
+        which = new.spread([number[text] for text in texts], np.int32)
+        self._groups.register(self.queries.id[positions], self.batch.timing.first, forms, which)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Let Aggregate take back the rows of queries, too."""
