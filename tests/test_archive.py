@@ -14,8 +14,8 @@ from support.local import LocalLink, local_session
 from stqsh.client.api import Session, connect
 from stqsh.client.results import Answer
 from stqsh.client.run import RunHandle
+from stqsh.engine.delivery.archive_writer import ArchiveError
 from stqsh.errors import StqshError
-from stqsh.storage.event_archive import ArchiveError
 
 Event = tuple[int, int]
 KEEP, STEPS, BEGIN = 120, 800, 1_718_409_300  # 23:55 UTC: a day ends within

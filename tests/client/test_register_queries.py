@@ -236,7 +236,7 @@ REFUSED = {
     "AS SELECT oid FROM taxi NEAREST 1 TO (:x, 0)": ("unknown stream 'taxi'", "taxis"),
     "AS SELECT oid FROM taxis WHERE lon > :id NEAREST 1 TO (:x, 0)": ("no row makes a valid query", None),
     "AS SELECT oid FROM taxis WHERE fast = :x NEAREST 1 TO (:x, 0)": ("TRUE or FALSE is wanted", None),
-    "SINCE NOW AS SELECT oid FROM taxis NEAREST 1 TO (:x, 0)": ("not supported yet: SINCE NOW", None),
+    "SINCE NOW AS SELECT oid FROM taxis NEAREST 1 TO (:x, 0)": ("SINCE NOW is for event streams", None),
     "FORMAT PARQUET AS SELECT oid FROM taxis NEAREST 1 TO (:x, 0)": ("cannot be read", None),
 }
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 
+from stqsh.engine.delivery.archive_writer import write_archive
 from stqsh.engine.delivery.batch_stats import by_slot, lag_s, time_split
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
@@ -31,7 +32,6 @@ from stqsh.spec.query import AskSpec, Place
 from stqsh.spec.stats import BatchStats, SlotStats, TakenMessages, TaskTiming, TimeSplit
 from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb, wall_clock_us
-from stqsh.storage.event_archive import write_archive
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
 from stqsh.storage.rows import Progress
