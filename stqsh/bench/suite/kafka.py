@@ -54,7 +54,7 @@ WARM_UP = 0.4
 """The share of the records, and of the probes, that is not counted."""
 
 MORE_ARROW = 5
-"""So many times the records of the other formats are read in the case arrow, which takes less time."""
+"""The case arrow reads this many times the records of the others, as it takes less time."""
 
 _PROBE = "REGISTER QUERY probe AS SELECT oid FROM m INSIDE (2, 2, 3, 3);"
 _PROBES_PER_S = 20

@@ -14,14 +14,15 @@ from stqsh.sources.live.decoding import Messages
 from stqsh.sources.live.kafka_client import ClientSettings
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError, SourceAwayError
 
-#: So many partitions keep a consumer in a process: those read last.
+#: The most partitions that keep a consumer in a process: those read last.
 _KEPT = 16
-#: So many messages are decoded together.
+#: The most messages that are decoded together.
 _TOGETHER = 50_000
 #: A broker that says nothing for so long is away.
 _PATIENCE_S = 30.0
 _LOOK_S = 1.0
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _CONSUMER: ClientSettings = {
     "group.id": "stqsh",
     "enable.auto.commit": False,
@@ -107,7 +108,10 @@ class KafkaReader:
                 at = last + 1
                 if inside:
                     yield self._columns(wanted.part, number, inside)
-            at = max([at, *(self._place_of(message, wanted) for message in got if message.error())])
+            events = [(error.code(), message) for message in got if (error := message.error())]
+            at = max([at, *(self._place_of(code, message, wanted) for code, message in events)])
+            if any(code in _GONE for code, _ in events):
+                return  # librdkafka fetches no more until it is placed again
             if got:
                 heard = time.monotonic()
             elif time.monotonic() - heard > _PATIENCE_S:
@@ -124,25 +128,18 @@ class KafkaReader:
         times = np.array([message.timestamp()[1] for message in found], np.int64)
         return Messages(part, offsets, values, keys, times, partition)
 
-    def _place_of(self, message: Message, wanted: MessageRange) -> int:
+    def _place_of(self, code: int, message: Message, wanted: MessageRange) -> int:
         """Return how far an event that is no message has come: the end of a partition, or an error."""
-        error = message.error()
-        assert error is not None, "it is no message"
-        code = error.code()
         if code == KafkaError._PARTITION_EOF:
             return _offset(message)
-        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        if code in _GONE:
             if self.skips:
                 return wanted.stop
             raise RecordsGoneError(
                 f"Kafka no longer has the messages from {wanted.start} on of {wanted.part}",
                 hint="SET sources.gone = skip; goes on without them",
             )
-        if code in (
-            KafkaError.UNKNOWN_TOPIC_OR_PART,
-            KafkaError._UNKNOWN_TOPIC,
-            KafkaError._UNKNOWN_PARTITION,
-        ):
+        if code in _UNKNOWN:
             raise RecordsGoneError(f"Kafka no longer has {wanted.part}", hint="DROP the stream")
         return 0
 
