@@ -296,3 +296,10 @@ def test_a_set_of_regions_comes_from_a_file() -> None:
     source = FileSourceSpec("z.geojson")
     assert kind == "create_area"
     assert spec == (AreaSpec(name="z", set=True, source=source), "zone_id")
+
+
+@pytest.mark.parametrize("name", ["_step", "_hash", "_tick"])
+def test_the_engine_s_own_columns_are_refused(name: str) -> None:
+    text = f"CREATE EVENT STREAM t (id INT, x DOUBLE, y DOUBLE, ts TIMESTAMP, {name} INT) FROM FILE 'f'"
+    with pytest.raises(BindError, match=f"no column can be called {name}: the engine has one of that name"):
+        bound(text, Catalogue())

@@ -14,6 +14,7 @@ from stqsh.lang.types import KEY_TYPES, NUMBERS, a_type
 from stqsh.spec.stream import (
     DEFAULT_TICK_US,
     LIVE_TICK_US,
+    OWN_COLUMNS,
     Bounds,
     ColumnSpec,
     FileSourceSpec,
@@ -46,10 +47,20 @@ def create_stream(
     check_live(stream)
     _check_kind(stream)
     columns = listed_columns(stream.name, stream.columns, inferred)
+    _check_names(stream, columns)
     roles = find_roles(stream, columns)
     columns = _with_types_of_roles(columns, roles, declared=bool(stream.columns))
     _check_types(stream, dict(columns), roles)
     return _spec(stream, columns, roles), _notes(stream, columns, roles)
+
+
+def _check_names(stream: CreateStream, columns: list[tuple[str, str]]) -> None:
+    """Raise `BindError` for a column that has the name of one of the engine's own."""
+    for name, _ in columns:
+        if name in OWN_COLUMNS:
+            raise BindError(
+                f"no column can be called {name}: the engine has one of that name", stream.name.span
+            )
 
 
 def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRoles) -> StreamSpec:
