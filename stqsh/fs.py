@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 DURABILITY = "STQSH_DURABILITY"
@@ -42,8 +42,12 @@ def atomic_write(path: Path, content: bytes | bytearray | memoryview, *, private
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file that only its user can read, unless there is a file."""
-    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    """Make an empty file that only its user can read, unless there is a file.
+
+    A file that is there is not opened: to close it again would drop the locks that this process has on it.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def is_durable() -> bool:

@@ -69,7 +69,7 @@ class Profile(Mapping[str, Value]):
         return int(self.values_[key].value or 0)
 
     def share(self, key: str) -> float:
-        """Return the value of a setting from 0 to 1."""
+        """Return the value of a setting that is a number with a fraction, such as one from 0 to 1."""
         return float(self.values_[key].value or 0)
 
     @property

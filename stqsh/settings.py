@@ -15,6 +15,7 @@ FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
 SCHEMES = ("auto", "dark", "light", "none")
 DURABILITY = ("process", "disk")
 SHEDDING = ("off", "object", "query")
+BALANCE = ("off", "auto", "shift", "splitmerge", "pm", "fm", "fg", "greedy", "border")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,12 @@ def _duration(text: str) -> str:
 def _share(text: str) -> float:
     if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", text) or float(text) > 1:
         raise ValueError("a number from 0 to 1")
+    return float(text)
+
+
+def _ratio(text: str) -> float:
+    if not re.fullmatch(r"\d+(\.\d*)?", text) or float(text) <= 1:
+        raise ValueError("a number above 1")
     return float(text)
 
 
@@ -197,6 +204,27 @@ KEYS: tuple[Key, ...] = (
         _one_of(SCHEMES),
         lambda: "auto",
         SCHEMES,
+    ),
+    Key(
+        "balance",
+        "whether streams routed by space are routed anew when the loads of slots are uneven, and how",
+        _one_of(BALANCE),
+        lambda: "off",
+        BALANCE,
+    ),
+    Key(
+        "balance.above",
+        "how many times the mean the largest load of a slot has to be before balance acts",
+        _ratio,
+        lambda: 1.3,
+        ("1.3", "1.5", "2"),
+    ),
+    Key(
+        "groups.above",
+        "the number of groups in the answer of one aggregate query beyond which SHOW STATUS warns",
+        _count,
+        lambda: 100_000,
+        ("100000", "1000000"),
     ),
     Key(
         "shedding",

@@ -192,3 +192,12 @@ def group_digits(number: float) -> str:
     '1 234 567'
     """
     return f"{number:,.0f}".replace(",", " ")
+
+
+def number_text(number: float) -> str:
+    """Return a number for a legend: a whole one with all digits, others with four.
+
+    >>> number_text(12_345), number_text(2.71828)
+    ('12 345', '2.718')
+    """
+    return group_digits(number) if isinstance(number, int) else f"{number:.4g}"

@@ -27,6 +27,8 @@ FEATURES = {
     "texts": frozenset({"events", "text"}),
     "joins": frozenset({"joins", "expressions", "text"}),
     "neighbours": frozenset({"nearest", "events", "text"}),
+    "neighbours in regions": frozenset({"nearest", "inside", "polygons", "joins", "expressions"}),
+    "zones": frozenset({"nearest", "polygons", "circles"}),
 }
 SLOTS = [1, 2, 3, 7]
 
@@ -42,7 +44,10 @@ def test_updates_of_groups_are_the_oracles(
 
 
 @share(40, least=6)
-@given(group_cases(cases(frozenset({"events", "text", "circles"}))), st.sets(st.integers(0, 12), min_size=1))
+@given(
+    group_cases(cases(frozenset({"events", "text", "circles", "nearest", "polygons"}))),
+    st.sets(st.integers(0, 12), min_size=1),
+)
 def test_neither_slots_nor_cuts_nor_restarts_change_groups(case: Case, restarts: set[int]) -> None:
     one = updates(case, SLOTS[0], cut(case, BATCHES[0]))
     for count in SLOTS[1:]:
@@ -50,9 +55,11 @@ def test_neither_slots_nor_cuts_nor_restarts_change_groups(case: Case, restarts:
             assert updates(case, count, cut(case, size), restarts) == one
 
 
-def updates(case: Case, slots: int, batches: Batches, restarts: Any = ()) -> list[GroupUpdate]:
-    """What the updates of a case of aggregate queries say, in log order."""
-    with memory_engine([case], slots) as engine:
+def updates(
+    case: Case, slots: int, batches: Batches, restarts: Any = (), *, ends: bool = False
+) -> list[GroupUpdate]:
+    """What the updates of a case of aggregate queries say, in log order; `ends` lets its stream end."""
+    with memory_engine([case], slots, ends=ends) as engine:
         for number, (first, last) in enumerate(batches):
             if number in restarts:
                 engine.restart(arena=number % 2 == 1)

@@ -13,7 +13,7 @@ from support.cases import Case, Command, Spec
 from support.oracle.groups import GroupUpdate
 from support.oracle.refreshes import run_refreshes
 from support.strategies import BATCHES, cases, cut, cuts, sampled
-from support.strategies.groups import ALL, forms_over, group_cases
+from support.strategies.groups import ALL, FAR, forms_over, group_cases, has_distances, values_of
 from test_law_groups import FEATURES, SLOTS, updates
 
 from stqsh.core.base.clock import NEVER, BatchTiming
@@ -31,9 +31,10 @@ def refreshed_cases(draw: st.DrawFn, features: frozenset[str]) -> Case:
     commands = [(1, draw(lasting_queries(case, 900 + i))) for i in range(draw(st.integers(2, 3)))]
     for step, command in case.commands:
         query = command.get("query")
-        if query is not None and query["kind"] == "aggregate" and draw(st.booleans()):
+        if query is not None and draw(st.booleans()):
             form = draw(refreshed(query["aggregates"], tick))
-            commands.append((step, command | {"query": query | {"aggregates": form}}))
+            changed = {"kind": _kind_over(query["region"]), "aggregates": form}
+            commands.append((step, command | {"query": query | changed}))
         else:
             commands.append((step, command))
     return replace(case, commands=commands)
@@ -42,21 +43,28 @@ def refreshed_cases(draw: st.DrawFn, features: frozenset[str]) -> Case:
 @st.composite
 def lasting_queries(draw: st.DrawFn, case: Case, id_: int) -> Command:
     """The registration of a query with SYNC that lasts and has members more often than not."""
-    spec = case.spec
     inside = {"type": "rect", "x1": -0.5, "y1": -1.0, "x2": 1.0, "y2": 1.0}
+    regions = [ALL, ALL, ALL, inside, *(query["region"] for query in case.queries)]
+    if any(query["region"]["type"] == "nearest" for query in case.queries):
+        near = {"type": "nearest", "k": draw(st.integers(1, 4)), "x": 0.0, "y": 0.0}
+        regions += [near] * len(regions)
+    region = draw(st.sampled_from(regions))
     first = case.queries[0]
-    own = ALL if first["kind"] == "nearest_aggregate" else first["region"]
     conditions = [None, None, None, *(query["condition"] for query in case.queries)]
-    form = draw(refreshed(draw(forms_over(dict(spec["columns"]))), case.clock.tick_us))
     query = first | {
         "id": id_,
-        "kind": "aggregate",
+        "kind": _kind_over(region),
         "for_us": None,
-        "region": draw(st.sampled_from([ALL, ALL, ALL, inside, own])),
+        "region": region,
         "condition": draw(st.sampled_from(conditions)),
-        "aggregates": form,
     }
-    return {"op": "register", "query": query}
+    far = FAR if has_distances(case, query, "circle", "moving_circle") else {}
+    form = draw(refreshed(draw(forms_over(values_of(case) | far)), case.clock.tick_us))
+    return {"op": "register", "query": query | {"aggregates": form}}
+
+
+def _kind_over(region: Spec) -> str:
+    return "refreshed_nearest" if region["type"] == "nearest" else "aggregate"
 
 
 @st.composite
@@ -77,6 +85,12 @@ def test_updates_of_refreshes_are_the_oracles(
     assert updates(case, count, cut(case, size)) == run_refreshes(case)
 
 
+@share(12, least=10)
+@given(refreshed_cases(frozenset({"events", "text", "nearest"})), cuts, st.sampled_from(SLOTS))
+def test_the_end_refreshes_once_more(case: Case, size: int | None, count: int) -> None:
+    assert updates(case, count, cut(case, size), ends=True) == run_refreshes(case, case.steps + 1)
+
+
 @share(40, least=6)
 @given(refreshed_cases(frozenset({"events", "text"})), st.sets(st.integers(0, 12), min_size=1))
 def test_neither_slots_nor_cuts_nor_restarts_change_refreshes(case: Case, restarts: set[int]) -> None:
@@ -86,10 +100,18 @@ def test_neither_slots_nor_cuts_nor_restarts_change_refreshes(case: Case, restar
             assert updates(case, count, cut(case, size), restarts) == one
 
 
-@pytest.mark.parametrize("name", ["rectangles", "circles", "texts"])
-def test_cases_bring_updates_at_refreshes_and_steps_between_them_nothing(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("rectangles", "aggregate"),
+        ("circles", "aggregate"),
+        ("texts", "aggregate"),
+        ("neighbours", "refreshed_nearest"),
+    ],
+)
+def test_cases_bring_updates_at_refreshes_and_steps_between_them_nothing(name: str, kind: str) -> None:
     drawn = sampled(refreshed_cases(FEATURES[name]), 40, seed=8)
-    told = [refreshed_updates(case) for case in drawn]
+    told = [refreshed_updates(case, kind) for case in drawn]
     assert sum(any(u.why == "changed" for u in some) for some in told) >= 10
     short = [case for case in drawn if case.steps <= 200]
     assert len(short) >= 5
@@ -97,9 +119,10 @@ def test_cases_bring_updates_at_refreshes_and_steps_between_them_nothing(name: s
         assert run_refreshes(case) == run_refreshes(case, every_step=True)
 
 
-def refreshed_updates(case: Case) -> list[GroupUpdate]:
-    """The updates of the queries with SYNC."""
-    mine = {query["id"] for query in case.queries if query["aggregates"].get("sync_us") is not None}
+def refreshed_updates(case: Case, kind: str) -> list[GroupUpdate]:
+    """The updates of the queries of a kind with SYNC."""
+    some = [query for query in case.queries if query["kind"] == kind]
+    mine = {query["id"] for query in some if query["aggregates"].get("sync_us") is not None}
     return [u for u in run_refreshes(case) if u.query in mine]
 
 

@@ -18,6 +18,7 @@ CREATE MOVING STREAM cars (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, status 
   KEY oid LOCATION (x, y) TIME ts FROM FILE 'cars.csv' PLANAR;
 CREATE EVENT STREAM posts (id BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP, body STRING)
   KEY id LOCATION (x, y) TIME ts TEXT body FROM FILE 'posts.csv' PLANAR KEEP 4 s;
+CREATE REGION corner AS RECT(0, 0, 5, 5);
 """
 WORDS = ("jam", "rain", "it's", "taxi", "snow")
 SELECTS = {
@@ -26,6 +27,9 @@ SELECTS = {
     "moving": "oid FROM cars WHERE status = {word} INSIDE RECT({r}, {r}) AROUND {who}",
     "nearest": "oid, DISTANCE FROM cars WHERE status <> {word} NEAREST {k} TO ({x1}, {y1})",
     "following": "oid FROM cars NEAREST {k} TO {who}",
+    "far": "COUNT(*) AS n, AVG(DISTANCE) AS mean FROM cars WHERE n > {least} INSIDE CIRCLE({x1}, {y1}, {r})",
+    "inner": "MAX(DISTANCE) AS far, loc INSIDE corner AS there FROM cars NEAREST {k} TO ({x1}, {y1}) "
+    "GROUP BY there",
     "words": "id, body FROM posts WHERE body CONTAINS ANY {word} INSIDE RECT({x1}, {y1}, {x2}, {y2})",
 }
 

@@ -13,6 +13,7 @@ from support.cases import Case, Spec, by_step
 from support.running import alike
 from support.specs import stream_spec
 from support.strategies import EVERY, cases, cut, cuts, looks, slots
+from support.strategies.first import first_cases
 from support.typed import snapshot_spec
 
 from stqsh.core.snapshots.select import focal, nothing, part, whole
@@ -37,7 +38,7 @@ def test_snapshots_are_the_oracles_on_both_ways(data: st.DataObject, size: int |
 
 
 @share(5)
-@given(cases(EVERY), cuts, slots)
+@given(cases(EVERY) | first_cases(cases(EVERY)), cuts, slots)
 def test_a_snapshot_is_the_fold_of_the_same_select_registered(
     case: Case, size: int | None, count: int
 ) -> None:
@@ -61,7 +62,7 @@ def test_a_snapshot_is_the_fold_of_the_same_select_registered(
 def snapshot_of(query: Spec, key: str) -> Spec:
     """The same SELECT, asked once, with nothing but the key."""
     plain = {"lookup": None, "order": [], "limit": None, "aggregate": None}
-    return query | plain | {"select": [["key", ["col", key]]]}
+    return query | plain | query.get("first", {}) | {"select": [["key", ["col", key]]]}
 
 
 def direct(engine: memory.MemoryEngine, case: Case, asked: Spec) -> Rows:

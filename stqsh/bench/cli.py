@@ -112,7 +112,21 @@ def sole_command(
         raise typer.BadParameter(str(fault), param_hint="--figure") from None
 
 
-_OWN: dict[str, Callable[..., None]] = {"sole": sole_command}
+def routing_command(
+    figure: Annotated[list[str] | None, typer.Option(help="A figure; may be repeated.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, less than a minute.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for JSON.")] = None,
+) -> None:
+    """Measure what routing strategies and load adjusters bring, beside the figures of their papers."""
+    from stqsh.bench.routing.run import run
+
+    try:
+        run(figure or [], out, _say, quick=quick)
+    except ValueError as fault:
+        raise typer.BadParameter(str(fault), param_hint="--figure") from None
+
+
+_OWN: dict[str, Callable[..., None]] = {"sole": sole_command, "routing": routing_command}
 
 
 def _command(benchmark: Benchmark, is_named: bool) -> Callable[..., None]:

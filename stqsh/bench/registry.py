@@ -68,6 +68,7 @@ BENCHMARKS = (
         module="stqsh.bench.peers",
     ),
     Benchmark("kafka", "Records a second from a Kafka broker, and how late updates are.", in_all=False),
+    Benchmark("handover", "What a change of the routing costs while records flow.", in_all=False),
     Benchmark("register", "How long it takes to register and to drop very many queries."),
     Benchmark("soak", "What grows in minutes at full load: memory, disk, open files.", in_all=False),
     Benchmark(
@@ -75,6 +76,13 @@ BENCHMARKS = (
         "The figures of SOLE section 7.",
         in_all=False,
         module="stqsh.bench.sole",
+        has_own_command=True,
+    ),
+    Benchmark(
+        "routing",
+        "What routing strategies and load adjusters bring, beside the figures of four papers.",
+        in_all=False,
+        module="stqsh.bench.routing",
         has_own_command=True,
     ),
 )

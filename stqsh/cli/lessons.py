@@ -100,6 +100,21 @@ LESSONS = (
         r"(?i)taxi|cab",
     ),
     Lesson(
+        "What the town talks about",
+        "Aggregates count, average and find frequent words, here for each quarter of the town: REGION says\n"
+        "in which one a message is. SYNC renews the answer each minute, WINDOW looks three minutes back.\n"
+        "A row that has changed goes out (-) and comes in (+). (In the shell, WATCH talk shows it live, and\n"
+        "MAP chat talk shades the quarters.)",
+        "CREATE EVENT STREAM chat TEXT body FROM FILE 'chat.jsonl' KEEP 10 min;\n"
+        "CREATE REGIONS quarters FROM FILE 'quarters.geojson' NAME quarter;\n"
+        "REGISTER QUERY talk AS\n"
+        "  SELECT REGION(quarters), COUNT(*), TOPK(body, 3) FROM chat\n"
+        "  GROUP BY REGION(quarters) WINDOW 3 min SYNC 1 min;\n"
+        "RUN FOR 2 min;\n"
+        "TAIL talk LIMIT 5;",
+        r"Harbour .*football",
+    ),
+    Lesson(
         "What does it cost?",
         "SHOW QUERIES lists the queries, with updates per second and each query's share of the work.\n"
         "EXPLAIN shows how a query is evaluated; with ANALYZE, also what it has cost so far.",
@@ -126,4 +141,5 @@ FAREWELL = r"""That was the tutorial. Next:
   CREATE MOVING STREAM mine FROM FILE 'your.csv';
                                   your own data; columns are inferred
   HELP;  HELP NEAREST;  \?        the reference, with examples
-  stqsh run sample_data/demo.stq  a script, as JSON lines in a pipe"""
+  stqsh run sample_data/demo.stq  a script, as JSON lines in a pipe
+  stqsh run sample_data/talk.stq  another one, of aggregates"""

@@ -19,7 +19,7 @@ from stqsh.storage.progress import read_progress, stream_statuses
 from stqsh.storage.rows import Progress, StreamRow, TableRow
 
 if TYPE_CHECKING:
-    from stqsh.client.read.projection import TableLookups
+    from stqsh.client.read.projection import RowLookups
 
 POLL_S = 0.02
 _FULL_S = 5.0
@@ -38,7 +38,7 @@ class Connection:
     db: ControlDb
     start: StartEngine = ensure_engine
     book: NameBook = field(init=False)
-    _lookups: TableLookups | None = field(default=None, init=False)
+    _lookups: RowLookups | None = field(default=None, init=False)
     _looked: float = field(default=0.0, init=False)
     _started: bool = field(default=False, init=False)
     _had_room: float = field(default_factory=time.monotonic, init=False)
@@ -47,12 +47,12 @@ class Connection:
         self.book = NameBook(self.db)
 
     @property
-    def lookups(self) -> TableLookups:
-        """The tables that queries are joined with; made on first use, because that imports pyarrow."""
+    def lookups(self) -> RowLookups:
+        """The tables and regions of select lists; made on first use, because that imports pyarrow."""
         if self._lookups is None:
-            from stqsh.client.read.projection import TableLookups
+            from stqsh.client.read.projection import RowLookups
 
-            self._lookups = TableLookups(self.home, self.db)
+            self._lookups = RowLookups(self.home, self.db)
         return self._lookups
 
     def progress(self) -> Progress:

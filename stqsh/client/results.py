@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stqsh.client.map.scene import MapFeed
-    from stqsh.client.read.projection import TableLookups
+    from stqsh.client.read.projection import RowLookups
     from stqsh.client.read.subscription import Subscription
     from stqsh.client.read.watch import WatchFeed
     from stqsh.client.run import RunHandle
@@ -97,7 +97,7 @@ class Updates:
     -1), why int8 (index into `stqsh.spec.chunk.WHY`), key (type of the stream's key), then the stream's
     declared columns with the prefix `c.`, so that none of them clashes (`c.lon`), and, if a query selects
     DISTANCE, `distance` (float64, null where there is none). `projection.project` makes a query's select list
-    from these, and finds joined tables in `lookups`.
+    from these, and finds tables and regions in `lookups`.
 
     `queries` has every query that occurs. Successive `Updates` continue the order: where several streams
     interleave, each run of rows of one stream is a separate value. `snapshot` marks rows of the answer with
@@ -113,7 +113,7 @@ class Updates:
     stream: StreamRow
     queries: Mapping[int, QueryRow]
     snapshot: bool = False
-    lookups: TableLookups | None = None
+    lookups: RowLookups | None = None
 
 
 @dataclass(frozen=True, slots=True)

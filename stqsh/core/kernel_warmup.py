@@ -14,8 +14,11 @@ from msgspec.structs import replace
 from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.events.latest_updates import latest_updates
+from stqsh.core.kernels.events.previous_rows import find_previous
 from stqsh.core.kernels.geometry.boxes import are_beside
 from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import TermTable
@@ -49,8 +52,11 @@ from stqsh.spec.expression import (
 )
 from stqsh.spec.query import (
     AGGREGATE,
+    FIRST,
     RANGE,
     AskSpec,
+    FirstSpec,
+    OrderColumn,
     QueryOptions,
     SelectColumn,
     SlotQuery,
@@ -191,13 +197,16 @@ def warm_up(*, backwards: bool = False) -> None:
 
 
 def _warm_up_rare_paths() -> None:
-    """Run the code that is only reached with thousands of keyword records, a long update log or far east."""
+    """Run the code that few sessions reach: many keywords, live events, new routings, the far east."""
     state = SlotState.fresh(0)
     terms = TermTable(state, 1)
     KeywordIndex(state, f"s1/{RANGE.name}/keywords", terms).rebuild_if_worn(None)
     terms.pack()
     are_beside(*np.zeros((4, 1)))
     latest_updates(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)
+    none = np.zeros(1, np.int64)
+    KeptEventKeys(state, "kept", None).duplicates(pa.array(["a"]), none, none)
+    find_previous(frozen(np.zeros(1, np.int32)), frozen(none), 0, none.copy(), none.copy(), none.copy())
 
 
 def _clock(step: int) -> Chunk:
@@ -261,6 +270,8 @@ def _queries(focal: Key | None) -> list[SlotQuery]:
         )
         for id_, (region, condition) in enumerate(asked, start=1)
     ]
+    first = FirstSpec((OrderColumn(ColumnExpr("n"), is_descending=True),), 2)
+    queries.append(SlotQuery(id=len(queries) + 1, kind=FIRST.name, region=_RECTANGLE, first=first))
     return queries + [
         SlotQuery(id=id_, kind=AGGREGATE.name, region=_RECTANGLE, aggregates=aggregates)
         for id_, aggregates in enumerate(_AGGREGATES, start=len(queries) + 1)

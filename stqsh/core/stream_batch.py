@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from time import perf_counter_ns
+from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.output.batch_output import BatchOutput, chunks_of, known_rows
 from stqsh.core.queries.query_table import QueryCommands, digest
 from stqsh.core.queries.registrations import NewQueries, unpack_alike
+from stqsh.core.retention.object_retention import compact
 from stqsh.core.retention.retention_step import close, take_out
 from stqsh.core.retention.step_runs import cut_batch
 from stqsh.core.retention.stream_stats import figures
@@ -35,7 +37,7 @@ from stqsh.core.state.string_dictionary import vacuum
 from stqsh.core.texts.term_table import tidy
 from stqsh.spec.chunk import Chunk, ChunkKind, pack
 from stqsh.spec.clock import BatchClock
-from stqsh.spec.command import SlotCommand, unpack_commands
+from stqsh.spec.command import RegisterCommand, SlotCommand, unpack_commands
 from stqsh.spec.query import unpack_asks
 from stqsh.spec.stream import StreamSpec
 
@@ -62,7 +64,7 @@ def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
 def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiece:
     """Return all input of a stream as one piece."""
     timing = batch.timing(spec)
-    commands = digest(_commands(chunks))
+    commands = digest(_unknown(batch.state, spec, [*_commands(chunks)]))
     _check(commands, timing)
     commands = replace(commands, registered=commands.registered.since(timing.first))
     return BatchPiece(timing, _records(batch, spec, timing, chunks), batches("focal", chunks), commands)
@@ -93,6 +95,29 @@ def _commands(chunks: Iterable[Chunk]) -> Iterator[SlotCommand | NewQueries]:
             yield from unpack_commands(chunk.payload)
         elif chunk.kind == "register_alike":
             yield unpack_alike(chunk.payload)
+
+
+def _unknown(
+    state: SlotState, spec: StreamSpec, commands: list[SlotCommand | NewQueries]
+) -> Iterator[SlotCommand | NewQueries]:
+    """Yield commands without the older queries among them that the slot knows from an earlier routing."""
+    if not any(
+        not command.are_new.all() if isinstance(command, NewQueries) else _is_known_elsewhere(command)
+        for command in commands
+    ):
+        yield from commands
+        return
+    known = np.concatenate([kind.queries(state, spec.id).id for kind in KINDS.values()])
+    for command in commands:
+        if isinstance(command, NewQueries):
+            yield command.those(command.are_new | ~np.isin(command.ids, known))
+        elif not _is_known_elsewhere(command) or command.query.id not in known:
+            yield command
+
+
+def _is_known_elsewhere(command: SlotCommand) -> TypeGuard[RegisterCommand]:
+    """Return whether a command brings a query that other slots know."""
+    return isinstance(command, RegisterCommand) and command.step is not None
 
 
 def _check(commands: QueryCommands, timing: BatchTiming) -> None:
@@ -153,7 +178,7 @@ def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[
     ]
     there = _left(stream)
     batch.add(
-        records=len(stream.objects.rows) + piece.passed,
+        records=stream.objects.rows.reported + piece.passed,
         stale=stream.objects.accepted.stale,
         updates=sum(chunk.rows for chunk in made if chunk.kind == "updates"),
         decode_us=(decoded - begun) // 1000,
@@ -236,6 +261,8 @@ def make_room(batch: StreamBatch) -> int:
         there = forget_expired(batch.state, stream, batch.timing)
     else:
         there = int(np.count_nonzero(table.stored.known))
+        if len(batch.objects.rows.roles):
+            compact(batch, there)
     if vacuum(batch.state, stream, now=len(table) < stored and batch.spec.is_event):
         tidy(batch.state, stream)
     return there

@@ -1,4 +1,9 @@
-"""Routing: which slots get a record or a query; one module a strategy."""
+"""Routing: which slots get a record or a query.
 
-VERSION = 1
-"""The version of the routing in force. Logs of slots name it beside the records that it dealt."""
+A routing table (`table`) is data: strategies make one from the load of cells, and load adjusters change it.
+"""
+
+VERSION = 2
+"""The version of how tables deal records. Logs of slots name it beside the records that they refer to."""
+UNCROSSED = 1
+"""The version that the records of streams have whose objects do not cross, which older versions know too."""

@@ -45,7 +45,7 @@ class ChunkKind(StrEnum):
     REGISTER_ALIKE = "register_alike"
     """New queries of one pattern, see `stqsh.core.queries.registrations`."""
     RECORDS = "records"
-    """A slot's own records: a record batch with `_step` and `_hash`."""
+    """A slot's own records: a record batch with `_step` and `_hash`, and `_role` where objects cross."""
     FOCAL = "focal"
     """Records of focal objects, which every slot gets: as `RECORDS`."""
 
@@ -70,6 +70,23 @@ class ChunkKind(StrEnum):
     """A slot's figures of the batch: JSON."""
     TIMING = "timing"
     """Where a task's time went: JSON."""
+
+
+ROLE = "_role"
+"""The column of records of a moving stream that is routed by space: a `RecordRole`, int8."""
+
+
+class RecordRole(IntEnum):
+    """What a record is to the slot that gets it, where objects cross from one slot to another."""
+
+    REGULAR = 0
+    """The object is here from this record on."""
+    DEPARTED = 1
+    """The object was here until this record, with which it is on another slot."""
+    PREVIOUS = 2
+    """The object's record before the step, on the slot from which it comes."""
+    STALE = 3
+    """Older than the record before it; it only counts."""
 
 
 FOR_DELIVER = (ChunkKind.TIMING, ChunkKind.TAKEN)

@@ -14,9 +14,16 @@ class CommandBase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class RegisterCommand(CommandBase, frozen=True, tag="register"):
-    """Add a new query."""
+    """Add a query.
+
+    Attributes:
+        query: the query.
+        step: the step in which it was registered, if a routing makes it known to the slot later; None for a
+            new query.
+    """
 
     query: SlotQuery
+    step: int | None = None
 
 
 class ChangeCommand(CommandBase, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from stqsh.spec.region import Region
+from stqsh.spec.region import CircleSpec, NamedRegionSpec, Region
 
 Value: TypeAlias = bool | int | float | str | None
 Match: TypeAlias = Literal["all", "any"]
@@ -240,6 +240,22 @@ def find_nodes(expr: Expr | None, node: type[_Node]) -> Iterator[_Node]:
 def has_node(expr: Expr | None, node: type[ExprBase]) -> bool:
     """Return whether a node of a type occurs in an expression."""
     return next(find_nodes(expr, node), None) is not None
+
+
+_OF_PLACES = (InsideExpr, InsideEachExpr, RegionOfExpr)
+
+
+def reads_location(expr: Expr | None) -> bool:
+    """Return whether an expression reads the location of its row."""
+    return any(has_node(expr, node) for node in _OF_PLACES)
+
+
+def areas_of(expr: Expr | None) -> set[int]:
+    """Return the ids of the named regions, and sets of them, that an expression refers to."""
+    sets = {node.area for node in find_nodes(expr, RegionOfExpr)}
+    regions = [node.region for node in find_nodes(expr, InsideExpr)]
+    named = {region.area for region in regions if isinstance(region, NamedRegionSpec | CircleSpec)}
+    return sets | {area for area in named if area is not None}
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:

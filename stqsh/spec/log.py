@@ -64,7 +64,7 @@ class QueryResumed(QueryChanged, frozen=True):
 class QueryBlock(Struct, frozen=True, omit_defaults=True):
     """Queries of one template; the row's number is the id of the last one.
 
-    The values that differ are in the row's payload, see `stqsh.storage.query_templates.TemplateRows`.
+    The values that differ are in the row's payload, see `stqsh.storage.queries.query_templates.TemplateRows`.
 
     Attributes:
         first: the id of the first query.
@@ -80,6 +80,34 @@ class QueryBlock(Struct, frozen=True, omit_defaults=True):
     example: QuerySpec
     template: Raw
     focal: tuple[Key, ...] = ()
+
+
+class StreamRouted(NamedEntry, frozen=True):
+    """A new routing of the stream with this id; the row's payload is a packed `RoutingTable`.
+
+    It takes effect with a step, like a command.
+
+    Attributes:
+        version: its number among those of the stream; the first one after the initial routing is 2.
+        strategy: the strategy of the table.
+        slots: the number of slots of the table.
+        why: REPARTITION, or the load adjuster that made it.
+        is_automatic: whether SET balance made it, not a statement.
+        leaves: the number of its leaves.
+        moved: the share of the stream's queries that some slot has to learn of, 0 to 1.
+        before, predicted: the largest load of a slot divided by the mean, under the routing before it and, as
+            expected, under this one.
+    """
+
+    version: int = 0
+    strategy: str = ""
+    slots: int = 0
+    why: str = ""
+    is_automatic: bool = False
+    leaves: int = 0
+    moved: float = 0.0
+    before: float = 0.0
+    predicted: float = 0.0
 
 
 class RunToEnd(Struct, frozen=True, tag_field="mode", tag="end"):
@@ -174,6 +202,7 @@ LogKind = Literal[
     "stop_run",
     "play",
     "pause",
+    "route",
     "set",
     "found",
     "ask",
@@ -197,6 +226,7 @@ LogEntry: TypeAlias = (
     | RunStopped
     | StreamPlayed
     | StreamPaused
+    | StreamRouted
     | SettingChanged
     | RecordsFound
     | SnapshotAsked
@@ -220,6 +250,7 @@ ENTRY_TYPES: dict[LogKind, Any] = {
     "stop_run": RunStopped,
     "play": StreamPlayed,
     "pause": StreamPaused,
+    "route": StreamRouted,
     "set": SettingChanged,
     "found": RecordsFound,
     "ask": SnapshotAsked,

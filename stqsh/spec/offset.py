@@ -60,6 +60,8 @@ class Offset:
         answered: the slots have been asked the snapshots up to this row; may be beyond `seq`.
         closing: the step after the end of all streams, in which queries with SYNC are refreshed; 0 before it.
         ends: the steps in which queries with SYNC end by their FOR, by the log's rows that register them.
+        dealt: by moving stream that has been repartitioned, its routings in order: the log's row of each, 0
+            for the initial one, and the first row of the store that it deals.
         by_slot: whether the batch is read by a task for each slot.
         live: how far each live stream is taken; the records between two positions belong to the last step.
         ended: whether all live streams have come to their ends.
@@ -83,6 +85,7 @@ class Offset:
     answered: int = 0
     closing: int = 0
     ends: dict[int, int] = field(default_factory=dict)
+    dealt: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     by_slot: bool = False
     boot: str = ""
     live: dict[int, LivePosition] = field(default_factory=dict)

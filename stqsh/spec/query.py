@@ -29,6 +29,13 @@ class OrderColumn(msgspec.Struct, frozen=True, array_like=True):
     nulls_first: bool = False
 
 
+class FirstSpec(msgspec.Struct, frozen=True):
+    """The rows that LIMIT lets into a continuous query's answer: the first by (ORDER BY, key)."""
+
+    order: tuple[OrderColumn, ...]
+    limit: int
+
+
 class JoinSpec(msgspec.Struct, frozen=True):
     """A join with the row of a table whose `key` equals the stream's `column`."""
 
@@ -60,6 +67,7 @@ class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):
         kind: the name of the query kind, such as "range" or "nearest".
         for_us: the event time after which the query ends, µs; None for never.
         aggregates: what is shown of its members instead of their columns.
+        first: which of its members are in the answer; None for all.
     """
 
     id: int = 0
@@ -70,6 +78,7 @@ class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):
     for_us: int | None = None
     options: QueryOptions = QueryOptions()
     aggregates: AggregateSpec | None = None
+    first: FirstSpec | None = None
 
 
 class QuerySpec(SlotQuery, frozen=True, kw_only=True):
@@ -99,6 +108,7 @@ def slot_query(query: QuerySpec) -> SlotQuery:
         for_us=query.for_us,
         options=query.options,
         aggregates=query.aggregates,
+        first=query.first,
     )
 
 
@@ -192,19 +202,27 @@ class QueryKindEntry:
         name: the kind's name in a query's spec.
         depends_on_slots: whether approximate answers depend on the number of slots: each keeps candidates.
         unsupported: the options that its queries cannot have, each with the text of the error.
+        is_resent: whether a query that is resumed gets its whole answer anew, so that it does not matter
+            which slots have sent what.
     """
 
     name: str
     depends_on_slots: bool = False
     unsupported: dict[str, str] = field(default_factory=dict)
+    is_resent: bool = False
 
 
 RANGE = QueryKindEntry("range")
 NEAREST = QueryKindEntry("nearest", True, {"dwell": "dwell on the nearest neighbours"})
-AGGREGATE = QueryKindEntry("aggregate", unsupported={"dwell": "dwell on aggregates"})
+AGGREGATE = QueryKindEntry("aggregate", unsupported={"dwell": "dwell on aggregates"}, is_resent=True)
 NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True, {"dwell": "dwell on aggregates"})
+REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True, {"dwell": "dwell on aggregates"})
 
-BUILT_IN = {kind.name: kind for kind in (RANGE, NEAREST, AGGREGATE, NEAREST_AGGREGATE)}
+FIRST = QueryKindEntry("first", unsupported={"dwell": "dwell on queries with LIMIT"})
+
+BUILT_IN = {
+    kind.name: kind for kind in (RANGE, NEAREST, AGGREGATE, NEAREST_AGGREGATE, REFRESHED_NEAREST, FIRST)
+}
 
 
 def find_kind(name: str) -> QueryKindEntry:

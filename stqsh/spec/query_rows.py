@@ -30,12 +30,15 @@ class QueryRows:
         ids: int64 (n,), ascending.
         paths: the paths to the values that differ.
         values: for each of the paths, the queries' own values, (n,).
+        step: the step in which they were registered, if a routing makes them known to a slot later; None for
+            new queries.
     """
 
     pattern: SlotQuery
     ids: NDArray[Any]
     paths: tuple[Path, ...]
     values: tuple[pa.Array[Any], ...]
+    step: int | None = None
 
     @cached_property
     def numbers(self) -> dict[str, NDArray[Any]]:
@@ -54,6 +57,8 @@ def pack_alike(queries: QueryRows) -> bytes:
     names = ["id", *map(str, range(len(queries.paths)))]
     batch = pa.RecordBatch.from_arrays([pa.array(queries.ids), *queries.values], names=names)
     shared = {b"pattern": msgspec.json.encode(queries.pattern), b"paths": msgspec.json.encode(queries.paths)}
+    if queries.step is not None:
+        shared[b"step"] = str(queries.step).encode()
     return pack(batch.replace_schema_metadata(shared))
 
 

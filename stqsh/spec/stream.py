@@ -21,7 +21,7 @@ META_COLUMNS = ("_key", "_timestamp", "_partition", "_offset")
 """Columns of a Kafka stream that are not in the message's value."""
 ARRIVED = "_step"
 """The column of stored events, beside the declared ones, with the step in which each came."""
-OWN_COLUMNS = (ARRIVED, "_hash", "_tick")
+OWN_COLUMNS = (ARRIVED, "_hash", "_tick", "_role")
 """Columns that the engine adds to records, so that no stream can have them."""
 StreamKind = Literal["moving", "event"]
 ReplayOrder = Literal["time", "arrival"]

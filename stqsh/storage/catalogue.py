@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import msgspec
@@ -51,6 +52,14 @@ def stream_by_id(db: ControlDb, stream_id: int) -> StreamRow:
     if not rows:
         raise KeyError(stream_id)
     return _stream(rows[0])
+
+
+def is_repartitioned(db: ControlDb, stream_id: int) -> bool:
+    """Return whether the routing of a stream was ever changed."""
+    found = db.query(
+        "SELECT 1 FROM log WHERE kind = 'route' AND json_extract(spec, '$.id') = ? LIMIT 1", stream_id
+    )
+    return bool(found)
 
 
 def live_tables(db: ControlDb) -> list[TableRow]:
@@ -120,6 +129,17 @@ def live_queries(db: ControlDb, most: int = -1) -> list[QueryRow]:
     """Return the last `most` queries that are neither dropped nor ended, in order of registration."""
     rows = db.query(f"{_QUERY} WHERE {_LIVE} ORDER BY id DESC LIMIT ?", most)
     return [_query(db, row) for row in reversed(rows)]
+
+
+def large_queries(db: ControlDb, above: int) -> list[QueryRow]:
+    """Return the live queries whose answers have more rows than a number, the largest first."""
+    found = []
+    for bucket, content in db.query("SELECT bucket, content FROM sizes"):
+        sizes = struct.unpack(f"<{len(content) // 4}I", content)
+        for place, size in enumerate(sizes):
+            if size > above:
+                found += db.query(f"{_QUERY} WHERE {_LIVE} AND id = ?", bucket * SIZES_A_BUCKET + place)
+    return sorted((_query(db, row) for row in found), key=lambda query: (-query.size, query.id))
 
 
 def count_queries(db: ControlDb, stream_id: int | None = None) -> int:

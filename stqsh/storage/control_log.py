@@ -29,7 +29,7 @@ from stqsh.storage.layouts import SCHEMA_VERSION, bring_up
 from stqsh.storage.rows import LogRow
 
 if TYPE_CHECKING:
-    from stqsh.storage.query_templates import TemplateRows
+    from stqsh.storage.queries.query_templates import TemplateRows
 
 BUSY_TIMEOUT_S = 30.0
 _RETRY_S = 0.01
@@ -143,7 +143,7 @@ class ControlDb:
 
     def template_rows(self, last: int) -> TemplateRows:
         """Return the queries that were registered together, given the id of the last of them."""
-        from stqsh.storage.query_templates import TemplateRows  # pyarrow: only when needed
+        from stqsh.storage.queries.query_templates import TemplateRows  # pyarrow: only when needed
 
         if last not in self._templates:
             [(template, payload)] = self.query(

@@ -53,7 +53,11 @@ _LAYOUT_7 = """
 CREATE TABLE sinks (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
 CREATE UNIQUE INDEX sink_names ON sinks (name) WHERE dropped_seq IS NULL;
 """
-LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4, _LAYOUT_5, _LAYOUT_6, _LAYOUT_7)
+_LAYOUT_8 = """
+CREATE TABLE taken (seq INTEGER PRIMARY KEY, step INTEGER);
+INSERT INTO taken SELECT seq, NULL FROM progress;
+"""
+LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4, _LAYOUT_5, _LAYOUT_6, _LAYOUT_7, _LAYOUT_8)
 """What each version adds to the one before it; an older home is migrated when it is opened."""
 SCHEMA_VERSION = len(LAYOUTS)
 

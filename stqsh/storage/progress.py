@@ -6,7 +6,8 @@ writes everything of a batch in one transaction, and does nothing for a batch th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +76,11 @@ def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects |
     with control.transaction():
         if effects.logged is not None:
             list_file(control, effects.logged)
-        if read_progress(control).batch >= progress.batch:
+        before = read_progress(control)
+        if before.batch >= progress.batch:
             return False
+        if progress.seq > before.seq:
+            _record_taken(control, progress.seq, before.step + 1)
         mark_ended(control, effects.ended)
         count_taken(control, effects.taken)
         if effects.grown is not None:
@@ -89,6 +93,38 @@ def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects |
             append(control, effects.order)
         record_progress(control, progress)
     return True
+
+
+def _record_taken(control: ControlDb, seq: int, step: int) -> None:
+    """Record in which step the commands of the log up to a row took effect."""
+    with control.transaction() as connection:
+        connection.execute("INSERT OR REPLACE INTO taken VALUES (?, ?)", (seq, step))
+
+
+def step_taken(control: ControlDb, seq: int) -> int | None:
+    """Return the step in which the command with this number took effect, None if it has not.
+
+    It is None, too, for commands from before such steps were recorded; see `unknown_until`.
+    """
+    rows = control.query("SELECT step FROM taken WHERE seq >= ? ORDER BY seq LIMIT 1", seq)
+    return rows[0][0] if rows else None
+
+
+def steps_taken(control: ControlDb) -> Callable[[int], int | None]:
+    """Return a function that does what `step_taken` does, for many commands."""
+    rows = control.query("SELECT seq, step FROM taken ORDER BY seq")
+    numbers = [seq for seq, _ in rows]
+
+    def step_of(seq: int) -> int | None:
+        at = bisect_left(numbers, seq)
+        return rows[at][1] if at < len(rows) else None
+
+    return step_of
+
+
+def unknown_until(control: ControlDb) -> int:
+    """Return the number of the last command whose step an older version has not recorded, 0 for none."""
+    return int(control.query("SELECT coalesce(max(seq), 0) FROM taken WHERE step IS NULL")[0][0])
 
 
 def read_progress(control: ControlDb) -> Progress:

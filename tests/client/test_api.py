@@ -13,7 +13,7 @@ from stqsh.client.connection import Connection
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Message, Rows, Script
 from stqsh.client.run import RunHandle
-from stqsh.errors import NotSupportedError, OtherVersionError, StqshError
+from stqsh.errors import OtherVersionError, StqshError
 from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
@@ -318,12 +318,6 @@ def test_a_setting_is_set_for_the_session(session, opened):
     assert told.startswith("engine.slots is 4")
     (rows,) = run(opened(), "SHOW SETTINGS;")
     assert ("engine.slots", 4, "SET") in rows.rows
-
-
-@pytest.mark.parametrize("text", ["SHOW ROUTING;", "REBALANCE;"])
-def test_what_is_not_built_yet_says_so(session, text):
-    with pytest.raises(NotSupportedError, match=r"^not supported yet: "):
-        run(session, text)
 
 
 def test_a_kind_of_query_that_there_is_not_is_refused(session, glob):

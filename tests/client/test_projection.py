@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from support.specs import stream_spec, table_spec
 
-from stqsh.client.read.projection import TableLookups, project, satisfying
+from stqsh.client.read.projection import RowLookups, project, satisfying
 from stqsh.client.results import Updates
 from stqsh.storage import catalogue_writer
 from stqsh.storage.rows import StreamRow
@@ -105,7 +105,7 @@ def test_columns_of_a_joined_table(link, table):
 
 
 def test_a_table_is_read_once(link, table, monkeypatch):
-    lookups = TableLookups(link.home, link.db)
+    lookups = RowLookups(link.home, link.db)
     shown = updates(lookups=lookups)
     select = select_list([["name", ["join", table.id, "oid", "name"]]])
     project(shown, select)

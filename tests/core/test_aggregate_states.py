@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stqsh.core.aggregates.answers import show_measures
@@ -125,6 +125,24 @@ def test_sums_of_whole_numbers_are_exact_and_null_beyond_64_bits(values):
     assert shown("sum", "BIGINT", given) == [total if -(2**63) <= total < 2**63 else None]
     given = states("avg", values, "BIGINT", np.zeros(len(values), np.int32))
     assert shown("avg", "BIGINT", given) == [float(total) / len(values)]
+
+
+@given(
+    st.lists(WHOLES, min_size=1),
+    st.lists(
+        st.sampled_from([5e-324, 0.1, -3.5, 1e12, 2.0**63, -1e300]) | st.floats(allow_nan=False), min_size=1
+    ),
+)
+@example([-1], [1e300])
+@example([-(2**63)], [0.5])
+@example([2**63 - 1, 1], [5e-324, 1e300])
+def test_sums_of_whole_numbers_may_be_kept_with_sums_of_doubles(values, doubles):
+    whole = states("sum", values, "BIGINT", np.zeros(len(values), np.int32))
+    broken = states("sum", doubles, "DOUBLE", np.zeros(len(doubles), np.int32))
+    both = add_states([whole, broken._replace(by=pa.table({"key": [1]}))])
+    total = sum(values)
+    assert shown("sum", "BIGINT", both)[0] == (total if -(2**63) <= total < 2**63 else None)
+    assert shown("sum", "DOUBLE", both)[1] == double(sum(map(Fraction, filter(math.isfinite, doubles))))
 
 
 FUNCTIONS = ("count", "distinct", "sum", "avg", "min", "max", "topk")

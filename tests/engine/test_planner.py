@@ -23,10 +23,10 @@ from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
 from stqsh.spec.offset import Offset
 from stqsh.spec.stats import BatchStats
 from stqsh.storage import control_log
-from stqsh.storage.bulk_register import register_rows
 from stqsh.storage.control_log import ControlDb, append, last_seq
 from stqsh.storage.progress import record_progress
-from stqsh.storage.query_templates import NAMES, QueryTemplate
+from stqsh.storage.queries.bulk_register import register_rows
+from stqsh.storage.queries.query_templates import NAMES, QueryTemplate
 from stqsh.storage.rows import Progress
 from tests.support.typed import query_spec
 

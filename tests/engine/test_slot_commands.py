@@ -15,24 +15,24 @@ from support.typed import query_spec
 
 from stqsh.core.queries.registrations import unpack_alike
 from stqsh.engine.ingest.slot_commands import (
-    commands_of,
     concerned_slots,
     for_slot,
     packed_commands,
 )
 from stqsh.lang.binder.parameters import Hole
-from stqsh.routing.event_routing import EventRouting
-from stqsh.routing.grid_routing import CellRouting
+from stqsh.routing.initial_routing import sampled_grid
+from stqsh.routing.query_routing import QueryRouting
 from stqsh.spec.chunk import unpack_json
-from stqsh.spec.command import DropCommand
+from stqsh.spec.command import DropCommand, RegisterCommand
 from stqsh.spec.log import QueryDropped, QueryPaused
 from stqsh.spec.query import QuerySpec, SlotQuery, slot_query
 from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.region import RectangleSpec
-from stqsh.storage.bulk_register import register_rows
 from stqsh.storage.catalogue_writer import create_stream
 from stqsh.storage.control_log import ControlDb, append, read_log
-from stqsh.storage.query_templates import NAMES, QueryTemplate
+from stqsh.storage.queries.bulk_register import register_rows
+from stqsh.storage.queries.query_commands import commands_of
+from stqsh.storage.queries.query_templates import NAMES, QueryTemplate
 
 RECT = {"type": "rect", "x1": 0.0, "y1": 0.0, "x2": 0.0, "y2": 0.0}
 CIRCLE = {"type": "circle", "x": 0.0, "y": 0.0, "radius": 0.05}
@@ -87,12 +87,13 @@ def test_queries_of_events_go_to_the_slots_that_they_touch(region: dict[str, Any
     append(db, QueryDropped(99, stream_id=1))
     [alike, drop] = commands_of(read_log(db))[1]
     assert isinstance(alike, QueryRows)
-    cells = CellRouting.of((0.0, 0.0, 1.0, 1.0), NUMBERS[:, :2].tolist(), 2)
-    routes = EventRouting(2, routing=lambda stream_id: cells, area=lambda area: pa.record_batch({}))
+    cells = sampled_grid((0.0, 0.0, 1.0, 1.0), NUMBERS[:, :2].tolist(), 2)
+    routes = QueryRouting(2, tables=lambda stream_id: [cells], area=lambda area: pa.record_batch({}))
     stream = stream_spec(id=1, planar=True)
     concerned = concerned_slots(routes, stream, [alike, drop])
     specs = list(unpack_alike(next(packed_commands([alike]))[1]))
-    assert (concerned[0] == routes.slots_of_queries(stream, specs)).all()
+    alone = routes.slots_of(stream, [RegisterCommand(query=spec) for spec in specs])
+    assert (concerned[0] == np.concatenate(alone)).all()
     for slot in range(2):
         mine = for_slot([alike, drop], concerned, slot)
         assert mine[-1] == DropCommand(id=99)

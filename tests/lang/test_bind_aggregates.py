@@ -104,6 +104,35 @@ def test_a_window_has_a_length(taxis: Catalogue) -> None:
     assert aggregates("COUNT(*) FROM taxis WINDOW 5 min SLIDE 1 min", taxis)["window_us"] == 300_000_000
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "every_us", "window_us"),
+    [
+        ("FROM taxis NEAREST 3 TO '7'", "nearest_aggregate", None, None),
+        ("FROM taxis NEAREST 3 TO '7' SYNC 5 s", "refreshed_nearest", 5_000_000, None),
+        ("FROM posts NEAREST 3 TO (1, 2) WINDOW 5 s", "refreshed_nearest", 5_000_000, 5_000_000),
+        (
+            "FROM taxis WHERE loc INSIDE campus NEAREST 3 TO '7' WINDOW 5 s SLIDE 1 s",
+            "refreshed_nearest",
+            1_000_000,
+            5_000_000,
+        ),
+        (
+            "FROM taxis T, favourites F WHERE T.oid = F.oid AND stars > 3 NEAREST 3 TO '7' SYNC 5 s",
+            "refreshed_nearest",
+            5_000_000,
+            None,
+        ),
+        ("FROM taxis SYNC 5 s", "aggregate", 5_000_000, None),
+    ],
+)
+def test_the_kind_says_whether_neighbours_are_followed_or_refreshed(
+    text: str, kind: str, every_us: int | None, window_us: int | None, taxis: Catalogue
+) -> None:
+    spec = bound(f"REGISTER QUERY q AS SELECT COUNT(*) {text}", taxis).spec
+    found = spec["aggregates"]
+    assert (spec["kind"], found.get("sync_us"), found.get("window_us")) == (kind, every_us, window_us)
+
+
 def test_regions_that_groups_use_are_those_of_the_query(taxis: Catalogue) -> None:
     text = "SELECT REGION(zones), COUNT(*) FROM taxis INSIDE campus GROUP BY REGION(zones)"
     assert bound(text, taxis).spec["areas"] == [20, 21]

@@ -104,7 +104,6 @@ def test_wrong_commands(text: str, message: str, close: str | None, taxis: Catal
         ("SELECT * FROM taxis SYNC 5 s", "SYNC on a query without aggregates"),
         ("CREATE TABLE t (a INT) FROM STDIN", "STDIN of other things than streams"),
         ("CREATE REGIONS t FROM GENERATOR 'g'", "generators of other things than streams"),
-        ("SHOW ROUTING", "SHOW ROUTING"),
         ("SHOW ALERTS", "SHOW ALERTS"),
         ("CREATE ALERT a ON free DO NOTIFY", "CREATE ALERT"),
         ("CREATE ALERT IF NOT EXISTS a ON free ENTER EVERY 10 s DO RUN 'say'", "CREATE ALERT"),
@@ -115,8 +114,6 @@ def test_wrong_commands(text: str, message: str, close: str | None, taxis: Catal
         ("INSERT INTO taxis VALUES ('1', 2.5, NULL), ('2', -3, NOW)", "INSERT INTO"),
         ("CREATE MOVING STREAM e (a INT) FROM INSERTS KEY a", "INSERTS sources"),
         ("CREATE EVENT STREAM e (a INT) FROM HTTP PORT 8080 TICK 1 s", "HTTP sources"),
-        ("REPARTITION USING grid", "REPARTITION"),
-        ("REBALANCE", "REBALANCE"),
         ("SET cache.views = '64 MB'", "SET cache.views"),
     ],
 )

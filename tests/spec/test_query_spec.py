@@ -71,6 +71,7 @@ QUERY: dict[str, Any] = {
         "limit": 5,
         "sync_us": 60_000_000,
     },
+    "first": {"order": [[["col", "speed"], True, False]], "limit": 3},
     "stream": "taxis",
     "stream_id": 1,
     "text": "SELECT …",

@@ -14,6 +14,7 @@ from stqsh.storage import control_log as control_module
 from stqsh.storage import layouts
 from stqsh.storage.catalogue import live_areas, live_tables
 from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq, read_log, read_settings, set_meta
+from stqsh.storage.home import open_home
 from stqsh.storage.progress import (
     BatchEffects,
     FoundRecords,
@@ -222,3 +223,22 @@ def test_a_damaged_file_is_one_clear_line_with_a_way_out(closed, damage, said):
         read_log(ControlDb(closed.parent))
     assert str(closed) in raised.value.message
     assert "backup" in raised.value.hint
+
+
+def test_a_home_that_is_opened_twice_in_a_process_keeps_its_locks(tmp_path):
+    """Other processes would take the first connection for gone, and remove the log that it writes to."""
+    home = open_home("s", root=tmp_path)
+    first = ControlDb(home.path)
+    append(first, RunToEnd())
+    open_home("s", root=tmp_path)
+    other = (
+        "import sys; from pathlib import Path; from stqsh.storage.control_log import *;"
+        "from stqsh.spec.log import RunToEnd;"
+        "db = ControlDb(Path(sys.argv[1])); append(db, RunToEnd()); db.close()"
+    )
+    subprocess.run([sys.executable, "-c", other, str(home.path)], check=True)
+    assert home.control_db.with_name("control.db-wal").exists()
+    assert last_seq(first) == 2
+    append(first, RunToEnd())
+    again = ControlDb(home.path)
+    assert last_seq(again) == 3

@@ -51,9 +51,10 @@ class Query:
         return x - dx, y - dy, x + dx, y + dy
 
 
-def load() -> pd.DataFrame:
-    """All fixes in the order of their replay: by time, file name, place in the file; `t` is int µs."""
-    frames = [pd.read_csv(path, dtype={"vehicle_id": str}) for path in sorted(FOLDER.glob("*.csv.gz"))]
+def load(files: str = "*.csv.gz") -> pd.DataFrame:
+    """All fixes of files in the order of their replay: by time, file, place in the file; `t` is int µs."""
+    texts = {"vehicle_id": str, "route_id": str}
+    frames = [pd.read_csv(path, dtype=texts) for path in sorted(FOLDER.glob(files))]
     fixes = pd.concat(frames, ignore_index=True)
     times = pd.to_datetime(fixes["timestamp"], utc=True, format="ISO8601")
     fixes["t"] = times.dt.as_unit("us").astype("int64")

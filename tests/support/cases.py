@@ -45,6 +45,11 @@ class Area:
     members: dict[str | None, list[Polygon]]
 
 
+def set_named(set_id: int) -> str:
+    """The name of the set of regions with an id, which belongs to a stream."""
+    return f"zones{set_id // 100}"
+
+
 @dataclass(frozen=True)
 class Case:
     """Rows are dicts of the declared columns; timestamps are int microseconds; log order is list order.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 from support.cases import Case, Clock, Command, Row, Spec
@@ -48,6 +49,26 @@ def crowd_of_kinds(seed: int, objects: int, queries: int, steps: int, event: boo
     stream: Spec = spec(planar=seed % 2 == 0, columns=columns, **lasts)
     clock = Clock(0, SECOND)
     return Case(stream, clock, steps, accepted(stream, clock, records), commands)
+
+
+def limited_crowd(seed: int, objects: int, queries: int, steps: int, event: bool) -> Case:
+    """The same crowd, but the queries for regions have LIMIT; many are for the same region."""
+    whole = crowd_of_kinds(seed, objects, queries, steps, event)
+    draw, commands = random.Random(seed), []
+    for step, command in whole.commands:
+        changed: Command = {}
+        if command.get("query", {}).get("kind") == "range":
+            order = [
+                [["col", name], draw.random() < 0.5, draw.random() < 0.3]
+                for name in draw.sample(["n", "body", "x"], draw.randint(0, 2))
+            ]
+            first = {"order": order, "limit": draw.choice([1, 2, 3, 10, 1000])}
+            query = command["query"] | {"kind": "first", "first": first, "select": [], "options": {}}
+            if draw.random() < 0.5:
+                query |= {"region": {"type": "all"}, "condition": None}
+            changed = {"query": query}
+        commands.append((step, command | changed))
+    return replace(whole, commands=commands)
 
 
 def significant_crowd(seed: int, objects: int, queries: int, steps: int) -> Case:

@@ -85,9 +85,9 @@ class LocalEngine:
         self.reader = self._new_reader()
         self._forget(arena=arena)
 
-    def states(self) -> list[SlotState]:
-        """What each slot of Evaluate holds."""
-        return [self._state(slot_name(EVALUATE.name, slot), slot) for slot in range(self.settings.slots)]
+    def states(self, operator: str = EVALUATE.name) -> list[SlotState]:
+        """What each slot of an operator holds."""
+        return [self._state(slot_name(operator, slot), slot) for slot in range(self.settings.slots)]
 
     def _state(self, name: str, slot: int) -> SlotState:
         arena = (self.memory.arena if self.memory else Arena)(self.home.arena_folders(), name)

@@ -60,8 +60,9 @@ class MemoryEngine(LocalEngine):
     Streams get the ids that they have in their cases; all else that the log numbers is renamed on its way.
     """
 
-    def __init__(self, folder: Path, cases: list[Case], slots: int) -> None:
+    def __init__(self, folder: Path, cases: list[Case], slots: int, *, ends: bool = False) -> None:
         super().__init__(EngineSettings(folder, slots=slots), memory=MemorySlots())
+        self._ends = ends
         self.cases = {case.spec["id"]: case for case in cases}
         self.stats: Counter[str] = Counter()
         self.logged: dict[int, int] = {}
@@ -89,6 +90,8 @@ class MemoryEngine(LocalEngine):
         if isinstance(part, list):
             if part[:1] == ["join"] and len(part) == 4:
                 return ["join", self.logged[part[1]], *part[2:]]
+            if part[:1] == ["region_of"]:
+                return ["region_of", self.logged[part[1]]]
             return [self.renamed(content) for content in part]
         return part
 
@@ -133,7 +136,7 @@ class MemoryEngine(LocalEngine):
             rows = pa.RecordBatch.from_pylist([row for _, row in case.records], columns_schema(spec.columns))
             ticks = pa.array([clock.base_tick + step - 1 for step, _ in case.records], pa.int64())
             writer.append(rows.append_column(TICK, ticks))
-        manifest = writer.finish(complete=not case.records)
+        manifest = writer.finish(complete=self._ends or not case.records)
         if case.records:
             [segment] = manifest.segments
             segment = replace(segment, last_tick=clock.base_tick + case.steps - 1)
@@ -189,14 +192,17 @@ AfterBatch = Callable[[MemoryEngine, int], None]
 
 
 @contextmanager
-def memory_engine(cases: list[Case], slots: int) -> Iterator[MemoryEngine]:
-    """An engine over cases, in a folder of its own; what memory is told comes from the cases alone."""
+def memory_engine(cases: list[Case], slots: int, *, ends: bool = False) -> Iterator[MemoryEngine]:
+    """An engine over cases, in a folder of its own; what memory is told comes from the cases alone.
+
+    `ends` says that the streams end with the cases, so that a RUN which reaches the end closes.
+    """
     shared = SHM if SHM.is_dir() else None
     folder = Path(tempfile.mkdtemp(prefix="stqsh-memory-", dir=shared))
     (folder / "updates").mkdir()
     try:
         with mock.patch.object(SheddingController, "decision", lambda *_: None):
-            engine = MemoryEngine(folder, cases, slots)
+            engine = MemoryEngine(folder, cases, slots, ends=ends)
             try:
                 yield engine
             finally:

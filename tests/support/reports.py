@@ -60,9 +60,12 @@ class Asked:
         return round(x1, 5), round(y1, 5), round(x2, 5), round(y2, 5)
 
 
-def load() -> pd.DataFrame:
-    """All reports in the order of their replay: by time, file name, place in the file; `t` is int µs."""
-    columns = ["CASE_ENQUIRY_ID", "OPEN_DT", "LATITUDE", "LONGITUDE", "CASE_TITLE"]
+def load(*more: str) -> pd.DataFrame:
+    """All reports in the order of their replay: by time, file name, place in the file; `t` is int µs.
+
+    more: names of further columns.
+    """
+    columns = ["CASE_ENQUIRY_ID", "OPEN_DT", "LATITUDE", "LONGITUDE", "CASE_TITLE", *more]
     frames = [pd.read_csv(path, usecols=columns) for path in sorted(FOLDER.glob("*.csv.gz"))]
     found = pd.concat(frames, ignore_index=True).dropna(subset=["LATITUDE", "LONGITUDE"])
     local = pd.to_datetime(found["OPEN_DT"], format="%m/%d/%Y %I:%M:%S %p")

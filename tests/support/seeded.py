@@ -12,6 +12,36 @@ from support.scripts import ScriptCase, replayed
 RETAINED = {"retain": "significant", "report_every_us": 4 * SECOND, "max_speed": 0.125}
 """Caches are 1.375 wide: (2 * 4 + 3) / 8."""
 
+_MARKETS = "POLYGON((0 0, 6 0, 6 6, 0 6, 0 0), (2 2, 4 2, 4 4, 2 4, 2 2))"
+AGGREGATES = (
+    "SELECT COUNT(*), SUM(x), AVG(n), MIN(oid), MAX(y) FROM taxis",
+    "SELECT HOUR(ts) AS h, n % 7 AS rest, COUNT(*), AVG(x), SUM(n) FROM taxis GROUP BY HOUR(ts), n % 7",
+    "SELECT n % 5 AS rest, COUNT(DISTINCT oid), MAX(ts) FROM taxis INSIDE RECT(1, 1, 8, 8) GROUP BY rest"
+    " HAVING COUNT(*) > 2",
+    "SELECT n % 9 AS rest, COUNT(*) FROM taxis GROUP BY rest ORDER BY COUNT(*) DESC LIMIT 3",
+    "SELECT COUNT(*), AVG(y) FROM taxis INSIDE CIRCLE(3) AROUND 'k03'",
+    f"SELECT COUNT(*), SUM(y) FROM taxis INSIDE {_MARKETS} SYNC 7 s",
+    "SELECT n % 3 AS rest, AVG(x), MIN(y) FROM taxis GROUP BY rest WINDOW 20 s SLIDE 5 s",
+    "SELECT COUNT(*), AVG(x), MAX(n) FROM taxis NEAREST 5 TO (5, 5)",
+    "SELECT n % 2 AS half, COUNT(*), SUM(x) FROM taxis NEAREST 7 TO 'k11' GROUP BY half",
+    "SELECT COUNT(*), TOPK(body, 3), AVG(x) FROM posts",
+    "SELECT n % 4 AS rest, TOPK(body, 2), COUNT(DISTINCT body) FROM posts GROUP BY rest SYNC 3 s",
+    "SELECT body, COUNT(*), SUM(y) FROM posts INSIDE RECT(0, 0, 9, 5) GROUP BY body WINDOW 10 s SLIDE 4 s",
+    "SELECT TOPK(body, 1), MIN(ts) FROM posts WHERE body CONTAINS 'street' WINDOW 6 s",
+    "SELECT COUNT(*), TOPK(body, 2) FROM posts NEAREST 6 TO (4, 4)",
+)
+"""Aggregates over the streams of `moving_script` and `posts_script`: that follow, are refreshed, and end."""
+
+
+def with_aggregates(text: str) -> str:
+    """Return the text of a script that registers the aggregates, too, before it first runs."""
+    before, run, after = text.partition("\nRUN")
+    asked = (
+        f"REGISTER QUERY a{number:02}{' FOR 3 min' if number % 6 == 1 else ''} AS {select};"
+        for number, select in enumerate(AGGREGATES)
+    )
+    return "\n".join([before, *asked]) + run + after
+
 
 def wandering(
     draw: random.Random, keys: list[str], steps: int, stride: float

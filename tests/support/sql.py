@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from support.cases import Area, Clock, Command, Polygon, Spec, Table
+from support.cases import Area, Clock, Command, Polygon, Spec, Table, set_named
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -192,6 +192,8 @@ def expression(e: Any, names: Names) -> str:
             return "DISTANCE"
         case "fn":
             return f"{args[0]}({of(args[1])})"
+        case "region_of":
+            return f"REGION({set_named(args[0])})"
         case "cmp" | "arith":
             return f"({of(args[1])} {args[0]} {of(args[2])})"
         case "concat":

@@ -8,6 +8,8 @@ from support.cases import Area, Case, Command, Row, Table
 from support.examples import SECOND, at, case, rect, register
 
 UNIT = rect(0, 0, 1, 1)
+FALLING = [["col", "n"], True, False]
+DROP: Command = {"op": "drop", "id": 3}
 SQUARE_WITH_A_HOLE = [
     [[0, 0], [4, 0], [4, 4], [0, 4], [0, 0]],
     [[1, 1], [3, 1], [3, 3], [1, 3], [1, 1]],
@@ -19,6 +21,13 @@ def nearest(query_id: int, k: int, condition: Any = None, **place: Any) -> Comma
     """A kNN query."""
     command = register(query_id, {"type": "nearest", "k": k, **place}, condition)
     command["query"]["kind"] = "nearest"
+    return command
+
+
+def first(query_id: int, limit: int, *order: Any, region: Any = UNIT, for_s: float | None = None) -> Command:
+    """A query with LIMIT."""
+    command = register(query_id, region, for_s=for_s)
+    command["query"] |= {"kind": "first", "first": {"order": list(order), "limit": limit}}
     return command
 
 
@@ -281,6 +290,105 @@ KINDS = {
             ],
         ),
         [(3, "+", "a", ""), (8, "-", "a", "left")],
+    ),
+    "the first two by a column: ties by key, NULLs last, changes inside are silent": (
+        case(
+            5,
+            [(1, first(2, 2, FALLING))],
+            [
+                (1, at("b", 0, 0, 0, 5)),
+                (1, at("c", 0, 0, 0, 5)),
+                (1, at("a", 0, 0, 0)),
+                (1, at("d", 5, 5, 0, 9)),
+                (2, at("c", 0, 0, 1, 7)),
+                (3, at("a", 0, 0, 2, 6)),
+                (4, at("c", 0, 0, 3)),
+                (5, at("a", 5, 5, 4, 8)),
+                (5, at("b", None, None, 4)),
+            ],
+        ),
+        [
+            (1, "+", "b", ""),
+            (1, "+", "c", ""),
+            (3, "-", "b", "overtaken"),
+            (3, "+", "a", ""),
+            (4, "-", "c", "overtaken"),
+            (4, "+", "b", ""),
+            (5, "-", "a", "left"),
+            (5, "-", "b", "gone"),
+            (5, "+", "c", ""),
+        ],
+    ),
+    "the first by key, and fewer than there might be": (
+        case(
+            4,
+            [(1, first(2, 2)), (1, first(3, 9)), (1, first(4, 0))],
+            [(1, at("b", 0, 0, 0)), (2, at("c", 0, 0, 1)), (3, at("a", 0, 0, 2)), (4, at("b", 0, 5, 3))],
+        ),
+        [
+            (1, "+", "b", ""),
+            (1, "+", "b", ""),
+            (2, "+", "c", ""),
+            (2, "+", "c", ""),
+            (3, "-", "c", "overtaken"),
+            (3, "+", "a", ""),
+            (3, "+", "a", ""),
+            (4, "-", "b", "left"),
+            (4, "+", "c", ""),
+            (4, "-", "b", "left"),
+        ],
+    ),
+    "NULLs first, where it says so, then by another column": (
+        case(
+            2,
+            [(1, first(2, 2, [["col", "n"], False, True], [["col", "y"], True, False]))],
+            [
+                (1, at("a", 0, 0, 0)),
+                (1, at("b", 0, 1, 0)),
+                (1, at("c", 0, 0, 0, -1)),
+                (2, at("a", 0, 0, 1, 0)),
+            ],
+        ),
+        [(1, "+", "a", ""), (1, "+", "b", ""), (2, "-", "a", "overtaken"), (2, "+", "c", "")],
+    ),
+    "the first two stand still in a pause, and what has changed is told after it": (
+        case(
+            6,
+            [(1, first(2, 2, FALLING)), (2, {"op": "pause", "id": 2}), (5, {"op": "resume", "id": 2})],
+            [
+                (1, at("a", 0, 0, 0, 3)),
+                (1, at("b", 0, 0, 0, 2)),
+                (1, at("c", 0, 0, 0, 1)),
+                (3, at("c", 0, 0, 2, 9)),
+                (4, at("a", 5, 5, 3, 3)),
+                (4, at("d", 0, 0, 3, 8)),
+            ],
+        ),
+        [
+            (1, "+", "a", ""),
+            (1, "+", "b", ""),
+            (5, "-", "a", "left"),
+            (5, "-", "b", "overtaken"),
+            (5, "+", "c", ""),
+            (5, "+", "d", ""),
+        ],
+    ),
+    "the first two are taken back at the end, and others do not move up": (
+        case(
+            4,
+            [(1, first(2, 1, FALLING, for_s=2)), (1, first(3, 1)), (2, {"op": "pause", "id": 3}), (4, DROP)],
+            [(1, at("a", 0, 0, 0, 3)), (1, at("b", 0, 0, 0, 2)), (3, at("a", 0, 0, 2, 1))],
+        ),
+        [(1, "+", "a", ""), (1, "+", "a", ""), (3, "-", "a", "ended"), (4, "-", "a", "dropped")],
+    ),
+    "an event expires, and the next one takes its place": (
+        events(
+            4,
+            [(1, first(2, 1))],
+            [(1, at("a", 0, 0, 0)), (2, at("b", 0, 0, 1)), (4, at("a", 1, 1, 3))],
+            keep_s=2,
+        ),
+        [(1, "+", "a", ""), (4, "-", "a", "expired"), (4, "+", "a", "")],
     ),
     "paused and resumed in one step, a row goes on waiting": (
         case(

@@ -112,7 +112,7 @@ def measure(options: FreshnessOptions, say: Say) -> list[Row]:
         execute(session, statements(rectangles(options.queries)))
         execute(session, PROBE)
         run(session, 1)
-        greatest = options.greatest or greatest_load(session, options, say)
+        greatest = options.greatest or greatest_load(session, options.ticks, options.per_tick, say)
         rows: list[Row] = []
         for share in options.shares:
             say(f"playing {share * greatest:,.0f} records/s for {options.seconds} s")
@@ -120,9 +120,9 @@ def measure(options: FreshnessOptions, say: Say) -> list[Row]:
         return rows
 
 
-def greatest_load(session: Session, options: FreshnessOptions, say: Say) -> int:
+def greatest_load(session: Session, ticks: int, per_tick: int, say: Say) -> int:
     """Measure how many records a second the engine takes of a backlog."""
-    _, rates = paced(session, options.ticks, options.per_tick)
+    _, rates = paced(session, ticks, per_tick)
     greatest = int(statistics.median(rates))
     say(f"the greatest load is {greatest:,} records/s")
     return greatest

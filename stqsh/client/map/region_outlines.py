@@ -80,6 +80,10 @@ class RegionOutlines:
             for member, rings in self._members(area.id).items()
         ]
 
+    def of_member(self, area: int, member: str) -> RegionOutline:
+        """Return the outline of a member of a set of regions, by the set's id."""
+        return RegionOutline(member, self._members(area).get(member, ()))
+
     def _members(self, area: int) -> dict[str | None, Rings]:
         """Return the rings of an area's members by name; the key None stands for the whole area."""
         if area not in self._areas:

@@ -14,20 +14,22 @@ from stqsh.client.connection import Connection
 from stqsh.client.map.object_places import ObjectColumns, PlacesRequest, places
 from stqsh.client.map.query_members import QueryMembers
 from stqsh.client.map.region_outlines import RegionOutline, RegionOutlines
+from stqsh.client.map.region_shades import GroupAnswers, RegionShades
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.catalogue import Catalogue
 from stqsh.lang.syntax.parse import parse
-from stqsh.routing.grid_routing import CellRouting
-from stqsh.sources.replay_store.manifest import read_manifest
+from stqsh.sources.routing_plans import current_table
 from stqsh.spec.region import CircleSpec, NamedRegionSpec
 from stqsh.storage.catalogue import live_areas, live_queries
-from stqsh.storage.control_log import get_meta, last_seq
+from stqsh.storage.control_log import last_seq
 from stqsh.storage.rows import Progress, QueryRow, StreamRow
 
 if TYPE_CHECKING:
     from stqsh.client.read.snapshots import SnapshotReader
 
 MOST_QUERIES = 52
+MOST_CELLS = 64
+"""The most cells a side that a map draws; of a finer grid it draws every second cell, or fewer."""
 """Maximum number of queries on a map: one for each letter of the alphabet, capital and small."""
 TOGETHER_S = 0.6
 """How long a scene waits for places and answers of the same step."""
@@ -41,7 +43,7 @@ class SlotCells:
 
     Attributes:
         bounds: the box: x1, y1, x2, y2.
-        owners: the cells' slots, int32 (rows, columns), with rows upwards.
+        owners: the cells' slots, int16 (rows, columns), with rows upwards; -1 where all slots get records.
     """
 
     bounds: tuple[float, float, float, float]
@@ -56,6 +58,7 @@ class DrawnQuery:
         members: int64 (m,), positions among the places.
         size: the number of rows of the whole answer.
         focal: the position of the focal object; None if there is none, or it is absent.
+        shades: the values by region of an aggregate query.
     """
 
     query: QueryRow
@@ -63,6 +66,7 @@ class DrawnQuery:
     members: NDArray[Any]
     size: int
     focal: int | None = None
+    shades: RegionShades | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ class Scene:
     """All that a map shows after a step; the answers are those after `progress.step`, mostly the same step.
 
     Attributes:
-        areas: the named regions.
+        areas: the named regions, without those that a query shades.
         cells: the cells of a stream that is routed by them.
         left_out: the number of queries that are not drawn.
     """
@@ -106,11 +110,13 @@ class MapFeed:
     snapshots: SnapshotReader = field(repr=False)
     once: bool = False
     _members: QueryMembers = field(init=False, repr=False)
+    _groups: GroupAnswers = field(init=False, repr=False)
     _outlines: RegionOutlines = field(init=False, repr=False)
     _seen: tuple[int, int] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._members = QueryMembers(self.link, self.stream.id)
+        self._groups = GroupAnswers(self.link)
         self._outlines = RegionOutlines(self.link.db)
 
     def look(self, most: int, *, records: bool = False) -> Scene | None:
@@ -147,10 +153,13 @@ class MapFeed:
     def _scene(self, most: int, records: bool) -> Scene:
         queries, left_out = self._queries()
         found, progress = self._together(queries, most, records)
+        self._groups.advance(queries, progress.batch)
         drawn = tuple(self._drawn(query, found) for query in queries)
+        shaded = {query.shades.area for query in drawn if query.shades is not None}
         regions = [query.spec.region for query in queries]
         used = {region.area for region in regions if isinstance(region, NamedRegionSpec | CircleSpec)}
         areas = [area for area in live_areas(self.link.db) if self.names is None or area.id in used]
+        areas = [area for area in areas if area.id not in shaded]
         outlines = tuple(
             outline for area in areas for outline in self._outlines.of_area(area, self.stream.spec.planar)
         )
@@ -189,8 +198,11 @@ class MapFeed:
         return pa.array(keys) if keys else None
 
     def _drawn(self, query: QueryRow, found: ObjectColumns) -> DrawnQuery:
-        region = query.spec.region
-        keys = self._members.keys(query.id)
+        region, keys = query.spec.region, self._members.keys(query.id)
+        shades = self._groups.shades(query, self._outlines)
+        size = 0 if keys is None else len(keys)
+        if query.spec.aggregates is not None:
+            size = self._groups.size(query.id)
         members = np.empty(0, np.int64) if keys is None else found.find(keys)
         focal, place = None, None
         if region.focal_key is not None:
@@ -198,16 +210,13 @@ class MapFeed:
             if len(at):
                 focal, place = int(at[0]), (float(found.x[at[0]]), float(found.y[at[0]]))
         outline = self._outlines.of_region(query.name, region, self.stream.spec.planar, place)
-        return DrawnQuery(query, outline, members, 0 if keys is None else len(keys), focal)
+        return DrawnQuery(query, outline, members, size, focal, shades)
 
 
 def cells_of(link: Connection, stream: StreamRow) -> SlotCells | None:
     """Return the cells of a stream that is routed by them; None for others, and while it is being read."""
-    slots = get_meta(link.db, "slots")
-    if slots is None or not stream.spec.is_event:
+    table = current_table(link.home, link.db, stream)
+    if table is None or table.is_hashed:
         return None
-    manifest = read_manifest(link.home.stream(stream.id))
-    if manifest is None or manifest.bounds is None:
-        return None
-    routing = CellRouting.of(manifest.bounds, manifest.sample, int(slots))
-    return SlotCells(routing.bounds, routing.owners)
+    every = max(1, table.cells.side // MOST_CELLS)
+    return SlotCells(table.cells.bounds, table.owners[::every, ::every])

@@ -1,7 +1,8 @@
 """Select lists, computed by the reader of updates: the engine only sends the stream's columns.
 
 Most select lists name columns, which are taken as they are. Other expressions are computed by the core's own
-rules; columns of a joined table come from the file that the engine made of it, read once a client.
+rules, of the record that an update shows. Columns of a joined table come from the file that the engine made
+of it, and regions from the control log; both are read once a client.
 """
 
 from __future__ import annotations
@@ -12,9 +13,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from stqsh.spec.expression import ColumnExpr, DistanceExpr, Expr, JoinExpr, find_nodes, has_node
+from stqsh.spec.chunk import unpack
+from stqsh.spec.expression import (
+    ColumnExpr,
+    DistanceExpr,
+    Expr,
+    JoinExpr,
+    areas_of,
+    find_nodes,
+    has_node,
+    reads_location,
+)
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.catalogue import table_by_id
+from stqsh.storage.catalogue import area_geometry, table_by_id
 from stqsh.storage.update_log.reader import DISTANCE
 
 if TYPE_CHECKING:
@@ -32,21 +43,26 @@ CONTENT = "content.arrow"
 """The rows of a prepared table, in its folder of the session's home."""
 
 
-class TableLookups:
-    """The tables that a session's queries are joined with, each read on first use, from any thread."""
+class RowLookups:
+    """The tables and regions that a session's select lists look up; each is read on first use.
+
+    Threads may share it.
+    """
 
     def __init__(self, home: SessionHome, db: ControlDb) -> None:
         self._home, self._db = home, db
         self._reading = threading.Lock()
         self._state: SlotState | None = None
-        self._read: set[int] = set()
+        self._tables: set[int] = set()
+        self._areas: set[int] = set()
 
-    def resolver(self, stream: StreamSpec, tables: set[int]) -> Resolver:
-        """Return what expressions over a stream look up, with these tables.
+    def resolver(self, stream: StreamSpec, expr: Expr) -> Resolver:
+        """Return what an expression over a stream looks up.
 
         Raises:
-            KeyError: a table is unknown.
+            KeyError: a table or a region is unknown.
         """
+        tables, areas = {node.table for node in find_nodes(expr, JoinExpr)}, areas_of(expr)
         from stqsh.core.conditions.resolver import Resolver
         from stqsh.core.state.slot_state import SlotState
 
@@ -54,9 +70,12 @@ class TableLookups:
             if self._state is None:
                 self._state = SlotState.fresh(0)
             found = Resolver(self._state, stream)
-            for table in tables - self._read:
+            for table in tables - self._tables:
                 self._take(table, found.tables)
-                self._read.add(table)
+                self._tables.add(table)
+            for area in areas - self._areas:
+                found.areas.define(area, unpack(area_geometry(self._db, area)))
+                self._areas.add(area)
         return found
 
     def _take(self, table: int, known: JoinedTables) -> None:
@@ -94,7 +113,7 @@ def _column(updates: Updates, expr: Expr) -> Column:
             return _distance(table)
         case JoinExpr(number, column, wanted):
             # Without `compute`, which would make numbers of timestamps.
-            found = _resolver(updates, {number}).tables
+            found = _resolver(updates, expr).tables
             return found.values(number, _whole(table.column(f"c.{column}")), wanted)
     computed: Column = _computed(updates, expr)
     return computed
@@ -103,17 +122,18 @@ def _column(updates: Updates, expr: Expr) -> Column:
 def _computed(updates: Updates, expr: Expr) -> Any:
     from stqsh.core.conditions.evaluation import columns_read, compute
 
-    table = updates.table
-    columns = {name: _whole(table.column(f"c.{name}")) for name in columns_read(expr, ("", ""))}
+    table, spec = updates.table, updates.stream.spec
+    names = columns_read(expr, (spec.x, spec.y))
+    columns = {name: _whole(table.column(f"c.{name}")) for name in names}
     columns[DISTANCE if has_node(expr, DistanceExpr) else ""] = _whole(_distance(table))
-    tables = {node.table for node in find_nodes(expr, JoinExpr)}
-    resolver = _resolver(updates, tables) if tables else None
+    looks_up = has_node(expr, JoinExpr) or reads_location(expr)
+    resolver = _resolver(updates, expr) if looks_up else None
     return compute(expr, columns, _whole(table.column("at_us")), resolver)
 
 
-def _resolver(updates: Updates, tables: set[int]) -> Resolver:
-    assert updates.lookups is not None, "updates with joins come from a session"
-    return updates.lookups.resolver(updates.stream.spec, tables)
+def _resolver(updates: Updates, expr: Expr) -> Resolver:
+    assert updates.lookups is not None, "updates with joins and regions come from a session"
+    return updates.lookups.resolver(updates.stream.spec, expr)
 
 
 def _distance(table: pa.Table) -> Column:

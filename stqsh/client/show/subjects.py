@@ -26,6 +26,7 @@ from stqsh.spec.stream import (
 )
 from stqsh.storage.catalogue import (
     count_queries,
+    large_queries,
     live_areas,
     live_queries,
     live_streams,
@@ -37,7 +38,7 @@ from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import AreaRow, Progress, StreamRow, StreamStatus, TableRow
 from stqsh.storage.session_settings import session_settings
-from stqsh.units import format_age, format_instant
+from stqsh.units import format_age, format_instant, group_digits
 
 MOST_SHOWN = 10_000
 """Maximum number of queries shown, the last ones; DUMP has all."""
@@ -64,6 +65,7 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
         ("clock", format_instant(progress.at_us())),
         ("streams", _activity(link, progress)),
         ("answers", summary(link).text()),
+        ("groups", _many_groups(link, profile)),
         ("shedding", shedding_text(progress.stats.memory) or _at_rest(link, profile)),
         *_load(progress.stats),
         ("dead letters", sum(status.dead for status in _statuses(link))),
@@ -71,6 +73,21 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
         ("settings", profile.name),
     ]
     yield Rows("status", ("item", "value"), tuple(item for item in items if item[1] is not None))
+
+
+def _many_groups(link: Connection, profile: Profile) -> str | None:
+    """Return which aggregate queries have very many groups, and what to do; None if none has."""
+    above = session_settings(link.db, profile).number("groups.above")
+    crowded = [query for query in large_queries(link.db, above) if query.spec.aggregates is not None]
+    if not crowded:
+        return None
+    first, more = crowded[0], len(crowded) - 1
+    others = f"; {more} more {'query has' if more == 1 else 'queries have'} too many" if more else ""
+    return (
+        f"{first.name} has {group_digits(first.size)} groups, more than groups.above ({group_digits(above)}),"
+        f" which all stay in memory: group by something coarser, narrow its WHERE, or"
+        f" DROP QUERY {first.name}{others}"
+    )
 
 
 def _at_rest(link: Connection, profile: Profile) -> str:
@@ -186,6 +203,13 @@ def show_slots(link: Connection, profile: Profile) -> Iterator[Rows]:
     yield Rows("slots", (*_SLOT_COLUMNS, "decode ms", "kernel ms", "state ms"), rows)
 
 
+def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
+    """Yield SHOW ROUTING: how each stream is spread over the slots."""
+    from stqsh.client.show import routing  # numpy: only when needed
+
+    yield from routing.show_routing(link, profile)
+
+
 def letter_folders(link: Connection) -> list[tuple[StreamRow | TableRow, Path]]:
     """Return the streams and tables that there are, with the folders of their dead letters."""
     made: list[tuple[StreamRow | TableRow, Path]] = []
@@ -226,6 +250,7 @@ SUBJECTS: dict[str, Subject] = {
     "REGIONS": show_regions,
     "SINKS": show_sinks,
     "SLOTS": show_slots,
+    "ROUTING": show_routing,
     "CACHE": show_cache,
     "LOAD": show_load,
     "DEAD LETTERS": show_dead_letters,

@@ -166,7 +166,21 @@ def dump(link: Connection) -> Script:
                 lines.append(text or _registration(link, last, queries[id_]))
             if id_ in queries and queries[id_].state == "paused":
                 lines.append(f"PAUSE QUERY {_quoted(queries[id_].name)};")
+    lines += _routings(link)
     return Script("\n".join(lines) + "\n" if lines else "")
+
+
+def _routings(link: Connection) -> Iterator[str]:
+    """Yield the REPARTITION of each stream that does not have its initial routing."""
+    rows = link.db.query(
+        "SELECT json_extract(spec, '$.id'), json_extract(spec, '$.strategy'), json_extract(spec, '$.slots')"
+        " FROM log WHERE kind = 'route' ORDER BY seq"
+    )
+    last = {stream: (strategy, slots) for stream, strategy, slots in rows}
+    for stream in live_streams(link.db):
+        if stream.id in last:
+            strategy, slots = last[stream.id]
+            yield f"REPARTITION {_quoted(stream.name)} USING {strategy} INTO {slots} SLOTS;"
 
 
 def _sink_creation(text: str, sink: SinkRow, queries: set[str]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from stqsh.client.show.sinks import describe_sink
 from stqsh.client.show.subjects import SUBJECTS
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
+from stqsh.client.statements.crossing_checks import check_pause, check_register
 from stqsh.client.statements.describe import (
     describe_area,
     describe_query,
@@ -66,6 +67,7 @@ def register(desk: StatementContext, statement: statements.RegisterQuery) -> Ite
     """Execute REGISTER QUERY."""
     bound = bind(statement, desk.view)
     check_kind(bound.spec.kind)
+    check_register(desk, bound.spec)
     query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(_text(statement), bound.spec))
     desk.link.wake()
     yield Message(f"query {query.name} registered")
@@ -130,6 +132,8 @@ def pause(desk: StatementContext, statement: statements.Pause) -> Iterator[Outco
 
 def pause_query(desk: StatementContext, statement: statements.PauseQuery) -> Iterator[Outcome]:
     """Execute PAUSE QUERY."""
+    bind(statement, desk.view)
+    check_pause(desk, _query(desk, statement.name.text))
     yield _change_state(desk, statement, "pause_query", "paused")
 
 
@@ -285,6 +289,8 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.ShowQuery: show_one,
     statements.Explain: explain_statement,
     statements.Describe: describe,
+    statements.Repartition: deferred("repartition", "repartition"),
+    statements.Rebalance: deferred("repartition", "rebalance"),
     statements.SetSetting: set_setting,
     statements.Dump: dump_all,
     statements.ExportDeadLetters: deferred("export_letters", "export_letters"),

@@ -17,8 +17,8 @@ from stqsh.lang.binder.regions import ANTIMERIDIAN, MOST_NEIGHBOURS, POLE
 from stqsh.lang.types import WHOLE_RANGES
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.parameter_rows import ParameterBlock, RowFault
-from stqsh.storage.bulk_register import MOST
-from stqsh.storage.query_templates import NAMES, QueryTemplate
+from stqsh.storage.queries.bulk_register import MOST
+from stqsh.storage.queries.query_templates import NAMES, QueryTemplate
 
 Mask = NDArray[np.bool_]
 Places = NDArray[np.int64]

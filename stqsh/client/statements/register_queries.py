@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from stqsh.client.results import BulkRegistration, Message, Outcome
 from stqsh.client.statements.context import StatementContext
+from stqsh.client.statements.crossing_checks import check_register
 from stqsh.client.statements.dispatch import check_kind
 from stqsh.client.statements.parameter_checks import RowChecks
 from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
@@ -28,15 +29,15 @@ from stqsh.lang.syntax.parse import parse
 from stqsh.sources.inference import infer
 from stqsh.sources.parameter_rows import read_parameters, table_columns, table_parameters
 from stqsh.spec.stream import FileSourceSpec
-from stqsh.storage.bulk_register import register_rows
-from stqsh.storage.query_templates import QueryTemplate
+from stqsh.storage.queries.bulk_register import register_rows
+from stqsh.storage.queries.query_templates import QueryTemplate
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stqsh.sources.parameter_rows import ParameterBlock
     from stqsh.spec.query import QuerySpec
-    from stqsh.storage.query_templates import QueryTemplate
+    from stqsh.storage.queries.query_templates import QueryTemplate
 
 NAME_COLUMN = "name"
 """The column that names the queries if KEY names none."""
@@ -105,6 +106,7 @@ def _registered(
     with locating(statement.piece):
         spec = bind(statement, desk.view, inferred=columns).spec
         check_kind(spec.kind)
+        check_register(desk, spec)
         template = _template(statement, spec)
         key = _key_column(statement, dict(columns))
         wanted = _wanted(statement, template, key)

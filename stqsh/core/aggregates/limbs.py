@@ -66,12 +66,11 @@ def doubles_of(columns: dict[str, Array], name: str, rows: int) -> Array:
 
 def wholes_of(columns: dict[str, Array], name: str, rows: int) -> tuple[Array, Array]:
     """Return a sum of whole numbers, int64 (rows,), and whether it fits, bool (rows,)."""
-    limbs, _ = _limbs(columns, name, rows)
+    needed = {f"{name}.{UNIT_PLACE + i}": np.zeros(rows, np.int64) for i in range(2)}
+    limbs, low = _limbs(needed | columns, name)
     fits = np.ones(rows, np.bool_)
-    if not limbs.shape[1]:
-        return np.zeros(rows, np.int64), fits
     normalise(limbs)
-    return wholes(limbs, fits), fits
+    return wholes(limbs, low, fits), fits
 
 
 def _limbs(columns: dict[str, Array], name: str, rows: int = 0) -> tuple[Array, int]:

@@ -35,6 +35,6 @@ class BatchTiming(NamedTuple):
         """The same timing without the age at which records no longer count."""
         return self._replace(report=-1)
 
-    def step_reaching(self, t_us: int) -> int:
-        """Return the first step n with at(n) >= t_us."""
+    def step_reaching(self, t_us: Any) -> Any:
+        """Return the first step n with at(n) >= t_us; `t_us` may be an array."""
         return -(-t_us // self.tick) - self.base + 1

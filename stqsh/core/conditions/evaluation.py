@@ -11,19 +11,7 @@ import pyarrow as pa
 
 from stqsh.core.conditions.operations import Columns, EvaluationContext
 from stqsh.core.conditions.resolver import Resolver
-from stqsh.spec.expression import (
-    ColumnExpr,
-    Expr,
-    InsideEachExpr,
-    InsideExpr,
-    JoinExpr,
-    RegionOfExpr,
-    find_nodes,
-    has_node,
-)
-
-_OF_PLACES = (InsideExpr, InsideEachExpr, RegionOfExpr)
-"""Nodes that read the location."""
+from stqsh.spec.expression import ColumnExpr, Expr, JoinExpr, find_nodes, reads_location
 
 
 def evaluate(
@@ -65,4 +53,4 @@ def columns_read(expr: Expr, location: tuple[str, str]) -> set[str]:
     """Return the columns that `evaluate` reads, without DISTANCE; `location` names those of x and y."""
     names = {node.name for node in find_nodes(expr, ColumnExpr)}
     names |= {node.column for node in find_nodes(expr, JoinExpr)}
-    return names | set(location) if any(has_node(expr, node) for node in _OF_PLACES) else names
+    return names | set(location) if reads_location(expr) else names

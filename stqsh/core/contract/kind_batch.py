@@ -60,14 +60,17 @@ def _resume(logic: QueryLogic) -> Array:
 
 
 def _register(logic: QueryLogic) -> Array:
-    """Register new queries, and return the positions of those that are active at once."""
+    """Register new queries, and return the positions of those whose answers begin at once.
+
+    The answer of a query that is only new to this slot has begun elsewhere, and has no members here.
+    """
     batch, new = logic.batch, logic.batch.commands.registered
     if not len(new):
         return np.empty(0, np.int64)
     at = logic.queries.register(new, batch.commands.still, batch.timing, batch.focal.table)
     logic.register(at, new)
-    active: Array = at[logic.queries.mode[at] == ACTIVE]
-    return active
+    begun: Array = at[(logic.queries.mode[at] == ACTIVE) & new.are_new]
+    return begun
 
 
 def _end(logic: QueryLogic) -> None:

@@ -60,7 +60,12 @@ class MergingLogic(QueryLogic):
         """Return the candidates and marks of the batch."""
         return self.partials.chunks()
 
+    def limits(self, positions: Array) -> Array:
+        """Return how many members the answers of queries may have, int32 (n,); by default their k."""
+        limits: Array = self.queries.k[positions]
+        return limits
+
     def _mark(self, positions: Array, step: int, mark: int) -> None:
         queries = self.queries
         shows = queries.shows_distance[positions] > 0
-        self.partials.mark(queries.id[positions], step, mark, queries.k[positions], shows)
+        self.partials.mark(queries.id[positions], step, mark, self.limits(positions), shows)

@@ -253,7 +253,7 @@ class QueryLogic(ABC):
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         self.batch, self.output = batch, output
         self.prefix = kind.prefix(batch.spec.id)
-        self.queries = QueryTable(batch.state, self.prefix)
+        self.queries = kind.queries(batch.state, batch.spec.id)
 
     @abstractmethod
     def on_events(self, begun: Array) -> None:

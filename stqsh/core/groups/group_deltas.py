@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,13 +13,14 @@ from stqsh.core.aggregates.keys import canonical, number_groups
 from stqsh.core.aggregates.states import Contribution, States, contribute
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.conditions.evaluation import columns_read, compute
+from stqsh.core.conditions.operations import DISTANCE
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.events.versions import number
 from stqsh.core.kernels.groups.net_members import count_changes, list_changes
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.expression import Expr
+from stqsh.spec.expression import DistanceExpr, Expr, has_node
 
 Array = npt.NDArray[Any]
 
@@ -47,6 +48,10 @@ class RecordColumns(Protocol):
         """Return columns of versions by name, and an unnamed one that gives constants their length."""
 
 
+Distances = Callable[[Array, Array], Array]
+"""Returns the distances of versions from the centres of queries, given by position; float64 (n,)."""
+
+
 class GroupDeltas:
     """Nets the changes of members by query, step and group.
 
@@ -55,10 +60,14 @@ class GroupDeltas:
         versions: The number of versions.
         timing: The batch's steps.
         ids: The ids of the queries by position.
+        distances: Gives DISTANCE.
     """
 
-    def __init__(self, records: RecordColumns, versions: int, timing: BatchTiming, ids: Array) -> None:
+    def __init__(
+        self, records: RecordColumns, versions: int, timing: BatchTiming, ids: Array, distances: Distances
+    ) -> None:
         self._records, self._versions, self._timing, self._ids = records, versions, timing, ids
+        self._distances = distances
 
     def of_pairs(self, spec: AggregateSpec, pairs: CandidatePairs, events: Transitions) -> States | None:
         """Return what pairs of events and queries, all of one spec, change; None for nothing."""
@@ -70,9 +79,9 @@ class GroupDeltas:
         """Return what members of queries, all of one spec, change; None for nothing."""
         if not len(changes.query):
             return None
-        position, versions = number(changes.version.astype(np.int64), self._scratch())
-        columns = self._columns(spec, versions.astype(np.int32))
-        groups = number_groups([columns[group.value] for group in spec.groups], len(versions))
+        position, first = self._distinct(spec, changes)
+        columns = self._columns(spec, changes.query[first], changes.version[first].astype(np.int32))
+        groups = number_groups([columns[group.value] for group in spec.groups], len(first))
         rows, by = self._rows(changes, groups.ids[position], groups.keys)
         taken: Any = pa.array(position)
         arguments = [
@@ -112,12 +121,31 @@ class GroupDeltas:
         step = timing.first + rest % span
         return rows, _identified(self._ids[rest // span], step, keys.take(taken))
 
-    def _columns(self, spec: AggregateSpec, versions: Array) -> dict[Expr, pa.Array[Any]]:
-        """Return the value of each expression that reads a record, for versions."""
+    def _distinct(self, spec: AggregateSpec, changes: MemberChanges) -> tuple[Array, Array]:
+        """Return the number of each change's record, and the first change that has each of these records.
+
+        Where DISTANCE is read, a record counts once for each query.
+        """
+        codes = changes.version.astype(np.int64)
+        if any(has_node(expr, DistanceExpr) for expr in _expressions(spec)):
+            coded: Any = pa.array(changes.query.astype(np.int64) * self._versions + codes).dictionary_encode()
+            position, count = coded.indices.to_numpy(), len(coded.dictionary)
+        else:
+            position, versions = number(codes, self._scratch())
+            count = len(versions)
+        first = np.empty(count, np.int64)
+        first[position[::-1]] = np.arange(len(codes))[::-1]
+        return position, first
+
+    def _columns(self, spec: AggregateSpec, query: Array, versions: Array) -> dict[Expr, pa.Array[Any]]:
+        """Return the value of each expression that reads a record, for versions as members of queries."""
         resolver = self._records.resolver
         wanted = list(dict.fromkeys(_expressions(spec)))
         names = {name for expr in wanted for name in columns_read(expr, resolver.location)}
         columns = self._records.columns(sorted(names), versions)
+        if any(has_node(expr, DistanceExpr) for expr in wanted):
+            far = self._distances(query, versions)
+            columns[DISTANCE] = pa.array(far, mask=np.isnan(far))
         return {expr: canonical(_array(compute(expr, columns, 0, resolver))) for expr in wanted}
 
     def _scratch(self) -> Array:

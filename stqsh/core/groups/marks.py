@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.core.kernels.events.updates import DROPPED
+
 Array = npt.NDArray[Any]
 
 REGISTER, BEGIN, DROP, END = 1, 2, 3, 4
@@ -59,6 +61,11 @@ class SpokenMarks:
         place = (which + len(self._specs)).astype(np.int32)
         self._specs += specs
         self._marks.append(GroupMarks(query, np.full(count, step), np.full(count, REGISTER, np.int8), place))
+
+    def retire(self, query: Array, steps: Array, why: int) -> None:
+        """Add the marks of queries, given by their ids, that are dropped or whose FOR ends at these steps."""
+        for step in np.unique(steps).tolist():
+            self.add(query[steps == step], step, DROP if why == DROPPED else END)
 
     def batch(self) -> pa.RecordBatch | None:
         """Return all marks as a record batch of `MARKS`; None if there are none."""

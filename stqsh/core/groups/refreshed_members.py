@@ -33,7 +33,7 @@ class ObjectsAsOf(BatchObjects):
         self.removals = objects.removals
         self.timing = timing_at(objects.timing, refresh)
         self._places = {}
-        self._objects, self._before = objects, refresh.step - 1
+        self._objects, self._before, self._instant = objects, refresh.step - 1, refresh.instant
 
     def at(self, step: int) -> ObjectPlaces:
         """Return all objects as of the instant; `step` is that of the refresh."""
@@ -53,27 +53,37 @@ class ObjectsAsOf(BatchObjects):
         x[gone] = y[gone] = np.nan
         return x, y
 
-    def times(self, versions: Array) -> Array:
-        """Return the times of versions in µs, int64 (n,)."""
-        times: Array = np.concatenate([self.stored.ts[: self.numbers.objects], self.rows.arrays.ts])[versions]
-        return times
+    def within(self, versions: Array, window_us: Array) -> Array:
+        """Return whether versions lie in the windows before the instant; bool (n,).
+
+        `window_us`, int64 (n,), is the length of each version's window; -1 for none.
+        """
+        times = np.concatenate([self.stored.ts[: self.numbers.objects], self.rows.arrays.ts])[versions]
+        inside: Array = (window_us < 0) | ((times >= self._instant - window_us) & (times < self._instant))
+        return inside
+
+
+def context_as_of(
+    batch: StreamBatch, objects: ObjectsAsOf, queries: QueryTable, prefix: str, refresh: Refresh
+) -> QueryContext:
+    """Return the context of the one step of a refresh."""
+    focal = ObjectsAsOf(batch.focal, refresh)
+    as_of = replace(batch, timing=objects.timing, objects=objects, focal=focal)
+    return context_of(as_of, queries, QueryConditions(batch.state, prefix, queries, objects), prefix)
 
 
 class RefreshedMembers:
     """Finds the members of queries at one refresh of a batch."""
 
     def __init__(self, batch: StreamBatch, queries: QueryTable, prefix: str, refresh: Refresh) -> None:
-        self._objects = ObjectsAsOf(batch.objects, refresh)
         self._refresh = refresh
-        as_of = replace(
-            batch,
-            timing=self._objects.timing,
-            objects=self._objects,
-            focal=ObjectsAsOf(batch.focal, refresh),
-        )
-        conditions = QueryConditions(batch.state, prefix, queries, self._objects)
-        self._context: QueryContext = context_of(as_of, queries, conditions, prefix)
-        self._deltas = GroupDeltas(conditions, self._objects.versions, self._objects.timing, queries.id)
+        self._objects = objects = ObjectsAsOf(batch.objects, refresh)
+        self._context = context_as_of(batch, objects, queries, prefix, refresh)
+        conditions = self._context.conditions
+        self._deltas = GroupDeltas(conditions, objects.versions, objects.timing, queries.id, self._distances)
+
+    def _distances(self, query: Array, versions: Array) -> Array:
+        return self._context.distances(query, versions, self._refresh.step)
 
     def of(self, positions: Array, window_us: Array) -> MemberChanges:
         """Return the members of queries, which all come.
@@ -82,11 +92,9 @@ class RefreshedMembers:
             positions: The positions of the queries.
             window_us: The WINDOW of each query of the table by position, µs; -1 for none.
         """
-        step, instant = self._refresh
+        step = self._refresh.step
         found = self._context.members(positions, step)
-        window = window_us[found.query]
-        times = self._objects.times(found.version)
-        inside = (window < 0) | ((times >= instant - window) & (times < instant))
+        inside = self._objects.within(found.version, window_us[found.query])
         query, version = found.query[inside], found.version[inside]
         count = len(query)
         return MemberChanges(query, np.full(count, step), version, np.ones(count, np.int8))

@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from stqsh.core.contract.query_kind import QueryKind
 from stqsh.core.kinds.aggregates import AggregateKind
+from stqsh.core.kinds.first import FirstKind
 from stqsh.core.kinds.nearest import NearestKind
 from stqsh.core.kinds.nearest_aggregates import NearestAggregateKind
 from stqsh.core.kinds.ranges import RangeKind
+from stqsh.core.kinds.refreshed_nearest import RefreshedNearestKind
 
 KINDS: dict[str, QueryKind] = {
-    kind.name: kind for kind in (RangeKind(), NearestKind(), AggregateKind(), NearestAggregateKind())
+    kind.name: kind
+    for kind in (
+        RangeKind(),
+        NearestKind(),
+        AggregateKind(),
+        NearestAggregateKind(),
+        RefreshedNearestKind(),
+        FirstKind(),
+    )
 }
 """The kinds by the name that a query's spec gives in "kind"."""

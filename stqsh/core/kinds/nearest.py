@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
 from stqsh.core.contract.query_kind import (
@@ -212,5 +213,18 @@ class NearestLogic(MergingLogic):
     def _offer(self, changes: CandidateChanges) -> None:
         ids = self.queries.id[changes.query]
         self.partials.offer(
-            CandidateOffers(changes.step, ids, changes.op, changes.why, changes.show, changes.distance)
+            CandidateOffers(
+                changes.step,
+                ids,
+                changes.op,
+                changes.why,
+                changes.show,
+                changes.distance,
+                self.looked_up(changes),
+            )
         )
+
+    def looked_up(self, changes: CandidateChanges) -> pa.BinaryArray | None:
+        """Return what Aggregate needs of candidates beside their records; None for nothing."""
+        del changes
+        return None

@@ -23,20 +23,32 @@ from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, Stream
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.group_store import GroupStore
+from stqsh.core.groups.looked_up import is_looked_up, lookup_columns, lookup_keys, separated
 from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, GroupMarks, SpokenMarks, heard_marks
 from stqsh.core.groups.payloads import group_payloads
-from stqsh.core.kernels.events.updates import DROPPED
 from stqsh.core.kinds.nearest import NearestKind, NearestLogic
+from stqsh.core.nearest.candidate_changes import CandidateChanges
 from stqsh.core.output.batch_output import BatchOutput
-from stqsh.core.output.candidates import CandidateRecords
+from stqsh.core.output.candidates import LOOKED_UP, CandidateRecords
 from stqsh.core.output.merge import AnswerMembers, MergedMembers, MergedUpdates, MergeInput, first_k_members
 from stqsh.core.output.partials import MARKS
+from stqsh.core.queries.query_table import QueryTable
 from stqsh.core.queries.registrations import NewQueries
+from stqsh.core.state.joined_tables import JoinedTables
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
+from stqsh.spec.expression import Expr
 from stqsh.spec.query import NEAREST_AGGREGATE
 
 Array = npt.NDArray[Any]
+
+
+class NearestAggregateQueries(QueryTable):
+    """Aggregate queries over the nearest."""
+
+    looks = ArraySpec(np.int32)  # what it looks up, a place in the header's list from 1 on; 0 for nothing
 
 
 class NearestAggregateKind(NearestKind):
@@ -48,14 +60,13 @@ class NearestAggregateKind(NearestKind):
         """Load the queries of a slot for one batch."""
         return NearestAggregateLogic(self, batch, output)
 
+    def queries(self, state: SlotState, stream: int) -> NearestAggregateQueries:
+        """Return the kind's queries over a stream."""
+        return NearestAggregateQueries(state, self.prefix(stream))
+
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' candidates, and return the changes of the groups of the first k."""
-        of_members = [marks for marks in batch.marks if marks.schema.equals(MARKS)]
-        of_groups = [marks for marks in batch.marks if not marks.schema.equals(MARKS)]
-        members = first_k_members(replace(batch, kind=f"{self.name}/members", marks=of_members))
-        groups = replace(batch, kind=f"{self.name}/groups", marks=of_groups, partials=[])
-        partials = list(group_payloads(_contributions(groups, members)))
-        return merge_groups(replace(groups, partials=partials))
+        return merge_neighbours(batch, keep=True, looks_up=True)
 
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: members are found as those of a kNN query are."""
@@ -66,26 +77,61 @@ class NearestAggregateKind(NearestKind):
 class NearestAggregateLogic(NearestLogic):
     """One batch of a stream's aggregates over the nearest."""
 
+    queries: NearestAggregateQueries
+
     def __init__(self, kind: NearestAggregateKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         self._groups = SpokenMarks()
+        self._lookups: list[str] = batch.state.entry("lookups").setdefault(self.prefix, [])
 
     def register(self, positions: Array, new: NewQueries) -> None:
         """Tell Aggregate what new queries compute, too."""
         super().register(positions, new)
-        specs = [pattern.aggregates or AggregateSpec() for pattern in new.patterns]  # some of other kinds
-        texts = [msgspec.json.encode(spec).decode() for spec in specs]
+        tables = JoinedTables(self.batch.state)
+        patterns = [pattern.aggregates or AggregateSpec() for pattern in new.patterns]  # some of other kinds
+        found = [separated(spec, tables) for spec in patterns]
+        looks = new.spread([self._number(one.lookups) for one in found], np.int32)
+        self.queries.looks[positions] = looks
+        texts = [msgspec.json.encode(one.spec).decode() for one in found]
         forms = list(dict.fromkeys(texts))
         number = {text: i for i, text in enumerate(forms)}
         which = new.spread([number[text] for text in texts], np.int32)
         self._groups.register(self.queries.id[positions], self.batch.timing.first, forms, which)
 
+    def _number(self, lookups: tuple[Expr, ...]) -> int:
+        """Return the place of what a query looks up in the header's list, from 1 on; 0 for nothing."""
+        if not lookups:
+            return 0
+        text = msgspec.json.encode(lookups).decode()
+        if text not in self._lookups:
+            self._lookups.append(text)
+        return self._lookups.index(text) + 1
+
+    def looked_up(self, changes: CandidateChanges) -> pa.BinaryArray:
+        """Return the keys of what queries look up for the candidates that they offer, null for others."""
+        looks = np.where(changes.op > 0, self.queries.looks[changes.query], 0)
+        if not looks.any():
+            return pa.nulls(len(looks), pa.binary())
+        place = np.full(len(looks), -1, np.int64)
+        parts: list[pa.BinaryArray] = []
+        at = 0
+        for number in np.unique(looks[looks > 0]).tolist():
+            mine = np.flatnonzero(looks == number)
+            lookups = msgspec.json.decode(self._lookups[number - 1], type=tuple[Expr, ...])
+            versions, position = np.unique(changes.show[mine], return_inverse=True)
+            parts.append(lookup_keys(lookups, self._conditions, versions.astype(np.int32)))
+            place[mine] = at + position
+            at += len(versions)
+        positions: Any = pa.array(place, mask=place < 0)
+        keys: pa.BinaryArray = pa.concat_arrays(parts).take(positions)
+        return keys
+
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Let Aggregate take back the rows of queries, too."""
-        for step in np.unique(steps).tolist():
-            mine = self.queries.id[positions[steps == step]]
-            self._groups.add(mine, step, DROP if why == DROPPED else END)
+        self._groups.retire(self.queries.id[positions], steps, why)
         super().retire(positions, steps, why)
+        if not len(self.queries):
+            self._lookups.clear()
 
     def on_events(self, begun: Array) -> None:
         """Offer candidates, and say which answers begin."""
@@ -96,13 +142,32 @@ class NearestAggregateLogic(NearestLogic):
 
     def chunks(self) -> list[Chunk]:
         """Return the candidates, and the marks of members and of groups."""
-        marks, timing = self._groups.batch(), self.batch.timing
-        if marks is None:
-            return super().chunks()
-        slot, stream = self.batch.state.slot, self.batch.spec.id
-        kind, order = f"marks/{NEAREST_AGGREGATE.name}", ChunkOrder(Phase.EVALUATED, number=1)
-        mine = Chunk(slot, stream, kind, order, timing.first, timing.last, marks.num_rows, pack(marks))
-        return [*super().chunks(), mine]
+        return [*super().chunks(), *marks_of_groups(self.batch, self._groups, NEAREST_AGGREGATE.name)]
+
+
+def marks_of_groups(batch: StreamBatch, groups: SpokenMarks, kind: str) -> list[Chunk]:
+    """Return the marks of groups as a chunk beside a kind's marks of members; none if there are none."""
+    marks, timing = groups.batch(), batch.timing
+    if marks is None:
+        return []
+    slot, stream, order = batch.state.slot, batch.spec.id, ChunkOrder(Phase.EVALUATED, number=1)
+    count, payload = marks.num_rows, pack(marks)
+    return [Chunk(slot, stream, f"marks/{kind}", order, timing.first, timing.last, count, payload)]
+
+
+def merge_neighbours(batch: MergeInput, *, keep: bool, looks_up: bool) -> MergedUpdates:
+    """Merge the slots' candidates, and return the changes of the groups of the first k.
+
+    Unless `keep`, slots offer all candidates again in the next batch, with a mark that their queries begin.
+    With `looks_up`, candidates have what was looked up for them.
+    """
+    of_members = [marks for marks in batch.marks if marks.schema.equals(MARKS)]
+    of_groups = [marks for marks in batch.marks if not marks.schema.equals(MARKS)]
+    candidates = replace(batch, kind=f"{batch.kind}/members", marks=of_members)
+    members = first_k_members(candidates, keep=keep, looks_up=looks_up)
+    groups = replace(batch, kind=f"{batch.kind}/groups", marks=of_groups, partials=[])
+    partials = list(group_payloads(_contributions(groups, members)))
+    return merge_groups(replace(groups, partials=partials))
 
 
 @dataclass(frozen=True)
@@ -115,20 +180,24 @@ class _CandidateColumns:
     def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
         """Return columns of versions by name, and an unnamed one that gives constants their length."""
         shown = self.records.show(versions)
-        return {name: shown.column(name) for name in names} | {"": pa.nulls(len(versions))}
+        found = {name: shown.column(name) for name in names if not is_looked_up(name)}
+        if looked_up := [name for name in names if is_looked_up(name)]:
+            found |= lookup_columns(looked_up, shown.column(LOOKED_UP).view(pa.binary()))
+        return found | {"": pa.nulls(len(versions))}
 
 
 def _contributions(groups: MergeInput, members: MergedMembers) -> Iterator[States]:
     """Yield how the members of queries change groups, by what the queries compute."""
     marks, texts = heard_marks(groups.marks)
-    changes = _changes(members, marks.those(BEGIN))
+    changes = _lasting(_changes(members, marks.those(BEGIN)), marks)
     if not len(changes.query):
         return
     specs = _specs(groups, marks.those(REGISTER), texts)
     ids = np.unique(changes.query)
     timing = BatchTiming(int(changes.step.min()), int(changes.step.max()), 0, 1, -1)
     source = _CandidateColumns(members.records, Resolver(groups.state, groups.spec))
-    deltas = GroupDeltas(source, len(members.records), timing, ids)
+    ranks = members.ranks
+    deltas = GroupDeltas(source, len(members.records), timing, ids, lambda _, versions: ranks[versions])
     by_spec: dict[AggregateSpec, list[int]] = {}
     for number, id_ in enumerate(ids.tolist()):
         by_spec.setdefault(specs[id_], []).append(number)
@@ -167,6 +236,17 @@ def _changes(members: MergedMembers, begins: GroupMarks) -> MemberChanges:
         np.concatenate(column) for column in zip(*(part for part, _ in parts), strict=True)
     )
     return MemberChanges(query, step, version, np.concatenate(signs))
+
+
+def _lasting(changes: MemberChanges, marks: GroupMarks) -> MemberChanges:
+    """Return the changes before their queries end: with that, Aggregate takes groups back as they are."""
+    ends = np.flatnonzero(np.isin(marks.mark, (DROP, END)))
+    if not len(ends):
+        return changes
+    ends = ends[np.argsort(marks.query[ends])]
+    place = np.minimum(np.searchsorted(marks.query[ends], changes.query), len(ends) - 1)
+    is_over = (marks.query[ends][place] == changes.query) & (changes.step >= marks.step[ends][place])
+    return MemberChanges(*(column[~is_over] for column in changes))
 
 
 def _until(some: AnswerMembers, members: MergedMembers) -> AnswerMembers:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.events.updates import UpdateArrays, count_pairs, make_updates
 from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes, filter_alive
+from stqsh.core.matching.crossings import without_crossings
 from stqsh.core.matching.moving_index import moving_pairs
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.time_events import with_time_events
@@ -77,7 +78,7 @@ def region_updates(context: QueryContext, index: RegionIndex, lives: QueryLifeti
     pairs, events = match(context, index, lives)
     count_pairs(pairs, context.queries.tested, context.queries.matched)
     why, show = context.batch.objects.reasons(events.new, events.obj, events.step)
-    return make_updates(pairs, events, why, show)
+    return without_crossings(context, make_updates(pairs, events, why, show))
 
 
 def renumbered(event: Array, order: Array | None, more: int = 0) -> Array:

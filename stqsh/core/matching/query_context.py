@@ -11,9 +11,12 @@ import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.events.versions import gather
 from stqsh.core.kernels.geometry.boxes import are_beside, extended_boxes
 from stqsh.core.kernels.geometry.circles import QueryCircles, circle_boxes, filter_circles
+from stqsh.core.kernels.geometry.distance import distances_between
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
+from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.join.static_join import join
 from stqsh.core.matching.keyword_queries import keyword_pairs, keywords_of
 from stqsh.core.matching.query_conditions import QueryConditions
@@ -77,6 +80,15 @@ class QueryContext:
         if len(moving):
             x[moving], y[moving] = self.batch.focal.places(focal[moving], steps[moving])
         return x, y
+
+    def distances(self, positions: Array, versions: Array, step: int) -> Array:
+        """Return the distances of versions' places from queries' centres after a step, float64 (n,)."""
+        rows, stored = self.batch.objects.sources
+        shown = versions.astype(np.int64)
+        x, y = (
+            gather(frozen(old), frozen(new), shown) for old, new in ((stored.x, rows.x), (stored.y, rows.y))
+        )
+        return distances_between(*self.centres(positions, np.full(len(shown), step)), x, y, self.planar)
 
     def boxes(self, positions: Array, step: int) -> Array:
         """Return the boxes of regions after a step, float64 (n, 4); NaN while a focal object is absent."""

@@ -45,13 +45,16 @@ def with_reasons(
 ) -> CandidateChanges:
     """Return the kernel's offers with the reasons of objects that left; `query` holds each one's position.
 
-    An object's own state comes first. One that is still present but outside the circle counts as overtaken
-    only if its condition holds.
+    An object's own state comes first. One that is still present but outside the circle, or on another slot,
+    counts as overtaken only if its condition holds.
     """
     why, show = offers.why.copy(), offers.version.astype(np.int64)
     left = np.flatnonzero(offers.event >= 0)
     own, shown = _own_reasons(context, offers, left)
-    why[left], show[left] = np.where(own == LEFT, why[left], own), shown
+    elsewhere = context.batch.objects.have_departed(offers.version[left])
+    elsewhere &= ~np.isnan(context.centres(query[left], offers.step[left])[0])
+    reasons = np.where(elsewhere, OVERTAKEN, why[left])
+    why[left], show[left] = np.where(own == LEFT, reasons, own), shown
     beyond = left[(why[left] == OVERTAKEN)]
     why[beyond] = _if_satisfying(context, query[beyond], offers.event[beyond], events)
     distance = np.where(show != offers.version, np.nan, offers.rank)

@@ -47,15 +47,21 @@ class SearchCircles(NamedTuple):
 
 
 class CircleSearch:
-    """A search among the objects that are present after a step, by cells."""
+    """A search among the objects that are present after a step, by cells.
 
-    def __init__(self, context: QueryContext, step: int) -> None:
-        self._context, self._step = context, step
+    Args:
+        context: The queries.
+        step: The step.
+        among: Only these objects, int32, ascending; all if None.
+    """
+
+    def __init__(self, context: QueryContext, step: int, among: Array | None = None) -> None:
+        self._context, self._step, self._among = context, step, among
 
     @cached_property
     def present(self) -> Transitions:
         """All objects that are present, as events of their arrival."""
-        return arrivals_at(self._context.batch.objects, self._step)
+        return arrivals_at(self._context.batch.objects, self._step, self._among)
 
     def __len__(self) -> int:
         return len(self.present.obj)

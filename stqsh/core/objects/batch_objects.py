@@ -23,6 +23,7 @@ from stqsh.core.kernels.events.transitions import (
 )
 from stqsh.core.kernels.events.updates import LEFT, VersionSources, reasons
 from stqsh.core.objects.object_table import BatchRows, ObjectTable
+from stqsh.spec.chunk import RecordRole
 
 Array = npt.NDArray[Any]
 
@@ -150,17 +151,34 @@ class BatchObjects:
         self.numbers = VersionNumbers(len(table), self.rows.arrays.obj)
         self.versions = self.numbers.versions
         self._places: dict[int, ObjectPlaces] = {}
-        self.removals = Removals()
+        self.removals = self._departures()
+
+    def _departures(self) -> Removals:
+        """Return from when on the records with which objects depart to other slots are not here."""
+        departed = np.flatnonzero(self.rows.roles == RecordRole.DEPARTED)
+        if not len(departed):
+            return Removals()
+        since = np.full(self.versions, NEVER)
+        since[self.numbers.objects + departed] = self.rows.arrays.step[departed]
+        return Removals(since)
 
     @cached_property
     def accepted(self) -> AcceptedRows:
         """The outcome of each row, see `accept`."""
-        return accept(self.rows.arrays, self.stored)
+        return accept(self.rows.arrays, self.rows.roles, self.stored)
 
     @cached_property
     def events(self) -> Transitions:
         """All events of the batch, see `build`."""
-        return build(self.accepted, self.rows.arrays, self.stored, self.timing)
+        return build(self.accepted, self.rows.arrays, self.rows.roles, self.stored, self.timing)
+
+    def have_departed(self, versions: Array) -> Array:
+        """Return whether versions are records with which objects depart to other slots; bool (n,)."""
+        if not len(self.rows.roles):
+            return np.zeros(len(versions), np.bool_)
+        row = np.maximum(versions - self.numbers.objects, 0)
+        departed: Array = (versions >= self.numbers.objects) & (self.rows.roles[row] == RecordRole.DEPARTED)
+        return departed
 
     def set_course(self, accepted: AcceptedRows, events: Transitions, out: Array) -> None:
         """Set the events of the batch, where objects were removed between its steps.
@@ -248,9 +266,16 @@ class BatchObjects:
         return x, y
 
     def finish(self) -> None:
-        """Store each object's last row; versions and places are no longer valid afterwards."""
-        final = np.flatnonzero(self.accepted.live & (self.accepted.until == NEVER))
-        self.table.apply(self.rows, final)
+        """Store each object's last row, and forget those that departed.
+
+        Versions and places are no longer valid afterwards.
+        """
+        final = self.accepted.live & (self.accepted.until == NEVER)
+        if len(self.rows.roles):
+            departed = self.rows.roles == RecordRole.DEPARTED
+            self.table.forget(self.rows.arrays.obj[departed])
+            final &= ~departed
+        self.table.apply(self.rows, np.flatnonzero(final))
 
 
 def arrivals_at(objects: BatchObjects, step: int, among: Array | None = None) -> Transitions:

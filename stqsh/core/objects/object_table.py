@@ -18,7 +18,7 @@ from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import ArraySpec, StateTable
-from stqsh.spec.chunk import arrow_type, columns_schema
+from stqsh.spec.chunk import ROLE, RecordRole, arrow_type, columns_schema
 from stqsh.spec.stream import ARRIVED, StreamSpec
 
 Array = npt.NDArray[Any]
@@ -41,14 +41,24 @@ class _StoredEvents(_StoredRecords):
 
 @dataclass(frozen=True)
 class BatchRows:
-    """A batch's rows: the input of kernels, the keys, and the other declared columns by name."""
+    """A batch's rows: the input of kernels, the keys, and the other declared columns by name.
+
+    Attributes:
+        roles: a `RecordRole` for each row, int8 (rows,); empty where no objects cross from slot to slot.
+    """
 
     arrays: RowArrays
     keys: pa.Array[Any]
     columns: dict[str, StoredColumn]
+    roles: Array
 
     def __len__(self) -> int:
         return len(self.arrays.obj)
+
+    @property
+    def reported(self) -> int:
+        """The number of records that are the slot's own, rather than those of objects on other slots."""
+        return len(self) - int(np.isin(self.roles, (RecordRole.DEPARTED, RecordRole.PREVIOUS)).sum())
 
 
 class ObjectTable:
@@ -122,7 +132,8 @@ class ObjectTable:
         ts = batch.column(self.spec.time).view(pa.int64()).to_numpy()
         arrays = _row_arrays(obj, batch.column("_step").to_numpy(), x, y, ts)
         columns = {name: encode(batch.column(name), self._kinds[name], self.pool) for name in self._names}
-        return BatchRows(arrays, keys, columns)
+        roles = batch.column(ROLE).to_numpy() if ROLE in batch.schema.names else np.empty(0, np.int8)
+        return BatchRows(arrays, keys, columns, frozen(roles))
 
     def _no_rows(self) -> BatchRows:
         instant, number = np.empty(0, np.int64), np.empty(0, np.float64)
@@ -131,7 +142,7 @@ class ObjectTable:
             name: StoredColumn(column.values[:0], column.valid[:0]) for name, column in columns.items()
         }
         arrays = _row_arrays(np.empty(0, np.int32), instant, number, number, instant)
-        return BatchRows(arrays, pa.array([], self.key_type), columns)
+        return BatchRows(arrays, pa.array([], self.key_type), columns, frozen(np.empty(0, np.int8)))
 
     def apply(self, rows: BatchRows, final: Array) -> None:
         """Store the rows at the positions in `final`, at most one for each object."""
@@ -143,6 +154,10 @@ class ObjectTable:
             target = self.column(name)
             target.values[obj] = rows.columns[name].values[final]
             target.valid[obj] = rows.columns[name].valid[final]
+
+    def forget(self, objects: Array) -> None:
+        """Forget the records of objects, int32 (n,); their keys stay."""
+        self.stored.known[objects] = False
 
     def rows(self, objects: Array) -> pa.RecordBatch:
         """Return the stored records of objects, int32 (n,), in the stream's columns."""

@@ -19,16 +19,23 @@ from stqsh.spec.stream import StreamSpec
 Array = npt.NDArray[Any]
 
 
+LOOKED_UP = "\0looked up"
+"""The column of bytes that a kind may send beside each candidate's record; NULL for none."""
+
+
 class CandidateRecords:
     """Records by version: the stored candidates first, then the rows of the batch.
 
-    Arrays below `prefix`, for each declared column i: c{i} values and v{i} bool, one row for each candidate.
+    Arrays below `prefix`, for each declared column i: c{i} values and v{i} bool, one row for each candidate;
+    `LOOKED_UP` follows the declared columns of kinds that send it.
     """
 
-    def __init__(self, state: SlotState, prefix: str, spec: StreamSpec) -> None:
+    def __init__(self, state: SlotState, prefix: str, spec: StreamSpec, *, looks_up: bool = False) -> None:
         self._spec, self._pool = spec, pool_of(state, spec.id)
-        self._kinds: dict[str, str] = spec.types
-        self._table = StateTable(state, prefix, declared_arrays(spec.columns, self._kinds))
+        columns = [*spec.columns, *([(LOOKED_UP, "STRING")] if looks_up else [])]
+        self._kinds: dict[str, str] = dict(columns)
+        self._schema = columns_schema(columns)
+        self._table = StateTable(state, prefix, declared_arrays(columns, self._kinds))
         self._stored = {name: self._load(i) for i, name in enumerate(self._kinds)}
         self._rows = {
             name: StoredColumn(np.empty(0, DTYPES[kind]), np.empty(0, np.bool_))
@@ -44,24 +51,30 @@ class CandidateRecords:
         return len(self._stored[key].values) + len(self._rows[key].values)
 
     def take(self, columns: list[pa.Array[Any]]) -> None:
-        """Add the batch's rows: the declared columns in their order."""
-        for (name, kind), column in zip(self._kinds.items(), columns, strict=True):
+        """Add the batch's rows: the columns in their order; what an older version did not send is NULL."""
+        rows, sent = len(columns[0]), len(columns)
+        missing = [pa.nulls(rows, pa.string())] * (len(self._kinds) - sent)
+        for (name, kind), column in zip(self._kinds.items(), [*columns, *missing], strict=True):
             self._rows[name] = encode(column, kind, self._pool)
+
+    def keys(self) -> Array:
+        """Return the keys of all versions, or the numbers of their texts."""
+        key = self._spec.key
+        return np.concatenate([self._stored[key].values, self._rows[key].values])
 
     def order(self) -> KeyOrder:
         """Return the keys of all versions, in the form that the kernel compares."""
-        key = self._spec.key
-        codes = np.concatenate([self._stored[key].values, self._rows[key].values])
-        return by_text(codes, self._pool.strings()) if self._kinds[key] == "STRING" else by_number(codes)
+        is_text, codes = self._kinds[self._spec.key] == "STRING", self.keys()
+        return by_text(codes, self._pool.strings()) if is_text else by_number(codes)
 
     def show(self, versions: Array) -> pa.RecordBatch:
-        """Return the declared columns of some versions."""
+        """Return the columns of some versions."""
         texts = self._pool.strings()
         columns = [
             decode(pick(self._stored[name], self._rows[name], versions), kind, texts)
             for name, kind in self._kinds.items()
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=columns_schema(self._spec.columns))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def keep(self, versions: Array) -> None:
         """Store the records of the candidates after the batch; the results of `show` do not change."""

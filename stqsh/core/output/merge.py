@@ -21,6 +21,7 @@ from stqsh.core.kernels.knn.candidate_merge import (
     SlotChanges,
     merge,
 )
+from stqsh.core.kernels.knn.tie_order import KeyOrder
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.partials import DROP, END, PARTIAL, PAUSE, REGISTER, all_marks
@@ -108,6 +109,7 @@ class MergedMembers(NamedTuple):
         after: The members after each of these steps, in the order of queries and steps.
         query, step: All of these steps, also those after which there is no member; int64 (m,), ordered.
         records: The records of all versions.
+        ranks: The rank of each version, float64.
     """
 
     before: AnswerMembers
@@ -115,11 +117,18 @@ class MergedMembers(NamedTuple):
     query: Array
     step: Array
     records: CandidateRecords
+    ranks: Array
 
 
-def first_k_members(batch: MergeInput) -> MergedMembers:
-    """Merge a batch as `first_k` does, for a kind that needs the members and not how they change."""
-    return _Merger(batch).run_members()
+def first_k_members(batch: MergeInput, *, keep: bool, looks_up: bool) -> MergedMembers:
+    """Merge a batch as `first_k` does, for a kind that needs the members and not how they change.
+
+    Args:
+        batch: What the slots offer.
+        keep: Whether candidates are stored for the next batch; if not, slots offer all of them again.
+        looks_up: Whether candidates have what was looked up for them.
+    """
+    return _Merger(batch, looks_up=looks_up).run_members(keep=keep)
 
 
 class _Merger:
@@ -130,11 +139,11 @@ class _Merger:
     columns of `CandidateRecords`.
     """
 
-    def __init__(self, batch: MergeInput) -> None:
+    def __init__(self, batch: MergeInput, *, looks_up: bool = False) -> None:
         self._batch, self._state = batch, batch.state
         self._prefix = f"s{batch.spec.id}/{batch.kind}"
         self._queries = _MergedQueries(batch.state, self._prefix)
-        self._records = CandidateRecords(batch.state, self._prefix, batch.spec)
+        self._records = CandidateRecords(batch.state, self._prefix, batch.spec, looks_up=looks_up)
         self._marks = all_marks(batch.marks)
 
     def run(self) -> MergedUpdates:
@@ -142,8 +151,9 @@ class _Merger:
         self._register()
         known = np.arange(len(self._queries.rank), dtype=np.int32)
         lists = CandidateLists(self._queries.start, known, self._queries.rank, self._queries.sent)
-        news, terms = self._news(), self._terms()
-        changes, after = merge(lists, news, terms, self._records.order(), _room_for_members(0))
+        news, order = self._news()
+        terms = self._terms()
+        changes, after = merge(lists, news, terms, order, _room_for_members(0))
         shown = np.where(self._queries.shows[changes.query], changes.rank, np.nan)
         ids = self._queries.id[changes.query]
         show = changes.version.astype(np.int64)
@@ -151,23 +161,26 @@ class _Merger:
         self._keep(after, np.flatnonzero(terms.bye < 0))
         return MergedUpdates(updates, self._records)
 
-    def run_members(self) -> MergedMembers:
-        """Merge the batch, and return the members of the answers."""
+    def run_members(self, *, keep: bool) -> MergedMembers:
+        """Merge the batch, and return the members of the answers; `keep` stores the candidates."""
         self._register()
         ids, sent = self._queries.id.copy(), np.flatnonzero(self._queries.sent)
         known = np.arange(len(self._queries.rank), dtype=np.int32)
         lists = CandidateLists(self._queries.start, known, self._queries.rank, self._queries.sent)
         owner = np.searchsorted(lists.start, sent, side="right") - 1
         before = AnswerMembers(ids[owner], np.zeros(len(sent), np.int64), sent.astype(np.int32))
-        news, terms = self._news(), self._terms()
+        news, order = self._news()
+        terms = self._terms()
+        ranks = np.empty(len(known) + len(news.version))
+        ranks[known], ranks[news.version] = self._queries.rank, news.rank
         at = np.repeat(np.arange(len(ids)), np.diff(news.start))
         turns = np.flatnonzero(np.diff(at, prepend=-1) | np.diff(news.step, prepend=-1))
         log = _room_for_members(int(terms.k[at[turns]].sum()))
-        _, after = merge(lists, news, terms, self._records.order(), log)
+        _, after = merge(lists, news, terms, order, log)
         query, step, version = (column[: log.used[0]] for column in log[:3])
         members = AnswerMembers(ids[query], step, version)
-        self._keep(after, np.flatnonzero(terms.bye < 0))
-        return MergedMembers(before, members, ids[at[turns]], news.step[turns], self._records)
+        self._keep(after if keep else _no_candidates(len(ids)), np.flatnonzero(terms.bye < 0))
+        return MergedMembers(before, members, ids[at[turns]], news.step[turns], self._records, ranks)
 
     def _register(self) -> None:
         """Add new queries; ids ascend from one to the next."""
@@ -177,23 +190,25 @@ class _Merger:
         self._queries.append(id=marks.query[new], k=marks.k[new], shows=marks.shows[new])
         self._queries.grow(start=np.full(len(new), self._queries.start[-1]))
 
-    def _news(self) -> SlotChanges:
-        """Return the slots' changes in the kernel's order: a removal precedes a candidate of the same key."""
+    def _news(self) -> tuple[SlotChanges, KeyOrder]:
+        """Return the slots' changes in the kernel's order, and the order of keys.
+
+        A removal precedes a candidate of the same key.
+        """
         queries, known = len(self._queries.id), len(self._queries.rank)
         if not self._batch.partials:
-            none = [np.empty(0, kind) for kind in (np.int32, np.int64, np.int8, np.int8, np.float64)]
-            return SlotChanges(np.zeros(queries + 1, np.int64), *none)
+            return _no_changes(queries), self._records.order()
         batch = concatenate(self._batch.partials)
         query, step, op, why, rank = (
             batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(PARTIAL))
         )
         at = np.searchsorted(self._queries.id, query)
-        order = np.lexsort((op, step, at))
         self._records.take(batch.columns[len(PARTIAL) :])
+        keys = self._records.order()
+        order = np.lexsort((op, keys.codes[known:], step, at))
         start = np.searchsorted(at[order], np.arange(queries + 1))
-        return SlotChanges(
-            start, (known + order).astype(np.int32), step[order], op[order], why[order], rank[order]
-        )
+        columns = (known + order).astype(np.int32), step[order], op[order], why[order], rank[order]
+        return SlotChanges(start, *columns, crossing=not self._batch.spec.is_event), keys
 
     def _terms(self) -> MergeTerms:
         """Return the steps at which queries pause or retire."""
@@ -215,6 +230,19 @@ class _Merger:
         start = lists.start[np.append(0, staying + 1)]
         self._queries.store(start=start, rank=lists.rank, sent=lists.sent)
         self._records.keep(lists.version)
+
+
+def _no_changes(queries: int) -> SlotChanges:
+    whole, number = np.empty(0, np.int64), np.empty(0, np.float64)
+    code = np.empty(0, np.int8)
+    start = np.zeros(queries + 1, np.int64)
+    return SlotChanges(start, np.empty(0, np.int32), whole, code, code, number, crossing=False)
+
+
+def _no_candidates(queries: int) -> CandidateLists:
+    return CandidateLists(
+        np.zeros(queries + 1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0, np.bool_)
+    )
 
 
 def _room_for_members(room: int) -> MemberLog:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.output.batch_output import shown_rows
+from stqsh.core.output.candidates import LOOKED_UP
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ PARTIAL = pa.schema(_PARTIAL)
 
 _op is 1 if it is one of its slot's k from this step on, or has a new record or rank, and -1 if it no longer
 is; _why is the reason, if its own state is one. Answers are ordered by _rank, smallest first, which for kNN
-is the distance; in a removal it is the distance to show, null for none.
+is the distance; in a removal it is the distance to show, null for none. A kind may rank by bytes instead.
 """
 
 _MARKS: list[tuple[str, pa.DataType]] = [
@@ -79,7 +80,8 @@ class CandidateOffers(NamedTuple):
         op: 1 for a new candidate or record, -1 for a removal.
         why: The reason of a removal.
         show: The record, as in `stqsh.core.kernels.events.updates.UpdateArrays`.
-        rank: float64, NaN for none.
+        rank: float64, NaN for none; or bytes, null for none.
+        looked_up: Bytes for Aggregate beside the record, null for none; None for kinds that send none.
     """
 
     step: Array
@@ -87,7 +89,8 @@ class CandidateOffers(NamedTuple):
     op: Array
     why: Array
     show: Array
-    rank: Array
+    rank: Array | pa.BinaryArray
+    looked_up: pa.BinaryArray | None = None
 
 
 class Partials:
@@ -129,14 +132,18 @@ class Partials:
 
     def _candidates(self, offers: CandidateOffers, span: slice) -> pa.RecordBatch:
         rows = shown_rows(self._batch.objects, offers.show[span])
-        rank = offers.rank[span]
+        rank: Any = offers.rank[span]
         columns = [offers.query, offers.step, offers.op, offers.why]
         fixed: list[pa.Array[Any]] = [
             pa.array(column[span], kind) for column, kind in zip(columns, PARTIAL.types, strict=False)
         ]
-        fixed.append(pa.array(rank, mask=np.isnan(rank)))
-        schema = pa.schema([*PARTIAL, *rows.schema])
-        return pa.RecordBatch.from_arrays([*fixed, *rows.columns], schema=schema)
+        fixed.append(pa.array(rank, mask=np.isnan(rank)) if isinstance(rank, np.ndarray) else rank)
+        ranked = pa.field(PARTIAL.names[-1], fixed[-1].type)
+        schema = pa.schema([*list(PARTIAL)[:-1], ranked, *rows.schema])
+        whole = pa.RecordBatch.from_arrays([*fixed, *rows.columns], schema=schema)
+        if offers.looked_up is None:
+            return whole
+        return whole.append_column(LOOKED_UP, offers.looked_up[span].view(pa.string()))
 
 
 def _marks(marks: QueryMarks) -> pa.RecordBatch:

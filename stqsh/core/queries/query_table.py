@@ -25,7 +25,6 @@ from stqsh.spec.command import (
     SlotCommand,
 )
 from stqsh.spec.expression import DistanceExpr, has_node
-from stqsh.spec.query import SlotQuery
 from stqsh.spec.region import (
     CircleSpec,
     EverywhereSpec,
@@ -86,7 +85,9 @@ class QueryTable(StateTable):
     def register(
         self, new: NewQueries, paused: Collection[int], timing: BatchTiming, focals: ObjectTable
     ) -> Array:
-        """Add new queries, unscaled and without their conditions, and return their positions.
+        """Add new queries, unscaled and without their conditions, and return their positions, ascending.
+
+        Positions of other queries change if some that the slot gets to know later are among the new ones.
 
         Args:
             new: The queries; their polygons are stored too.
@@ -97,17 +98,16 @@ class QueryTable(StateTable):
         Raises:
             KeyError: there is no such named region.
         """
-        at, specs = timing.at(timing.first), new.patterns
+        specs = new.patterns
         regions, options = [spec.region for spec in specs], [spec.options for spec in specs]
-        lasting = [NEVER if spec.for_us is None else timing.step_reaching(at + spec.for_us) for spec in specs]
         distance = [any(has_node(column.value, DistanceExpr) for column in spec.select) for spec in specs]
         neighbours = [region.k if isinstance(region, NearestSpec) else 0 for region in regions]
         box, radius = _boxes(new)
         area = assign_polygons(self.state, new, box)
-        return self.append(
+        self.append(
             id=new.ids,
             mode=np.where(np.isin(new.ids, list(paused)), PAUSED, ACTIVE),
-            until=np.maximum(new.spread(lasting, np.int64), timing.first),
+            until=_last_steps(new, timing),
             shape=new.spread([_SHAPES.get(type(region), RECT) for region in regions], np.uint8),
             x1=box[:, 0],
             y1=box[:, 1],
@@ -122,6 +122,18 @@ class QueryTable(StateTable):
             dwell=new.spread([given.dwell_us or 0 for given in options], np.int64),
             min_accuracy=new.spread([given.min_accuracy or 0.0 for given in options], np.float64),
         )
+        return self._sort(new.ids)
+
+    def _sort(self, ids: Array) -> Array:
+        """Bring all queries into the order of their ids; return the positions of those with these ids."""
+        if (self.id[1:] < self.id[:-1]).any():
+            order = np.argsort(self.id, kind="stable")
+            names = list(self._specs)
+            if self.shares is not None:
+                names += [f"whole/{name}" for name in ("share", *REGION)]
+            for name in names:
+                self.state.replace(f"{self.prefix}/{name}", self.array(name)[order])
+        return np.searchsorted(self.id, ids)
 
     def append(self, **columns: npt.ArrayLike) -> Array:
         """Append queries with unscaled regions, and return their positions."""
@@ -222,7 +234,7 @@ class _Digest:
     """The commands so far; `last` is the last command for each query, except its registration."""
 
     def __init__(self) -> None:
-        self.new: dict[int, SlotQuery] = {}
+        self.new: dict[int, RegisterCommand] = {}
         self.alike: list[NewQueries] = []
         self.cancelled: set[int] = set()
         self.last: dict[int, str] = {}
@@ -245,7 +257,7 @@ class _Digest:
             case MemoryCommand():
                 self.memory = RetentionOrder(**asdict(command))
             case RegisterCommand():
-                self.new[command.query.id] = command.query
+                self.new[command.query.id] = command
             case DropCommand() | PauseCommand() | ResumeCommand():
                 self._change(command.id, _OPERATIONS[type(command)])
 
@@ -266,12 +278,21 @@ class _Digest:
                 said[op].add(id_)
             elif op == "pause" and id_ not in self.cancelled:
                 said["still"].add(id_)
-        new = gathered([NewQueries.of([*self.new.values()]), *self.alike])
+        alone = [command.query for command in self.new.values()]
+        steps = [-1 if command.step is None else command.step for command in self.new.values()]
+        new = gathered([NewQueries.of(alone, steps if max(steps, default=-1) >= 0 else None), *self.alike])
         if self.cancelled:
             new = new.those(~np.isin(new.ids, list(self.cancelled)))
         return QueryCommands(
             new, said["still"], said["drop"], said["pause"], said["resume"], self.stream_dropped, self.memory
         )
+
+
+def _last_steps(new: NewQueries, timing: BatchTiming) -> Array:
+    """Return the step at which FOR ends each new query, at least the batch's first one; NEVER without FOR."""
+    lasting = new.spread([-1 if spec.for_us is None else spec.for_us for spec in new.patterns], np.int64)
+    ends = timing.step_reaching(timing.at(new.begun(timing.first)) + lasting)
+    return np.where(lasting < 0, NEVER, np.maximum(ends, timing.first))
 
 
 def _has(ids: Array, id_: int) -> bool:

@@ -40,6 +40,8 @@ class NewQueries:
         numbers: Numbers that differ among regions, float64 (n,) by name; NaN if the pattern has the value.
         focals: The keys of focal objects that differ, (n,); null if the pattern has the key, None if all
             patterns do.
+        steps: The step in which each was registered, int64 (n,), if other slots know it since then; -1 for
+            new queries, None if all are new. A query that a slot gets to know later has no members there.
     """
 
     ids: Array
@@ -47,12 +49,14 @@ class NewQueries:
     which: Array
     numbers: dict[str, Array]
     focals: Keys | None = None
+    steps: Array | None = None
 
     @staticmethod
-    def of(specs: Sequence[SlotQuery]) -> NewQueries:
+    def of(specs: Sequence[SlotQuery], steps: Sequence[int] | None = None) -> NewQueries:
         """Return queries with one spec each, in the order of their ids."""
         ids = np.array([spec.id for spec in specs], np.int64)
-        return NewQueries(ids, specs, np.arange(len(specs), dtype=np.int32), {})
+        known = None if steps is None else np.array(steps, np.int64)
+        return NewQueries(ids, specs, np.arange(len(specs), dtype=np.int32), {}, steps=known)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -73,7 +77,10 @@ class NewQueries:
         """Return some of them, by a mask or by positions in ascending order."""
         numbers = {name: values[rows] for name, values in self.numbers.items()}
         focals = None if self.focals is None else self.focals.take(np.arange(len(self))[rows])
-        return replace(self, ids=self.ids[rows], which=self.which[rows], numbers=numbers, focals=focals)
+        steps = None if self.steps is None else self.steps[rows]
+        return replace(
+            self, ids=self.ids[rows], which=self.which[rows], numbers=numbers, focals=focals, steps=steps
+        )
 
     def of_kind(self, kind: str) -> NewQueries:
         """Return those whose specs are of a kind."""
@@ -84,16 +91,28 @@ class NewQueries:
         """Return the same queries with some of the patterns changed."""
         return replace(self, patterns=[changed.get(i, spec) for i, spec in enumerate(self.patterns)])
 
-    def since(self, step: int) -> NewQueries:
-        """Return the same queries; those with SINCE NOW require that an event comes in `step` or later."""
-        arrives = CompareExpr(">=", ColumnExpr(ARRIVED), LiteralExpr(step, "BIGINT"))
-        return self.with_patterns(
-            {
-                i: changed_struct(spec, condition=conjunction([*conjuncts(spec.condition), arrives]))
-                for i, spec in enumerate(self.patterns)
-                if spec.options.since_now
-            }
-        )
+    @property
+    def are_new(self) -> Array:
+        """Which of them are new, and not only new to a slot; bool (n,)."""
+        new: Array = np.ones(len(self), np.bool_) if self.steps is None else self.steps < 0
+        return new
+
+    def begun(self, first: int) -> Array:
+        """Return the step in which each was registered, int64 (n,), if new ones are registered in `first`."""
+        return np.full(len(self), first) if self.steps is None else np.where(self.are_new, first, self.steps)
+
+    def since(self, first: int) -> NewQueries:
+        """Return the same queries; those with SINCE NOW require that an event comes in their step or later.
+
+        New queries are registered in the step `first`.
+        """
+        waiting = [i for i, spec in enumerate(self.patterns) if spec.options.since_now]
+        begun, changed = self.begun(first), {}
+        for i in waiting:
+            step = int(begun[self.which == i].max(initial=0))  # those of one pattern came together
+            parts = [*conjuncts(self.patterns[i].condition), _arrives(step)]
+            changed[i] = changed_struct(self.patterns[i], condition=conjunction(parts))
+        return self.with_patterns(changed)
 
     def spread(self, values: Sequence[Any], dtype: npt.DTypeLike) -> Array:
         """Return values of patterns as an array with one element for each query."""
@@ -117,6 +136,11 @@ class NewQueries:
         return rows, keys.take(rows)
 
 
+def _arrives(step: int) -> CompareExpr:
+    """Return the condition that an event comes in a step or later."""
+    return CompareExpr(">=", ColumnExpr(ARRIVED), LiteralExpr(step, "BIGINT"))
+
+
 def gathered(some: Iterable[NewQueries]) -> NewQueries:
     """Return all of them as one, in the order of their ids."""
     parts = [part for part in some if len(part)]
@@ -131,7 +155,10 @@ def gathered(some: Iterable[NewQueries]) -> NewQueries:
     }
     which = np.concatenate([part.which + start for part, start in zip(parts, before.tolist(), strict=False)])
     patterns = [spec for part in parts for spec in part.patterns]
-    together = NewQueries(ids, patterns, which.astype(np.int32), numbers, _focals(parts))
+    steps = None
+    if any(part.steps is not None for part in parts):
+        steps = np.concatenate([part.begun(-1) for part in parts])
+    together = NewQueries(ids, patterns, which.astype(np.int32), numbers, _focals(parts), steps)
     return together.those(np.argsort(ids, kind="stable"))
 
 
@@ -157,7 +184,8 @@ def unpack_alike(payload: bytes) -> NewQueries:
         (some for path, some in zip(queries.paths, values, strict=True) if path == FOCAL_PATH), None
     )
     patterns, which = _patterns(queries)
-    return NewQueries(queries.ids, patterns, which, queries.numbers, focals)
+    steps = np.full(len(queries.ids), int(shared[b"step"])) if b"step" in shared else None
+    return NewQueries(queries.ids, patterns, which, queries.numbers, focals, steps)
 
 
 def _patterns(queries: QueryRows) -> tuple[list[SlotQuery], Array]:

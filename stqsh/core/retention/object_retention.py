@@ -19,7 +19,7 @@ from stqsh.core.state.table import referenced
 Array = npt.NDArray[Any]
 
 _SPARE = 1024
-"""Rows of forgotten objects that may remain, besides an eighth of those kept."""
+"""Rows of objects without a record that may remain in any case."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,28 @@ def decide(batch: StreamBatch, interest: InterestTracker) -> RetentionDecision:
 def forget(batch: StreamBatch, kept: Array) -> None:
     """Forget all records except those kept, bool (objects,), once the table holds the state after.
 
-    The rows and keys of forgotten objects are removed once they exceed an eighth of the others. Rows referred
-    to by frozen answers of paused queries, or by changes that wait for `dwell`, stay until nothing refers to
-    them; they are taken back by their keys alone, for the reason `left`. Cells are rebuilt at once, so that
-    they count as memory.
+    Rows of forgotten objects are removed once they exceed an eighth of the others.
+    """
+    batch.objects.table.stored.known[~kept] = False
+    compact(batch, int(np.count_nonzero(kept)) // 8)
+
+
+def compact(batch: StreamBatch, most: int) -> None:
+    """Remove the rows and keys of objects without a record once there are clearly more than `most`.
+
+    Rows referred to by frozen answers of paused queries, or by changes that wait for `dwell`, stay until
+    nothing refers to them; they are taken back by their keys alone, for the reason `left`. Cells are rebuilt
+    at once, so that they count as memory.
     """
     state, stream, table = batch.state, batch.spec.id, batch.objects.table
-    table.stored.known[~kept] = False
-    live = int(np.count_nonzero(kept))
-    if len(table) - live > live // 8 + _SPARE:
-        stay = kept | referenced(state, "objects", stream, len(table))
-        if len(table) - np.count_nonzero(stay) > live // 8 + _SPARE:
-            grids = laid(state, stream)
-            make_room(state, stream, stay)
-            x, y, known = (state.array(f"s{stream}/objects/{name}") for name in ("x", "y", "known"))
-            places = np.where(known, x, np.nan), np.where(known, y, np.nan)
-            for folder, lattice in grids.items():
-                lay_cells(state, folder, lattice, places)
+    kept = table.stored.known
+    if len(table) - np.count_nonzero(kept) <= most + _SPARE:
+        return
+    stay = kept | referenced(state, "objects", stream, len(table))
+    if len(table) - np.count_nonzero(stay) > most + _SPARE:
+        grids = laid(state, stream)
+        make_room(state, stream, stay)
+        x, y, known = (state.array(f"s{stream}/objects/{name}") for name in ("x", "y", "known"))
+        places = np.where(known, x, np.nan), np.where(known, y, np.nan)
+        for folder, lattice in grids.items():
+            lay_cells(state, folder, lattice, places)

@@ -54,6 +54,10 @@ class JoinedTables:
         names = [name for name, _ in spec.columns if name != spec.key]
         return StateTable(self._state, f"t{spec.id}", declared_arrays(spec.columns, names, None))
 
+    def type(self, table: int, column: str) -> str:
+        """Return the type of a column of a table; raise `KeyError` if there is none."""
+        return self._spec(table).types[column]
+
     def add(self, table: int, batch: pa.RecordBatch) -> None:
         """Append rows of the declared columns; the first row of a key counts, and keys are not null.
 

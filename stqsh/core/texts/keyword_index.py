@@ -79,14 +79,14 @@ class KeywordIndex:
         return self._asked.rows
 
     def add(self, ids: Array, phrases: list[str], every: list[bool]) -> None:
-        """Add new queries, whose ids are greater than all others; `refresh` indexes them.
+        """Add new queries; `refresh` indexes them.
 
         Args:
             ids: Their ids.
             phrases: The terms that each asks for, at least one.
             every: Whether all of a query's terms are required.
         """
-        self._asked.put(ids, self.terms.of(phrases), every)
+        self._tree.renumber(self._asked.put(ids, self.terms.of(phrases), every))
 
     def refresh(self, ids: Array, boxes: Array, checked: Array, bounds: Bounds | None) -> None:
         """Follow the queries of the kind: remove those that are gone, and index what changed.

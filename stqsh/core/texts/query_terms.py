@@ -32,11 +32,27 @@ class QueryTerms(StateTable):
         box = self.box.reshape(-1, 4)
         return AskedTerms(self.start, self.terms, self.every, box, self.checked, self.filed_under)
 
-    def put(self, ids: Array, coded: CodedTexts, every: npt.ArrayLike) -> None:
-        """Add new queries with their terms, not indexed yet; their ids are greater than all others."""
-        count, known = len(ids), len(self.terms)
+    def put(self, ids: Array, coded: CodedTexts, every: npt.ArrayLike) -> Array:
+        """Add new queries with their terms, not indexed yet; return the new row of each older one."""
+        count, known, older = len(ids), len(self.terms), len(self)
         self.grow(start=coded.start[1:] + known, terms=coded.codes)
         self.append(id=ids, every=every, box=np.full(4 * count, np.nan), filed_under=np.full(count, -1))
+        order = np.argsort(self.id, kind="stable")
+        row = np.empty(len(order), np.int64)
+        row[order] = np.arange(len(order))
+        if not (order == np.arange(len(order))).all():
+            self._reorder(order)
+        return row[:older]
+
+    def _reorder(self, order: Array) -> None:
+        """Bring the rows into another order."""
+        counts = np.diff(self.start)[order]
+        begin = self.start[:-1][order]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        self.store(terms=self.terms[np.repeat(begin, counts) + within], start=offsets(counts))
+        for name in ("id", "every", "checked", "filed_under", "position"):
+            self.state.replace(f"{self.prefix}/{name}", self.array(name)[order])
+        self.store(box=self.box.reshape(-1, 4)[order].ravel())
 
     def keep(self, stay: Array) -> None:
         """Keep only the rows marked in `stay`, bool (n,)."""

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from msgspec import UNSET
 
 from stqsh.engine.delivery.archive_writer import write_archive
+from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.delivery.batch_stats import by_slot, lag_s, time_split
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
@@ -87,6 +88,7 @@ class Delivery:
         )
         self._book = NameBook(control)
         self._shedding = SheddingController(control, session_settings(control))
+        self._balancer = Balancer(home, control, lambda: session_settings(control))
         self._records = 0
         self._previous_us = 0
         self._mean_bytes = 0.0
@@ -115,6 +117,7 @@ class Delivery:
         self._record(progress, delivered, logged)
         if logged is not None:
             self.retention.delivered(number, logged.total)
+        self._balancer.delivered(delivered.clock)
         if self._spool is not None:
             self._spool.clear()
         if self._on_first is not None:

@@ -17,6 +17,7 @@ import orjson
 
 from stqsh import routing
 from stqsh.engine.ingest.task_reader import CHUNK_RECORDS, record_chunks
+from stqsh.engine.planning.routes import INITIAL
 from stqsh.engine.planning.tasks import SourceTask, StreamSlice
 from stqsh.errors import EngineError
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase
@@ -27,7 +28,7 @@ from stqsh.storage.payload_refs import Reference, reference_in
 FORMAT = 3
 _OTHER_VERSION = "open the session with that version; or DUMP what it defines, for a new one"
 #: The columns of a stream that the task code needs.
-_STREAM = ("key", "x", "y")
+_STREAM = ("key", "x", "y", "time")
 
 
 class RecordReplayError(EngineError):
@@ -44,7 +45,9 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
     stream = task.streams[piece.stream_id]
     return {
         "format": [FORMAT, CHUNK_RECORDS],
-        "routing": routing.VERSION,
+        "routing": routing.VERSION if piece.stream_id in task.dealt else routing.UNCROSSED,
+        "route": task.routes.get(piece.stream_id, (INITIAL,))[-1],
+        "dealt": task.dealt.get(piece.stream_id),
         "task": [task.slots, task.first_step, task.last_step, task.base_tick],
         "stream": {name: getattr(stream, name) for name in _STREAM},
         "slice": [piece.stream_id, piece.start, piece.stop, piece.index, list(piece.focal)],
@@ -113,7 +116,7 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
         raise RecordReplayError(
             "the session's state was written by another version of stqsh", hint=_OTHER_VERSION
         )
-    if again["routing"] != routing.VERSION:
+    if again["routing"] not in (routing.VERSION, routing.UNCROSSED):
         raise RecordReplayError(
             f"the session's state names records by routing {again['routing']}, "
             "which this version does not know",
@@ -122,6 +125,14 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
     stream, start, stop, index, focal = again["slice"]
     slots, first, last, base_tick = again["task"]
     piece = StreamSlice(stream, start, stop, index, tuple(focal))
-    spec = StreamSpec(name="", columns=(), time="", source=FileSourceSpec(""), **again["stream"])
-    task = SourceTask(str(home), slots, {stream: spec}, first, last, base_tick, None, (piece,))
+    # Older versions did not name the column of times, which only objects that cross need.
+    known = {"time": ""} | again["stream"]
+    spec = StreamSpec(name="", columns=(), source=FileSourceSpec(""), **known)
+    # Older versions knew the initial routing only, and did not name it.
+    routes: dict[int, tuple[int, ...]] = {stream: (again.get("route", INITIAL),)}
+    crossed: Any = again.get("dealt")
+    dealt = {} if crossed is None else {stream: tuple((row, start) for row, start in crossed)}
+    task = SourceTask(
+        str(home), slots, {stream: spec}, first, last, base_tick, None, (piece,), routes=routes, dealt=dealt
+    )
     return record_chunks(task, piece, wanted)

@@ -10,22 +10,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.engine.ingest.crossing_records import DealtRecords, SliceRecords, deal_crossing
 from stqsh.engine.ingest.live_reader import read_live
-from stqsh.engine.ingest.slot_commands import Command, commands_of, concerned_slots, for_slot, packed_commands
+from stqsh.engine.ingest.slot_commands import concerned_slots, for_slot, packed_commands
+from stqsh.engine.ingest.stream_routing import StreamRouting, adoptions
 from stqsh.engine.planning.tasks import BatchHead, LiveSlice, SourceTask, StreamSlice
-from stqsh.routing.event_routing import EventRouting
-from stqsh.routing.grid_routing import CellRouting
 from stqsh.routing.object_routing import slots_of
-from stqsh.sources.replay_store.manifest import Manifest, read_manifest
+from stqsh.routing.table import RoutingTable
+from stqsh.sources.replay_store.previous_rows import previous_rows
 from stqsh.sources.replay_store.store import open_store
 from stqsh.sources.table_files import CONTENT, read_table
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, Phase, pack, pack_json, unpack
 from stqsh.spec.log import AreaDropped, RecordsFound, TableDropped
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
-from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.home import SessionHome
+from stqsh.storage.queries.query_commands import Command, commands_of
 from stqsh.storage.rows import LogRow
 
 #: Maximum number of records in a chunk: Spark doubles buffers, so large payloads cost it memory.
@@ -65,8 +66,11 @@ def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
                 yield from _to_all(task, id_, "table_drop", Phase.COMMANDS, pack_json({}))
             case AreaDropped(id_):
                 yield from _to_all(task, id_, "area_drop", Phase.COMMANDS, pack_json({}))
-    for stream_id, commands in sorted(_with_orders(task, head, rows).items()):
-        yield from _command_chunks(task, stream_id, commands)
+    commands: dict[int, list[Command]] = {stream_id: [] for stream_id in head.routed} | _with_orders(
+        task, head, rows
+    )
+    for stream_id, some in sorted(commands.items()):
+        yield from _command_chunks(task, head, stream_id, some)
     yield from _seed_chunks(task, rows)
 
 
@@ -107,42 +111,29 @@ def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[
     return commands
 
 
-def _command_chunks(task: SourceTask, stream_id: int, commands: list[Command]) -> Iterator[Chunk]:
-    """Yield commands for every slot; a new query of events only for the slots that its region concerns."""
+def _command_chunks(
+    task: SourceTask, head: BatchHead, stream_id: int, commands: list[Command]
+) -> Iterator[Chunk]:
+    """Yield commands for every slot; a new query only for the slots that its region concerns.
+
+    That is all of them for a moving stream that has not been repartitioned.
+
+    Under a new routing, older queries come first, for the slots that have not known them.
+    """
     stream = task.streams.get(stream_id)
-    if task.slots == 1 or stream is None or not stream.is_event:
+    if task.slots == 1 or stream is None or not (stream.is_event or stream_id in task.routes):
         for number, (kind, payload) in enumerate(packed_commands(commands)):
             yield from _to_all(task, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), payload)
         return
-    concerned = concerned_slots(event_routing(task), stream, commands)
+    concerned = concerned_slots(StreamRouting(task).queries(), stream, commands)
+    if stream_id in head.routed:
+        older, slots = adoptions(task, head, stream)
+        commands, concerned = [*older, *commands], [*slots, *concerned]
     span = (task.first_step, task.last_step)
     for slot in range(task.slots):
         mine = for_slot(commands, concerned, slot)
         for number, (kind, payload) in enumerate(packed_commands(mine)):
             yield Chunk(slot, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), *span, 0, payload)
-
-
-def event_routing(task: SourceTask) -> EventRouting:
-    """Return the routing of a home's event streams.
-
-    Events of live streams are dealt by their keys, so that a slot sees all records of a key and can tell
-    which are duplicates. Their queries are on all slots.
-    """
-    home = _home(task)
-
-    def routing(stream_id: int) -> CellRouting | None:
-        stream = task.streams.get(stream_id)
-        if stream is not None and stream.is_live:
-            return None
-        manifest = read_manifest(home.stream(stream_id))
-        return None if manifest is None else _cell_routing(manifest, task.slots)
-
-    return EventRouting(task.slots, routing, lambda area: unpack(area_geometry(ControlDb(home.path), area)))
-
-
-def _cell_routing(manifest: Manifest, slots: int) -> CellRouting | None:
-    """Return the routing that a stream's store gives; None for streams of objects."""
-    return None if manifest.bounds is None else CellRouting.of(manifest.bounds, manifest.sample, slots)
 
 
 def _seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
@@ -183,8 +174,16 @@ def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -
     steps = np.maximum(stored["_tick"].to_numpy() - task.base_tick + 1, task.first_step)
     hashes = hash_keys(stored[stream.key])
     records = _with_routing(stored.drop_columns(["_tick"]), steps, hashes)
-    routing = _cell_routing(store.manifest, task.slots)
-    yield from _routed(task, piece, records, routing, wanted)
+    routing = StreamRouting(task)
+    if piece.stream_id in task.dealt:
+        previous = previous_rows(store, directory, stream.key, stream.time)[piece.start : piece.stop]
+        mine = SliceRecords(piece.start, records, previous)
+        dealt = deal_crossing(store, stream, mine, routing.rows(piece.stream_id))
+        yield from _to_slots(task, piece, dealt, wanted)
+    else:
+        table = routing.records(piece.stream_id, store.manifest)
+        yield from _to_slots(task, piece, _dealt(task, stream, records, table), wanted)
+    yield from _to_followers(task, piece, records)
 
 
 def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
@@ -196,36 +195,47 @@ def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
     read = read_live(stream, directory, piece.ranges, task.access)
     steps = np.full(read.records.num_rows, task.last_step, np.int64)
     records = _with_routing(read.records, steps, hash_keys(read.records[stream.key]))
-    yield from _routed(task, piece, records, None, task.wanted)
+    table = StreamRouting(task).records(piece.stream_id)
+    yield from _to_slots(task, piece, _dealt(task, stream, records, table), task.wanted)
+    yield from _to_followers(task, piece, records)
     if task.only in (None, 0):
         order = ChunkOrder(Phase.RECORDS, piece.index)
         span = (task.first_step, task.last_step)
         yield Chunk(0, piece.stream_id, ChunkKind.TAKEN, order, *span, 0, pack_json(read.taken))
 
 
-def _routed(
-    task: SourceTask,
-    piece: StreamSlice | LiveSlice,
-    records: pa.RecordBatch,
-    routing: CellRouting | None,
-    wanted: Iterable[int],
-) -> Iterator[Chunk]:
-    """Yield the records of a slice for each slot, and those of focal objects for all."""
-    stream, span = task.streams[piece.stream_id], (task.first_step, task.last_step)
+def _dealt(
+    task: SourceTask, stream: StreamSpec, records: pa.RecordBatch, table: RoutingTable | None
+) -> DealtRecords:
+    """Deal records by their keys or places, each on its own."""
     hashes = records["_hash"].to_numpy()
-    if routing is None:
-        slots = slots_of(hashes, task.slots)
-    else:
-        slots = routing.slots_of(records.column(stream.x).to_numpy(), records.column(stream.y).to_numpy())
+    if table is None or table.is_hashed:  # places may be NULL
+        return DealtRecords(records, slots_of(hashes, task.slots if table is None else table.slots))
+    x, y = (records.column(name).to_numpy() for name in (stream.x, stream.y))
+    return DealtRecords(records, table.slots_of(x, y, hashes))
+
+
+def _to_slots(
+    task: SourceTask, piece: StreamSlice | LiveSlice, dealt: DealtRecords, wanted: Iterable[int]
+) -> Iterator[Chunk]:
+    """Yield the records of a slice for each wanted slot."""
+    span = (task.first_step, task.last_step)
     for slot in wanted:
-        mine = records if task.slots == 1 else records.filter(pa.array(slots == slot))
+        mine = dealt.records if task.slots == 1 else dealt.records.filter(pa.array(dealt.slots == slot))
         for order, payload, rows in _packed(mine, piece.index):
             yield Chunk(slot, piece.stream_id, "records", order, *span, rows, payload)
-    if piece.focal:
-        keys = pa.array(piece.focal, records.schema.field(stream.key).type)
-        focal = records.filter(pa.array(np.isin(hashes, hash_keys(keys))))
-        for order, payload, rows in _packed(focal, piece.index):
-            yield from _to_all(task, piece.stream_id, "focal", order, payload, rows)
+
+
+def _to_followers(
+    task: SourceTask, piece: StreamSlice | LiveSlice, records: pa.RecordBatch
+) -> Iterator[Chunk]:
+    """Yield the records of focal objects for all slots."""
+    if not piece.focal:
+        return
+    keys = pa.array(piece.focal, records.schema.field(task.streams[piece.stream_id].key).type)
+    focal = records.filter(pa.array(np.isin(records["_hash"].to_numpy(), hash_keys(keys))))
+    for order, payload, rows in _packed(focal, piece.index):
+        yield from _to_all(task, piece.stream_id, "focal", order, payload, rows)
 
 
 def _packed(records: pa.RecordBatch, piece: int) -> Iterator[tuple[ChunkOrder, bytes, int]]:

@@ -30,8 +30,16 @@ from stqsh.engine.planning.event_clock import (
 from stqsh.engine.planning.live_inputs import LiveInputs
 from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshots
 from stqsh.engine.planning.planner_state import last_step_of
+from stqsh.engine.planning.routes import routes_in_use, rows_dealt
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, last_tick_that_fits
-from stqsh.engine.planning.tasks import BatchHead, SourceTask, cut_into_tasks, is_small, with_live
+from stqsh.engine.planning.tasks import (
+    BatchHead,
+    BatchSpan,
+    SourceTask,
+    cut_into_tasks,
+    is_small,
+    with_live,
+)
 from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.progress import read_progress
@@ -91,8 +99,13 @@ class Planner:
             clock = self._live.describe(clock, last)
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
         ledger = log.ledger_at(last.seq)
-        head = BatchHead(clock, (first.seq, last.seq), defined, lookups, ledger.memory)
-        tasks = cut_into_tasks(self.home, self.slots, head, (first, last), ledger, self._tuning)
+        routes = routes_in_use(self._view.control, ledger, first, last)
+        routed = tuple(stream for stream, rows in routes.items() if rows[-1] > first.seq)
+        head = BatchHead(clock, (first.seq, last.seq), defined, lookups, ledger.memory, routed)
+        crossed = {feed.stream_id: feed.store for feed in self._view.feeds(last)} if last.dealt else {}
+        span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})
+        tasks = cut_into_tasks(self.home, self.slots, head, span, ledger, self._tuning)
+        tasks = [replace(task, routes=routes) for task in tasks]
         return with_live(tasks, self._live.slices(first, last, ledger, self._tuning), self._live.access)
 
     def _next(self, offset: Offset, now_us: int) -> Offset | None:
@@ -171,16 +184,17 @@ class Planner:
         if step <= offset.step:
             return None
         rows = {feed.stream_id: feed.store.rows_until(last) for feed in feeds}
-        pending = self._view.log.pending
+        log = self._view.log
         return replace(
             offset,
             step=step,
-            seq=pending[-1].seq if pending else offset.seq,
+            seq=log.pending[-1].seq if log.pending else offset.seq,
             rows={**offset.rows, **rows},
             behind=until - step,
             due_us=None,
             room=room.records,
             ends=self._ends(offset),
+            dealt=rows_dealt(log.ledger_at(log.pending[-1].seq) if log.pending else log.ledger, offset),
         )
 
     def _ends(self, offset: Offset) -> dict[int, int]:

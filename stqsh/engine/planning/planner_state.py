@@ -20,6 +20,7 @@ from stqsh.spec.log import (
     StreamDropped,
     StreamPaused,
     StreamPlayed,
+    StreamRouted,
 )
 from stqsh.spec.offset import Offset
 from stqsh.spec.query import QuerySpec
@@ -29,7 +30,7 @@ from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.rows import LogRow
 
 #: Entries that change what slots hold: they take effect with a step.
-COMMANDS = (QuerySpec, QueryBlock, QueryDropped, QueryPaused, QueryResumed, StreamDropped)
+COMMANDS = (QuerySpec, QueryBlock, QueryDropped, QueryPaused, QueryResumed, StreamDropped, StreamRouted)
 #: Entries that move the clock: they take effect between two batches.
 CLOCK_ENTRIES = (RunToEnd, RunUntil, RunFor, RunSteps, RunStopped, StreamPlayed, StreamPaused)
 #: Entries that define what queries may name: slots get them at once, before the step that uses them.
@@ -66,7 +67,8 @@ class PlannerState:
     every slot (object routing). A query that ended by its `FOR` keeps its count until
     its stream is dropped, which costs a broadcast and changes no answer. `memory` is the last order about the
     memory of significant streams, None before the first. `refreshed` are the queries with SYNC or WINDOW by
-    id; like `focal` it keeps one that ended by its `FOR`.
+    id; like `focal` it keeps one that ended by its `FOR`. `routes` are the numbers of the log's rows with the
+    routings of each stream after its initial one.
     """
 
     seq: int = 0
@@ -74,6 +76,7 @@ class PlannerState:
     focal: dict[int, Counter[Key]] = field(default_factory=dict)
     memory: SheddingOrder | None = None
     refreshed: dict[int, RefreshedQuery] = field(default_factory=dict)
+    routes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _focal_of_query: dict[int, tuple[int, Key]] = field(default_factory=dict)
 
     def apply(self, row: LogRow) -> None:
@@ -85,7 +88,10 @@ class PlannerState:
             case StreamDropped(stream_id):
                 self.streams.pop(stream_id, None)
                 self.focal.pop(stream_id, None)
+                self.routes.pop(stream_id, None)
                 self.refreshed = {id_: one for id_, one in self.refreshed.items() if one.stream != stream_id}
+            case StreamRouted(stream_id):
+                self.routes[stream_id] = (*self.routes.get(stream_id, ()), row.seq)
             case SheddingOrder():
                 self.memory = row.entry
             case QuerySpec() | QueryBlock():
@@ -122,7 +128,8 @@ class PlannerState:
         """Return a ledger that can be folded further without changing this one."""
         focal = {stream: Counter(keys) for stream, keys in self.focal.items()}
         refreshed, of_query = dict(self.refreshed), dict(self._focal_of_query)
-        return PlannerState(self.seq, dict(self.streams), focal, self.memory, refreshed, of_query)
+        streams, routes = dict(self.streams), dict(self.routes)
+        return PlannerState(self.seq, streams, focal, self.memory, refreshed, routes, of_query)
 
     def _forget_focal(self, query_id: int) -> None:
         stream_id, key = self._focal_of_query.pop(query_id)

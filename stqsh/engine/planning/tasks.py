@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.sources.live.protocol import MessageRange
+from stqsh.sources.replay_store.store import ReplayStore
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.offset import Offset
 from stqsh.spec.region import Key
@@ -26,6 +28,7 @@ class BatchHead:
         defined: tables and areas of the rows `first < seq <= last` become known; may be ahead of `commands`.
         lookups: the keys to look up, by stream.
         memory: the shedding order, if it is new.
+        routed: the streams whose routing is new, by id.
     """
 
     clock: BatchClock
@@ -33,6 +36,7 @@ class BatchHead:
     defined: tuple[int, int]
     lookups: dict[int, tuple[Key, ...]]
     memory: SheddingOrder | None = None
+    routed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,10 @@ class SourceTask:
         head: what slots get before the records; only in the first task that reads for all slots.
         only: the one slot for which it reads; None if it reads for all.
         live: messages of live streams.
+        routes: by stream, the routings by which events that are kept were dealt, as numbers of the log's
+            rows, 0 for the initial one; the last is in force. A stream without an entry has the initial one.
+        dealt: by moving stream that has been repartitioned, all its routings in order: the number of each and
+            the first row of the store that it deals.
     """
 
     home: str
@@ -92,6 +100,8 @@ class SourceTask:
     only: int | None = None
     live: tuple[LiveSlice, ...] = ()
     access: LiveAccess = LiveAccess()
+    routes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    dealt: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     @property
     def wanted(self) -> Iterable[int]:
@@ -99,11 +109,34 @@ class SourceTask:
         return range(self.slots) if self.only is None else (self.only,)
 
 
+class BatchSpan(NamedTuple):
+    """The two offsets between which a batch lies.
+
+    Attributes:
+        first, last: the offsets.
+        stores: the stores of the streams whose slices have to hold whole steps, by stream.
+    """
+
+    first: Offset
+    last: Offset
+    stores: Mapping[int, ReplayStore]
+
+    def slice_end(self, stream: int, row: int) -> int:
+        """Return where a slice of a stream ends that may end before `row`.
+
+        Rows of ticks before the batch's first step belong to that step.
+        """
+        if stream not in self.stores:
+            return row
+        store, first_tick = self.stores[stream], self.last.tick_of(self.first.step + 1)
+        return store.rows_until(max(first_tick, store.tick_of_row(row - 1)))
+
+
 def cut_into_tasks(
     home: Path,
     slots: int,
     head: BatchHead,
-    span: tuple[Offset, Offset],
+    span: BatchSpan,
     ledger: PlannerState,
     tuning: EngineTuning = TUNING,
 ) -> list[SourceTask]:
@@ -111,12 +144,13 @@ def cut_into_tasks(
 
     A small batch is one task for each slot, which reads all rows for that slot: see `is_small`.
     """
-    first, last = span
+    first, last = span.first, span.last
     slices: list[list[StreamSlice]] = [[] for _ in range(tuning.slices)]
     for stream_id, stop in sorted(last.rows.items()):
         start = first.rows.get(stream_id, 0)
         pieces = 1 if last.by_slot else max(1, min(tuning.slices, (stop - start) // tuning.slice_records))
-        bounds = [start + (stop - start) * piece // pieces for piece in range(pieces + 1)]
+        inner = [start + (stop - start) * piece // pieces for piece in range(1, pieces)]
+        bounds = [start, *(span.slice_end(stream_id, row) for row in inner), stop]
         for piece in range(pieces):
             if bounds[piece] < bounds[piece + 1]:
                 keys = ledger.focal_keys(stream_id)
@@ -130,10 +164,10 @@ def cut_into_tasks(
                     )
                 )
     common = (str(home), slots, ledger.streams, first.step + 1, last.step, last.base_tick or 0)
+    whole = SourceTask(*common, head, tuple(slices[0]), dealt=last.dealt)
     if last.by_slot:
-        return [SourceTask(*common, head, tuple(slices[0]), slot) for slot in range(slots)]
-    rest = [SourceTask(*common, None, tuple(some)) for some in slices[1:] if some]
-    return [SourceTask(*common, head, tuple(slices[0])), *rest]
+        return [replace(whole, only=slot) for slot in range(slots)]
+    return [whole, *(replace(whole, head=None, slices=tuple(some)) for some in slices[1:] if some)]
 
 
 def with_live(

@@ -101,6 +101,40 @@ def play(statement: statements.Play, catalogue: CatalogueView) -> StreamPlayed:
     return StreamPlayed(stream.id, stream.name, pace.lower() if isinstance(pace, str) else pace)
 
 
+MOST_SLOTS = 1024
+"""The most slots that a stream can be spread over."""
+
+
+class RepartitionSpec(Struct, frozen=True):
+    """The streams to lay out anew, None for all; the strategy, and the number of slots, None for as many."""
+
+    stream: str | None
+    strategy: str
+    slots: int | None
+
+
+class RebalanceSpec(Struct, frozen=True):
+    """The streams to balance, None for all; the load adjuster, None for any that fits."""
+
+    stream: str | None
+    adjuster: str | None
+
+
+def repartition(statement: statements.Repartition, catalogue: CatalogueView) -> RepartitionSpec:
+    """Bind REPARTITION."""
+    stream = None if statement.stream is None else stream_named(statement.stream, catalogue).name
+    slots = statement.slots
+    if slots is not None and not 1 <= slots <= MOST_SLOTS:
+        raise BindError(f"INTO takes 1 to {MOST_SLOTS:,} slots, not {slots:,}", statement.span)
+    return RepartitionSpec(stream, statement.strategy, slots)
+
+
+def rebalance(statement: statements.Rebalance, catalogue: CatalogueView) -> RebalanceSpec:
+    """Bind REBALANCE."""
+    stream = None if statement.stream is None else stream_named(statement.stream, catalogue).name
+    return RebalanceSpec(stream, statement.strategy)
+
+
 def pause(statement: statements.Pause, catalogue: CatalogueView) -> StreamPaused:
     """Bind PAUSE of a stream."""
     stream = stream_named(statement.stream, catalogue)

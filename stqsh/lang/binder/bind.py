@@ -16,7 +16,6 @@ from stqsh.lang.binder import administration, queries, tail
 from stqsh.lang.binder.definitions import named_regions, sinks, streams, tables
 from stqsh.lang.binder.definitions.column_roles import Columns, guess_roles
 from stqsh.lang.binder.names import kind_of
-from stqsh.lang.binder.unsupported import STATEMENT_RULES, check
 from stqsh.lang.catalogue import Catalogue, CatalogueView
 from stqsh.lang.errors import locating
 from stqsh.spec.log import kind_of as kind_of_entry
@@ -56,7 +55,6 @@ def bind(
         NotSupportedError: it uses something that is not built yet.
     """
     with locating(statement.piece):
-        check(STATEMENT_RULES, statement)
         if isinstance(statement, statements.CreateStream | statements.CreateTable):
             return _create(statement, catalogue, inferred)
         if isinstance(statement, statements.CreateRegion | statements.CreateRegions):
@@ -158,6 +156,8 @@ _BINDERS: dict[type[statements.Statement], Binder] = {
     statements.Show: _as("show", lambda statement, _: statement.what),
     statements.ShowQuery: _as("show_query", administration.show_query),
     statements.Describe: _as("describe", administration.describe),
+    statements.Repartition: _as("repartition", administration.repartition),
+    statements.Rebalance: _as("rebalance", administration.rebalance),
     statements.SetSetting: _as("set", administration.set_setting),
     statements.Help: _as("help", lambda statement, _: statement.topic),
     statements.Dump: _as("dump", lambda statement, _: ()),

@@ -43,24 +43,38 @@ from stqsh.spec.expression import (
     LiteralExpr,
     NowExpr,
     RegionOfExpr,
+    areas_of,
     conjunction,
     conjuncts,
-    find_nodes,
     has_node,
 )
 from stqsh.spec.query import (
     AGGREGATE,
+    FIRST,
     NEAREST_AGGREGATE,
+    REFRESHED_NEAREST,
+    FirstSpec,
     JoinSpec,
+    QueryKindEntry,
     QuerySpec,
     SelectColumn,
     SnapshotSpec,
     kind_of_region,
 )
-from stqsh.spec.region import EVERYWHERE, CircleSpec, Key, NamedRegionSpec, RectangleSpec
+from stqsh.spec.region import (
+    EVERYWHERE,
+    CircleSpec,
+    Key,
+    MovingCircleSpec,
+    NamedRegionSpec,
+    RectangleSpec,
+)
 from stqsh.spec.region import Region as BoundRegion
 
 _LOCATION = Column("loc")
+
+_MOST_MEMBERS = 2**31 - 1
+"""The most objects of a slot; a larger LIMIT lets in all, too."""
 
 
 class AnalysedSelect(msgspec.Struct, frozen=True):
@@ -123,10 +137,27 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
         _check_forgotten(select, query.spec)
     if is_aggregated(select):
         return _continuous_aggregates(select, query)
-    outputs = _outputs(select, query.scope)
-    if any(has_node(typed.expr, RegionOfExpr) for typed in outputs.values()):
-        raise NotSupportedError("REGION(…) in the select list of a continuous query without aggregates")
-    return replace(query.spec, select=_listed(outputs))
+    outputs = select_list(select.items, query.scope)
+    order = ordering(select.order_by, dataclasses.replace(query.scope, outputs=outputs))
+    listed = [typed.expr for typed in outputs.values()]
+    areas = _areas(query.spec.region, query.spec.condition, *listed)
+    spec = replace(query.spec, select=_listed(outputs), areas=areas)
+    if select.limit is None:
+        return spec  # the same rows in any order, as updates come in that of keys
+    if query.scope.stream.is_significant:
+        raise NotSupportedError("LIMIT in a continuous query on a stream with RETAIN SIGNIFICANT")
+    return _limited(spec, FirstSpec(order, min(select.limit, _MOST_MEMBERS)))
+
+
+def _limited(spec: QuerySpec, first: FirstSpec) -> QuerySpec:
+    """Return a continuous query with LIMIT. Raises `NotSupportedError`."""
+    values, listed = [one.value for one in first.order], [one.value for one in spec.select]
+    if any(has_node(value, NowExpr) for value in values):
+        raise NotSupportedError("NOW in ORDER BY of a continuous query with LIMIT")
+    if any(has_node(value, DistanceExpr) for value in (*values, *listed)):
+        raise NotSupportedError("DISTANCE in a continuous query with LIMIT")
+    areas = _areas(spec.region, spec.condition, *values, *listed)
+    return replace(spec, kind=FIRST.name, first=first, areas=areas)
 
 
 def _check_forgotten(select: Select, spec: QuerySpec) -> None:
@@ -136,37 +167,50 @@ def _check_forgotten(select: Select, spec: QuerySpec) -> None:
         raise BindError(f"{reason}, so there is nothing to aggregate", name.span)
     if spec.region.is_nearest:
         raise BindError(f"{reason}, so none is among the nearest", name.span)
+    if select.limit is not None:
+        raise BindError(f"{reason}, so none is among the first", name.span)
 
 
 def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
     spec = aggregated(select, query.scope, query.spec.region.is_nearest)
-    _check_continuous(spec)
+    _check_continuous(spec, query.spec.region)
     names = [output.name for output in spec.select]
     columns = tuple(SelectColumn(*pair) for pair in zip(names, log_columns(spec), strict=True))
     areas = _areas(query.spec.region, query.spec.condition, *_over_records(spec))
-    kind = NEAREST_AGGREGATE if query.spec.region.is_nearest else AGGREGATE
-    return replace(query.spec, kind=kind.name, select=columns, aggregates=spec, areas=areas)
+    kind = _kind_of_aggregates(spec).name
+    return replace(query.spec, kind=kind, select=columns, aggregates=spec, areas=areas)
 
 
-def _check_continuous(spec: AggregateSpec) -> None:
-    """Raise `NotSupportedError` for what continuous queries cannot aggregate yet."""
+def _kind_of_aggregates(spec: AggregateSpec) -> QueryKindEntry:
+    if spec.over == "range":
+        return AGGREGATE
+    return NEAREST_AGGREGATE if spec.sync_us is None else REFRESHED_NEAREST
+
+
+def _check_continuous(spec: AggregateSpec, region: BoundRegion) -> None:
+    """Raise `NotSupportedError` for what continuous queries cannot aggregate yet.
+
+    The distances of all members from a moving centre change in each step, and not only those of members that
+    report. At a refresh all members are looked at.
+    """
     if spec.over == "nearest":
         _check_over_nearest(spec)
     of_groups = [*(output.value for output in spec.select), spec.having, *(one.value for one in spec.order)]
     for expr in (*_over_records(spec), *of_groups):
         if has_node(expr, NowExpr):
             raise NotSupportedError("NOW outside WHERE in a continuous query of aggregates")
-        if has_node(expr, DistanceExpr):
-            raise NotSupportedError("DISTANCE in a continuous query of aggregates")
+    every_step = spec.sync_us is None and isinstance(region, MovingCircleSpec)
+    if every_step and any(has_node(expr, DistanceExpr) for expr in _over_records(spec)):
+        raise NotSupportedError("DISTANCE from a moving object in aggregates that follow every step")
 
 
 def _check_over_nearest(spec: AggregateSpec) -> None:
     """Raise `NotSupportedError` for what cannot be computed where the k nearest of all slots are known."""
-    if spec.sync_us is not None or spec.window_us is not None:
-        raise NotSupportedError("SYNC and WINDOW over NEAREST in a continuous query")
+    if spec.sync_us is None:
+        return
     for expr in _over_records(spec):
         if any(has_node(expr, kind) for kind in (RegionOfExpr, JoinExpr, InsideExpr)):
-            raise NotSupportedError("regions and joined columns in aggregates over NEAREST")
+            raise NotSupportedError("regions and joined columns in refreshed aggregates over NEAREST")
 
 
 def _over_records(spec: AggregateSpec) -> list[Expr | None]:
@@ -206,7 +250,7 @@ def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
         aggregates = aggregated(select, query.scope, bound.region.is_nearest)
         areas = _areas(bound.region, bound.condition, *_over_records(aggregates))
         return replace(spec, aggregates=replace(aggregates, sync_us=None), areas=areas, limit=None)
-    outputs = _outputs(select, query.scope)
+    outputs = select_list(select.items, query.scope)
     order = ordering(select.order_by, dataclasses.replace(query.scope, outputs=outputs))
     values = [*(typed.expr for typed in outputs.values()), *(one.value for one in order)]
     areas = _areas(bound.region, bound.condition, *values)
@@ -288,13 +332,6 @@ def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Regio
     return [part for part in conditions if part is not chosen], chosen.region
 
 
-def _outputs(select: Select, scope: Scope) -> Outputs:
-    outputs = select_list(select.items, scope)
-    if any(has_node(typed.expr, InsideExpr) for typed in outputs.values()):
-        raise NotSupportedError("INSIDE in a select list")
-    return outputs
-
-
 def _listed(outputs: Outputs) -> tuple[SelectColumn, ...]:
     return tuple(SelectColumn(name, typed.expr) for name, typed in outputs.items())
 
@@ -312,10 +349,6 @@ def _lookup(bound: Expr | None, key: str) -> Key | None:
 
 def _areas(place: BoundRegion, *expressions: Expr | None) -> tuple[int, ...]:
     """Return the ids of the named regions in a query's region, condition and other parts, ascending."""
-    regions = [place]
-    sets: set[int] = set()
-    for expression in expressions:
-        regions += [node.region for node in find_nodes(expression, InsideExpr)]
-        sets |= {node.area for node in find_nodes(expression, RegionOfExpr)}
-    named = {region.area for region in regions if isinstance(region, NamedRegionSpec | CircleSpec)}
-    return tuple(sorted(sets | {area for area in named if area is not None}))
+    own = place.area if isinstance(place, NamedRegionSpec | CircleSpec) else None
+    found = set[int]().union(*map(areas_of, expressions))
+    return tuple(sorted(found if own is None else found | {own}))

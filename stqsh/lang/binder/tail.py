@@ -22,12 +22,12 @@ from stqsh.spec.expression import (
     DistanceExpr,
     Expr,
     FunctionExpr,
-    InsideExpr,
     JoinExpr,
     LiteralExpr,
     NegativeExpr,
     RegionOfExpr,
     has_node,
+    reads_location,
 )
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import StreamSpec
@@ -63,7 +63,7 @@ def tail(statement: Tail, catalogue: CatalogueView) -> TailSpec:
     where: Expr | None = None
     if statement.where is not None:
         where = condition(statement.where, _scope(query, statement.name, catalogue))
-        if query.aggregates is not None and has_node(where, InsideExpr):
+        if query.aggregates is not None and reads_location(where):
             raise BindError("the rows of an aggregate have no place", statement.where.span)
     return TailSpec(query.name, query.id, statement.from_step, statement.only, where, statement.limit)
 

@@ -27,15 +27,13 @@ QUERY_RULES: tuple[Rule, ...] = (_plain_windows,)
 """Parts that no query supports yet."""
 
 
-def _ordering(select: statements.Select) -> str | None:
-    if is_aggregated(select):
+def _nearest_in_order(select: statements.Select) -> str | None:
+    if is_aggregated(select) or select.nearest is None:
         return None
-    if select.order_by:
-        return "ORDER BY in a continuous query"
-    return None if select.limit is None else "LIMIT in a continuous query"
+    return None if select.limit is None else "LIMIT with NEAREST in a continuous query"
 
 
-CONTINUOUS_RULES: tuple[Rule, ...] = (_ordering,)
+CONTINUOUS_RULES: tuple[Rule, ...] = (_nearest_in_order,)
 """Parts that continuous queries do not support yet."""
 
 
@@ -53,27 +51,6 @@ def _other_than_files(table: statements.CreateTable | statements.CreateRegions) 
 
 SOURCE_RULES: tuple[Rule, ...] = (_other_than_files,)
 """Parts that CREATE TABLE and CREATE REGIONS do not support yet."""
-
-
-_SHOWN = frozenset({"ROUTING"})
-_STATEMENTS: dict[type[statements.Statement], str] = {
-    statements.Repartition: "REPARTITION",
-    statements.Rebalance: "REBALANCE",
-}
-
-
-def _whole_statements(statement: statements.Statement) -> str | None:
-    return _STATEMENTS.get(type(statement))
-
-
-def _shown(statement: statements.Statement) -> str | None:
-    if isinstance(statement, statements.Show) and statement.what in _SHOWN:
-        return f"SHOW {statement.what}"
-    return None
-
-
-STATEMENT_RULES: tuple[Rule, ...] = (_whole_statements, _shown)
-"""Statements that are not supported yet."""
 
 
 def check(rules: tuple[Rule, ...], node: object) -> None:

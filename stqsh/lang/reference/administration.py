@@ -69,16 +69,16 @@ objects, or of its region, that load shedding leaves; empty where it cannot be m
     ReferenceEntry(
         "REPARTITION",
         "REPARTITION [stream] USING object | grid | agrid | quadtree | qttree [INTO n SLOTS]",
-        "Change how a stream is spread over the slots. Not supported yet.",
-        "REPARTITION taxis USING quadtree INTO 8 SLOTS",
-        "The stream's state moves once.",
+        "Change how a stream is spread over the slots; updates stay the same.",
+        "REPARTITION posts USING quadtree INTO 8 SLOTS",
+        "Stored events stay, and moving objects follow with their next records.",
     ),
     ReferenceEntry(
         "REBALANCE",
         "REBALANCE [stream] [USING shift | splitmerge | pm | fm | fg | greedy | border]",
-        "Even out the loads of the slots. Not supported yet.",
-        "REBALANCE taxis USING shift",
-        "Some of the stream's state moves.",
+        "Even out the loads of the slots by small changes of the routing.",
+        "REBALANCE posts USING greedy",
+        "Stored events stay, and moving objects follow with their next records.",
     ),
     ReferenceEntry(
         "SET",
@@ -108,7 +108,8 @@ cache.factor = 1                    the share of the cache area around regions t
         "MAP",
         "MAP [stream] [query, …] [TO 'file.html']",
         "Draw objects, regions and answers on a map: live on the terminal (? lists its keys), or as a page in"
-        " a file that is kept up to date until Ctrl-C.",
+        " a file that is kept up to date until Ctrl-C. Aggregates that are grouped by REGION(zones) shade the"
+        " regions by their first number.",
         "MAP taxis near TO 'map.html'",
         "One scan of all objects for each picture, at most a quarter of a core.",
     ),

@@ -14,11 +14,13 @@ CONTINUOUS = (
     ReferenceEntry(
         "REGISTER QUERY",
         """REGISTER QUERY name [SINCE NOW] [FOR duration] [WITH (dwell => duration, min_accuracy => share)] AS
-  SELECT list FROM stream [, table] [WHERE condition] [INSIDE region | NEAREST k TO place]""",
+  SELECT list FROM stream [, table] [WHERE condition] [INSIDE region | NEAREST k TO place]
+  [ORDER BY expression, …] [LIMIT n]""",
         "Register a continuous query, which sends the rows that enter (+) and leave (-) its answer.",
         "REGISTER QUERY near AS SELECT oid, speed FROM taxis INSIDE RECT(800 m, 800 m) AROUND 'ambulance'",
         "A record is compared only with queries whose region is near it. EXPLAIN estimates the cost; EXPLAIN"
-        " ANALYZE and SHOW QUERIES show it. With SINCE NOW only events that come after the query count.",
+        " ANALYZE and SHOW QUERIES show it. With SINCE NOW only events that come after the query count. With"
+        " LIMIT all members of a region are ordered in each batch that changes one of them.",
     ),
     ReferenceEntry(
         "REGISTER QUERIES",
@@ -108,7 +110,9 @@ INSIDE region | zones['member']""",
         """NULL, NaN and infinities are ignored; a NULL in a group is a group of its own, which comes last.
 TOPK gives the terms that most rows have, with their numbers: [["taxi",12],["rain",9]].
 Groups may be expressions, such as HOUR(ts) or REGION(zones), also by their names in the select list.
+DISTANCE may be grouped and aggregated over CIRCLE and NEAREST, over a moving CIRCLE with SYNC or WINDOW.
 A continuous query sends - with a group's old row and + with its new one where its select list changes.
+Over NEAREST k the rows are those k; with WINDOW, the k nearest of the records in the window.
 In a snapshot WINDOW T takes the records of the last T before the end of the last step's tick.""",
     ),
     ReferenceEntry(

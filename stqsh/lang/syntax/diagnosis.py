@@ -171,7 +171,7 @@ def _misspelt(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxErro
         if not is_stop and word.type != _NAME:
             continue
         could_be = _keywords(follow) | _keywords(what_may_follow(scan.stacks[index]))
-        close = near(word, could_be)
+        close = near(word, could_be - {word.upper()})
         if close is not None:
             expected = in_words(follow) if is_stop else ()
             return StatementSyntaxError(

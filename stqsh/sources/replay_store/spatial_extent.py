@@ -1,4 +1,4 @@
-"""Find where the records of an event stream are, for routing by space."""
+"""Where the records of an event stream are, for routing by space."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stqsh.routing.initial_routing import sampled_grid
+from stqsh.routing.table import RoutingTable
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.manifest import Manifest
+from stqsh.spec.stream import StreamSpec
 
 #: The number of places of the sample, at even distances over the whole store.
 SAMPLE = 4096
@@ -30,6 +33,21 @@ def with_extent(
     x1, y1, x2, y2 = declared if declared is not None else bounds_of(places)
     sample = tuple((x, y) for x, y in places.tolist())
     return replace(manifest, bounds=(x1, y1, x2, y2), sample=sample)
+
+
+def initial_table(manifest: Manifest | None, stream: StreamSpec, slots: int) -> RoutingTable | None:
+    """Return the routing of a stream before its first REPARTITION; None while the stream is being read.
+
+    Live events are dealt by their keys, so that a slot sees all records of a key and can tell which are
+    duplicates.
+    """
+    if stream.is_live:
+        return RoutingTable.by_object(slots)
+    if manifest is None:
+        return None
+    if manifest.bounds is None:
+        return RoutingTable.by_object(slots)
+    return sampled_grid(manifest.bounds, manifest.sample, slots)
 
 
 def sample_places(directory: Path, manifest: Manifest, layout: RecordSchema) -> NDArray[np.float64]:

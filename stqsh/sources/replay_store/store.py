@@ -9,11 +9,12 @@ where its records are, for routing: bounds, and a sample of their places.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from stqsh.errors import SourceError
 from stqsh.sources.replay_store.manifest import MANIFEST, Manifest, Segment, read_manifest, write_manifest
@@ -158,6 +159,29 @@ class ReplayStore:
                 )
             )
         return joined(pieces)
+
+    def take(self, rows: NDArray[np.int64], columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """Return rows by their numbers, in any order; only some of the columns if they are given.
+
+        Raises:
+            IndexError: some of the rows are gone.
+        """
+        if len(rows) and int(rows.min()) < self._manifest.gone_rows:
+            raise IndexError(f"row {rows.min()}; those before {self._manifest.gone_rows} are gone")
+        order = np.argsort(rows, kind="stable")
+        ordered = rows[order]
+        numbers = np.searchsorted(self._ends, ordered, side="right")
+        none = _no_rows(self._manifest)
+        pieces = [none if columns is None else none.select(columns)]
+        for number in np.unique(numbers).tolist():
+            segment = self._manifest.segments[number]
+            mine = ordered[numbers == number] - (self._ends[number] - segment.rows)
+            whole = self._segments.segment(segment).rows
+            some = whole if columns is None else whole.select(columns)
+            pieces.append(some.take(mine))
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        return joined(pieces).take(place)
 
     def _load(self) -> None:
         self._stamp = _stamp(self._directory)

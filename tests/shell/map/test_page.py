@@ -188,3 +188,20 @@ def test_a_state_that_nobody_renews_is_told_to_be_old(browser: Browser, tmp_path
     file.write_bytes(page(json.dumps(old).encode()))
     browser.open(file.as_uri())
     assert "no news since" in browser.text("status")
+
+
+def test_regions_are_shaded_by_their_values(town: Town, browser: Browser, tmp_path: Path) -> None:
+    sample = Path(__file__).parents[3] / "sample_data"
+    regions = f"CREATE REGIONS zones FROM FILE '{sample / 'zones.geojson'}' NAME zone;"
+    query = "REGISTER QUERY crowd AS SELECT COUNT(*) AS cars FROM taxis GROUP BY REGION(zones);"
+    list(town.session.execute(regions + query))
+    town.run(1)
+    file = tmp_path / "shades.html"
+    with town.mapped("taxis", "crowd", "--to", str(file)):
+        browser.wait(file.exists, "the page is written", 120)
+        browser.open(file.as_uri())
+        told = browser.run("return state.queries[0].shades")
+        assert sum(region["value"] for region in told["regions"]) > 100
+        assert max(region["share"] for region in told["regions"]) == 1
+        assert f"cars\n{told['least']}\n{told['most']}" in browser.text("queries")
+    list(town.session.execute("DROP QUERY crowd; DROP REGIONS zones;"))

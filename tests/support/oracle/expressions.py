@@ -40,8 +40,15 @@ class World:
                 return distance((region["x"], region["y"]), place, self.planar) <= region["radius"]
             case "polygon":
                 return in_polygon(place, region["rings"])
-        polygons = self.areas[region["area"]].members[region["member"]]
-        return any(in_polygon(place, rings) for rings in polygons)
+        return self._holds(region["area"], region["member"], place)
+
+    def first_region(self, area: int, place: Place | None) -> str | None:
+        """The first region of a set by name that holds a place; None where none does."""
+        names = sorted(str(name) for name in self.areas[area].members)
+        return next((name for name in names if place and self._holds(area, name, place)), None)
+
+    def _holds(self, area: int, member: str | None, place: Place) -> bool:
+        return any(in_polygon(place, rings) for rings in self.areas[area].members[member])
 
     def joined(self, table_id: int, key: Any, column: str) -> Any:
         """The column of the table's row of that key; None where there is none."""
@@ -83,6 +90,8 @@ def value(e: Any, row: Row, now: int, world: World = EMPTY, centre: Place | None
             return None if None in texts else "".join(map(str, texts))
         case "inside":
             return world.inside(world.place(row), args[0])
+        case "region_of":
+            return world.first_region(args[0], world.place(row))
         case "join":
             return world.joined(args[0], row[args[1]], args[2])
         case "distance":

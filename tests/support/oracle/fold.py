@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cmp_to_key
 from typing import Any, NamedTuple
 
 from support.cases import Case, Clock, Command, Row, Spec
@@ -115,13 +116,26 @@ class Oracle:
             for name in self.stored
             if (nearest or self._inside(name, query["region"], n)) and self.satisfies(name, query, n)
         }
+        if query.get("first"):
+            return set(self._first(found, query["first"], n))
         return set(self._nearest(found, query["region"], n)) if nearest else found
+
+    def _first(self, found: set[Any], first: Spec, n: int) -> list[Any]:
+        """The first by (ORDER BY, key): NULLs last, or first where it says so."""
+
+        def of(e: Any, name: Any) -> Any:
+            return value(e, self.stored[name], self.clock.at(n), self.world)
+
+        members = sorted(found, key=self.key)
+        for e, *how in reversed(first["order"]):
+            members.sort(key=cmp_to_key(lambda a, b, e=e, how=how: compare(of(e, a), of(e, b), *how)))
+        return members[: first["limit"]]
 
     def satisfies(self, name: Any, query: Spec, n: int) -> bool:
         """Whether an object is there, is not the focal one, and the condition holds for it."""
         if self.place(name, n) is None or name == query["region"].get("focal"):
             return False
-        if self.arrived.get(name, n) < query.get("first", 0):
+        if self.arrived.get(name, n) < query.get("first_step", 0):
             return False
         truth = value(query["condition"] or ["lit", True], self.stored[name], self.clock.at(n), self.world)
         return truth is True
@@ -229,12 +243,11 @@ class Oracle:
             return "expired" if self.is_event else "disconnected"
         if self.world.place(row) is None:
             return "gone"
-        overtaken = (
-            query["kind"] == "nearest"
-            and self.satisfies(name, query, n)
-            and self.centre(query["region"], n) is not None
-        )
-        return "overtaken" if overtaken else "left"
+        if query["kind"] == "nearest":
+            is_near = self.satisfies(name, query, n) and self.centre(query["region"], n) is not None
+            return "overtaken" if is_near else "left"
+        limited = query.get("first") and self._inside(name, query["region"], n)
+        return "overtaken" if limited and self.satisfies(name, query, n) else "left"
 
     def _update(self, n: int, query_id: int, query: Spec, name: Any, why: str) -> Update:
         """A plus, or a minus for a reason; shown as things are after step n."""
@@ -249,9 +262,16 @@ class Oracle:
         return Update(n, query_id, "-" if why else "+", key, why, shown, far)
 
 
+def compare(a: Any, b: Any, descending: bool, nulls_first: bool = False) -> int:
+    """Whether a value of ORDER BY comes before another (-1), after it (1), or neither."""
+    if a is None or b is None:
+        return ((a is None) - (b is None)) * (-1 if nulls_first else 1)
+    return ((a > b) - (a < b)) * (-1 if descending else 1)
+
+
 def since_when(query: Spec, n: int) -> Spec:
     """A query that is registered in step n; with SINCE NOW it has the first step whose events count."""
-    return query | {"first": n} if query["options"].get("since_now") else query
+    return query | {"first_step": n} if query["options"].get("since_now") else query
 
 
 def _fixed_centre(region: Spec) -> Place | None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from support.cases import Case, Row, Spec, by_step
 from support.oracle.expressions import value
 from support.oracle.fold import Live, Oracle, since_when, world_of
+from support.oracle.geometry import Place
 from support.oracle.text import terms
 from support.oracle.whole import moments
 
@@ -88,14 +89,15 @@ class GroupOracle(Oracle):
     ) -> tuple[dict[GroupKey, tuple[Any, ...]], set[GroupKey], set[GroupKey]]:
         """The answer after step n, the groups with members, and those that HAVING lets in."""
         spec, found = query["aggregates"], {}
+        centre = self.centre(query["region"], n)
         for name in self.answer(query, n):
             row = self.stored[name]
-            key = tuple(_plain(self._value(e, row)) for e, _ in spec.get("groups", []))
+            key = tuple(_plain(self._value(e, row, centre)) for e, _ in spec.get("groups", []))
             found.setdefault(key, []).append(row)
         alive = set(found)
         if not spec.get("groups"):
             found.setdefault((), [])
-        shown = {key: self._shown(spec, key, rows) for key, rows in found.items()}
+        shown = {key: self._shown(spec, key, rows, centre) for key, rows in found.items()}
         having = spec.get("having")
         passing = {k for k, row in shown.items() if having is None or self._value(having, row) is True}
         order = sorted(passing, key=cmp_to_key(lambda a, b: self._compare(spec, shown, a, b)))
@@ -103,14 +105,16 @@ class GroupOracle(Oracle):
         rows = {key: tuple(_plain(self._value(e, shown[key])) for _, e, _ in spec["select"]) for key in first}
         return rows, alive, passing
 
-    def _value(self, e: Any, row: Row) -> Any:
-        return value(e, row, 0, self.world)
+    def _value(self, e: Any, row: Row, centre: Place | None = None) -> Any:
+        return value(e, row, 0, self.world, centre)
 
-    def _shown(self, spec: Spec, key: GroupKey, rows: list[Row]) -> Row:
+    def _shown(self, spec: Spec, key: GroupKey, rows: list[Row], centre: Place | None) -> Row:
         shown = {f"g{i}": one for i, one in enumerate(key)}
         for j, measure in enumerate(spec.get("measures", [])):
             function, argument, _, k = measure
-            values = [self._value(argument, row) for row in rows] if argument is not None else [1] * len(rows)
+            values: list[Any] = [1] * len(rows)
+            if argument is not None:
+                values = [self._value(argument, row, centre) for row in rows]
             shown[f"m{j}"] = measured(function, [_plain(v) for v in values], k)
         return shown
 

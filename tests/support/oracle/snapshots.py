@@ -7,7 +7,7 @@ from typing import Any
 
 from support.cases import Row, Spec
 from support.oracle.expressions import value
-from support.oracle.fold import Oracle
+from support.oracle.fold import Oracle, compare
 from support.oracle.geometry import distance
 
 
@@ -28,7 +28,7 @@ def snapshot(state: Oracle, select: Spec, n: int) -> list[Row]:
     if select["order"]:
         members.sort(key=state.key)
     for e, *how in reversed(select["order"]):
-        members.sort(key=cmp_to_key(lambda a, b, e=e, how=how: _compare(of(e, a), of(e, b), *how)))
+        members.sort(key=cmp_to_key(lambda a, b, e=e, how=how: compare(of(e, a), of(e, b), *how)))
     return [{out: of(e, name) for out, e in select["select"]} for name in members[: select["limit"]]]
 
 
@@ -37,9 +37,3 @@ def _far(state: Oracle, select: Spec, n: int, name: Any) -> float:
     if select["kind"] != "nearest" or centre is None or place is None:
         return 0.0
     return distance(centre, place, state.world.planar)
-
-
-def _compare(a: Any, b: Any, descending: bool, nulls_first: bool = False) -> int:
-    if a is None or b is None:
-        return ((a is None) - (b is None)) * (-1 if nulls_first else 1)
-    return ((a > b) - (a < b)) * (-1 if descending else 1)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from support.cases import Clock, Spec
-from support.strategies.regions import still_regions
+from support.strategies.regions import ZONES, named_ids, still_regions
 from support.strategies.streams import EXTRAS, STRING_KEYS, Scope
 
 Join = dict[str, Any]
@@ -23,6 +23,9 @@ def conditions(draw: st.DrawFn, scope: Scope, join: Join | None = None, depth: i
         return ["not", draw(inner)] if op == "not" else [op, draw(st.lists(inner, min_size=2, max_size=3))]
     if "inside" in scope.features and draw(st.integers(0, 4)) == 0:
         return ["inside", draw(still_regions(scope))]
+    if scope.areas and draw(st.integers(0, 4)) == 0:
+        same = st.builds(lambda op, name: ["cmp", op, zone_of(scope), name], _COMPARISONS, _ZONES)
+        return draw(st.one_of(same, st.just(["isnull", zone_of(scope)])))
     column, kind = draw(_columns(scope, join))
     if draw(st.integers(0, 7)) == 0:
         return ["isnull", column]
@@ -47,6 +50,11 @@ def _columns(draw: st.DrawFn, scope: Scope, join: Join | None) -> tuple[Any, str
         return joined(join, name), kind
     name, kind = draw(st.sampled_from([tuple(c) for c in scope.spec["columns"]]))
     return ["col", name], kind
+
+
+def zone_of(scope: Scope) -> Any:
+    """The region of the scope's set that holds a location."""
+    return ["region_of", named_ids(scope.spec["id"])[1]]
 
 
 def joined(join: Join, column: str) -> Any:
@@ -74,6 +82,9 @@ def _typed(literal: Any) -> Any:
 
 
 _COMPARISONS = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
+
+
+_ZONES = _literals(ZONES, "STRING")
 
 
 @st.composite
@@ -164,6 +175,10 @@ def select_lists(draw: st.DrawFn, scope: Scope, region: Spec, join: Join | None)
         for number in range(draw(st.sampled_from([0, 0, 1, 2]))):
             column, kind = draw(_columns(scope, join))
             out.append([f"e{number}", draw(_values(column, kind))])
+    if scope.areas and draw(st.booleans()):
+        out.append(["zone", zone_of(scope)])
+    if scope.areas and "inside" in scope.features and draw(st.integers(0, 3)) == 0:
+        out.append(["here", ["inside", draw(still_regions(scope))]])
     if ("x" in region or "focal" in region) and region["type"] != "moving_rect" and draw(st.booleans()):
         out.append(["far", ["distance"]])
     if join is not None:

@@ -7,30 +7,52 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from support.cases import Case, Spec
+from support.cases import Case, Command, Spec
+from support.oracle.expressions import parts_of
 
 ALL = {"type": "all"}
-NUMBERS = {"n", "small", "speed", "level"}
+Value = tuple[Any, str]
+"""An expression over records, and its type."""
+FAR: dict[str, Value] = {"far": (["distance"], "DOUBLE")}
+NUMBERS = {"n", "small", "speed", "level", "far"}
 
 
 @st.composite
 def group_cases(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
     """A case whose queries are aggregates: the regions and conditions stay."""
     case = draw(cases)
-    forms = draw(st.lists(forms_over(dict(case.spec["columns"])), min_size=1, max_size=3))
-    commands = []
-    for step, command in case.commands:
-        form = draw(st.sampled_from(forms))
-        is_new = command["op"] == "register"
-        commands.append(
-            (step, command | {"query": _aggregated(command["query"], form)} if is_new else command)
-        )
-    return replace(case, commands=commands)
+    forms = draw(st.lists(forms_over(values_of(case)), min_size=1, max_size=3))
+    far = forms
+    if any(has_distances(case, query, "circle", "nearest") for query in case.queries):
+        far = draw(st.lists(forms_over(values_of(case) | FAR), min_size=1, max_size=2))
+
+    def aggregated(command: Command) -> Command:
+        if command["op"] != "register":
+            return command
+        query = command["query"]
+        form = draw(st.sampled_from(far if has_distances(case, query, "circle", "nearest") else forms))
+        return command | {"query": _aggregated(query, form)}
+
+    return replace(case, commands=[(step, aggregated(command)) for step, command in case.commands])
+
+
+def has_distances(case: Case, query: Spec, *centred: str) -> bool:
+    """Whether a query has one of these regions, and distances that the oracle has to the last digit."""
+    return bool(case.spec["planar"]) and query["region"]["type"] in centred
+
+
+def values_of(case: Case) -> dict[str, Value]:
+    """What the records of a case have: columns, and the region of a set."""
+    sets = [area.spec["id"] for area in case.areas.values() if area.spec["set"]]
+    values: dict[str, Value] = {name: (["col", name], kind) for name, kind in case.spec["columns"]}
+    return values | {f"zone{id_}": (["region_of", id_], "STRING") for id_ in sets}
 
 
 def _aggregated(query: Spec, form: Spec) -> Spec:
     nearest = query["kind"] == "nearest"
+    zones = {area for _, area in parts_of([form["groups"], form["measures"]], "region_of")}
     return query | {
+        "areas": sorted(zones.union(query["areas"])),
         "kind": "nearest_aggregate" if nearest else "aggregate",
         "select": [],
         "options": {name: value for name, value in query["options"].items() if name == "since_now"},
@@ -39,18 +61,19 @@ def _aggregated(query: Spec, form: Spec) -> Spec:
 
 
 @st.composite
-def forms_over(draw: st.DrawFn, types: dict[str, str]) -> Spec:
-    """What a query computes of members with these columns."""
+def forms_over(draw: st.DrawFn, values: dict[str, Value]) -> Spec:
+    """What a query computes of members that have these values."""
+    types = {name: kind for name, (_, kind) in values.items()}
     columns = sorted(types)
     groups = draw(st.lists(st.sampled_from(columns), unique=True, max_size=2))
-    measures = draw(st.lists(measures_of(types), min_size=0, max_size=3))
+    measures = draw(st.lists(measures_of(values), min_size=0, max_size=3))
     if not groups and not measures:
         measures = [["count", None, "BIGINT", 0]]
     shown = [(f"g{i}", types[name]) for i, name in enumerate(groups)]
     shown += [(f"m{j}", _type(measure)) for j, measure in enumerate(measures)]
     chosen = draw(st.lists(st.sampled_from(shown), min_size=1, unique=True))
     form: Spec = {
-        "groups": [[["col", name], types[name]] for name in groups],
+        "groups": [list(values[name]) for name in groups],
         "measures": measures,
         "select": [[f"c{i}", ["col", name], kind] for i, (name, kind) in enumerate(chosen)],
     }
@@ -67,8 +90,9 @@ def forms_over(draw: st.DrawFn, types: dict[str, str]) -> Spec:
 
 
 @st.composite
-def measures_of(draw: st.DrawFn, types: dict[str, str]) -> list[Any]:
-    """An aggregate function of a column."""
+def measures_of(draw: st.DrawFn, values: dict[str, Value]) -> list[Any]:
+    """An aggregate function of a value."""
+    types = {name: kind for name, (_, kind) in values.items()}
     function = draw(
         st.sampled_from(["count", "count", "some", "distinct", "sum", "avg", "min", "max", "topk"])
     )
@@ -85,7 +109,7 @@ def measures_of(draw: st.DrawFn, types: dict[str, str]) -> list[Any]:
     else:
         return ["count", None, "BIGINT", 0]
     k = draw(st.integers(1, 3)) if function == "topk" else 0
-    return ["count" if function == "some" else function, ["col", name], types[name], k]
+    return ["count" if function == "some" else function, *values[name], k]
 
 
 def _type(measure: list[Any]) -> str:

@@ -28,6 +28,7 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
         parts.append(draw(conditions(scope, join)))
     if join is not None:
         parts.append(["not", ["isnull", joined(join, join["key"])]])
+    select = draw(select_lists(scope, region, join))
     return {
         "stream": scope.spec["name"],
         "stream_id": scope.spec["id"],
@@ -36,8 +37,8 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
         "region": region,
         "condition": ["and", parts] if len(parts) > 1 else (parts or [None])[0],
         "join": join,
-        "areas": _areas(region, parts),
-        "select": draw(select_lists(scope, region, join)),
+        "areas": _areas(region, parts, select),
+        "select": select,
     }
 
 
@@ -47,6 +48,8 @@ def _areas(*parts: Any) -> list[int]:
     for part in parts:
         if isinstance(part, dict) and part.get("type") == "area":
             found.add(part["area"])
+        elif isinstance(part, list | tuple) and part[:1] == ["region_of"]:
+            found.add(part[1])
         elif isinstance(part, list | tuple):
             found.update(_areas(*part))
     return sorted(found)

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from support.cases import Area, Polygon, Spec, Table
+from support.cases import Area, Polygon, Spec, Table, set_named
 from support.oracle import EARTH_M
 from support.strategies.streams import EXTRAS, GRID, Scope, keys
 
@@ -115,17 +115,20 @@ corner = st.sampled_from([-1.5, -1.0, -0.5, 0.0, 0.5])
 polygons = st.builds(_placed, st.sampled_from(SHAPES), corner, corner, st.sampled_from([0.5, 1.0, 1.0, 20.0]))
 
 
+ZONES = ["ä", "o'x", "A"]
+"""The members of a set of regions, which overlap; they are not in the order of their names."""
+
+
 @st.composite
 def areas(draw: st.DrawFn, stream_id: int) -> dict[int, Area]:
     """A named region and a set of regions, some of several polygons."""
     region_id, set_id, _ = named_ids(stream_id)
     source = {"type": "file", "glob": "none", "format": "geojson", "options": {}}
     one = {"id": region_id, "name": f"campus{stream_id}", "set": False, "members": [], "source": None}
-    names = ["A", "o'x", "ä"]
-    several = {"id": set_id, "name": f"zones{stream_id}", "set": True, "members": names, "source": source}
+    several = {"id": set_id, "name": set_named(set_id), "set": True, "members": ZONES, "source": source}
     apart = [_placed(SHAPES[1], -4.0, -4.0, 1.0)]  # touches no other polygon
     members: dict[str | None, list[Polygon]] = {
-        name: [draw(polygons), *draw(st.sampled_from([[], [], apart]))] for name in names
+        name: [draw(polygons), *draw(st.sampled_from([[], [], apart]))] for name in ZONES
     }
     return {region_id: Area(one, {None: [draw(polygons)]}), set_id: Area(several, members)}
 

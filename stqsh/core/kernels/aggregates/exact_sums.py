@@ -136,15 +136,24 @@ def _nearest(digits: Array, low: int) -> float:
 
 
 @kernel
-def wholes(limbs: Array, fits: Array) -> Array:
-    """Return normalised sums of whole numbers as int64, the first place being `UNIT_PLACE`.
+def wholes(limbs: Array, low: int, fits: Array) -> Array:
+    """Return normalised sums of whole numbers as int64; `low` is the first place.
 
-    `fits`, bool (rows,), tells on return which of them fit in 64 bits.
+    Places reach from the units to 64 bits at least. There are more where sums of doubles share the columns:
+    those below the units are 0, and those above 64 bits repeat the sign where the sum fits. `fits`,
+    bool (rows,), tells on return which sums do.
     """
     out = np.zeros(limbs.shape[0], np.int64)
+    units, count = UNIT_PLACE - low, limbs.shape[1]
     for row in range(limbs.shape[0]):
-        high = limbs[row, 1]
-        fits[row] = -(_ONE << 31) <= high < (_ONE << 31)
+        top = count - 1
+        high = limbs[row, top]
+        fits[row] = True
+        while top > units + 1:
+            top -= 1
+            fits[row] = fits[row] and -1 <= high <= 0
+            high = (high << 32) + limbs[row, top]
+        fits[row] = fits[row] and -(_ONE << 31) <= high < (_ONE << 31)
         if fits[row]:
-            out[row] = (high << 32) + limbs[row, 0]
+            out[row] = (high << 32) + limbs[row, units]
     return out

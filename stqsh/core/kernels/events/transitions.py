@@ -13,6 +13,9 @@ import numpy as np
 from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.kernels.geometry.shapes import Point
 from stqsh.core.kernels.jit import Array, Float, Int, inlined, kernel
+from stqsh.spec.chunk import RecordRole
+
+_DEPARTED, _PREVIOUS, _STALE = int(RecordRole.DEPARTED), int(RecordRole.PREVIOUS), int(RecordRole.STALE)
 
 
 class RowArrays(NamedTuple):
@@ -142,15 +145,27 @@ def accept_row(r: Int, rows: RowArrays, stored: StoredArrays, version: Array, ac
 
 
 @kernel
-def accept(rows: RowArrays, stored: StoredArrays) -> AcceptedRows:
-    """Drop stale rows, and keep the last other row of each object and step; see `accept_row`."""
+def accept(rows: RowArrays, roles: Array, stored: StoredArrays) -> AcceptedRows:
+    """Drop stale rows, and keep the last other row of each object and step; see `accept_row`.
+
+    `roles`, int8 (rows,), are `RecordRole`s; empty where no objects cross from slot to slot. An object that
+    departs has no record here afterwards.
+    """
     known = len(stored.known)
     accepted, version, stale = none_accepted(len(rows.obj), known), np.full(known, -1, np.int32), 0
     for o in range(known):
         if stored.known[o]:
             version[o] = o
     for r in range(len(rows.obj)):
+        role = roles[r] if len(roles) else 0
+        if role == _PREVIOUS:
+            continue
+        if role == _STALE:
+            stale += 1
+            continue
         stale += accept_row(r, rows, stored, version, accepted)
+        if role == _DEPARTED:
+            version[rows.obj[r]] = -1
     return AcceptedRows(accepted.live, accepted.old, accepted.until, accepted.first, stale)
 
 
@@ -188,12 +203,15 @@ def _place_at(
 
 
 @kernel
-def build(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing: BatchTiming) -> Transitions:
-    """Build all events of a batch.
+def build(
+    accepted: AcceptedRows, rows: RowArrays, roles: Array, stored: StoredArrays, timing: BatchTiming
+) -> Transitions:
+    """Build all events of a batch; for `roles` see `accept`.
 
     Arrivals are in the order of rows, each followed by its disconnection; then come the disconnections of
     records stored before. A record disconnects at `expiry` of its time, unless it never had a location, was
-    too old when it arrived, or is replaced in that step or before. Steps without events cost nothing.
+    too old when it arrived, or is replaced in that step or before. Steps without events cost nothing. An
+    object that departs is nowhere from then on.
     """
     objects, count = len(stored.known), len(rows.obj)
     silent = _expiring(accepted, rows, stored, timing)
@@ -208,7 +226,7 @@ def build(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing:
         events.step[k], events.obj[k], events.old[k], events.new[k] = step, o, accepted.old[r], v
         events.ox[k], events.oy[k] = x, y
         end = expiry(rows.ts[r], timing)
-        present = end > step
+        present = end > step and not (len(roles) and roles[r] == _DEPARTED)
         events.nx[k] = rows.x[r] if present else np.nan
         events.ny[k] = rows.y[r] if present else np.nan
         k += 1

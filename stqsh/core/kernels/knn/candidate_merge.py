@@ -32,7 +32,7 @@ class CandidateLists(NamedTuple):
 
 
 class SlotChanges(NamedTuple):
-    """Changes reported by slots, by query, step, and removals first: start[q] .. start[q + 1] for query q.
+    """Changes that slots report, by query, step, key, removals first: start[q] .. start[q + 1] for query q.
 
     Attributes:
         start: int64 (queries + 1,).
@@ -41,6 +41,8 @@ class SlotChanges(NamedTuple):
         op: 1 for a candidate that is new or has a new record or rank, -1 for a removal, int8 (m,).
         why: The reason of a removal, int8 (m,).
         rank: float64 (m,); of a removal the distance to show, NaN for none.
+        crossing: Whether a removal and a candidate of one key in one step are an object that crosses from one
+            slot to another, rather than one event after another.
     """
 
     start: Array
@@ -49,6 +51,7 @@ class SlotChanges(NamedTuple):
     op: Array
     why: Array
     rank: Array
+    crossing: bool
 
 
 class MergeTerms(NamedTuple):
@@ -247,6 +250,9 @@ def _apply_news(merging: _Merge, q: Int, count: Int, used: Int) -> tuple[Int, In
     while i < news.start[q + 1]:
         step = news.step[i]
         while i < news.start[q + 1] and news.step[i] == step:
+            if news.crossing and _is_replaced(merging, q, i):
+                i += 1
+                continue
             version, rank = news.version[i], news.rank[i]
             at = _find(work, count, version, order)
             sent = False
@@ -262,6 +268,16 @@ def _apply_news(merging: _Merge, q: Int, count: Int, used: Int) -> tuple[Int, In
             i += 1
         used = _update_answer(merging, q, step, count, used)
     return count, used
+
+
+@kernel
+def _is_replaced(merging: _Merge, q: Int, i: Int) -> Flag:
+    """Return whether a removal is followed by a candidate of the same key in the same step."""
+    news, codes = merging.news, merging.order.codes
+    if news.op[i] > 0 or i + 1 == news.start[q + 1]:
+        return False
+    is_same = news.step[i + 1] == news.step[i] and codes[news.version[i + 1]] == codes[news.version[i]]
+    return is_same and news.op[i + 1] > 0
 
 
 @kernel

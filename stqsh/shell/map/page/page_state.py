@@ -18,12 +18,13 @@ from stqsh.client.read.region_text import region_text
 from stqsh.shell.map.terminal.palette import LETTERS
 from stqsh.shell.status import alive_text
 from stqsh.shell.writers.text_columns import json_fragments
-from stqsh.units import format_instant
+from stqsh.units import format_instant, number_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stqsh.client.map.region_outlines import RegionOutline
+    from stqsh.client.map.region_shades import RegionShades
     from stqsh.client.map.scene import DrawnQuery, MapFeed, Scene
 
 MOST_DRAWN = 20_000
@@ -57,6 +58,25 @@ class PageHeader(TypedDict):
     patience: int
 
 
+class PageRegion(TypedDict):
+    """A region that a query shades, with its value as a number and as text."""
+
+    name: str
+    rings: Sequence[NDArray[Any]]
+    value: int | float
+    text: str
+    share: float
+
+
+class PageShades(TypedDict):
+    """The regions that a query shades, and the ends of the scale as text."""
+
+    column: str
+    least: str
+    most: str
+    regions: Sequence[PageRegion]
+
+
 class PageQuery(TypedDict):
     """A query on a page; `members` and `focal` are positions among its objects."""
 
@@ -72,6 +92,7 @@ class PageQuery(TypedDict):
     centre: tuple[float, float] | None
     focal: int | None
     focalKey: Any
+    shades: PageShades | None
 
 
 @dataclass
@@ -183,7 +204,23 @@ def _query(number: int, drawn: DrawnQuery, scene: Scene) -> PageQuery:
         "centre": outline.centre,
         "focal": drawn.focal,
         "focalKey": outline.focal,
+        "shades": None if drawn.shades is None else _shades(drawn.shades, scene),
     }
+
+
+def _shades(shades: RegionShades, scene: Scene) -> PageShades:
+    regions: list[PageRegion] = [
+        {
+            "name": region.outline.name,
+            "rings": _rings(region.outline, scene),
+            "value": region.value,
+            "text": number_text(region.value),
+            "share": round(region.share, 4),
+        }
+        for region in shades.regions
+    ]
+    least, most = number_text(shades.least), number_text(shades.most)
+    return {"column": shades.column, "least": least, "most": most, "regions": regions}
 
 
 def _rings(outline: RegionOutline, scene: Scene) -> list[NDArray[Any]]:

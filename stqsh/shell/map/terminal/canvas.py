@@ -19,7 +19,8 @@ Pieces = list[tuple[str, str]]
 _BRAILLE = 0x2800
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
 """The bit of a dot by its row and column within a character."""
-_SHADES = {True: " ░▒▓█", False: " .:*#"}
+SHADES = {True: " ░▒▓█", False: " .:*#"}
+"""The shades from nothing to the darkest, in Braille or not."""
 _MARKS = {True: "·", False: "."}
 _DENSE = 16
 """The fewest objects in a character that make the darkest shade."""
@@ -103,9 +104,15 @@ class Canvas:
         occupied = grid > 0
         share = np.log(np.maximum(grid, 1)) / np.log(max(_DENSE, int(grid.max(initial=0))))
         levels = np.where(occupied, 1 + np.rint(3 * share), 0).astype(np.int64)
-        shades = np.array([ord(char) for char in _SHADES[self.grid.braille]], np.uint32)
+        shades = np.array([ord(char) for char in SHADES[self.grid.braille]], np.uint32)
         self._chars = np.where(occupied, shades[levels], self._chars)
         self._styles[occupied] = self._number(style)
+
+    def fill(self, chosen: Array, level: int, style: str) -> None:
+        """Shade those of the chosen characters, bool (rows, columns), that are blank."""
+        blank = chosen & (self._bits == 0) & (self._chars == 0)
+        self._chars[blank] = ord(SHADES[self.grid.braille][level])
+        self._styles[blank] = self._number(style)
 
     def lines(self, segments: Array, style: str) -> None:
         """Draw lines in dots, float64 (n, 4), each from x1, y1 to x2, y2."""

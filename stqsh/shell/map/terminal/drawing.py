@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,9 +12,11 @@ import pyarrow as pa
 from stqsh.shell.map.terminal.canvas import Array, Canvas
 from stqsh.shell.map.terminal.map_projection import Box, MapProjection, box_of, joined, ticks
 from stqsh.shell.map.terminal.palette import FOCAL, LETTERS, MARKS, SEVERAL, Palette
+from stqsh.shell.map.terminal.shading import label_regions, shade_regions
 
 if TYPE_CHECKING:
     from stqsh.client.map.region_outlines import RegionOutline
+    from stqsh.client.map.region_shades import ShadedRegion
     from stqsh.client.map.scene import DrawnQuery, Scene
 
 TICKS_ACROSS, TICKS_DOWN = 6, 4
@@ -45,6 +48,7 @@ def extent(scene: Scene) -> Box | None:
     """Return the box of all objects and of the queries' regions, else of the regions with a name."""
     boxes = [box_of(scene.places.x, scene.places.y)]
     boxes += [_box_of_outline(drawn.outline) for drawn in scene.drawn]
+    boxes += [_box_of_outline(region.outline) for region in _shaded(scene.drawn)]
     found = joined([box for box in boxes if box is not None])
     named = (_box_of_outline(area) for area in scene.areas)
     return found or joined([box for box in named if box is not None])
@@ -62,22 +66,53 @@ def draw(
     visible = _draw_objects(canvas, scene, (across, down), look, palette)
     shown = [(number, drawn) for number, drawn in enumerate(scene.drawn) if number not in look.hidden]
     if look.regions:
-        for area in scene.areas:
-            _draw_outline(canvas, area, projection, palette.dim)
-        for number, drawn in shown:
-            _draw_outline(canvas, drawn.outline, projection, palette.of(number))
+        _draw_regions(canvas, scene, shown, projection, palette)
     for number, drawn in shown:
         _draw_answer(canvas, drawn, (across, down), LETTERS[number], palette.of(number, "bold"))
     for number, drawn in shown:
         _draw_centre(canvas, drawn, projection, palette.of(number, "bold"))
     _draw_picked(canvas, scene, (across, down), look, palette)
     if look.regions:
-        for number, drawn in shown:
-            label = f"{LETTERS[number]} {drawn.query.name}"
-            _draw_label(canvas, drawn.outline, projection, label, palette.of(number))
-        for area in scene.areas:
-            _draw_label(canvas, area, projection, area.name, palette.dim)
+        _draw_labels(canvas, scene, shown, projection, palette)
     return visible
+
+
+def _draw_regions(
+    canvas: Canvas,
+    scene: Scene,
+    shown: list[tuple[int, DrawnQuery]],
+    projection: MapProjection,
+    palette: Palette,
+) -> None:
+    """Draw the outlines of named regions and of queries, and the shades of aggregates."""
+    for number, drawn in shown:
+        shade_regions(canvas, drawn.shades, projection, palette.of(number))
+    for area in scene.areas:
+        _draw_outline(canvas, area, projection, palette.dim)
+    for number, drawn in shown:
+        for outline in (drawn.outline, *(region.outline for region in _shaded([drawn]))):
+            _draw_outline(canvas, outline, projection, palette.of(number))
+
+
+def _draw_labels(
+    canvas: Canvas,
+    scene: Scene,
+    shown: list[tuple[int, DrawnQuery]],
+    projection: MapProjection,
+    palette: Palette,
+) -> None:
+    """Write the names of regions and queries, and the values of shaded regions."""
+    for number, drawn in shown:
+        label = f"{LETTERS[number]} {drawn.query.name}"
+        _draw_label(canvas, drawn.outline, projection, label, palette.of(number))
+        label_regions(canvas, drawn.shades, projection, palette.of(number, "bold"))
+    for area in scene.areas:
+        _draw_label(canvas, area, projection, area.name, palette.dim)
+
+
+def _shaded(queries: Sequence[DrawnQuery]) -> list[ShadedRegion]:
+    """Return the regions that queries shade."""
+    return [region for drawn in queries if drawn.shades for region in drawn.shades.regions]
 
 
 def _box_of_outline(outline: RegionOutline) -> Box | None:

@@ -12,6 +12,7 @@ from stqsh.shell.map.terminal.canvas import Canvas, Pieces
 from stqsh.shell.map.terminal.drawing import TICKS_ACROSS, TICKS_DOWN, MapOptionsShown, draw, position_of
 from stqsh.shell.map.terminal.map_projection import MapProjection, nice, tick_text, ticks
 from stqsh.shell.map.terminal.palette import FOCAL, LETTERS, MARKS, Palette
+from stqsh.shell.map.terminal.shading import scale_text
 from stqsh.shell.status import status_text
 from stqsh.units import format_instant, group_digits
 
@@ -163,6 +164,8 @@ class MapPicture:
         name = f" {drawn.query.name} {group_digits(drawn.size)}"
         if drawn.outline.focal is not None:
             name += f" {FOCAL}{drawn.outline.focal}" + ("" if drawn.focal is not None else " (not there)")
+        if drawn.shades is not None:
+            name += f" {scale_text(drawn.shades, braille=self.braille)}"
         return [(style, letter), ("", name + ("  " if drawn.query.state == "active" else " paused  "))]
 
     def _foot(self, projection: MapProjection) -> Pieces:

@@ -17,6 +17,13 @@ function toggle(list, id, checked, parts, change) {
   return item;
 }
 
+function scale(shades, number) {
+  const bar = element("span", [], "bar"), opacity = (share) => Math.round(share * 255).toString(16).padStart(2, "0");
+  bar.style.background = `linear-gradient(to right, ${hue(number)}${opacity(FAINTEST)}, ${hue(number)}${opacity(DARKEST)})`;
+  const ends = shades.regions.length ? [shades.least, bar, shades.most] : ["nothing yet"];
+  return element("div", [shades.column, ...ends], "scale");
+}
+
 function legend() {
   const queries = $("queries"), layers = $("layers"), focus = document.activeElement?.id;
   queries.replaceChildren();
@@ -28,6 +35,7 @@ function legend() {
     const item = toggle(queries, "query-" + query.name, !chosen.off.has(query.name), parts, (on) => chosen.off[on ? "delete" : "add"](query.name));
     const focal = query.focalKey !== null && query.focal === null ? ` · ${query.focalKey} is not there` : "";
     item.append(element("div", [query.about + focal + (query.state === "active" ? "" : " · " + query.state)], "text"));
+    if (query.shades) item.append(scale(query.shades, number));
     item.title = query.text;
   });
   if (state.leftOut) queries.append(element("li", [`${state.leftOut} more queries are not drawn`], "text"));

@@ -18,6 +18,8 @@ function paint() {
   if (chosen.slots) paintCells();
   if (chosen.regions) {
     state.areas.forEach((area) => outline(area.rings, css("--faint"), 0.04, [5, 4]));
+    shown.forEach(({ query, number }) => shaded(query).forEach(({ rings, share }) =>
+      outline(rings, hue(number), FAINTEST + (DARKEST - FAINTEST) * share, [])));
     shown.forEach(({ query, number }) => outline(query.rings, hue(number), 0.1, []));
   }
   shown.forEach(({ query, number }) => spokes(query, hue(number)));
@@ -29,10 +31,15 @@ function paint() {
   if (chosen.names && chosen.regions) {
     state.areas.forEach((area) => label(area.rings, area.name, css("--faint")));
     shown.forEach(({ query, number }) => label(query.rings, query.name, hue(number)));
+    shown.forEach(({ query }) => shaded(query).forEach(({ rings, name, text }) => label(rings, `${name} ${text}`, css("--ink"))));
   }
   frame(wide, high);
   root.dataset.painted = String(Number(root.dataset.painted ?? 0) + 1);
 }
+
+// How opaque the regions of an aggregate are, of the least and of the most value.
+const FAINTEST = 0.1, DARKEST = 0.7;
+const shaded = (query) => query.shades ? query.shades.regions : [];
 
 function trace(rings) {
   pen.beginPath();
@@ -61,6 +68,7 @@ function paintCells() {
   state.cells.owners.forEach((owners, row) => owners.forEach((slot, column) => {
     const left = px(x1 + (x2 - x1) * column / columns), right = px(x1 + (x2 - x1) * (column + 1) / columns);
     const low = py(y1 + (y2 - y1) * row / rows), top = py(y1 + (y2 - y1) * (row + 1) / rows);
+    if (slot < 0) return;
     pen.fillStyle = slotHue(slot);
     pen.fillRect(left, top, right - left, low - top);
   }));

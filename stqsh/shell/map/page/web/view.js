@@ -31,7 +31,7 @@ function extent() {
   };
   state.objects.x.forEach((x, i) => take(x, state.objects.y[i]));
   const corners = (rings) => rings.forEach((ring) => ring.forEach(([x, y]) => take(x, y)));
-  state.queries.forEach((query) => corners(query.rings));
+  state.queries.forEach((query) => { corners(query.rings); shaded(query).forEach(({ rings }) => corners(rings)); });
   if (!box) state.areas.forEach((area) => corners(area.rings));
   return box ?? (state.planar ? [-1, -1, 1, 1] : [-180, -85, 180, 85]);
 }

@@ -1,4 +1,4 @@
-"""Routing of event streams: slots get the records and the queries whose cells they own."""
+"""Routing of queries: slots get those whose regions touch their cells."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import shapely
 from numpy.typing import NDArray
 
 from stqsh.core.kernels.geometry.circles import circle_box, circle_boxes
-from stqsh.routing.grid_routing import CellRouting
-from stqsh.spec.query import SlotQuery
+from stqsh.routing.table import RoutingTable
+from stqsh.spec.command import RegisterCommand
 from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.region import CircleSpec, NamedRegionSpec, PolygonSpec, RectangleSpec, Region
 from stqsh.spec.stream import StreamSpec
@@ -22,48 +22,63 @@ EVERYWHERE: Box = (-np.inf, -np.inf, np.inf, np.inf)
 _CORNERS, _CIRCLE = ("x1", "y1", "x2", "y2"), ("x", "y", "radius")
 
 
-class EventRouting:
-    """Which slots the queries of event streams concern.
+class QueryRouting:
+    """Which slots queries concern.
 
     Args:
         slots: the number of slots.
-        routing: returns the routing of a stream by id, None while the stream is being read.
+        tables: returns the routing tables of a stream by id, over at most so many slots: those by which
+            records that are kept were dealt, and the one in force. There is none while the stream is being
+            read.
         area: returns the geometry of an area by id, a record batch [member, wkb].
     """
 
     def __init__(
         self,
         slots: int,
-        routing: Callable[[int], CellRouting | None],
+        tables: Callable[[int], Sequence[RoutingTable]],
         area: Callable[[int], pa.RecordBatch],
     ) -> None:
-        self.slots, self._routing, self._area = slots, routing, area
+        self.slots, self._tables, self._area = slots, tables, area
         self._area_box, self._member_boxes = cache(self._compute_area_box), cache(self._read_member_boxes)
 
-    def slots_of_queries(self, stream: StreamSpec, queries: Sequence[SlotQuery]) -> NDArray[np.bool_]:
-        """Return which slots a stream's queries concern: bool (n, slots)."""
-        routing = self._routing(stream.id)
-        if routing is None:
-            return np.ones((len(queries), self.slots), np.bool_)
-        boxes = [self.box(query.region, bool(stream.planar)) for query in queries]
-        return routing.slots_touching(np.array(boxes, np.float64).reshape(-1, 4))
+    def slots_of(
+        self, stream: StreamSpec, new: Sequence[RegisterCommand | QueryRows]
+    ) -> list[NDArray[np.bool_]]:
+        """Return which slots the queries of each command concern: bool (queries, slots)."""
+        if not new:
+            return []
+        boxes = [self.boxes(stream, command) for command in new]
+        starts = np.cumsum([len(some) for some in boxes])[:-1]
+        return np.split(self._slots_touching(stream.id, np.concatenate(boxes)), starts)
 
-    def slots_of_alike(self, stream: StreamSpec, new: QueryRows) -> NDArray[np.bool_]:
-        """Return which slots the queries of one template concern: bool (n, slots)."""
-        routing, region, count = self._routing(stream.id), new.pattern.region, len(new.ids)
-        if routing is None or ("region", "member") in new.paths:
-            return np.ones((count, self.slots), np.bool_)
-        if not isinstance(region, RectangleSpec | CircleSpec) or not new.numbers:
-            [same] = self.slots_of_queries(stream, [new.pattern])
-            return np.broadcast_to(same, (count, self.slots))
+    def boxes(self, stream: StreamSpec, command: RegisterCommand | QueryRows) -> NDArray[np.float64]:
+        """Return a box around the region of each query, float64 (n, 4); infinite ones may be everywhere."""
+        if isinstance(command, RegisterCommand):
+            return np.array([self._box(command.query.region, stream.planar)])
+        region, count = command.pattern.region, len(command.ids)
+        if ("region", "member") in command.paths:
+            return np.tile(np.array(EVERYWHERE), (count, 1))
+        if not isinstance(region, RectangleSpec | CircleSpec) or not command.numbers:
+            return np.tile(np.array(self._box(region, stream.planar)), (count, 1))
         names = _CORNERS if isinstance(region, RectangleSpec) else _CIRCLE
-        measures = [new.numbers.get(name, np.full(count, getattr(region, name))) for name in names]
+        measures = [command.numbers.get(name, np.full(count, getattr(region, name))) for name in names]
         if isinstance(region, RectangleSpec):
-            return routing.slots_touching(np.column_stack(measures))
+            return np.column_stack(measures)
         x, y, radius = measures
-        return routing.slots_touching(circle_boxes(x, y, radius, stream.planar))
+        return circle_boxes(x, y, radius, stream.planar)
 
-    def box(self, region: Region, planar: bool) -> Box:
+    def _slots_touching(self, stream: int, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which slots boxes concern; infinite ones concern all, which so need not learn of them."""
+        tables = self._tables(stream)
+        touched = np.isinf(boxes).all(axis=1, keepdims=True) | np.zeros((1, self.slots), np.bool_)
+        if not tables:
+            touched[:] = True
+        for table in tables:
+            touched[:, : table.slots] |= table.slots_touching(boxes)
+        return touched
+
+    def _box(self, region: Region, planar: bool) -> Box:
         """Return a box around a stationary region; nearest neighbours may be everywhere."""
         match region:
             case RectangleSpec():

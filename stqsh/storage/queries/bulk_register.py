@@ -14,7 +14,7 @@ from stqsh.spec.query_rows import FOCAL_PATH
 from stqsh.spec.region import Key
 from stqsh.storage.catalogue_writer import check_used
 from stqsh.storage.control_log import ControlDb, to_text
-from stqsh.storage.query_templates import NAMES, QueryTemplate, TemplateRows
+from stqsh.storage.queries.query_templates import NAMES, QueryTemplate, TemplateRows
 
 MOST = 1 << 16
 """Maximum number of queries in a row of the log: slots get them as one chunk, which Spark copies often."""

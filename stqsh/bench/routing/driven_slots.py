@@ -1,0 +1,153 @@
+"""Drive the slots of an event stream one after the other, and measure the thread time of each."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from time import thread_time_ns
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.bench.routing.maps import Floats
+from stqsh.bench.routing.world import SECOND, Records
+from stqsh.core.evaluate import evaluate
+from stqsh.core.kernels.index.hashing import hash_integers
+from stqsh.core.state.slot_state import SlotState
+from stqsh.routing.table import RoutingTable
+from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack, pack_json, unpack
+from stqsh.spec.clock import BatchClock
+from stqsh.spec.query_rows import QueryRows, pack_alike
+from stqsh.spec.stream import StreamSpec
+
+Nanoseconds = NDArray[np.int64]
+
+_FIRST = 1
+"""The step in which all queries are registered."""
+
+
+@dataclass
+class Answers:
+    """What slots told: the number of updates, and the sum of the hashes of step, query, key, sign and cause.
+
+    Sums do not depend on which slot tells what, nor in which order.
+    """
+
+    updates: int = 0
+    checksum: int = 0
+
+    def add(self, sent: Iterable[Chunk]) -> None:
+        """Add the updates among the chunks that a slot sent."""
+        chunks = [chunk for chunk in sent if chunk.kind in (ChunkKind.UPDATES, ChunkKind.ROWS)]
+        rows = {chunk.order: chunk for chunk in chunks if chunk.kind == ChunkKind.ROWS}
+        for chunk in chunks:
+            if chunk.kind == ChunkKind.UPDATES:
+                self._add(unpack(chunk.payload), unpack(rows[chunk.order].payload))
+
+    def _add(self, updates: pa.RecordBatch, rows: pa.RecordBatch) -> None:
+        told = {name: updates.column(name).to_numpy() for name in updates.schema.names}
+        keys = rows.column("id").to_numpy()[told["row"]]
+        signs = told["op"].astype(np.int64) * 16 + told["why"]
+        mixed = np.zeros(len(keys), np.uint64)
+        for values in (told["step"], told["query"], keys, signs):
+            mixed = hash_integers(mixed.view(np.int64) ^ values)
+        self.updates += len(keys)
+        self.checksum = (self.checksum + int(mixed.sum(dtype=np.uint64))) % 2**64
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Collect no garbage meanwhile."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@dataclass
+class DrivenSlots:
+    """The slots of a stream under a routing.
+
+    Events stay on the slot to which they were dealt. When the routing changes, slots get to know the queries
+    that touch their new cells, with the next batch; they keep those that they have.
+
+    Attributes:
+        boxes: float64 (m, 4), the boxes of the queries.
+        answers: what all slots together told.
+    """
+
+    table: RoutingTable
+    stream: StreamSpec
+    queries: QueryRows
+    boxes: Floats
+    answers: Answers = field(default_factory=Answers)
+    step: int = 0
+
+    def __post_init__(self) -> None:
+        self._slots = [SlotState.fresh(slot) for slot in range(self.table.slots)]
+        self._due = self._known = self.table.slots_touching(self.boxes)
+
+    @property
+    def copies(self) -> float:
+        """On how many slots a query is under the present routing."""
+        return float(self.table.slots_touching(self.boxes).sum() / len(self.boxes))
+
+    def route(self, table: RoutingTable) -> None:
+        """Deal records by another table, of the same number of slots, from the next batch on."""
+        self.table = table
+        self._due = table.slots_touching(self.boxes) & ~self._known
+        self._known = self._known | self._due
+
+    def take(self, records: Records, rng: np.random.Generator) -> Nanoseconds:
+        """Take in the records of the next step; return the thread time of Evaluate on each slot, ns (slots,).
+
+        The slots run in random order, without garbage collection.
+        """
+        parts = self._dealt(records)
+        spent = np.zeros(self.table.slots, np.int64)
+        for slot in rng.permutation(self.table.slots).tolist():
+            chunks = list(self._chunks(slot, records.step, parts[slot]))
+            with _uncollected():
+                begun = thread_time_ns()
+                sent = evaluate(self._slots[slot], chunks)
+                spent[slot] = thread_time_ns() - begun
+            self.answers.add(sent)
+        self._due = np.zeros_like(self._due)
+        self.step = records.step
+        return spent
+
+    def _dealt(self, records: Records) -> list[pa.RecordBatch]:
+        """Deal records to slots."""
+        x, y = records.places.T
+        slots = self.table.slots_of(x, y, records.hashes)
+        ends = np.cumsum(np.bincount(slots, minlength=self.table.slots))
+        order: Any = pa.array(np.argsort(slots, kind="stable"))
+        sorted_ = records.batch.take(order)
+        starts = np.append(0, ends[:-1])
+        return [
+            sorted_.slice(low, high - low) for low, high in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+
+    def _chunks(self, slot: int, step: int, part: pa.RecordBatch) -> Iterator[Chunk]:
+        """Yield the chunks of a slot for a step: clock, definition, queries that it has to know, records."""
+        parts = [(ChunkKind.CLOCK, pack_json(BatchClock(step, step, 1, SECOND)))]
+        if not self.step:
+            parts.append((ChunkKind.DEFINE, pack_json(self.stream)))
+        due = self._due[:, slot]
+        if due.any():
+            known_since = _FIRST if self.step else None
+            parts.append(
+                (ChunkKind.REGISTER_ALIKE, pack_alike(replace(self.queries.those(due), step=known_since)))
+            )
+        if part.num_rows:
+            parts.append((ChunkKind.RECORDS, pack(part)))
+        for number, (kind, payload) in enumerate(parts):
+            stream = 0 if kind == ChunkKind.CLOCK else self.stream.id
+            yield Chunk(slot, stream, kind, ChunkOrder(number=number), step, step, 1, payload)

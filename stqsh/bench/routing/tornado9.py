@@ -1,0 +1,172 @@
+"""Tornado, Fig. 9a: all records and queries condense to a part of the plane, with and without adjustments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from stqsh.bench.figures import Row, Value
+from stqsh.bench.harness.drive import Say
+from stqsh.bench.routing.maps import Floats, squares_around, towns
+from stqsh.bench.routing.measuring import Scale, Trial, measured, modelled_ratio
+from stqsh.bench.routing.result import FigureResult, Goal
+from stqsh.bench.routing.world import load_by
+from stqsh.routing.adjusters.ladder import moved_queries, suggest
+from stqsh.routing.load import Load
+from stqsh.routing.strategies import agrid_table
+from stqsh.routing.table import RoutingTable
+
+_FEW, _MANY = 8, 64
+_SAMPLE = 200_000
+_FACTORS = (0.7, 0.6, 0.5, 0.4)
+_QUERIES, _SIDE = 8_000, 0.01
+_MOST, _LIMIT = 10, 1.25
+_NEAR, _WORSE = 1.25, 3.0
+
+COLUMNS = {
+    "slots": "slots",
+    "factor": "condensed to",
+    "routing": "routing",
+    "adjustments": "adjustments",
+    "moved": "queries moved",
+    "modelled": "max/mean, modelled",
+    "measured": "measured",
+    "makespan_ms": "makespan ms",
+    "times": "times the uncondensed",
+    "paper": "paper",
+}
+_STATIC, _ADAPTIVE = "static", "adaptive"
+_PAPER = {_STATIC: "falls with the factor", _ADAPTIVE: "flat"}
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A load that condensed, and what becomes of the table.
+
+    Attributes:
+        boxes: float64 (m, 4), the boxes of queries.
+        tables: the static and the adapted table.
+        adjustments: the number of adjustments.
+        moved: the share of queries that they moved.
+    """
+
+    factor: float
+    boxes: Floats
+    load: Load
+    tables: Mapping[str, RoutingTable]
+    adjustments: int
+    moved: float
+
+    def row(self, routing: str, slots: int) -> Row:
+        """Return what is known without a measurement."""
+        fact: Row = {
+            "slots": slots,
+            "factor": self.factor,
+            "routing": routing,
+            "modelled": modelled_ratio(self.tables[routing], self.load),
+            "paper": _PAPER[routing],
+        }
+        return (
+            {**fact, "adjustments": self.adjustments, "moved": self.moved} if routing == _ADAPTIVE else fact
+        )
+
+
+def measure(scale: Scale, say: Say) -> list[FigureResult]:
+    """Measure how a static and an adjusted A-Grid take a load that condenses."""
+    say(f"tornado9: condensed to {', '.join(map(str, _FACTORS))}")
+    rng = np.random.default_rng(19)
+    boxes = squares_around(towns(rng, _QUERIES), _SIDE)
+    count = scale.count(200_000)
+    rows = _measured_rows(boxes, count, scale, rng) + _modelled_rows(boxes, rng)
+    notes = [
+        f"{_QUERIES:,} squares. The places of records and the boxes of queries are scaled about the centre, "
+        "so that the work is the same. Adaptive: shift or splitmerge, whichever the ladder takes, at most "
+        f"{_MOST} times, each by the load of a further batch, while max/mean is above {_LIMIT} in the model. "
+        f"An adjustment may be several shifts or splits. {_MANY} slots are modelled."
+    ]
+    return [FigureResult("tornado9", "a load that condenses", COLUMNS, rows, _goals(rows), notes)]
+
+
+def _measured_rows(boxes: Floats, count: int, scale: Scale, rng: np.random.Generator) -> list[Row]:
+    base = agrid_table(load_by(towns(rng, count), boxes), _FEW)
+    cases = [_case(base, boxes, factor, count, rng) for factor in _FACTORS]
+    condensed = [
+        Trial(partial(_condensed, factor=case.factor), case.boxes, case.tables, count, base) for case in cases
+    ]
+    first, *others = measured([Trial(towns, boxes, {_STATIC: base}, count), *condensed], scale)
+    uncondensed = first[_STATIC]
+    reference = uncondensed.makespan_ms
+    rows: list[Row] = [_reference_row(_FEW) | {"measured": uncondensed.ratio, "makespan_ms": reference}]
+    for case, found in zip(cases, others, strict=True):
+        for routing, each in found.items():
+            own = {
+                "measured": each.ratio,
+                "makespan_ms": each.makespan_ms,
+                "times": each.makespan_ms / reference,
+            }
+            rows.append({**case.row(routing, _FEW), **own})
+    return rows
+
+
+def _modelled_rows(boxes: Floats, rng: np.random.Generator) -> list[Row]:
+    load = load_by(towns(rng, _SAMPLE), boxes)
+    base = agrid_table(load, _MANY)
+    reference = modelled_ratio(base, load)
+    rows: list[Row] = [_reference_row(_MANY) | {"modelled": reference}]
+    for factor in _FACTORS:
+        case = _case(base, boxes, factor, _SAMPLE, rng)
+        for routing, table in case.tables.items():
+            times = modelled_ratio(table, case.load) / reference
+            rows.append({**case.row(routing, _MANY), "times": times})
+    return rows
+
+
+def _reference_row(slots: int) -> dict[str, Value]:
+    return {"slots": slots, "factor": 1.0, "routing": "uncondensed"}
+
+
+def _case(base: RoutingTable, boxes: Floats, factor: float, count: int, rng: np.random.Generator) -> Case:
+    there = 0.5 + factor * (boxes - 0.5)
+    adapted, adjustments, moved = _adjusted(base, there, factor, count, rng)
+    load = load_by(_condensed(rng, count, factor), there)
+    return Case(factor, there, load, {_STATIC: base, _ADAPTIVE: adapted}, adjustments, moved)
+
+
+def _condensed(rng: np.random.Generator, count: int, factor: float) -> Floats:
+    return 0.5 + factor * (towns(rng, count) - 0.5)
+
+
+def _adjusted(
+    table: RoutingTable, boxes: Floats, factor: float, count: int, rng: np.random.Generator
+) -> tuple[RoutingTable, int, float]:
+    """Adjust a table; return it, the number of adjustments, and the share of queries that were moved."""
+    moved = 0.0
+    for number in range(_MOST):
+        load = load_by(_condensed(rng, count, factor), boxes)
+        found = suggest(table, load, _LIMIT) if modelled_ratio(table, load) > _LIMIT else None
+        if found is None:
+            return table, number, moved
+        moved += moved_queries(table, found.table, load)
+        table = found.table
+    return table, _MOST, moved
+
+
+def _goals(rows: list[Row]) -> list[Goal]:
+    goals = []
+    for slots, how in ((_FEW, "measured"), (_MANY, "modelled")):
+        times = {
+            (row["routing"], row["factor"]): float(str(row["times"]))
+            for row in rows
+            if row["slots"] == slots and "times" in row
+        }
+        worst = max(value for (routing, _), value in times.items() if routing == _ADAPTIVE)
+        least = min(_FACTORS)
+        what = f"{slots} slots, makespan / the uncondensed one, {how}"
+        goals += [
+            Goal(f"adaptive, worst factor, {what}", "flat", _NEAR, worst, least=False),
+            Goal(f"static, condensed to {least}, {what}", "falls", _WORSE, times[_STATIC, least]),
+        ]
+    return goals

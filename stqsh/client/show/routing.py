@@ -1,0 +1,106 @@
+"""SHOW ROUTING: how each stream is spread over the slots, and what changed it last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from stqsh.client.connection import Connection
+from stqsh.client.results import Rows
+from stqsh.profile import Profile
+from stqsh.routing.load import leaf_costs, slot_loads
+from stqsh.routing.table import HASHED, RoutingTable
+from stqsh.sources.routing_plans import RecentInput, current_table, load_ratio, recent_input
+from stqsh.storage.catalogue import live_streams
+from stqsh.storage.control_log import get_meta
+from stqsh.storage.progress import step_taken
+from stqsh.storage.rows import StreamRow
+from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, stream_routes
+
+_COLUMNS = (
+    *("stream", "strategy", "version", "since step", "slots", "leaves", "by hash"),
+    *("max/mean", "expected", "slots a query", "state", "last change"),
+)
+_SLOT_COLUMNS = ("stream", "slot", "leaves", "cells", "recent records", "queries", "share of load")
+
+
+def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
+    """Yield SHOW ROUTING: a row for each stream, then one for each slot of streams routed by space."""
+    del profile
+    tables = [(stream, current_table(link.home, link.db, stream)) for stream in live_streams(link.db)]
+    inputs = {
+        stream.id: recent_input(link.home, link.db, stream.spec)
+        for stream, table in tables
+        if table is not None and not table.is_hashed
+    }
+    yield Rows(
+        "routing", _COLUMNS, tuple(_stream_row(link, stream, table, inputs) for stream, table in tables)
+    )
+    slots = [
+        row
+        for stream, table in tables
+        if table is not None and stream.id in inputs
+        for row in _slot_rows(stream.name, table, inputs[stream.id])
+    ]
+    if slots:
+        yield Rows("slots by stream", _SLOT_COLUMNS, tuple(slots))
+    if error := get_meta(link.db, BALANCE_ERROR):
+        yield Rows("balance", ("item", "value"), (("failed", error),))
+
+
+def _stream_row(
+    link: Connection, stream: StreamRow, table: RoutingTable | None, inputs: dict[int, RecentInput]
+) -> tuple[Any, ...]:
+    if table is None:
+        return (stream.name, *[None] * 9, "being read", None)
+    routes = stream_routes(link.db, stream.id)
+    last = routes[-1] if routes else None
+    progress = link.progress()
+    taken = 1 if last is None else step_taken(link.db, last.seq)
+    is_moving = taken is None and (progress.stats.running or progress.stats.playing)
+    since = progress.step + 1 if taken is None else taken
+    ratio = copies = None
+    if stream.id in inputs:
+        recent = inputs[stream.id]
+        ratio = round(load_ratio(recent, table), 2)
+        copies = _copies(table, recent)
+    return (
+        *(stream.name, table.strategy, len(routes) + 1, since, table.slots, len(table.slot)),
+        int(np.count_nonzero(table.slot == HASHED)),
+        *(ratio, None if last is None else round(last.entry.predicted, 2), copies),
+        *("moving" if is_moving else "in force", _change(last)),
+    )
+
+
+def _copies(table: RoutingTable, recent: RecentInput) -> float | None:
+    """Return on how many slots a query is in the mean; None without queries."""
+    if not len(recent.boxes):
+        return None
+    return round(float(table.slots_touching(recent.boxes).sum(axis=1).mean()), 2)
+
+
+def _change(last: StreamRoute | None) -> str | None:
+    """Return what the last change did and why."""
+    if last is None:
+        return None
+    entry = last.entry
+    balance = f"max/mean {entry.before:.2f}, {entry.predicted:.2f} expected"
+    by = f"balance, {entry.why}" if entry.is_automatic else entry.why
+    return f"{by}: {balance}; slots learned of {entry.moved:.0%} of the queries"
+
+
+def _slot_rows(stream: str, table: RoutingTable, recent: RecentInput) -> Iterator[tuple[Any, ...]]:
+    """Yield the share of each slot in a stream; of leaves dealt by hash each slot has its part."""
+    load = recent.load(table.cells)
+    loads, total = slot_loads(table, load.cost), float(load.cost.sum())
+    records, queries = slot_loads(table, load.records), table.slots_touching(recent.boxes).sum(axis=0)
+    cells = leaf_costs(table, np.ones_like(load.records))
+    for slot in range(table.slots):
+        mine = table.slot == slot
+        yield (
+            *(stream, slot, int(np.count_nonzero(mine)), int(cells[mine].sum())),
+            *(round(float(records[slot])), int(queries[slot])),
+            f"{loads[slot] / total:.1%}" if total else None,
+        )

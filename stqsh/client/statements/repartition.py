@@ -1,0 +1,203 @@
+"""REPARTITION and REBALANCE: new routings of streams, which take effect with the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from stqsh.client.results import Message, Outcome, WaitNotice
+from stqsh.client.statements.context import StatementContext
+from stqsh.client.statements.crossing_checks import check_queries
+from stqsh.errors import NotSupportedError, StqshError
+from stqsh.lang.ast.statements import Rebalance, Repartition
+from stqsh.lang.binder.administration import RebalanceSpec, RepartitionSpec
+from stqsh.lang.binder.bind import bind
+from stqsh.lang.printer.printer import to_sql
+from stqsh.routing.adjusters import ADJUSTERS
+from stqsh.routing.table import RoutingTable
+from stqsh.sources.routing_plans import (
+    RoutePlan,
+    current_table,
+    find_previous_rows,
+    load_ratio,
+    plan_rebalance,
+    plan_repartition,
+    put_in_force,
+    recent_input,
+)
+from stqsh.spec.log import StreamRouted
+from stqsh.storage.catalogue import live_queries, live_streams
+from stqsh.storage.progress import stream_statuses, unknown_until
+from stqsh.storage.rows import Progress, StreamRow
+
+_MOVES = {
+    "shift": "moves the borders of rectangles",
+    "splitmerge": "splits and merges rectangles",
+    "pm": "moves leaves of a tree",
+    "fm": "moves leaves of a tree",
+    "fg": "splits and merges leaves of a tree",
+    "greedy": "moves single leaves",
+    "border": "moves leaves at borders",
+}
+_SUITS = {"shift": "agrid", "splitmerge": "agrid", "greedy": "grid", "border": "quadtree"}
+"""The strategy to suggest for an adjuster that does not fit; qttree for others."""
+
+
+def repartition(desk: StatementContext, statement: Repartition) -> Iterator[Outcome]:
+    """Execute REPARTITION of one stream, or of all streams for which the strategy is possible."""
+    spec: RepartitionSpec = bind(statement, desk.view).spec
+    text = f"{to_sql(statement)};"
+
+    def change(stream: StreamRow, table: RoutingTable) -> Iterator[Message]:
+        slots = table.slots if spec.slots is None else spec.slots
+        if table.strategy == spec.strategy and table.slots == slots:
+            yield Message(f"{stream.name}: already {table.strategy} over {_slots(slots)}")
+            return
+        _check_possible(desk, stream, "INTO n SLOTS")
+        _check_steps_known(desk, stream)
+        if not stream.spec.is_event:
+            yield _finding(desk, stream)
+            find_previous_rows(desk.link.home, stream.spec)
+        recent = recent_input(desk.link.home, desk.link.db, stream.spec)
+        plan = plan_repartition(recent, table, spec.strategy, slots)
+        yield _put_in_force(desk, stream, plan, text)
+
+    def check(stream: StreamRow) -> None:
+        if spec.strategy != "object":
+            _check_possible(desk, stream, f"USING {spec.strategy}")
+
+    yield from _for_streams(desk, spec.stream, change, check)
+
+
+def rebalance(desk: StatementContext, statement: Rebalance) -> Iterator[Outcome]:
+    """Execute REBALANCE of one stream, or of all streams that have something to balance."""
+    spec: RebalanceSpec = bind(statement, desk.view).spec
+    text = f"{to_sql(statement)};"
+
+    def change(stream: StreamRow, table: RoutingTable) -> Iterator[Message]:
+        if table.is_hashed:
+            yield Message(f"{stream.name}: dealt by hash: nothing to move")
+            return
+        if spec.adjuster is not None and table.strategy not in ADJUSTERS[spec.adjuster].fits:
+            other = _SUITS.get(spec.adjuster, "qttree")
+            raise StqshError(
+                f"{spec.adjuster} {_MOVES[spec.adjuster]}, and {stream.name} is routed by {table.strategy}",
+                hint=f"REPARTITION {stream.name} USING {other};",
+            )
+        recent = recent_input(desk.link.home, desk.link.db, stream.spec)
+        plan = plan_rebalance(recent, table, spec.adjuster)
+        if plan is None:
+            yield Message(f"{stream.name}: nothing to gain (max/mean {load_ratio(recent, table):.2f})")
+            return
+        _check_steps_known(desk, stream)
+        yield _put_in_force(desk, stream, plan, text)
+
+    yield from _for_streams(desk, spec.stream, change)
+
+
+def _for_streams(
+    desk: StatementContext,
+    name: str | None,
+    change: Callable[[StreamRow, RoutingTable], Iterator[Message]],
+    check: Callable[[StreamRow], None] = lambda stream: None,
+) -> Iterator[Outcome]:
+    """Change the routing of one stream, or of all; those that cannot be changed are named with the reason.
+
+    Args:
+        desk: the client.
+        name: the stream, None for all.
+        change: changes the routing of a stream that has been read, and says how.
+        check: raises `StqshError` for a stream whose routing cannot be changed, before it is read.
+
+    Raises:
+        StqshError: it cannot be changed, or none of them can.
+    """
+    streams = [stream for stream in live_streams(desk.link.db) if name in (None, stream.name)]
+    if not streams:
+        raise StqshError("there is no stream yet", hint="make one with CREATE MOVING STREAM")
+    desk.link.wake()
+    refused: list[StqshError] = []
+    for stream in streams:
+        try:
+            check(stream)
+            if not _is_read(desk, stream):
+                yield _reading(desk, stream)
+                _wait(desk, stream)
+            table = current_table(desk.link.home, desk.link.db, stream)
+            assert table is not None, "the stream is read"
+            yield from change(stream, table)
+        except StqshError as error:
+            if name is not None or len(streams) == 1:
+                raise
+            refused.append(error)
+            yield Message(f"{stream.name}: {error}")
+    if len(refused) == len(streams):
+        raise refused[0]
+
+
+def _reading(desk: StatementContext, stream: StreamRow) -> WaitNotice:
+    """Return what the user sees until a stream is read."""
+    text = f"waiting for {stream.name} to be read … (Ctrl-C leaves)"
+    return WaitNotice(text, lambda tell: _wait(desk, stream, tell))
+
+
+def _finding(desk: StatementContext, stream: StreamRow) -> WaitNotice:
+    """Return what the user sees while the records before each record are found, once for each stream."""
+    text = f"finding where the objects of {stream.name} come from … (Ctrl-C leaves)"
+    return WaitNotice(text, lambda _: find_previous_rows(desk.link.home, stream.spec))
+
+
+def _check_possible(desk: StatementContext, stream: StreamRow, change: str) -> None:
+    """Raise `NotSupportedError` for a stream that is routed by object only, with the words of the change."""
+    if stream.spec.is_live:
+        raise NotSupportedError(
+            f"{change} on a live stream: duplicates and old places are found where all records of a key are"
+        )
+    if stream.spec.is_event:
+        return
+    if stream.spec.is_significant:
+        raise NotSupportedError(f"{change} on a stream that RETAINs SIGNIFICANT objects")
+    if desk.is_endless(stream):
+        raise NotSupportedError(f"{change} on a moving stream without an end")
+    check_queries(desk, stream, change)
+
+
+def _check_steps_known(desk: StatementContext, stream: StreamRow) -> None:
+    """Raise `StqshError` if it is not known since when a query lives whose answer depends on that."""
+    unknown = unknown_until(desk.link.db)
+    for query in live_queries(desk.link.db) if unknown else ():
+        timed = query.spec.for_us is not None or query.spec.options.since_now
+        if query.stream_id == stream.id and query.id <= unknown and timed:
+            raise StqshError(
+                f"query {query.name} was registered by an older version, which did not record its step",
+                hint=f"DROP QUERY {query.name}; and register it again",
+            )
+
+
+def _put_in_force(desk: StatementContext, stream: StreamRow, plan: RoutePlan, text: str) -> Message:
+    """Log a routing, and say what it is."""
+    entry = put_in_force(desk.link.db, stream, plan, text).entry
+    assert isinstance(entry, StreamRouted)
+    desk.link.wake()
+    routing = f"{entry.strategy} over {_slots(entry.slots)}, version {entry.version}, 1 package, moving"
+    balance = f"max/mean {plan.before:.2f}, {plan.after:.2f} expected"
+    by = f"{plan.adjuster}, " if plan.adjuster else ""
+    return Message(f"{stream.name}: {routing} ({by}{balance})")
+
+
+def _is_read(desk: StatementContext, stream: StreamRow) -> bool:
+    """Return whether a stream has a routing: its records are known, and the session's engine has begun."""
+    status = stream_statuses(desk.link.db).get(stream.id)
+    is_known = stream.spec.is_live or (status is not None and status.state not in ("new", "reading"))
+    return is_known and current_table(desk.link.home, desk.link.db, stream) is not None
+
+
+def _wait(desk: StatementContext, stream: StreamRow, tell: Callable[[Progress], None] | None = None) -> None:
+    for progress in desk.link.watch():
+        if _is_read(desk, stream):
+            return
+        if tell is not None:
+            tell(progress)
+
+
+def _slots(count: int) -> str:
+    return "1 slot" if count == 1 else f"{count} slots"

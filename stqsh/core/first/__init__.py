@@ -1,0 +1,1 @@
+"""The first n members of answers by an order: on one slot, and of all slots."""

@@ -1,0 +1,271 @@
+"""Merge the slots' candidates into the first n of all slots, and return the changes as updates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+from stqsh.core.base.clock import NEVER
+from stqsh.core.kernels.events.updates import DROPPED, ENDED
+from stqsh.core.kernels.first.first_ranks import FirstTerms, RankedChanges, first_changes
+from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
+from stqsh.core.output.batch_output import QueryUpdates
+from stqsh.core.output.candidates import CandidateRecords
+from stqsh.core.output.merge import MergedUpdates, MergeInput
+from stqsh.core.output.partials import DROP, END, PARTIAL, REGISTER, QueryMarks, all_marks
+from stqsh.core.state.columns import concatenate
+from stqsh.core.state.string_dictionary import pool_of
+from stqsh.core.state.table import ArraySpec, StateTable
+
+Array = npt.NDArray[Any]
+
+pc: Any = pyarrow.compute  # its stubs know no bytes
+
+_BEFORE = -1
+"""The step of candidates that were there before the batch."""
+
+
+class _LimitedQueries(StateTable):
+    """Queries by id, on a slot of Aggregate."""
+
+    id = ArraySpec(np.int64)
+    limit = ArraySpec(np.int32)
+
+
+class _StoredCandidates(StateTable):
+    """Candidates, in the order of their records."""
+
+    query = ArraySpec(np.int64)
+    place = ArraySpec(np.int32, "strings")  # bytes, which compare as ORDER BY and the key do
+
+
+def merge_first(batch: MergeInput) -> MergedUpdates:
+    """Merge a batch for a kind whose answers are the first n of all candidates by their places."""
+    return _FirstMerge(batch).run()
+
+
+class _Offers(NamedTuple):
+    """Candidates and withdrawals by version, (n,) each: those stored first, then the slots' of the batch.
+
+    Attributes:
+        query: The position of the query.
+        step: The step, `_BEFORE` for those that are stored.
+        op: 1 for a candidate, -1 for a withdrawal, int8.
+        why: The reason of a withdrawal, int8.
+        key: The key, or the number of its text.
+    """
+
+    query: Array
+    step: Array
+    op: Array
+    why: Array
+    key: Array
+
+
+@dataclass(frozen=True)
+class _Timeline:
+    """The offers in the order of queries, keys and steps: each holds until the next one of its key.
+
+    Attributes:
+        offers: The offers.
+        places: The place of each.
+        bye: The step at which each query is removed, NEVER for most.
+        crossing: Whether a withdrawal and a candidate of one key in one step are an object that crosses from
+            one slot to another, rather than one event after another.
+    """
+
+    offers: _Offers
+    places: pa.BinaryArray
+    bye: Array
+    crossing: bool
+
+    @cached_property
+    def following(self) -> Array:
+        """The next offer of the same query and key, -1 for none; int64 (n,)."""
+        offers = self.offers
+        order = np.lexsort((offers.op, offers.step, offers.key, offers.query))
+        following = np.full(len(order), -1)
+        if self.crossing:
+            step, op = offers.step[order], offers.op[order]
+            replaced = self._same(order)
+            replaced[:-1] &= (step[1:] == step[:-1]) & (op[1:] > 0) & (op[:-1] < 0)
+            order = order[~replaced]
+        same = self._same(order)
+        following[order[:-1][same[:-1]]] = order[1:][same[:-1]]
+        return following
+
+    def _same(self, order: Array) -> Array:
+        """Return whether offers in some order have the query and the key of the next one; bool (n,)."""
+        query, key = self.offers.query[order], self.offers.key[order]
+        same = np.zeros(len(order), np.bool_)
+        same[:-1] = (query[1:] == query[:-1]) & (key[1:] == key[:-1])
+        return same
+
+    @cached_property
+    def until(self) -> Array:
+        """The step from which on each offer no longer holds, NEVER for those that last; int64 (n,)."""
+        following = self.following
+        return np.where(following < 0, NEVER, self.offers.step[following])
+
+    @cached_property
+    def lasting(self) -> Array:
+        """The candidates after the batch, ascending."""
+        offers = self.offers
+        lasts = (offers.op > 0) & (self.until == NEVER) & (self.bye[offers.query] == NEVER)
+        return np.flatnonzero(lasts)
+
+    def in_order(self, candidates: Array) -> Array:
+        """Return candidates by query and place."""
+        chosen: Any = pa.array(candidates)
+        query: Any = pa.array(self.offers.query[candidates])
+        table = pa.table({"query": query, "place": self.places.take(chosen)})
+        keys: Any = [("query", "ascending"), ("place", "ascending")]
+        ordered: Array = candidates[pc.sort_indices(table, sort_keys=keys).to_numpy()]
+        return ordered
+
+    def first(self, limit: Array) -> tuple[Array, Array, Array]:
+        """Return candidates that come into or leave the first n: the offers, the steps, and 1 or -1."""
+        offers, count = self.offers, len(limit)
+        come = np.flatnonzero((offers.op > 0) & (offers.step < self.bye[offers.query]))
+        go = come[self.until[come] < self.bye[offers.query[come]]]
+        ordered = self.in_order(come)
+        begin = np.searchsorted(offers.query[ordered], np.arange(count + 1))
+        rank = np.zeros(len(offers.query), np.int64)
+        rank[ordered] = np.arange(len(ordered)) - begin[offers.query[ordered]]
+        which, steps = np.concatenate([come, go]), np.concatenate([offers.step[come], self.until[go]])
+        signs = np.repeat(np.array([1, -1], np.int8), [len(come), len(go)])
+        order = np.lexsort((steps, offers.query[which]))
+        start = np.searchsorted(offers.query[which[order]], np.arange(count + 1)).astype(np.int64)
+        ranked = RankedChanges(start, steps[order], rank[which[order]], signs[order])
+        found = first_changes(ranked, FirstTerms(np.diff(begin), limit.astype(np.int64), _BEFORE))
+        return ordered[begin[found.query] + found.rank], found.step, found.op
+
+
+class _FirstMerge:
+    """One batch of one kind's queries over a stream.
+
+    Arrays below `s{stream}/{kind}/`: those of `_LimitedQueries` below queries/, and the candidates' own below
+    candidates/, with the columns of `CandidateRecords`.
+    """
+
+    def __init__(self, batch: MergeInput) -> None:
+        self._batch, self._state = batch, batch.state
+        self._prefix = f"s{batch.spec.id}/{batch.kind}"
+        self._queries = _LimitedQueries(batch.state, f"{self._prefix}/queries")
+        self._stored = _StoredCandidates(batch.state, f"{self._prefix}/candidates")
+        self._records = CandidateRecords(batch.state, f"{self._prefix}/records", batch.spec)
+        self._pool = pool_of(batch.state, batch.spec.id)
+        self._marks = all_marks(batch.marks)
+
+    def run(self) -> MergedUpdates:
+        """Merge the batch, and return the changes of the answers."""
+        self._register()
+        bye, why = self._byes()
+        timeline = self._timeline(bye)
+        changes = self._changes(timeline)
+        farewells = self._farewells(timeline, why)
+        columns = zip(changes[:5], farewells[:5], strict=True)
+        updates = QueryUpdates(*(np.concatenate(pair) for pair in columns))
+        self._keep(timeline)
+        return MergedUpdates(updates, self._records)
+
+    def _register(self) -> None:
+        """Add new queries; ids ascend from one to the next."""
+        marks = self._marks
+        new = np.flatnonzero(marks.mark == REGISTER)
+        new = new[~np.isin(marks.query[new], self._queries.id)]
+        self._queries.append(id=marks.query[new], limit=marks.k[new])
+
+    def _byes(self) -> tuple[Array, Array]:
+        """Return the step at which each query is removed, NEVER for most, and the reason."""
+        count = len(self._queries)
+        bye, why = np.full(count, NEVER), np.zeros(count, np.int8)
+        for mark, reason in ((END, ENDED), (DROP, DROPPED)):
+            mine: QueryMarks = QueryMarks(*(column[self._marks.mark == mark] for column in self._marks))
+            at = np.searchsorted(self._queries.id, mine.query)
+            bye[at], why[at] = mine.step, reason
+        return bye, why
+
+    def _timeline(self, bye: Array) -> _Timeline:
+        """Return the stored candidates and the slots' changes."""
+        known = len(self._stored)
+        query, op = [self._stored.query.copy()], [np.ones(known, np.int8)]
+        step, why = [np.full(known, _BEFORE)], [np.zeros(known, np.int8)]
+        places: list[Any] = [self._texts(self._stored.place)]
+        if self._batch.partials:
+            news = concatenate(self._batch.partials)
+            columns = [news.column(i) for i in range(len(PARTIAL) - 1)]
+            for some, column in zip((query, step, op, why), columns, strict=True):
+                some.append(column.to_numpy(zero_copy_only=False))
+            places.append(news.column(len(PARTIAL) - 1))
+            self._records.take(news.columns[len(PARTIAL) :])
+        position = np.searchsorted(self._queries.id, np.concatenate(query))
+        steps, ops, whys = (np.concatenate(some) for some in (step, op, why))
+        offers = _Offers(position, steps, ops, whys, self._records.keys())
+        return _Timeline(offers, pa.concat_arrays(places), bye, crossing=not self._batch.spec.is_event)
+
+    def _changes(self, timeline: _Timeline) -> QueryUpdates:
+        """Return the updates of members that come into and leave the first n.
+
+        A member whose record changes is another candidate, but sends nothing while both are among the first.
+        """
+        offers, following = timeline.offers, timeline.following
+        which, step, op = timeline.first(self._queries.limit)
+        came, came_at = which[op > 0], step[op > 0]
+        left, left_at = which[op < 0], step[op < 0]
+        after = np.maximum(following[left], 0)
+        turned = (following[left] >= 0) & (offers.step[after] == left_at)
+        renewed = turned & (offers.op[after] > 0)
+        enters = np.zeros(len(offers.step), np.bool_)
+        enters[came[offers.step[came] == came_at]] = True
+        stays = renewed & enters[after]
+        again = np.isin(came, after[stays]) & (offers.step[came] == came_at)
+        why = np.where(turned & ~renewed, offers.why[after], OVERTAKEN)[~stays]
+        show = np.where(turned, after, left)[~stays]
+        left, left_at, came, came_at = left[~stays], left_at[~stays], came[~again], came_at[~again]
+        query = self._queries.id[offers.query[np.concatenate([left, came])]]
+        ops = np.repeat(np.array([-1, 1], np.int8), [len(left), len(came)])
+        whys = np.concatenate([why, np.zeros(len(came), np.int8)]).astype(np.int8)
+        shown = np.concatenate([show, came]).astype(np.int64)
+        return QueryUpdates(np.concatenate([left_at, came_at]), query, ops, whys, shown)
+
+    def _farewells(self, timeline: _Timeline, why: Array) -> QueryUpdates:
+        """Return the updates by which removed queries take back their members."""
+        offers, bye, none = timeline.offers, timeline.bye, np.empty(0, np.int64)
+        over = bye[offers.query] < NEVER
+        if not over.any():
+            return QueryUpdates(none, none, none.astype(np.int8), none.astype(np.int8), none)
+        last = bye[offers.query]
+        holds = over & (offers.op > 0) & (offers.step < last) & (timeline.until >= last)
+        at = timeline.in_order(np.flatnonzero(holds))
+        query = offers.query[at]
+        at = at[np.arange(len(at)) - np.searchsorted(query, query) < self._queries.limit[query]]
+        query, after = offers.query[at], timeline.following[at]
+        show = np.where(after < 0, at, after)  # a query that was paused sends the latest records
+        op = np.full(len(at), -1, np.int8)
+        return QueryUpdates(bye[query], self._queries.id[query], op, why[query], show)
+
+    def _keep(self, timeline: _Timeline) -> None:
+        """Store the candidates after the batch; forget the queries that are removed."""
+        stay = timeline.bye == NEVER
+        if not stay.any():
+            self._state.release(f"{self._prefix}/")
+            return
+        at = timeline.lasting
+        chosen: Any = pa.array(at)
+        place = self._pool.intern(timeline.places.take(chosen).view(pa.string()))
+        self._stored.store(query=self._queries.id[timeline.offers.query[at]], place=place)
+        self._records.keep(at)
+        self._queries.keep(stay)
+
+    def _texts(self, numbers: Array) -> Any:
+        """Return the bytes that the pool has under numbers."""
+        chosen: Any = pa.array(numbers)
+        texts: Any = self._pool.strings()
+        return texts.take(chosen).view(pa.binary())

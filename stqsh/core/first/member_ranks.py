@@ -1,0 +1,96 @@
+"""The members of queries in the order of each query, and how the first n of a slot change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stqsh.core.groups.group_deltas import MemberChanges
+from stqsh.core.kernels.first.first_ranks import FirstChanges, FirstTerms, RankedChanges, first_changes
+
+Array = npt.NDArray[Any]
+PlacesOf = Callable[[int, Array], pa.BinaryArray]
+"""Returns the places of records, given a form of queries and versions, int32 (n,)."""
+
+
+class FirstMembers(NamedTuple):
+    """Members that come into or leave the first n of their queries; (n,) each.
+
+    Attributes:
+        query: The position of the query, int32.
+        step: int64.
+        version: The member's record, int32; of one that leaves, that with which it was among the first.
+        op: int8, 1 or -1.
+        place: Its place in the query's order, a position in the places.
+    """
+
+    query: Array
+    step: Array
+    version: Array
+    op: Array
+    place: Array
+
+    def where(self, which: Array) -> FirstMembers:
+        """Return some of them, by a mask or by positions."""
+        return FirstMembers(*(column[which] for column in self))
+
+
+class MemberRanks:
+    """The ranks of members among those of their queries.
+
+    Args:
+        changes: Members that come and leave. At any step a query has an object with one record.
+        forms: The form of each query, by position, int32.
+        versions: The number of versions.
+        places_of: Gives the places of records.
+    """
+
+    def __init__(self, changes: MemberChanges, forms: Array, versions: int, places_of: PlacesOf) -> None:
+        self._changes = changes
+        codes = changes.query.astype(np.int64) * versions + changes.version
+        distinct, self._member = np.unique(codes, return_inverse=True)
+        self._query, self._version = distinct // versions, (distinct % versions).astype(np.int32)
+        order, self._place, parts, known = np.zeros(len(distinct), np.int64), np.zeros_like(distinct), [], 0
+        form = forms[self._query]
+        for number in np.flatnonzero(np.bincount(form, minlength=1)).tolist():
+            mine = np.flatnonzero(form == number)
+            shown, position = np.unique(self._version[mine], return_inverse=True)
+            places = places_of(number, shown)
+            order[mine] = _ranks(places)[position]
+            self._place[mine] = known + position
+            parts.append(places)
+            known += len(shown)
+        self.places: pa.BinaryArray = pa.concat_arrays(parts) if parts else pa.array([], pa.binary())
+        self._ordered = np.lexsort((order, self._query))
+        self._start = np.searchsorted(self._query, np.arange(len(forms) + 1))
+        self._rank = np.empty(len(distinct), np.int64)
+        self._rank[self._ordered] = np.arange(len(distinct)) - self._start[self._query]
+
+    def first(self, limit: Array, base: int) -> FirstMembers:
+        """Return how the first n of each query change after the step `base`; limit: int64 (queries,)."""
+        changes, sizes = self._changes, np.diff(self._start)
+        order = np.lexsort((changes.step, changes.query))
+        start = np.searchsorted(changes.query[order], np.arange(len(sizes) + 1))
+        ranked = RankedChanges(
+            start.astype(np.int64),
+            changes.step[order].astype(np.int64),
+            self._rank[self._member[order]],
+            changes.sign[order].astype(np.int8),
+        )
+        return self._members(first_changes(ranked, FirstTerms(sizes, limit.astype(np.int64), base)))
+
+    def _members(self, found: FirstChanges) -> FirstMembers:
+        at = self._ordered[self._start[found.query] + found.rank]
+        return FirstMembers(found.query, found.step, self._version[at], found.op, self._place[at])
+
+
+def _ranks(places: pa.BinaryArray) -> Array:
+    """Return the rank of each place; int64 (n,)."""
+    ranks = np.empty(len(places), np.int64)
+    ranks[pc.sort_indices(places).to_numpy()] = np.arange(len(places))
+    return ranks

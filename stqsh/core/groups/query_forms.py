@@ -1,0 +1,69 @@
+"""What the aggregate queries of a slot compute, each sort once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.groups.marks import SpokenMarks
+from stqsh.core.queries.query_table import QueryTable
+from stqsh.core.queries.registrations import NewQueries
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec
+from stqsh.spec.aggregate import AggregateSpec
+
+Array = npt.NDArray[Any]
+
+
+class FormedQueries(QueryTable):
+    """Queries that compute something of their members."""
+
+    form = ArraySpec(np.int32)  # what it computes, a position in the header's list
+
+
+class QueryForms:
+    """What the queries of a kind compute; the header's entry "forms" lists it as JSON."""
+
+    def __init__(self, state: SlotState, prefix: str, queries: FormedQueries) -> None:
+        self._queries = queries
+        self._texts: list[str] = state.entry("forms").setdefault(prefix, [])
+
+    def add(self, positions: Array, new: NewQueries, marks: SpokenMarks, step: int) -> None:
+        """Store what new queries compute, and announce to Aggregate those that are not only new to the slot.
+
+        Args:
+            positions: Where the queries are in their table.
+            new: The queries.
+            marks: The marks to Aggregate.
+            step: The step.
+        """
+        specs = [pattern.aggregates or AggregateSpec() for pattern in new.patterns]  # some of other kinds
+        texts = [msgspec.json.encode(spec).decode() for spec in specs]
+        used = dict.fromkeys(texts[which] for which in np.unique(new.which).tolist())
+        self._texts += [text for text in used if text not in self._texts]
+        number = {text: i for i, text in enumerate(self._texts)}
+        forms = new.spread([number.get(text, -1) for text in texts], np.int32)
+        self._queries.form[positions] = forms
+        ids, are_new = self._queries.id[positions], new.are_new
+        marks.register(ids[are_new], step, self._texts, forms[are_new])
+
+    def durations(self, of: Callable[[AggregateSpec], int | None]) -> Array:
+        """Return a duration of what each query computes, int64 µs; -1 for none."""
+        specs = [self._spec(number) for number in range(len(self._texts))]
+        each = [-1 if (us := of(spec)) is None else us for spec in specs]
+        durations: Array = np.array([*each, -1], np.int64)[self._queries.form]
+        return durations
+
+    def among(self, queries: Array) -> Iterator[tuple[AggregateSpec, Array | slice]]:
+        """Yield what queries, given by position, compute, and which of them compute it."""
+        form = self._queries.form[queries]
+        present = np.flatnonzero(np.bincount(form, minlength=1))
+        for number in present.tolist():
+            yield self._spec(number), slice(None) if len(present) == 1 else form == number
+
+    def _spec(self, number: int) -> AggregateSpec:
+        return msgspec.json.decode(self._texts[number], type=AggregateSpec)

@@ -1,0 +1,77 @@
+"""The refreshes of a slot's queries in a batch (language.md section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.groups.query_forms import FormedQueries, QueryForms
+from stqsh.core.groups.refresh_times import Refresh, next_refresh, refreshes_since
+from stqsh.core.groups.turning_points import turning_points, window_points
+from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.queries.query_table import ACTIVE
+
+Array = npt.NDArray[Any]
+
+
+class DueQueries(NamedTuple):
+    """Queries that are refreshed together.
+
+    Attributes:
+        refresh: The refresh.
+        positions: The queries, int64 (n,).
+        begin: Whether it is their first refresh in the batch, at which all slots say all of their members.
+        end: The step of the refresh at which the slot says all of its members again; NEVER in this batch.
+    """
+
+    refresh: Refresh
+    positions: Array
+    begin: bool
+    end: int
+
+
+class RefreshSchedule:
+    """The refreshes of a batch, or of a piece of one.
+
+    All slots begin again at the first refresh of a batch. After it each skips those at which its own members
+    cannot have changed.
+    """
+
+    def __init__(
+        self, batch: StreamBatch, queries: FormedQueries, forms: QueryForms, conditions: QueryConditions
+    ) -> None:
+        self._batch, self._queries, self._conditions = batch, queries, conditions
+        self.every_us = forms.durations(lambda spec: spec.sync_us)
+        self.windows_us = forms.durations(lambda spec: spec.window_us)
+
+    def by_duration(self) -> Iterator[Iterator[DueQueries]]:
+        """Yield the refreshes in order of their steps, for each duration between refreshes."""
+        active = (self.every_us > 0) & (self._queries.mode == ACTIVE)
+        for every_us in np.unique(self.every_us[active]).tolist():
+            yield self._due_every(every_us, np.flatnonzero(active & (self.every_us == every_us)))
+
+    def _due_every(self, every_us: int, mine: Array) -> Iterator[DueQueries]:
+        timing, clock = self._batch.timing, self._batch.clock
+        after = next_refresh(timing, every_us, timing.last + 1, clock.last_step, clock.closing)
+        begin = next_refresh(timing, every_us, clock.first_step, clock.last_step, clock.closing)
+        refreshes = self._refreshes(every_us, self.windows_us[mine])
+        ends = [*(refresh.step for refresh in refreshes), after][1:]
+        for refresh, end in zip(refreshes, ends, strict=True):
+            due = mine[self._queries.until[mine] > refresh.step]
+            yield DueQueries(refresh, due, refresh.step == begin, end)
+
+    def _refreshes(self, every_us: int, windows_us: Array) -> list[Refresh]:
+        """Return the refreshes at which members on this slot may have changed."""
+        timing, closing = self._batch.timing, self._batch.clock.closing
+        lengths = np.unique(windows_us[windows_us >= 0])
+        points = [self._turning] + ([window_points(self._batch, lengths)] if len(lengths) else [])
+        return refreshes_since(timing, every_us, np.concatenate(points), closing)
+
+    @cached_property
+    def _turning(self) -> Array:
+        return turning_points(self._batch, self._conditions)

@@ -1,0 +1,1 @@
+"""Kernels of queries for the first n members."""

@@ -1,0 +1,99 @@
+"""The k nearest objects of a slot at a refresh: of what was stored before its step, as of its instant."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.groups.refresh_times import Refresh
+from stqsh.core.groups.refreshed_members import ObjectsAsOf, context_as_of
+from stqsh.core.kernels.geometry.distance import distances_between
+from stqsh.core.nearest.circle_search import CircleSearch, SearchCircles
+from stqsh.core.queries.query_table import QueryTable
+
+Array = npt.NDArray[Any]
+
+
+class Neighbours(NamedTuple):
+    """Neighbours of queries, (n,) each.
+
+    Attributes:
+        query: The position of the query, int64.
+        obj: The object, int32.
+        version: Its record, int32.
+        distance: From the centre, float64.
+    """
+
+    query: Array
+    obj: Array
+    version: Array
+    distance: Array
+
+    def where(self, chosen: Array) -> Neighbours:
+        """Return some of them, by a mask or by positions."""
+        return Neighbours(*(column[chosen] for column in self))
+
+
+NOBODY = Neighbours(
+    np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float64)
+)
+
+
+class RefreshedNeighbours:
+    """Finds the k nearest objects of queries at one refresh of a batch."""
+
+    def __init__(self, batch: StreamBatch, queries: QueryTable, prefix: str, refresh: Refresh) -> None:
+        self._step, self._queries = refresh.step, queries
+        self._objects = ObjectsAsOf(batch.objects, refresh)
+        self._context = context_as_of(batch, self._objects, queries, prefix, refresh)
+
+    def of(self, positions: Array, window_us: Array) -> Neighbours:
+        """Return the k nearest of each query, or all if there are fewer; ties go to the smaller key.
+
+        Args:
+            positions: The positions of the queries.
+            window_us: The WINDOW of each query of the table by position, µs; -1 for none.
+        """
+        window = window_us[positions]
+        found = [
+            self._in_window(positions[window == length], length) for length in np.unique(window).tolist()
+        ]
+        return Neighbours(*(np.concatenate(columns) for columns in zip(NOBODY, *found, strict=True)))
+
+    def _in_window(self, positions: Array, window_us: int) -> Neighbours:
+        """Return the k nearest of queries with the same window."""
+        search = CircleSearch(self._context, self._step, self._among(window_us))
+        x, y = self._context.centres(positions, np.full(len(positions), self._step))
+        k = self._queries.k[positions].astype(np.int64)
+        circles = SearchCircles(positions, x, y, np.zeros(len(positions)))
+        radius = search.radii(circles, k, k + 1)  # one more for the focal object
+        start, obj = search.members(circles._replace(radius=radius))
+        owner = np.repeat(np.arange(len(positions)), np.diff(start))
+        versions, to_x, to_y = self._objects.at(self._step)
+        far = distances_between(x[owner], y[owner], to_x[obj], to_y[obj], self._context.planar)
+        order = self._ranked(owner, far, obj)
+        order = order[np.arange(len(order)) - start[owner] < k[owner]]
+        return Neighbours(positions[owner], obj, versions[obj], far).where(order)
+
+    def _among(self, window_us: int) -> Array | None:
+        """Return the objects whose records lie in a window; None for all."""
+        if window_us < 0:
+            return None
+        versions = self._objects.at(self._step).versions
+        known = np.flatnonzero(versions >= 0)
+        inside = self._objects.within(versions[known], np.full(len(known), window_us))
+        return known[inside].astype(np.int32)
+
+    def _ranked(self, owner: Array, far: Array, obj: Array) -> Array:
+        """Return the order of members by owner, distance and key."""
+        names = ["owner", "far", "key"]
+        columns = [pa.array(owner), pa.array(far), self._objects.table.show_keys(obj)]
+        table = pa.Table.from_arrays(columns, names=names)
+        found: Any = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])
+        order: Array = found.to_numpy().astype(np.int64)
+        return order

@@ -1,0 +1,128 @@
+"""Balance: streams whose slots are unevenly loaded are routed anew, with SET balance.
+
+A look takes time, so a thread does it while batches go on. Only the decision depends on when that happens: it
+is a row of the control log, which takes effect with a step like any other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stqsh.profile import Profile
+from stqsh.routing.adjusters import ADJUSTERS
+from stqsh.sources.routing_plans import (
+    current_table,
+    load_ratio,
+    plan_rebalance,
+    put_in_force,
+    recent_input,
+)
+from stqsh.spec.clock import BatchClock
+from stqsh.storage.catalogue import live_streams
+from stqsh.storage.control_log import ControlDb, get_meta, set_meta
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import step_taken
+from stqsh.storage.rows import StreamRow
+from stqsh.storage.stream_routes import BALANCE_ERROR, stream_routes
+
+LOOK_EVERY = 8
+"""Batches with steps between two looks at the loads."""
+LOOKS = 2
+"""In how many looks running a stream has to be uneven."""
+REST, LONGEST_REST = 4, 128
+"""Looks without a change after one: at first, and at most, when changes bring less than half of what they
+promised."""
+
+_log = logging.getLogger("stqsh.engine")
+
+
+@dataclass
+class _Watched:
+    """What is known of one stream.
+
+    Attributes:
+        uneven: in how many looks running it was uneven.
+        rest: how many looks it is still left alone.
+        pause: how long it rests after the next change.
+        route: the number of the last routing that was seen, 0 for the initial one.
+    """
+
+    uneven: int = 0
+    rest: int = 0
+    pause: int = REST
+    route: int = 0
+
+
+class Balancer:
+    """Looks at the loads of slots from time to time, and has streams routed anew that are uneven.
+
+    Args:
+        home: the session's home.
+        control: its control log.
+        settings: returns the settings in force.
+    """
+
+    def __init__(self, home: SessionHome, control: ControlDb, settings: Callable[[], Profile]) -> None:
+        self._home, self._control, self._settings = home, control, settings
+        self._batches = 0
+        self._streams: dict[int, _Watched] = {}
+        self._thread: threading.Thread | None = None
+
+    def delivered(self, clock: BatchClock) -> None:
+        """Note a batch, and begin a look where one is due."""
+        self._batches += clock.steps > 0
+        if self._batches < LOOK_EVERY or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._batches = 0
+        if self._settings().text("balance") != "off":
+            self._thread = threading.Thread(target=self.look, name="balance", daemon=True)
+            self._thread.start()
+
+    def look(self) -> None:
+        """Look at all streams once; what goes wrong is logged, told by SHOW ROUTING, and tried again."""
+        settings, failed = self._settings(), ""
+        try:
+            for stream in live_streams(self._control):
+                if not stream.spec.is_live:
+                    self._look_at(stream, settings.text("balance"), settings.share("balance.above"))
+        except Exception as error:
+            _log.exception("the loads of slots cannot be balanced")
+            failed = f"{type(error).__name__}: {error}"
+        if failed != (get_meta(self._control, BALANCE_ERROR) or ""):
+            set_meta(self._control, BALANCE_ERROR, failed)
+
+    def _look_at(self, stream: StreamRow, how: str, above: float) -> None:
+        watched = self._streams.setdefault(stream.id, _Watched())
+        routes = stream_routes(self._control, stream.id)
+        newest = routes[-1].seq if routes else 0
+        if newest != watched.route:  # somebody else's: leave it alone for a while
+            watched.route, watched.rest, watched.uneven = newest, watched.pause, 0
+        if routes and step_taken(self._control, newest) is None:
+            return
+        if watched.rest > 0:
+            watched.rest -= 1
+            return
+        table = current_table(self._home, self._control, stream)
+        if table is None or table.is_hashed:
+            return
+        adjuster = None if how == "auto" else how
+        if adjuster and table.strategy not in ADJUSTERS[adjuster].fits:
+            return
+        recent = recent_input(self._home, self._control, stream.spec)
+        ratio = load_ratio(recent, table)
+        if routes and routes[-1].entry.is_automatic:
+            gained = routes[-1].entry.before - ratio
+            kept = gained >= (routes[-1].entry.before - routes[-1].entry.predicted) / 2
+            watched.pause = REST if kept else min(2 * watched.pause, LONGEST_REST)
+        watched.uneven = watched.uneven + 1 if ratio > above else 0
+        if watched.uneven < LOOKS:
+            return
+        watched.uneven = 0
+        plan = plan_rebalance(recent, table, adjuster, limit=above)
+        if plan is not None:
+            _log.info("stream %s is balanced by %s: max/mean %.2f", stream.name, plan.adjuster, ratio)
+            watched.route = put_in_force(self._control, stream, plan, is_automatic=True).seq
+            watched.rest = watched.pause

@@ -1,0 +1,169 @@
+"""Records of a moving stream that is routed by space: who gets them, and what they are to each slot.
+
+An object is on the slot to which its last record was dealt. When its next record belongs to another slot, it
+crosses: the slot that has it gets the record as a departure, and the new one gets it beside the record before
+(CheetahGIS, section IV: the Transformer's old and new tuple, of which Indexers make a delete and an insert).
+So a change of the routing moves no object: each crosses with its next record, as it would cross a border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.routing.object_routing import slots_of
+from stqsh.routing.table import RoutingTable
+from stqsh.sources.replay_store.segments import joined
+from stqsh.sources.replay_store.store import ReplayStore
+from stqsh.spec.chunk import ROLE, RecordRole
+from stqsh.spec.stream import StreamSpec
+
+Rows = NDArray[np.int64]
+Slots = NDArray[np.int32]
+
+
+class Places(NamedTuple):
+    """Where records are, and which rows of the store they have: (n,) each.
+
+    Attributes:
+        rows: int64.
+        x, y: float64; NaN for an object that is nowhere.
+        hashes: the hashes of their keys, uint64.
+    """
+
+    rows: Rows
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    hashes: NDArray[np.uint64]
+
+    def those(self, chosen: NDArray[np.int64]) -> Places:
+        """Return some of the places."""
+        return Places(self.rows[chosen], self.x[chosen], self.y[chosen], self.hashes[chosen])
+
+
+class RowRouting(NamedTuple):
+    """By which table each row of a store is dealt.
+
+    Attributes:
+        starts: the first row of each table, ascending; the first is 0.
+        table: returns a table by its position.
+    """
+
+    starts: Sequence[int]
+    table: Callable[[int], RoutingTable]
+
+    def slots_of(self, places: Places) -> Slots:
+        """Return the slot of each record, int32 (n,); those without a place are dealt by their keys."""
+        which = np.searchsorted(self.starts, places.rows, side="right") - 1
+        slots = np.empty(len(which), np.int32)
+        for number in np.unique(which).tolist():
+            table, at = self.table(number), np.flatnonzero(which == number)
+            mine = places.those(at)
+            placed = ~np.isnan(mine.x)
+            slots[at] = slots_of(mine.hashes, table.slots)
+            slots[at[placed]] = table.slots_of(mine.x[placed], mine.y[placed], mine.hashes[placed])
+        return slots
+
+
+class StepChanges(NamedTuple):
+    """What the records of a slice change, in whole steps: arrays (n,), one element for each record.
+
+    Attributes:
+        last: the position of the record that an object has at the end of the step; of a stale one its own.
+        before: the row that it had at the end of the step before, -1 for none, int64.
+        stale: whether the record is stale.
+    """
+
+    last: Rows
+    before: Rows
+    stale: NDArray[np.bool_]
+
+    @staticmethod
+    def of(start: int, steps: NDArray[np.int64], previous: Rows) -> StepChanges:
+        """Find the changes.
+
+        Args:
+            start: the row of the first record.
+            steps: the step of each record, int64 (n,).
+            previous: the row before each, as `previous_rows` has them, int64 (n,).
+        """
+        stale = previous < -1
+        last, before = np.arange(len(steps)), np.where(stale, -1, previous)
+
+        def in_step(records: Rows) -> Rows:
+            """Return the records whose `before` is in the same step."""
+            inside = records[before[records] >= start]
+            later: Rows = inside[steps[before[inside] - start] == steps[inside]]
+            return later
+
+        again = in_step(last)
+        last[before[again] - start] = again
+        while len(again):
+            before[again] = before[before[again] - start]
+            again = in_step(again)
+        while (last[last] != last).any():
+            last = last[last]
+        return StepChanges(last, before, stale)
+
+
+class DealtRecords(NamedTuple):
+    """Records with their roles, and the slot of each, int32 (n,), in order of steps."""
+
+    records: pa.RecordBatch
+    slots: Slots
+
+
+class SliceRecords(NamedTuple):
+    """The records of a slice that holds whole steps.
+
+    Attributes:
+        start: the row of the first one.
+        records: the records, with `_step` and `_hash`.
+        previous: the row before each, int64 (n,).
+    """
+
+    start: int
+    records: pa.RecordBatch
+    previous: Rows
+
+
+def deal_crossing(
+    store: ReplayStore, stream: StreamSpec, piece: SliceRecords, routing: RowRouting
+) -> DealtRecords:
+    """Deal the records of a slice of a stream's store, each row by its table."""
+    start, records, previous = piece
+    steps, hashes = records.column("_step").to_numpy(), records.column("_hash").to_numpy()
+    changes = StepChanges.of(start, steps, previous)
+    here = Places(start + np.arange(len(steps)), *_coordinates(records, stream), hashes)
+    slots = routing.slots_of(here)[changes.last]
+    final = np.flatnonzero((changes.last == np.arange(len(steps))) & (changes.before >= 0))
+    earlier = store.take(changes.before[final], [stream.x, stream.y])
+    old = routing.slots_of(Places(changes.before[final], *_coordinates(earlier, stream), hashes[final]))
+    crossing = np.flatnonzero(old != slots[final])
+    at, old = final[crossing], old[crossing]
+    before = store.take(changes.before[at]).drop_columns(["_tick"])
+    before = before.append_column("_step", pa.array(steps[at])).append_column("_hash", pa.array(hashes[at]))
+    own = np.where(changes.stale, RecordRole.STALE, RecordRole.REGULAR)
+    parts = [
+        _with_role(records, own),
+        _with_role(records.take(at), np.full(len(at), RecordRole.DEPARTED)),
+        _with_role(before, np.full(len(at), RecordRole.PREVIOUS)),
+    ]
+    order = np.argsort(np.concatenate([steps, steps[at], steps[at]]), kind="stable")
+    dealt = np.concatenate([slots, old, slots[at]])
+    return DealtRecords(joined(parts).take(order), dealt[order])
+
+
+def _coordinates(
+    records: pa.RecordBatch, stream: StreamSpec
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    x, y = (records.column(name).to_numpy(zero_copy_only=False) for name in (stream.x, stream.y))
+    return x, np.where(np.isnan(x), np.nan, y)
+
+
+def _with_role(records: pa.RecordBatch, roles: NDArray[np.int64]) -> pa.RecordBatch:
+    return records.append_column(ROLE, pa.array(roles.astype(np.int8)))

@@ -1,0 +1,103 @@
+"""The routing of a batch's streams in a worker: which slots get records, new queries, and older ones."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from stqsh.engine.ingest.crossing_records import RowRouting
+from stqsh.engine.ingest.slot_commands import Concerned
+from stqsh.engine.planning.routes import INITIAL
+from stqsh.engine.planning.tasks import BatchHead, SourceTask
+from stqsh.routing.query_routing import QueryRouting
+from stqsh.routing.table import RoutingTable
+from stqsh.sources.replay_store.manifest import Manifest, read_manifest
+from stqsh.sources.replay_store.spatial_extent import initial_table
+from stqsh.spec.chunk import unpack
+from stqsh.spec.command import PauseCommand
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.catalogue import area_geometry
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome
+from stqsh.storage.queries.query_commands import Command, living_queries
+from stqsh.storage.stream_routes import read_table
+
+
+class StreamRouting:
+    """The routing tables of the streams of a task."""
+
+    def __init__(self, task: SourceTask) -> None:
+        self._task, self._home = task, SessionHome(Path(task.home))
+        self._table = cache(self._read_table)
+
+    def records(self, stream_id: int, manifest: Manifest | None = None) -> RoutingTable | None:
+        """Return the table by which a stream's records are dealt; None while the stream is being read.
+
+        `manifest` is that of its store, if it has been read.
+        """
+        route, stream = self._routes(stream_id)[-1], self._task.streams[stream_id]
+        if route == INITIAL and manifest is not None:
+            return initial_table(manifest, stream, self._task.slots)
+        return self._table(stream_id, route)
+
+    def rows(self, stream_id: int) -> RowRouting:
+        """Return by which tables the rows of a moving stream are dealt; it has been repartitioned."""
+        dealt = self._task.dealt[stream_id]
+
+        def table(number: int) -> RoutingTable:
+            found = self._table(stream_id, dealt[number][0])
+            assert found is not None, "its records are there"
+            return found
+
+        return RowRouting([start for _, start in dealt], table)
+
+    def queries(self, up_to: int | None = None) -> QueryRouting:
+        """Return which slots queries concern.
+
+        Args:
+            up_to: routings after this row of the control log do not count; None if all do.
+        """
+
+        def tables(stream_id: int) -> list[RoutingTable]:
+            routes = [route for route in self._routes(stream_id) if up_to is None or route <= up_to]
+            found = [self._table(stream_id, route) for route in routes]
+            return [table for table in found if table is not None]
+
+        control = ControlDb(self._home.path)
+        return QueryRouting(self._task.slots, tables, lambda area: unpack(area_geometry(control, area)))
+
+    def _routes(self, stream_id: int) -> tuple[int, ...]:
+        return self._task.routes.get(stream_id, (INITIAL,))
+
+    def _read_table(self, stream_id: int, route: int) -> RoutingTable | None:
+        if route != INITIAL:
+            return read_table(ControlDb(self._home.path), route).over(self._task.slots)
+        manifest, stream = read_manifest(self._home.stream(stream_id)), self._task.streams[stream_id]
+        return initial_table(manifest, stream, self._task.slots)
+
+
+def adoptions(task: SourceTask, head: BatchHead, stream: StreamSpec) -> tuple[list[Command], Concerned]:
+    """Return the commands by which slots learn of older queries under a new routing, and for which slots.
+
+    Records stay where they are when a routing changes, and queries follow (SSTD section 5.2). A slot that has
+    not known a query holds no record in its region, so that it learns of the query without an update.
+
+    Returns:
+        The commands, and which slots each concerns: bool (queries, slots).
+    """
+    before, _ = head.commands
+    routing, control, clock = StreamRouting(task), ControlDb(Path(task.home)), head.clock
+    living = list(living_queries(control, stream.id, before, clock.tick_us, clock.first_step))
+    queries = [command for command in living if not isinstance(command, PauseCommand)]
+    commands: list[Command] = []
+    concerned: Concerned = []
+    known, wanted = (routing.queries(up_to).slots_of(stream, queries) for up_to in (before, None))
+    for command, old, new in zip(queries, known, wanted, strict=True):
+        slots = new & ~old
+        if slots.any():
+            commands.append(command)
+            concerned.append(slots)
+    paused = [command for command in living if isinstance(command, PauseCommand)]
+    return [*commands, *paused], [*concerned, *(np.ones((1, task.slots), np.bool_) for _ in paused)]

@@ -1,0 +1,188 @@
+"""Greedy: leaves of one slot go to those with the least load (CheetahGIS section V-D, algorithm 1).
+
+It looks at loads alone, and would scatter cells until each query is on many slots. Here that is bounded.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stqsh.routing.load import Load, leaf_costs, slot_loads
+from stqsh.routing.partitioning import Floats, Integers
+from stqsh.routing.strategies import STRATEGIES
+from stqsh.routing.table import HASHED, RoutingTable
+
+_BLOCKS = 32
+"""Blocks a side, for `query_copies`."""
+
+GROWTH = 2.0
+"""How many times as many copies of queries there may be as in a new table."""
+
+_REMEDIES_A_SLOT = 4
+"""The most remedies of an adjustment, for each slot: CheetahGIS applies one at a time."""
+
+
+class Remedy(NamedTuple):
+    """Leaves to move.
+
+    Attributes:
+        leaves: the leaves, the dearest first.
+        slot: the slot that each goes to.
+        loads: float64 (slots,), the loads of slots afterwards.
+    """
+
+    leaves: list[int]
+    slot: list[int]
+    loads: Floats
+
+
+def adjust(table: RoutingTable, load: Load, limit: float, growth: float = GROWTH) -> RoutingTable:
+    """Apply CheetahGIS's remedy until the largest load is within the limit, or it does not help.
+
+    Where a remedy would scatter leaves too much, only its first moves are made, of the dearest leaves. When
+    even the first is too much, the dearest slot gives leaves only to slots that have others in their blocks.
+
+    Args:
+        table: has leaves of any shape.
+        load: the load.
+        limit: the ratio of the largest load to the mean that suffices.
+        growth: how many times as many copies of queries there may be as in a new table; infinite for
+            CheetahGIS's own algorithm.
+    """
+    costs, loads = leaf_costs(table, load.cost), slot_loads(table, load.cost)
+    most, enough = _most_copies(table, load, growth), limit * float(loads.mean())
+    for _ in range(_REMEDIES_A_SLOT * table.slots):
+        if loads.max() <= enough:
+            break
+        moved = _carried_out(table, best_remedy(table.slot, costs, loads), load, most)
+        moved = moved or _carried_out(table, _remedy_in_blocks(table, costs, loads), load, most)
+        if moved is None:
+            break
+        table, loads = moved, slot_loads(moved, load.cost)
+    return table
+
+
+def best_remedy(slot: NDArray[np.int16], costs: Floats, loads: Floats) -> Remedy:
+    """Return the moves from one slot that lower the variance of loads most.
+
+    Args:
+        slot: int16 (n,), the slot of each leaf; those that are HASHED stay.
+        costs: float64 (n,), the cost of each leaf.
+        loads: float64 (slots,), the load of each slot.
+    """
+    dear_first = np.argsort(-costs, kind="stable")
+    dear_first = dear_first[(costs[dear_first] > 0) & (slot[dear_first] != HASHED)]
+    remedies = [
+        _remedy_from(giver, dear_first[slot[dear_first] == giver], costs, loads)
+        for giver in np.argsort(-loads, kind="stable").tolist()
+    ]
+    return min(remedies, key=lambda remedy: float(remedy.loads.var()))
+
+
+def _remedy_from(giver: int, leaves: Integers, costs: Floats, loads: Floats) -> Remedy:
+    """Give the leaves of a slot, the dearest first, to the slot with the least load where that helps.
+
+    A move lowers the variance if the leaf costs less than the gap between the two slots. The gap never
+    grows: leaves that are passed over once need no second look.
+    """
+    remedy, given, at = Remedy([], [], loads.copy()), float(loads[giver]), 0
+    negated = (-costs[leaves]).tolist()
+    takers = [(load, slot) for slot, load in enumerate(loads.tolist()) if slot != giver]
+    heapq.heapify(takers)
+    while takers:
+        least, taker = takers[0]
+        at = bisect_right(negated, least - given, lo=at)
+        if at == len(negated):
+            break
+        cost = -negated[at]
+        heapq.heapreplace(takers, (least + cost, taker))
+        given -= cost
+        remedy.leaves.append(int(leaves[at]))
+        remedy.slot.append(taker)
+        at += 1
+    remedy.loads[giver] = given
+    for load, slot in takers:
+        remedy.loads[slot] = load
+    return remedy
+
+
+def _remedy_in_blocks(table: RoutingTable, costs: Floats, loads: Floats) -> Remedy:
+    """Give leaves of the dearest slot to slots that have cells in the same blocks as their first cells."""
+    giver = int(loads.argmax())
+    blocks, held = slots_of_blocks(table)
+    held[:, giver] = False
+    takers = [np.flatnonzero(slots).tolist() for slots in held]
+    _, first_cells = np.unique(table.leaf, return_index=True)
+    near = blocks.ravel()[first_cells]
+    has_takers: NDArray[np.bool_] = held.sum(axis=1) > 0
+    mine = np.flatnonzero((table.slot == giver) & (costs > 0) & has_takers[near])
+    remedy, left = Remedy([], [], loads.copy()), loads.tolist()
+    for leaf in mine[np.argsort(-costs[mine], kind="stable")].tolist():
+        taker, cost = min(takers[near[leaf]], key=left.__getitem__), float(costs[leaf])
+        if cost < left[giver] - left[taker]:
+            left[giver] -= cost
+            left[taker] += cost
+            remedy.leaves.append(leaf)
+            remedy.slot.append(taker)
+    remedy.loads[:] = left
+    return remedy
+
+
+def query_copies(table: RoutingTable, load: Load) -> float:
+    """Estimate on how many slots a query is: the mean number of slots with cells in a block of 3 % side.
+
+    Blocks count by the queries that touch their cells, and all the same if there are none.
+    """
+    blocks, held = slots_of_blocks(table)
+    queries = load.queries if load.queries.any() else np.ones_like(load.queries)
+    weights = np.bincount(blocks.ravel(), queries.ravel())
+    return float((held.sum(axis=1) * weights).sum() / weights.sum())
+
+
+def slots_of_blocks(table: RoutingTable) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return the block of each cell, int64 (side, side), and which slots have cells there: (blocks, slots).
+
+    All slots have cells that are dealt by hash.
+    """
+    across = min(table.cells.side, _BLOCKS)
+    block = np.arange(table.cells.side) * across // table.cells.side
+    blocks = block[:, None] * across + block
+    held = np.zeros((across * across, table.slots + 1), np.bool_)
+    held[blocks, table.owners] = True  # HASHED, -1, is the last column
+    return blocks, held[:, :-1] | held[:, -1:]
+
+
+def _most_copies(table: RoutingTable, load: Load, growth: float) -> float:
+    """Return how many copies of a query there may be: some more than in a new table, or those there are."""
+    new = STRATEGIES[table.strategy](load, table.slots)
+    return max(growth * query_copies(new, load), query_copies(table, load))
+
+
+def _carried_out(table: RoutingTable, remedy: Remedy, load: Load, most: float) -> RoutingTable | None:
+    """Return a table after as many first moves of a remedy as leave not too many copies; None if none do.
+
+    Moves may also lower the number of copies, so that halving may find too few moves, but never too many.
+    """
+    moved = _moved(table, remedy, len(remedy.leaves))
+    if query_copies(moved, load) <= most:
+        return moved if remedy.leaves else None
+    few, many = 0, len(remedy.leaves)
+    while many - few > 1:
+        middle = (few + many) // 2
+        if query_copies(_moved(table, remedy, middle), load) <= most:
+            few = middle
+        else:
+            many = middle
+    return _moved(table, remedy, few) if few else None
+
+
+def _moved(table: RoutingTable, remedy: Remedy, moves: int) -> RoutingTable:
+    """Return a table after the first moves of a remedy."""
+    slot = table.slot.copy()
+    slot[remedy.leaves[:moves]] = remedy.slot[:moves]
+    return table.with_owners(slot)

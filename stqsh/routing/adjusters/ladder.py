@@ -1,0 +1,59 @@
+"""The ladder: adjusters from the one that moves least to the one that moves most (after SSTD section 5)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stqsh.routing.adjusters import ADJUSTERS, ratio
+from stqsh.routing.load import Load
+from stqsh.routing.table import RoutingTable
+
+_LEAST_GAIN = 0.01
+"""A table whose largest load is not less by this share is not worth a change."""
+
+
+class Proposal(NamedTuple):
+    """What an adjuster proposes.
+
+    Attributes:
+        adjuster: its name.
+        table: the table.
+    """
+
+    adjuster: str
+    table: RoutingTable
+
+
+def proposals(table: RoutingTable, load: Load, limit: float) -> list[Proposal]:
+    """Return what the adjusters that fit a table propose, first the one that moves least query weight.
+
+    Each aims below `limit`, the ratio of the largest load to the mean that is allowed, half the way to 1, so
+    that the next adjustment is not due at once. Gains below 1 % do not count.
+    """
+    goal = _goal(limit)
+    found = [
+        Proposal(name, proposed)
+        for name, adjuster in ADJUSTERS.items()
+        if table.strategy in adjuster.fits
+        and (proposed := adjuster.propose(table, load, goal)) is not None
+        and ratio(proposed, load) <= (1 - _LEAST_GAIN) * ratio(table, load)
+    ]
+    return sorted(found, key=lambda proposal: moved_queries(table, proposal.table, load))
+
+
+def suggest(table: RoutingTable, load: Load, limit: float) -> Proposal | None:
+    """Return the first of `proposals` that reaches their goal, else the most even one; None without any."""
+    found = proposals(table, load, limit)
+    enough = (proposal for proposal in found if ratio(proposal.table, load) <= _goal(limit))
+    return next(enough, None) or min(found, key=lambda one: ratio(one.table, load), default=None)
+
+
+def moved_queries(old: RoutingTable, new: RoutingTable, load: Load) -> float:
+    """Return the share of the queries, counted in each cell, whose cells change owners; 0 without queries."""
+    moved = old.owners != new.owners
+    total = float(load.queries.sum())
+    return float(load.queries[moved].sum()) / total if total > 0 else 0.0
+
+
+def _goal(limit: float) -> float:
+    return 1 + (limit - 1) / 2

@@ -1,0 +1,91 @@
+"""Tree adjustment: dear squares are split, cheap ones merged, and all dealt anew (SSTD section 5.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stqsh.routing.cells import z_order
+from stqsh.routing.load import Load
+from stqsh.routing.partitioning import PrefixSums, Rectangle, karmarkar_karp, slots_of_sets
+from stqsh.routing.strategies import boxes_of_leaves, table_of_rectangles
+from stqsh.routing.table import HASHED, RoutingTable
+
+Leaves = dict[Rectangle, float]
+"""The squares of a quadtree that are dealt to slots, with their costs."""
+
+_GROWTH = 2
+"""How many times as many leaves there may be afterwards, see `adjust`."""
+
+
+def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
+    """Split and merge leaves until they can be dealt evenly, and move as few queries as can be: SSTD's FG.
+
+    SSTD stops where a merge would make a leaf that is dearer than all others. Here splits go on, up to a
+    bound. A single cell cannot be split: SSTD's splits by texts do not exist.
+    """
+    hashed = table.owners == HASHED
+    sums = PrefixSums.of(np.where(hashed, 0.0, load.cost))
+    boxes = zip(boxes_of_leaves(table), table.slot.tolist(), strict=True)
+    leaves = {box: sums.total(box) for box, owner in boxes if owner != HASHED}
+    enough = (limit * load.cost.sum() - load.cost[hashed].sum()) / table.slots
+    most = _GROWTH * max(len(leaves), table.slots)
+    while not _can_be_dealt(leaves, table.slots, enough) and len(leaves) + 3 <= most and _split(leaves, sums):
+        _merge(leaves)
+    return _dealt_anew(table, load, leaves, hashed)
+
+
+def _can_be_dealt(leaves: Leaves, slots: int, enough: float) -> bool:
+    """Return whether leaves can be dealt such that no slot costs more than enough."""
+    costs = np.array(list(leaves.values()))
+    if costs.max(initial=0.0) > enough:
+        return False
+    return bool(np.bincount(karmarkar_karp(costs, slots), costs, slots).max() <= enough)
+
+
+def _split(leaves: Leaves, sums: PrefixSums) -> bool:
+    """Split the dearest leaf; return False if it is a single cell."""
+    dearest = max(leaves, key=lambda leaf: (leaves[leaf], leaf))
+    if dearest.area == 1:
+        return False
+    del leaves[dearest]
+    leaves.update({quarter: sums.total(quarter) for quarter in dearest.quarters()})
+    return True
+
+
+def _merge(leaves: Leaves) -> None:
+    """Merge the four leaves that are cheapest together, unless they cost more than the dearest leaf."""
+    parents: dict[Rectangle, list[Rectangle]] = {}
+    for leaf in leaves:
+        parents.setdefault(_parent(leaf), []).append(leaf)
+    costs = {
+        parent: sum(leaves[child] for child in children)
+        for parent, children in parents.items()
+        if len(children) == 4
+    }
+    if not costs:
+        return
+    cheapest = min(costs, key=lambda parent: (costs[parent], parent))
+    if costs[cheapest] < max(leaves.values()):
+        for child in parents[cheapest]:
+            del leaves[child]
+        leaves[cheapest] = costs[cheapest]
+
+
+def _parent(leaf: Rectangle) -> Rectangle:
+    size = 2 * leaf.height
+    low, left = leaf.low // size * size, leaf.left // size * size
+    return Rectangle(low, low + size, left, left + size)
+
+
+def _dealt_anew(table: RoutingTable, load: Load, leaves: Leaves, hashed: NDArray[np.bool_]) -> RoutingTable:
+    """Deal leaves to sets of equal cost, and give each set to the slot that has most of its queries."""
+    rank = np.argsort(z_order(table.cells.side))
+    squares = sorted(leaves, key=lambda box: rank[box.low * table.cells.side + box.left])
+    sets = karmarkar_karp(np.array([leaves[square] for square in squares]), table.slots)
+    dealt = table_of_rectangles(table.strategy, table.cells, table.slots, squares, sets, hashed)
+    placed = ~hashed
+    assigned = slots_of_sets(
+        dealt.owners[placed].astype(np.int64), table.owners[placed], load.queries[placed], table.slots
+    )
+    return dealt.with_owners(np.where(dealt.slot == HASHED, HASHED, assigned[dealt.slot]))

@@ -1,0 +1,69 @@
+"""Cells: the bounds of a stream, cut into equal squares of a fine grid.
+
+This is the virtual fine grid of Tornado (section 3.1) and the global grid of CheetahGIS (section IV). A place
+outside the bounds counts to the cell at the border.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bounds = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a stream.
+
+    Attributes:
+        bounds: x1, y1, x2, y2 with x1 < x2 and y1 < y2.
+        side: cells a side, a power of two.
+    """
+
+    bounds: Bounds
+    side: int
+
+    def of_places(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the cell of each place, row * side + column: int64 (n,); x, y float64 (n,), not NaN."""
+        x1, y1, x2, y2 = self.bounds
+        return _indices(y, y1, y2, self.side) * self.side + _indices(x, x1, x2, self.side)
+
+    def of_boxes(self, boxes: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the cells that boxes touch.
+
+        Args:
+            boxes: float64 (n, 4), x1, y1, x2, y2 each; may be infinite. A box with NaN touches all cells.
+
+        Returns:
+            int64 (n, 4): first row, row after the last, first column, column after the last. The cell of
+            each place in a box, its border included, is among them.
+        """
+        everywhere = np.array([-np.inf, -np.inf, np.inf, np.inf])
+        boxes = np.where(np.isnan(boxes).any(axis=1, keepdims=True), everywhere, boxes)
+        x1, y1, x2, y2 = self.bounds
+        columns = [_indices(boxes[:, at], x1, x2, self.side) for at in (0, 2)]
+        rows = [_indices(boxes[:, at], y1, y2, self.side) for at in (1, 3)]
+        return np.column_stack([rows[0], rows[1] + 1, columns[0], columns[1] + 1])
+
+
+@cache
+def z_order(side: int) -> NDArray[np.int64]:
+    """Return the cells, row * side + column, along the Z curve: int64 (side * side,)."""
+    along = np.arange(side * side)
+    columns, rows = np.zeros_like(along), np.zeros_like(along)
+    for bit in range(side.bit_length() - 1):
+        columns |= (along >> 2 * bit & 1) << bit
+        rows |= (along >> 2 * bit + 1 & 1) << bit
+    order = rows * side + columns
+    order.flags.writeable = False  # it is cached
+    return order
+
+
+def _indices(values: NDArray[np.float64], low: float, high: float, side: int) -> NDArray[np.int64]:
+    """Return the column (or row) of each coordinate, 0 .. side - 1; never falls where coordinates rise."""
+    scaled = np.clip((values - low) * (side / (high - low)), 0, side - 1)
+    return np.floor(scaled).astype(np.int64)

@@ -1,0 +1,87 @@
+"""The load of a stream by cell, and of its slots under a routing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stqsh.routing.cells import Cells
+from stqsh.routing.table import HASHED, RoutingTable
+
+Floats = NDArray[np.float64]
+
+RECORD, PAIR = 1.0, 0.05
+"""The cost of a record, and of a record and a query over its cell: c1 and c2 of STAR (section 6)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """What a stream brought lately, by cell; float64 (side, side) each.
+
+    Attributes:
+        cells: the cells.
+        records: how many records came there.
+        queries: how many continuous queries touch it.
+    """
+
+    cells: Cells
+    records: Floats
+    queries: Floats
+
+    @staticmethod
+    def of(cells: Cells, x: Floats, y: Floats, boxes: Floats) -> Load:
+        """Count records by their places, (n,) each, and queries by their boxes, (m, 4)."""
+        side = cells.side
+        records = np.bincount(cells.of_places(x, y), minlength=side * side).astype(np.float64)
+        low, high, left, right = cells.of_boxes(boxes.reshape(-1, 4)).T
+        corners = np.zeros((side + 1, side + 1))
+        for row, column, sign in ((low, left, 1), (low, right, -1), (high, left, -1), (high, right, 1)):
+            np.add.at(corners, (row, column), sign)
+        queries = corners.cumsum(axis=0).cumsum(axis=1)[:side, :side]
+        return Load(cells, records.reshape(side, side), queries)
+
+    @property
+    def cost(self) -> Floats:
+        """The cost of each cell, float64 (side, side): `c1 |O| + c2 |O| |Q|` (STAR section 6)."""
+        return RECORD * self.records + PAIR * self.records * self.queries
+
+
+class Balance(NamedTuple):
+    """How evenly load is spread over slots.
+
+    Attributes:
+        ratio: the largest load divided by the mean; 1 is even.
+        spread: the largest divided by the smallest (SSTD definition 4); infinite if a slot has none.
+        variance: CheetahGIS's imbalance degree (section V-D2), divided by the square of the mean.
+    """
+
+    ratio: float
+    spread: float
+    variance: float
+
+
+def balance_of(loads: Floats) -> Balance:
+    """Return the balance of the loads of slots, float64 (n,)."""
+    mean = float(loads.mean()) if len(loads) else 0.0
+    if mean <= 0:
+        return Balance(1.0, 1.0, 0.0)
+    least = float(loads.min())
+    spread = float(loads.max()) / least if least > 0 else float("inf")
+    return Balance(float(loads.max()) / mean, spread, float(((loads - mean) ** 2).mean()) / mean**2)
+
+
+def slot_loads(table: RoutingTable, cost: Floats) -> Floats:
+    """Return the load of each slot, float64 (slots,); leaves that are dealt by hash load all evenly."""
+    owners, costs = table.owners.ravel(), cost.ravel()
+    placed = owners != HASHED
+    loads = np.bincount(owners[placed], costs[placed], table.slots)
+    found: Floats = loads + costs[~placed].sum() / table.slots
+    return found
+
+
+def leaf_costs(table: RoutingTable, values: Floats) -> Floats:
+    """Return the sum of a value of cells over each leaf, float64 (leaves,)."""
+    return np.bincount(table.leaf.ravel(), values.ravel(), len(table.slot)).astype(np.float64)

@@ -1,0 +1,282 @@
+"""Partitioning: deal weights evenly, cut rectangles of cells, and give sets to the slots that hold them."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stqsh.routing.table import HASHED
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_CLOSE = 1e-6
+"""How near `cut_in_runs` comes to the least possible weight of the heaviest run, as a share."""
+
+
+class Rectangle(NamedTuple):
+    """Cells from row `low` to before `high`, and from column `left` to before `right`."""
+
+    low: int
+    high: int
+    left: int
+    right: int
+
+    @property
+    def height(self) -> int:
+        """How many rows it has."""
+        return self.high - self.low
+
+    @property
+    def width(self) -> int:
+        """How many columns it has."""
+        return self.right - self.left
+
+    @property
+    def area(self) -> int:
+        """How many cells it has."""
+        return self.height * self.width
+
+    def quarters(self) -> list[Rectangle]:
+        """Return the four quarters of a square, along the Z curve."""
+        row, column = (self.low + self.high) // 2, (self.left + self.right) // 2
+        return [
+            Rectangle(*rows, *columns)
+            for rows in ((self.low, row), (row, self.high))
+            for columns in ((self.left, column), (column, self.right))
+        ]
+
+
+class Cut(NamedTuple):
+    """A rectangle in two.
+
+    Attributes:
+        cost: the cost of the dearer half.
+        first: the half with the lower rows or columns.
+        second: the other half.
+    """
+
+    cost: float
+    first: Rectangle
+    second: Rectangle
+
+
+@dataclass(frozen=True, eq=False)
+class PrefixSums:
+    """The sums of a value over all rectangles of cells, as Tornado uses them (section 4.3).
+
+    Attributes:
+        below: float64 (side + 1, side + 1), the sum of the cells below a row and left of a column.
+    """
+
+    below: Floats
+
+    @staticmethod
+    def of(values: Floats) -> PrefixSums:
+        """Add up the value of each cell, float64 (side, side)."""
+        return PrefixSums(np.pad(values.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0))))
+
+    def total(self, within: Rectangle) -> float:
+        """Return the sum over a rectangle."""
+        low, high, left, right = within
+        below = self.below
+        return float(below[high, right] - below[low, right] - below[high, left] + below[low, left])
+
+    def cut_rows(self, within: Rectangle) -> Cut | None:
+        """Cut a rectangle between two rows such that the dearer half costs least; None for a single row."""
+        low, high, left, right = within
+        if high - low < 2:
+            return None
+        at = low + _even_cut(self.below[low : high + 1, right] - self.below[low : high + 1, left])
+        return self._halves(Rectangle(low, at, left, right), Rectangle(at, high, left, right))
+
+    def cut_columns(self, within: Rectangle) -> Cut | None:
+        """Cut a rectangle between two columns likewise; None for a single column."""
+        low, high, left, right = within
+        if right - left < 2:
+            return None
+        at = left + _even_cut(self.below[high, left : right + 1] - self.below[low, left : right + 1])
+        return self._halves(Rectangle(low, high, left, at), Rectangle(low, high, at, right))
+
+    def best_cut(self, within: Rectangle) -> Cut | None:
+        """Return the best of all cuts (Tornado section 4.1), of equal ones that of the longer side.
+
+        A single cell has none.
+        """
+        cuts = [self.cut_columns(within), self.cut_rows(within)]
+        if within.height > within.width:
+            cuts.reverse()
+        return min((cut for cut in cuts if cut is not None), key=lambda cut: cut.cost, default=None)
+
+    def _halves(self, first: Rectangle, second: Rectangle) -> Cut:
+        return Cut(max(self.total(first), self.total(second)), first, second)
+
+
+def _even_cut(running: Floats) -> int:
+    """Return after how many lines to cut; running sums of lines, float64 (lines + 1,), at least two lines.
+
+    Of cuts that are equally good, such as those in empty space, it is the one nearest to the middle.
+    """
+    first = running[1:-1] - running[0]
+    dearer = np.maximum(first, running[-1] - running[0] - first)
+    best = np.flatnonzero(dearer <= dearer.min())
+    middle = (len(running) - 1) / 2
+    return 1 + int(best[np.argmin(np.abs(best + 1 - middle))])
+
+
+def painted(rectangles: Sequence[Rectangle], side: int) -> NDArray[np.int32]:
+    """Return the number of the rectangle that each cell is in: int32 (side, side); they tile the cells."""
+    found = np.zeros((side, side), np.int32)
+    for number, (low, high, left, right) in enumerate(rectangles):
+        found[low:high, left:right] = number
+    return found
+
+
+def maximal_squares(values: Integers, costs: Floats, most: float) -> NDArray[np.int32]:
+    """Return the least quadtree whose leaves have one value each and, but for single cells, a bounded cost.
+
+    Args:
+        values: int64 (n,), along the Z curve over a square of cells; n is a power of four.
+        costs: float64 (n,), the cost of each cell.
+        most: the bound.
+
+    Returns:
+        int32 (n,), the leaf of each cell; leaves count up along the curve.
+    """
+    level = np.zeros(len(values), np.int64)
+    uniform, size = np.ones(len(values), np.bool_), 1
+    while len(uniform) > 1:
+        firsts = values[::size].reshape(-1, 4)
+        size *= 4
+        uniform = uniform.reshape(-1, 4).all(axis=1) & (firsts == firsts[:, :1]).all(axis=1)
+        uniform &= costs.reshape(-1, size).sum(axis=1) <= most
+        level += np.repeat(uniform, size)
+    starts = np.arange(len(values)) % 4**level == 0
+    leaves: NDArray[np.int32] = (starts.cumsum() - 1).astype(np.int32)
+    return leaves
+
+
+def cut_in_runs(weights: Floats, parts: int) -> Integers:
+    """Cut a sequence into runs: the heaviest is as light as can be, the others are about equal.
+
+    Args:
+        weights: float64 (n,), not negative. If all are 0, each counts the same.
+        parts: the number of runs, at least 1; some are empty where weights are few.
+
+    Returns:
+        int64 (n,), the run of each weight, which never falls.
+    """
+    if not weights.any():
+        weights = np.ones(len(weights))
+    ends = np.append(0.0, weights.cumsum()).tolist()
+    most = _least_heaviest(ends, float(weights.max(initial=0.0)), parts)
+    earliest = [
+        len(weights)
+    ]  # the cut after which the remaining runs still hold the rest, the last one first
+    for _ in range(parts - 1):
+        earliest.append(bisect_left(ends, ends[earliest[-1]] - most))
+    cuts = [0]
+    for part in range(1, parts):
+        latest = bisect_right(ends, ends[cuts[-1]] + most) - 1
+        even = _nearest(ends, ends[-1] * part / parts)
+        cuts.append(min(max(even, earliest[parts - part], cuts[-1]), latest))
+    return np.repeat(np.arange(parts), np.diff([*cuts, len(weights)]))
+
+
+def _least_heaviest(ends: list[float], heaviest: float, parts: int) -> float:
+    """Return the least weight of the heaviest of some runs, by bisection; ends are running sums from 0."""
+    low, high = max(ends[-1] / parts, heaviest), ends[-1] / parts + heaviest
+    while high - low > _CLOSE * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _fits(ends, middle, parts) else (middle, high)
+    return high * (1 + _CLOSE)
+
+
+def _fits(ends: list[float], most: float, parts: int) -> bool:
+    """Return whether all weights fit into some runs of at most a weight."""
+    at = 0
+    for _ in range(parts):
+        at = bisect_right(ends, ends[at] + most) - 1
+    return at == len(ends) - 1
+
+
+def _nearest(ends: list[float], wanted: float) -> int:
+    """Return the position of the number nearest to one; `ends` never fall."""
+    at = min(bisect_left(ends, wanted), len(ends) - 1)
+    return at - 1 if at and wanted - ends[at - 1] < ends[at] - wanted else at
+
+
+def karmarkar_karp(weights: Floats, parts: int) -> Integers:
+    """Deal weights to sets of about equal sums by Karmarkar and Karp's differencing (SSTD section 4.1.2).
+
+    Args:
+        weights: float64 (n,), not negative.
+        parts: the number of sets, at least 1.
+
+    Returns:
+        int64 (n,), the set of each weight, 0 .. parts - 1. The same weights always give the same sets.
+    """
+    into = np.arange(len(weights))  # a weight that stands for this one, too
+    heap = [
+        (-weight, number, np.append(weight, np.zeros(parts - 1)), np.append(number, np.full(parts - 1, -1)))
+        for number, weight in enumerate(weights.tolist())
+    ]
+    heapq.heapify(heap)
+    for number in range(len(weights), 2 * len(weights) - 1):
+        _, _, sums, heads = heapq.heappop(heap)
+        _, _, lesser, tails = heapq.heappop(heap)
+        sums, tails = sums + lesser[::-1], tails[::-1]
+        met = (heads >= 0) & (tails >= 0)
+        into[tails[met]] = heads[met]
+        order = np.argsort(-sums, kind="stable")
+        sums = sums[order] - sums[order[-1]]
+        heapq.heappush(heap, (-float(sums[0]), number, sums, np.where(heads >= 0, heads, tails)[order]))
+    found = np.zeros(len(weights), np.int64)
+    for _, _, _, heads in heap:
+        held = heads >= 0
+        found[heads[held]] = np.flatnonzero(held)
+    return found[_ends_of(into)]
+
+
+def _ends_of(into: Integers) -> Integers:
+    """Return where chains of numbers end, int64 (n,); a number at the end of a chain points to itself."""
+    while True:
+        further = into[into]
+        if (further == into).all():
+            return into
+        into = further
+
+
+def slots_of_sets(sets: Integers, slot: NDArray[np.int16], weights: Floats, slots: int) -> NDArray[np.int16]:
+    """Return the slot of each set such that the least weight changes slots (SSTD section 5.2).
+
+    Args:
+        sets: int64 (n,), the set of each item, 0 .. slots - 1.
+        slot: int16 (n,), the slot where each item is; what is HASHED changes slots in any case.
+        weights: float64 (n,), the weight of each item. If all are 0, each counts the same.
+        slots: the number of sets and of slots.
+
+    Returns:
+        int16 (slots,), a permutation.
+    """
+    # Engines import this module, and few ever move sets: scipy.optimize takes them 0.2 s.
+    from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
+
+    if not weights.any():
+        weights = np.ones(len(weights))
+    placed = slot != HASHED
+    kept = np.bincount(sets[placed] * slots + slot[placed], weights[placed], slots * slots)
+    _, found = linear_sum_assignment(kept.reshape(slots, slots), maximize=True)
+    assigned: NDArray[np.int16] = found.astype(np.int16)
+    return assigned
+
+
+def least_transfer(sets: Integers, slot: NDArray[np.int16], weights: Floats, slots: int) -> NDArray[np.int16]:
+    """Return the new slot of each item, int16 (n,); for arguments see `slots_of_sets`."""
+    return slots_of_sets(sets, slot, weights, slots)[sets]

@@ -1,0 +1,224 @@
+"""Strategies: how the cells of a stream are laid out in leaves and dealt to slots, by the load of each cell.
+
+Space cannot split a cell that alone is too dear for a slot: all strategies deal its records by hash.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stqsh.routing.cells import Cells, z_order
+from stqsh.routing.load import Load, balance_of
+from stqsh.routing.partitioning import (
+    Floats,
+    PrefixSums,
+    Rectangle,
+    cut_in_runs,
+    karmarkar_karp,
+    painted,
+)
+from stqsh.routing.table import HASHED, RoutingTable
+
+Strategy = Callable[[Load, int], RoutingTable]
+"""Makes a routing table from the load of cells and the number of slots."""
+
+LIMIT = 1.25
+"""The most that a cell, or a slot of a quadtree, may cost, as a multiple of a slot's fair share."""
+
+_EMPTY_SHARE = 0.1
+"""What all empty cells of a grid weigh together, as a share of the cost of the others."""
+
+LEAVES_A_SLOT = 8
+"""Leaves of a qttree for each slot: 64 for 8 workers in SSTD's experiments."""
+
+_MOST_LEAVES_A_SLOT = 64
+
+
+def object_table(load: Load, slots: int) -> RoutingTable:
+    """Deal all records by the hashes of their keys."""
+    leaf = np.zeros((load.cells.side, load.cells.side), np.int32)
+    return RoutingTable("object", load.cells, leaf, np.array([HASHED], np.int16), slots)
+
+
+def grid_table(load: Load, slots: int) -> RoutingTable:
+    """Deal single cells along the Z curve in runs of about equal cost (cells: CheetahGIS section V-B)."""
+    hot = hot_cells(load.cost, slots)
+    along = z_order(load.cells.side)
+    cost = _cost_to_deal(load.cost, hot).ravel()[along]
+    empty = cost == 0
+    cost[empty] = _EMPTY_SHARE * cost.sum() / max(np.count_nonzero(empty), 1)
+    slot = np.empty(load.cells.side**2, np.int16)
+    slot[along] = cut_in_runs(cost, slots)
+    slot[hot.ravel()] = HASHED
+    leaf = np.arange(len(slot), dtype=np.int32).reshape(hot.shape)
+    return RoutingTable("grid", load.cells, leaf, slot, slots)
+
+
+def agrid_table(load: Load, slots: int) -> RoutingTable:
+    """Cut the dearest rectangle until each slot has one: Tornado's A-Grid (section 4.1)."""
+    hot = hot_cells(load.cost, slots)
+    sums, side = PrefixSums.of(_cost_to_deal(load.cost, hot)), load.cells.side
+    final: list[Rectangle] = []
+    heap = [(0.0, 0, Rectangle(0, side, 0, side))]
+    while heap and len(heap) + len(final) < slots:
+        _, number, dearest = heapq.heappop(heap)
+        cut = sums.best_cut(dearest)
+        if cut is None:
+            final.append(dearest)
+            continue
+        heapq.heappush(heap, (-sums.total(cut.first), 2 * number + 1, cut.first))
+        heapq.heappush(heap, (-sums.total(cut.second), 2 * number + 2, cut.second))
+    rectangles = sorted(final + [rectangle for _, _, rectangle in heap])
+    return table_of_rectangles("agrid", load.cells, slots, rectangles, np.arange(len(rectangles)), hot)
+
+
+def quadtree_table(load: Load, slots: int) -> RoutingTable:
+    """Split the dearest square and deal squares in depth-first runs until slots balance (STAR section 6)."""
+    hot = hot_cells(load.cost, slots)
+    sums, wanted = PrefixSums.of(_cost_to_deal(load.cost, hot)), slots
+    dealt_by_hash = load.cost[hot].sum() / slots
+    while True:
+        squares = _split_squares(sums, hot, wanted)
+        weights = np.array([sums.total(square) for square in squares])
+        runs = cut_in_runs(weights, slots)
+        loads: Floats = np.bincount(runs, weights, slots) + dealt_by_hash
+        wanted += wanted // 2 + 3
+        if balance_of(loads).ratio <= LIMIT or wanted > min(_MOST_LEAVES_A_SLOT * slots, load.cells.side**2):
+            return table_of_rectangles("quadtree", load.cells, slots, squares, runs, hot)
+
+
+def qttree_table(load: Load, slots: int) -> RoutingTable:
+    """Split the dearest square and deal squares to sets of equal cost (SSTD section 4.1).
+
+    SSTD also splits by texts, where queries for other words are about the same place. Here such a place
+    is dealt by hash if it is dear.
+    """
+    hot = hot_cells(load.cost, slots)
+    sums = PrefixSums.of(_cost_to_deal(load.cost, hot))
+    squares = _split_squares(sums, hot, LEAVES_A_SLOT * slots)
+    sets = karmarkar_karp(np.array([sums.total(square) for square in squares]), slots)
+    return table_of_rectangles("qttree", load.cells, slots, squares, sets, hot)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "object": object_table,
+    "grid": grid_table,
+    "agrid": agrid_table,
+    "quadtree": quadtree_table,
+    "qttree": qttree_table,
+}
+"""Strategies by name; the tables that they make have that name, too."""
+
+
+def hot_cells(cost: Floats, slots: int) -> NDArray[np.bool_]:
+    """Return the cells whose cost alone makes a slot too dear: bool (side, side).
+
+    A cell that is dealt by hash loads all slots evenly, and leaves less room on the slot of the next one.
+
+    Args:
+        cost: float64 (side, side). If all are 0, each cell counts the same.
+        slots: the number of slots.
+    """
+    costs = cost.ravel() if cost.any() else np.ones(cost.size)
+    dearest_first = np.argsort(-costs, kind="stable")
+    falling = costs[dearest_first]
+    dearer = falling.cumsum() - falling
+    fits = falling * slots <= LIMIT * costs.sum() - dearer
+    count = int(np.argmax(fits)) if fits.any() else len(fits)
+    hot = np.zeros(cost.size, np.bool_)
+    hot[dearest_first[:count]] = True
+    return hot.reshape(cost.shape)
+
+
+def table_of_rectangles(
+    strategy: str,
+    cells: Cells,
+    slots: int,
+    rectangles: Sequence[Rectangle],
+    slot: NDArray[np.integer],
+    hashed: NDArray[np.bool_],
+) -> RoutingTable:
+    """Make a table whose leaves are rectangles, without the cells that are dealt by hash.
+
+    Args:
+        strategy: its strategy.
+        cells: its cells.
+        slots: the number of slots.
+        rectangles: the leaves, which tile the cells. One that has only cells dealt by hash is left out.
+        slot: the slot of each rectangle.
+        hashed: bool (side, side), the cells that are leaves of their own, dealt by hash.
+    """
+    leaf = painted(rectangles, cells.side)
+    leaf[hashed] = len(rectangles) + np.arange(np.count_nonzero(hashed))
+    used, numbered = np.unique(leaf, return_inverse=True)
+    owners = np.append(slot, np.full(np.count_nonzero(hashed), HASHED))[used].astype(np.int16)
+    return RoutingTable(strategy, cells, numbered.reshape(leaf.shape).astype(np.int32), owners, slots)
+
+
+def boxes_of_leaves(table: RoutingTable) -> list[Rectangle]:
+    """Return the least rectangle around each leaf; each leaf has cells."""
+    leaves, side = table.leaf.ravel(), table.cells.side
+    rows, columns = np.divmod(np.arange(side * side), side)
+    low, left = np.full((2, len(table.slot)), side)
+    high, right = np.zeros((2, len(table.slot)), np.int64)
+    for least, places in ((low, rows), (left, columns)):
+        np.minimum.at(least, leaves, places)
+    for past, places in ((high, rows), (right, columns)):
+        np.maximum.at(past, leaves, places + 1)
+    return [Rectangle(*box) for box in np.column_stack([low, high, left, right]).tolist()]
+
+
+def leaves_are_rectangles(table: RoutingTable) -> bool:
+    """Return whether each leaf with a slot is a rectangle, but for cells in it that are dealt by hash."""
+    hashed = PrefixSums.of((table.owners == HASHED).astype(np.float64))
+    sizes = np.bincount(table.leaf.ravel(), minlength=len(table.slot)).tolist()
+    boxes = boxes_of_leaves(table)
+    return all(
+        owner == HASHED or box.area == size + hashed.total(box)
+        for owner, box, size in zip(table.slot.tolist(), boxes, sizes, strict=True)
+    )
+
+
+def leaves_are_squares(table: RoutingTable) -> bool:
+    """Return whether each leaf with a slot is a node of a quadtree."""
+    sizes = np.bincount(table.leaf.ravel(), minlength=len(table.slot)).tolist()
+    return all(
+        owner == HASHED or (box.area == size and _is_node(box))
+        for owner, box, size in zip(table.slot.tolist(), boxes_of_leaves(table), sizes, strict=True)
+    )
+
+
+def _is_node(box: Rectangle) -> bool:
+    size = box.height
+    return size == box.width and size.bit_count() == 1 and box.low % size == 0 and box.left % size == 0
+
+
+def _cost_to_deal(cost: Floats, hot: NDArray[np.bool_]) -> Floats:
+    """Return the cost of the cells that are not hot, float64 (side, side); if all are 0, they count 1."""
+    left: Floats = np.where(hot, 0.0, cost)
+    return left if left.any() else np.where(hot, 0.0, 1.0)
+
+
+def _split_squares(sums: PrefixSums, hot: NDArray[np.bool_], wanted: int) -> list[Rectangle]:
+    """Return a number of squares, or up to two more, along the Z curve.
+
+    Those around hot cells are split first, down to the hot cells alone, and then always the dearest one.
+    """
+    side = len(hot)
+    hot_sums = PrefixSums.of(hot.astype(np.float64))
+    final: list[Rectangle] = []
+    heap = [(-np.inf if side > 1 and hot.any() else 0.0, 0, Rectangle(0, side, 0, side))]
+    while heap and (heap[0][0] == -np.inf or len(heap) + len(final) < wanted):
+        _, number, dearest = heapq.heappop(heap)
+        if dearest.area == 1:
+            final.append(dearest)
+            continue
+        for at, square in enumerate(dearest.quarters(), 4 * number + 1):
+            is_hot = square.area > 1 and hot_sums.total(square) > 0
+            heapq.heappush(heap, (-np.inf if is_hot else -sums.total(square), at, square))
+    rank = np.argsort(z_order(side))
+    return sorted(final + [found for _, _, found in heap], key=lambda box: rank[box.low * side + box.left])

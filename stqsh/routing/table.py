@@ -1,0 +1,162 @@
+"""The routing table of a stream: cells belong to leaves, and leaves to slots.
+
+All strategies make such a table. A leaf is a set of cells: one cell of a grid (CheetahGIS section V-B), a
+rectangle (Tornado section 3.1) or a square of a quadtree (STAR section 6, SSTD section 4.1). It belongs to
+one slot, or its records are dealt to all slots of the stream by the hashes of their keys. The latter is
+our own: it splits what space cannot, such as a single place with most of the records. A stream that is routed
+by object has one such leaf.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.routing.cells import Bounds, Cells, z_order
+from stqsh.routing.object_routing import slots_of
+from stqsh.spec.chunk import pack, unpack
+
+HASHED = -1
+"""The slot of a leaf whose records are dealt to all slots by the hashes of their keys."""
+
+_EVERYWHERE: Bounds = (0.0, 0.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class RoutingTable:
+    """Which slot gets which records of a stream, and which slots get a query.
+
+    Attributes:
+        strategy: the strategy that made it, as REPARTITION names it.
+        cells: the cells.
+        leaf: int32 (side, side), the leaf of the cell in that row (y) and column (x).
+        slot: int16 (leaves,), the slot of each leaf, or HASHED.
+        slots: the number of the stream's slots, 0 .. slots - 1.
+    """
+
+    strategy: str
+    cells: Cells
+    leaf: NDArray[np.int32]
+    slot: NDArray[np.int16]
+    slots: int
+
+    @staticmethod
+    def by_object(slots: int) -> RoutingTable:
+        """Return the table that deals all records by the hashes of their keys."""
+        cells, leaf = Cells(_EVERYWHERE, 1), np.zeros((1, 1), np.int32)
+        return RoutingTable("object", cells, leaf, np.array([HASHED], np.int16), slots)
+
+    @cached_property
+    def owners(self) -> NDArray[np.int16]:
+        """The slot of each cell, or HASHED: int16 (side, side)."""
+        return self.slot[self.leaf]
+
+    @property
+    def is_hashed(self) -> bool:
+        """Whether all records are dealt by the hashes of their keys, wherever they are."""
+        return bool((self.slot == HASHED).all())
+
+    def slots_of(
+        self, x: NDArray[np.float64], y: NDArray[np.float64], hashes: NDArray[np.uint64]
+    ) -> NDArray[np.int32]:
+        """Return the slot of each record, int32 (n,), by its place, not NaN, and the hash of its key."""
+        if self.is_hashed:
+            return slots_of(hashes, self.slots)
+        found = self.owners.ravel()[self.cells.of_places(x, y)].astype(np.int32)
+        dealt = found == HASHED
+        if dealt.any():
+            found[dealt] = slots_of(hashes[dealt], self.slots)
+        return found
+
+    def slots_touching(self, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return the slots whose cells boxes touch, bool (n, slots); for boxes see `Cells.of_boxes`.
+
+        The slot of each record in a box, its border included, is among them.
+        """
+        touched = np.zeros((len(boxes), self.slots), np.bool_)
+        if not len(boxes):
+            return touched
+        low, high, left, right = self.cells.of_boxes(boxes).T
+        for owner, sums in self._sums():
+            held = sums[high, right] - sums[low, right] - sums[high, left] + sums[low, left] > 0
+            if owner == HASHED:
+                touched |= held[:, None]
+            else:
+                touched[:, owner] |= held
+        return touched
+
+    def _sums(self) -> Iterator[tuple[int, NDArray[np.int32]]]:
+        """Yield each owner, and how many of its cells are below a row and left of a column.
+
+        The latter is int32 (side + 1, side + 1).
+        """
+        side = self.cells.side
+        for owner in np.unique(self.owners).tolist():
+            sums, mine = np.zeros((side + 1, side + 1), np.int32), self.owners == owner
+            sums[1:, 1:] = mine.cumsum(axis=0, dtype=np.int32).cumsum(axis=1, dtype=np.int32)
+            yield owner, sums
+
+    def over(self, slots: int) -> RoutingTable:
+        """Return the same table over at most so many slots; with more, some share one."""
+        if self.slots <= slots:
+            return self
+        return replace(self, slot=np.where(self.slot == HASHED, HASHED, self.slot % slots), slots=slots)
+
+    def with_owners(self, slot: NDArray[np.int16]) -> RoutingTable:
+        """Return the same leaves with other slots."""
+        return replace(self, slot=slot.astype(np.int16))
+
+    def moved_cells(self, other: RoutingTable) -> int:
+        """Return how many cells have another owner in another table of the same cells."""
+        return int(np.count_nonzero(self.owners != other.owners))
+
+    @property
+    def _leaves_are_cells(self) -> bool:
+        """Whether each cell is a leaf, and has the number of its leaf."""
+        return self.leaf.size == len(self.slot) and bool(
+            (self.leaf.ravel() == np.arange(self.leaf.size)).all()
+        )
+
+    def packed(self) -> bytes:
+        """Return the table as a payload of the control log.
+
+        It has runs of cells along the Z curve: of one leaf each, or of one slot if leaves are single cells.
+        """
+        by_cell, along = self._leaves_are_cells, z_order(self.cells.side)
+        values = (self.slot if by_cell else self.leaf).ravel()[along]
+        starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+        lengths = np.diff(np.append(starts, len(values)))
+        about = {
+            "strategy": self.strategy,
+            "bounds": list(self.cells.bounds),
+            "side": self.cells.side,
+            "slots": self.slots,
+            "slot": None if by_cell else self.slot.tolist(),
+        }
+        columns = {"value": values[starts].astype(np.int32), "length": lengths.astype(np.int32)}
+        runs = pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in columns.items()})
+        return pack(runs.replace_schema_metadata({b"table": json.dumps(about).encode()}))
+
+    @staticmethod
+    def unpacked(payload: bytes) -> RoutingTable:
+        """Read the form of `packed`."""
+        runs = unpack(payload)
+        about = json.loads((runs.schema.metadata or {})[b"table"])
+        x1, y1, x2, y2 = about["bounds"]
+        side, slot = int(about["side"]), about["slot"]
+        values = np.empty(side * side, np.int32)
+        values[z_order(side)] = np.repeat(runs.column(0).to_numpy(), runs.column(1).to_numpy())
+        leaf = np.arange(side * side, dtype=np.int32) if slot is None else values
+        return RoutingTable(
+            about["strategy"],
+            Cells((x1, y1, x2, y2), side),
+            leaf.reshape(side, side),
+            (values if slot is None else np.array(slot)).astype(np.int16),
+            int(about["slots"]),
+        )

@@ -1,0 +1,139 @@
+"""Make what the people of the sample's town write to each other, and the quarters in which they do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from random import Random
+
+SECONDS = 900
+#: A message every so many seconds, and one without a place among them.
+_EVERY, _LOST = 1.5, 300
+#: The size of the old town as a share of the whole town.
+_MIDDLE = 0.3
+
+Corner = tuple[float, float]
+
+_SENTENCES = {
+    "football": (
+        "Goal! Two nil",
+        "Penalty, football at its best",
+        "Football on big screen here",
+        "Goal! Harbour wins",
+        "Football fans sing everywhere",
+    ),
+    "music": (
+        "Street music near bridge",
+        "Brass band plays, music everywhere",
+        "Music festival begins tonight",
+        "Who dances with us tonight?",
+    ),
+    "rain": (
+        "Rain without end, umbrella lost",
+        "Heavy rain, streets under water",
+        "Thunder, then rain",
+        "Lost: blue umbrella",
+    ),
+    "food": (
+        "Ice cream, queue of fifty",
+        "Fresh fish, hot chips",
+        "Best pizza in town",
+        "Ice cream again",
+    ),
+    "traffic": (
+        "Taxi wanted",
+        "Taxi queue grows",
+        "Train late again",
+        "Bridge closed, traffic stands still",
+        "Ambulance came through, make way!",
+    ),
+}
+#: Of each quarter: from which minute on which topics, each as often as it is named.
+_TALK: dict[str, dict[int, Sequence[str]]] = {
+    "Gardens": {0: ("music", "music", "food"), 9: ("rain", "rain", "rain", "music")},
+    "Harbour": {0: ("food", "food", "traffic"), 5: ("football", "football", "football", "food")},
+    "Hill": {0: ("rain", "rain", "food"), 6: ("music", "food")},
+    "Mill": {0: ("traffic", "food"), 3: ("rain", "rain", "traffic"), 9: ("food", "traffic")},
+    "Old Town": {0: ("traffic", "music", "food"), 5: ("football", "music"), 10: ("traffic", "traffic")},
+}
+#: Where people write from: a quarter as often as it is named.
+_BUSY = ("Gardens", "Harbour", "Harbour", "Hill", "Mill", "Old Town", "Old Town", "Old Town")
+_ENDINGS = ("", "", " :-)", "!")
+
+
+def chat_lines(start: datetime, town: Sequence[float]) -> list[str]:
+    """Return the messages as JSON in the order of time.
+
+    Args:
+        start: when the first could be written.
+        town: x1, y1, x2, y2 in degrees.
+    """
+    draw = Random(11).random
+    corners = _quarters(town)
+    seconds = sorted(int(draw() * SECONDS) for _ in range(int(SECONDS / _EVERY)))
+    lines = []
+    for number, second in enumerate(seconds, 1):
+        quarter = _one(_BUSY, draw)
+        topic = _one(_topics(quarter, second), draw)
+        x, y = _within(corners[quarter], draw)
+        message = {
+            "id": number,
+            "lon": round(x, 6),
+            "lat": round(y, 6),
+            "ts": f"{start + timedelta(seconds=second):%Y-%m-%dT%H:%M:%SZ}",
+            "topic": topic,
+            "body": _one(_SENTENCES[topic], draw) + _one(_ENDINGS, draw),
+        }
+        if number == _LOST:
+            del message["lon"], message["lat"]
+        lines.append(json.dumps(message))
+    return lines
+
+
+def quarters_text(town: Sequence[float]) -> str:
+    """Return the quarters of the town, x1, y1, x2, y2 in degrees, as GeoJSON; `quarter` names them."""
+    features = [_feature(name, corners) for name, corners in _quarters(town).items()]
+    return json.dumps({"type": "FeatureCollection", "features": features}, indent=1) + "\n"
+
+
+def _topics(quarter: str, second: int) -> Sequence[str]:
+    """Return what a quarter talks about after some seconds."""
+    begun = max(minute for minute in _TALK[quarter] if minute * 60 <= second)
+    return _TALK[quarter][begun]
+
+
+def _quarters(town: Sequence[float]) -> dict[str, tuple[Corner, Corner, Corner, Corner]]:
+    """Return the corners of the quarters: the old town, and what lies on each of its four sides."""
+    west, south, east, north = town
+    aside, below = (east - west) * (1 - _MIDDLE) / 2, (north - south) * (1 - _MIDDLE) / 2
+    inner = _box(west + aside, south + below, east - aside, north - below)
+    outer = _box(west, south, east, north)
+    sides = {
+        name: (outer[i], outer[(i + 1) % 4], inner[(i + 1) % 4], inner[i])
+        for i, name in enumerate(("Harbour", "Gardens", "Hill", "Mill"))
+    }
+    return {"Old Town": inner, **sides}
+
+
+def _box(x1: float, y1: float, x2: float, y2: float) -> tuple[Corner, Corner, Corner, Corner]:
+    return (x1, y1), (x2, y1), (x2, y2), (x1, y2)
+
+
+def _within(corners: tuple[Corner, Corner, Corner, Corner], draw: Callable[[], float]) -> Corner:
+    """Return a place between four corners, no nearer to their edges than a twentieth."""
+    u, v = (0.05 + 0.9 * draw() for _ in range(2))
+    weights = (1 - u) * (1 - v), u * (1 - v), u * v, (1 - u) * v
+    x, y = (sum(weight * at[axis] for weight, at in zip(weights, corners, strict=True)) for axis in (0, 1))
+    return x, y
+
+
+def _feature(name: str, corners: Sequence[Corner]) -> dict[str, object]:
+    ring = [[round(x, 6), round(y, 6)] for x, y in (*corners, corners[0])]
+    geometry = {"type": "Polygon", "coordinates": [ring]}
+    return {"type": "Feature", "properties": {"quarter": name}, "geometry": geometry}
+
+
+def _one(choices: Sequence[str], draw: Callable[[], float]) -> str:
+    """Choose one; only `Random.random` is the same in every version of Python."""
+    return choices[int(draw() * len(choices))]

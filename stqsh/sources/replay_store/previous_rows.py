@@ -1,0 +1,101 @@
+"""The row before each row of a replay store: where an object was when its record came.
+
+CheetahGIS keeps the last tuple of each object in an operator of its own, the Transformer (section IV). What
+that adds to a record follows from the stream alone, so a file beside the store's segments holds it: nothing
+is kept in memory, and a record that is read again brings the same row with it. The file is a cache. It is
+written when a stream is first routed by space, and again if it cannot be read or the store has changed.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.checksums import Seal
+from stqsh.core.kernels.events.previous_rows import find_previous
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.state.interner import Interner
+from stqsh.core.state.slot_state import SlotState
+from stqsh.fs import replacing
+from stqsh.sources.replay_store.manifest import Manifest, manifest_seal
+from stqsh.sources.replay_store.store import ReplayStore
+
+Rows = NDArray[np.int64]
+
+_FILE = "previous.npy"
+_AT_ONCE = 1 << 18
+"""The number of rows that are read at a time."""
+
+
+def previous_rows(store: ReplayStore, directory: Path, key: str, time: str) -> Rows:
+    """Return the row before each row of a store, mapped, int64 (rows,).
+
+    It is -1 for the first record of a key. A stale record, which is older than the one before it, has -2
+    minus the row of that one.
+
+    Args:
+        store: the store.
+        directory: its folder.
+        key, time: the columns of the stream.
+    """
+    path = directory / _FILE
+    state = manifest_seal(directory)
+    found = _find(path, state)
+    if found is None or len(found) != store.rows:
+        _write(path, state, _computed(store, store.manifest, key, time))
+        found = _find(path, state)
+        assert found is not None, "it has just been written"
+    return found
+
+
+def _computed(store: ReplayStore, manifest: Manifest, key: str, time: str) -> Rows:
+    keys = Interner(SlotState.fresh(0), "keys")
+    latest, since = np.empty(0, np.int64), np.empty(0, np.int64)
+    previous = np.full(store.rows, -1, np.int64)
+    for start in range(manifest.gone_rows, store.rows, _AT_ONCE):
+        rows = store.read(start, min(start + _AT_ONCE, store.rows))
+        numbers = keys.intern(rows.column(key))
+        more = len(keys) - len(latest)
+        latest, since = np.append(latest, np.full(more, -1)), np.append(since, np.zeros(more, np.int64))
+        times = rows.column(time).view(pa.int64()).to_numpy()
+        part = previous[start : start + rows.num_rows]
+        find_previous(frozen(numbers), frozen(times), start, latest, since, part)
+    return previous
+
+
+def _write(path: Path, state: str, rows: Rows) -> None:
+    """Write the rows behind a line with the seal of the store's manifest and their own."""
+    seal = Seal.of(rows.data)
+    with replacing(path) as hidden, hidden.open("wb") as file:
+        file.write(_line(state, seal))
+        file.write(rows.data)
+
+
+def _line(state: str, seal: Seal) -> bytes:
+    line = f"{state} {seal.size} {seal.checksum:016x}"
+    return f"{line:<63}\n".encode()
+
+
+def _find(path: Path, state: str) -> Rows | None:
+    """Map the file if it is whole and belongs to this state of the store; check each file only once."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return _mapped(path, state, (found.st_ino, found.st_mtime_ns))
+
+
+@lru_cache(maxsize=64)
+def _mapped(path: Path, state: str, file: tuple[int, int]) -> Rows | None:
+    del file
+    try:
+        mapped = np.memmap(path, np.uint8, mode="r")
+    except (OSError, ValueError):
+        return None
+    rows: Rows = mapped[64:].view(np.int64) if len(mapped) % 8 == 0 else np.empty(0, np.int64)
+    whole = bytes(mapped[:64]) == _line(state, Seal.of(rows.data))
+    return rows if whole else None

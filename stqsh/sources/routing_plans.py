@@ -1,0 +1,209 @@
+"""Plans of new routings: what a stream brought lately and asks for, and the table that suits that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stqsh.routing.adjusters import ADJUSTERS
+from stqsh.routing.adjusters.ladder import suggest
+from stqsh.routing.cells import Bounds, Cells
+from stqsh.routing.load import Load, balance_of, slot_loads
+from stqsh.routing.query_routing import QueryRouting
+from stqsh.routing.strategies import STRATEGIES
+from stqsh.routing.table import RoutingTable
+from stqsh.sources.replay_store.manifest import read_manifest
+from stqsh.sources.replay_store.previous_rows import previous_rows
+from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of, initial_table
+from stqsh.sources.replay_store.store import open_store
+from stqsh.spec.chunk import unpack
+from stqsh.spec.command import PauseCommand
+from stqsh.spec.log import StreamRouted
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.catalogue import area_geometry
+from stqsh.storage.control_log import ControlDb, get_meta
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import read_progress
+from stqsh.storage.queries.query_commands import living_queries
+from stqsh.storage.rows import LogRow, StreamRow
+from stqsh.storage.stream_routes import append_route, read_table, stream_routes
+
+SIDE = 256
+"""Cells a side of a new table."""
+RECENT = 200_000
+"""The most records that count as recent."""
+EVEN = 1.05
+"""A routing is even enough for REBALANCE if the largest load of a slot is at most so many times the mean."""
+_ROUNDS = 8
+"""The most adjusters that a REBALANCE applies one after the other: where one is stuck, another may go on."""
+_OUTSIDE = 0.5
+"""Cells are laid over where recent records are if a larger share of these is outside the stream's bounds."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RecentInput:
+    """What a stream brought lately, and what its queries ask about.
+
+    Attributes:
+        bounds: the bounds of the stream.
+        x, y: the places of recent records, float64 (n,) each.
+        boxes: a box around the region of each continuous query, float64 (m, 4).
+    """
+
+    bounds: Bounds
+    x: Floats
+    y: Floats
+    boxes: Floats
+
+    def load(self, cells: Cells) -> Load:
+        """Return the load of each cell."""
+        return Load.of(cells, self.x, self.y, self.boxes)
+
+    @property
+    def cells(self) -> Cells:
+        """The cells of a new table."""
+        x1, y1, x2, y2 = self.bounds
+        outside = (self.x < x1) | (self.x > x2) | (self.y < y1) | (self.y > y2)
+        if len(outside) and outside.mean() > _OUTSIDE:
+            return Cells(bounds_of(np.column_stack([self.x, self.y])), SIDE)
+        return Cells(self.bounds, SIDE)
+
+
+class RoutePlan(NamedTuple):
+    """A new routing.
+
+    Attributes:
+        table: its table.
+        moved: the share of the queries that some slot has to learn of, 0 to 1.
+        before, after: the largest load of a slot divided by the mean, under the old table and this one.
+        adjuster: the load adjuster that made it, None for a new layout.
+    """
+
+    table: RoutingTable
+    moved: float
+    before: float
+    after: float
+    adjuster: str | None = None
+
+
+def recent_input(home: SessionHome, control: ControlDb, stream: StreamSpec) -> RecentInput:
+    """Return what a replayed stream brought lately: its last records, or a sample before the first.
+
+    Raises:
+        SourceError: its store is not readable.
+    """
+    store = open_store(home.stream(stream.id))
+    progress = read_progress(control)
+    taken = progress.stats.rows.get(stream.id, 0)
+    if taken:
+        recent = store.read(max(0, taken - RECENT), taken)
+    else:
+        start, count = store.manifest.gone_rows, min(store.rows - store.manifest.gone_rows, SAMPLE)
+        recent = store.take(np.linspace(start, store.rows - 1, count).astype(np.int64))
+    x, y = (recent.column(name).to_numpy(zero_copy_only=False) for name in (stream.x, stream.y))
+    present = ~(np.isnan(x) | np.isnan(y))
+    x, y = x[present], y[present]
+    bounds = store.manifest.bounds or stream.bounds or bounds_of(np.column_stack([x, y]))
+    geometry = QueryRouting(1, lambda _: [], lambda area: unpack(area_geometry(control, area)))
+    living = living_queries(control, stream.id, 1 << 62, progress.tick_us, progress.step + 1)
+    boxes = [geometry.boxes(stream, one) for one in living if not isinstance(one, PauseCommand)]
+    return RecentInput(bounds, x, y, np.concatenate([np.empty((0, 4)), *boxes]))
+
+
+def find_previous_rows(home: SessionHome, stream: StreamSpec) -> None:
+    """Find the row before each row of a moving stream, if that has not been done; see `previous_rows`."""
+    directory = home.stream(stream.id)
+    previous_rows(open_store(directory), directory, stream.key, stream.time)
+
+
+def current_table(home: SessionHome, control: ControlDb, stream: StreamRow) -> RoutingTable | None:
+    """Return the newest routing table of a stream; None before an engine has started, or while it is read."""
+    if routes := stream_routes(control, stream.id):
+        return read_table(control, routes[-1].seq)
+    slots = get_meta(control, "slots")
+    if slots is None:
+        return None
+    return initial_table(read_manifest(home.stream(stream.id)), stream.spec, int(slots))
+
+
+def put_in_force(
+    control: ControlDb, stream: StreamRow, plan: RoutePlan, text: str = "", *, is_automatic: bool = False
+) -> LogRow:
+    """Log a routing of a stream, so that it takes effect with the next step; return its row.
+
+    `text` is the statement that asked for it.
+    """
+    table = plan.table
+    with control.transaction():
+        entry = StreamRouted(
+            stream.id,
+            stream.name,
+            version=len(stream_routes(control, stream.id)) + 2,
+            strategy=table.strategy,
+            slots=table.slots,
+            why=plan.adjuster or "REPARTITION",
+            is_automatic=is_automatic,
+            leaves=len(table.slot),
+            moved=plan.moved,
+            before=plan.before,
+            predicted=plan.after,
+        )
+        return append_route(control, entry, table, text)
+
+
+def plan_repartition(recent: RecentInput, old: RoutingTable, strategy: str, slots: int) -> RoutePlan:
+    """Lay out the cells of a stream anew by a strategy, and deal them to a number of slots."""
+    load = recent.load(recent.cells)
+    return _plan(recent, old, STRATEGIES[strategy](load, slots))
+
+
+def plan_rebalance(
+    recent: RecentInput, old: RoutingTable, adjuster: str | None, limit: float = EVEN
+) -> RoutePlan | None:
+    """Even out the loads of slots; None if nothing is gained.
+
+    Args:
+        recent: what the stream brought lately.
+        old: the table in force.
+        adjuster: the load adjuster, one that fits the table; None tries those that fit, the one that moves
+            least first.
+        limit: how many times the mean the largest load of a slot may be.
+    """
+    load = recent.load(old.cells)
+    if adjuster is None:
+        table, used = old, list[str]()
+        while len(used) < _ROUNDS and (found := suggest(table, load, limit)) is not None:
+            table = found.table
+            used.append(found.adjuster)
+        return _plan(recent, old, table, ", ".join(dict.fromkeys(used))) if used else None
+    proposed = ADJUSTERS[adjuster].propose(old, load, limit)
+    return None if proposed is None else _plan(recent, old, proposed, adjuster)
+
+
+def load_ratio(recent: RecentInput, table: RoutingTable) -> float:
+    """Return the largest load of a slot under a table divided by the mean."""
+    return balance_of(slot_loads(table, recent.load(table.cells).cost)).ratio
+
+
+def _plan(
+    recent: RecentInput, old: RoutingTable, new: RoutingTable, adjuster: str | None = None
+) -> RoutePlan:
+    moved = _newly_touched(old, new, recent.boxes)
+    return RoutePlan(new, moved, load_ratio(recent, old), load_ratio(recent, new), adjuster)
+
+
+def _newly_touched(old: RoutingTable, new: RoutingTable, boxes: Floats) -> float:
+    """Return the share of boxes that touch a slot under a table which they do not touch under another."""
+    boxes = boxes[~np.isinf(boxes).all(axis=1)]
+    if not len(boxes):
+        return 0.0
+    touched = new.slots_touching(boxes)
+    known = old.slots_touching(boxes)
+    shared = min(touched.shape[1], known.shape[1])
+    touched[:, :shared] &= ~known[:, :shared]
+    return float(touched.any(axis=1).mean())

@@ -1,0 +1,126 @@
+"""`stqsh bench routing`: each figure runs at a tiny size, and unequal answers are found."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from routing.maps import FOUR_MAPS, load_of, squares_around
+
+from stqsh.bench import cli
+from stqsh.bench.routing.baselines import BASELINES
+from stqsh.bench.routing.driven_slots import Answers, DrivenSlots
+from stqsh.bench.routing.figures import FIGURES
+from stqsh.bench.routing.measuring import QUICK, Scale, Trial, check_answers, measured
+from stqsh.bench.routing.result import Goal
+from stqsh.bench.routing.run import run
+from stqsh.bench.routing.world import EVENTS, load_by, range_queries, records
+from stqsh.routing.load import slot_loads
+from stqsh.routing.strategies import STRATEGIES, leaves_are_rectangles
+
+TINY = Scale(0.01, batches=1, tries=1, windows=3, most_slots=8, biased_slots=12, partitions=(16, 64))
+
+
+def silent(_: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_has_rows_for_its_columns_and_goals(name: str, tmp_path: Path) -> None:
+    [result] = run([name], tmp_path, silent, scale=TINY)
+    assert result.name == name
+    assert result.rows and result.notes and result.goals
+    for row in result.rows:
+        assert set(row) <= set(result.columns)
+    assert all(np.isfinite(goal.found) for goal in result.goals)
+    written = json.loads((tmp_path / f"{name}.json").read_bytes())
+    assert len(written["results"]) == len(result.rows)
+    assert [goal["reached"] for goal in written["goals"]] == [goal.is_reached for goal in result.goals]
+
+
+def test_unknown_figures_are_refused() -> None:
+    with pytest.raises(ValueError, match="no figure 'sstd8'; there are balance"):
+        run(["sstd8"], None, silent)
+    with pytest.raises(SystemExit) as left:
+        cli.app(["routing", "--figure", "sstd8"])
+    assert left.value.code == 2
+
+
+def test_goals_are_upper_or_lower_bounds() -> None:
+    assert Goal("gain", "> 2", 2.0, 2.0).is_reached
+    assert not Goal("gain", "> 2", 2.0, 1.9).is_reached
+    assert Goal("ratio", "-", 1.3, 1.2, least=False).is_reached
+
+
+@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("slots", [1, 3, 8, 64, 120])
+def test_baselines_are_rectangles_that_tile_the_cells(name: str, slots: int) -> None:
+    load = load_of(FOUR_MAPS["condensed"])
+    table = BASELINES[name](load, slots)
+    assert table.slots == slots
+    assert leaves_are_rectangles(table)
+    used = len(np.unique(table.owners))
+    assert used >= slots * (0.9 if name == "str" else 1)  # columns of cells may be too wide
+    assert slot_loads(table, load.cost).sum() == pytest.approx(load.cost.sum())
+
+
+def test_baselines_even_what_they_count() -> None:
+    load = load_of(FOUR_MAPS["condensed"])
+    counts = slot_loads(BASELINES["str"](load, 8), load.records)
+    assert counts.max() < 1.3 * counts.mean()
+    pairs = load.records * load.queries
+    evened, blocks = (
+        slot_loads(BASELINES[name](load, 8), pairs) for name in ("k-d by pairs", "uniform blocks")
+    )
+    assert evened.max() < blocks.max() / 2
+
+
+def test_baselines_take_a_load_without_queries() -> None:
+    load = load_by(np.full((10, 2), 0.3), np.empty((0, 4)), 16)
+    for lay in BASELINES.values():
+        assert lay(load, 5).slots == 5
+
+
+def test_answers_do_not_depend_on_the_routing_or_its_changes() -> None:
+    places = FOUR_MAPS["hot spots"]
+    rng = np.random.default_rng(1)
+    boxes = squares_around(places(rng, 300), 0.02)
+    load = load_by(places(rng, 2_000), boxes)
+    tables = {name: lay(load, 5) for name, lay in STRATEGIES.items()}
+    driven = {name: DrivenSlots(table, EVENTS, range_queries(boxes), boxes) for name, table in tables.items()}
+    for step in range(1, 7):
+        drawn = records(step, places(rng, 500))
+        for at, slots in enumerate(driven.values()):
+            slots.take(drawn, rng)
+            slots.route(list(tables.values())[(at + step) % len(tables)])
+    check_answers(driven)
+    one = DrivenSlots(STRATEGIES["object"](load, 1), EVENTS, range_queries(boxes), boxes)
+    assert one.answers == Answers()
+    with pytest.raises(ValueError, match="told"):
+        check_answers({**driven, "one that missed all": one})
+
+
+def test_a_slot_that_lacks_a_query_is_found() -> None:
+    places = FOUR_MAPS["uniform"]
+    boxes = squares_around(places(np.random.default_rng(1), 50), 0.2)
+    tables = {name: STRATEGIES[name](load_of(places, side=16), 3) for name in ("object", "grid")}
+    [found] = measured([Trial(places, boxes, tables, 300)], replace(QUICK, batches=1))
+    assert found["object"].copies == 3
+    assert found["grid"].spent.shape == (1, 3) and found["grid"].makespan_ms > 0
+
+    class Forgetful(DrivenSlots):
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            self._due[0] = False
+
+    rng = np.random.default_rng(2)
+    whole = DrivenSlots(tables["object"], EVENTS, range_queries(boxes), boxes)
+    lacking = Forgetful(tables["grid"], EVENTS, range_queries(boxes), boxes)
+    drawn = records(1, places(rng, 1_000))
+    for slots in (whole, lacking):
+        slots.take(drawn, rng)
+    with pytest.raises(ValueError, match="lacking told"):
+        check_answers({"whole": whole, "lacking": lacking})

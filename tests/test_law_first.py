@@ -1,0 +1,60 @@
+"""The first law of queries with LIMIT: their updates are the oracle's, to the byte."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import memory, oracle
+from support.budget import share
+from support.cases import Case
+from support.crowds import limited_crowd
+from support.strategies import BATCHES, cases, cut, cuts
+from support.strategies.first import first_cases
+
+FEATURES = {
+    "rectangles": frozenset(),
+    "circles": frozenset({"circles", "nearest", "expressions"}),
+    "polygons": frozenset({"polygons", "inside", "events"}),
+    "texts": frozenset({"events", "text"}),
+    "joins": frozenset({"joins", "expressions", "text"}),
+    "all": frozenset({"circles", "polygons", "inside", "events", "text", "joins", "expressions", "nearest"}),
+}
+SLOTS = [1, 2, 3, 7]
+
+
+@share(4)
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+@given(st.data(), cuts, st.sampled_from(SLOTS), st.sets(st.integers(0, 12)))
+def test_updates_are_the_oracles(
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, restarts: set[int]
+) -> None:
+    case = data.draw(first_cases(cases(features)))
+    expected = oracle.run(case)
+    outcome = memory.run(case, count, cut(case, size), restarts)
+    assert outcome.updates == expected
+    sizes = {query: len(keys) for query, keys in oracle.fold(expected).items() if keys}
+    assert {query: size for query, size in outcome.sizes.items() if size} == sizes
+
+
+@pytest.mark.parametrize("event", [False, True], ids=["objects", "events"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_crowd_pushes_and_is_pushed_out(seed: int, event: bool) -> None:
+    case = limited_crowd(seed, objects=150, queries=60, steps=16, event=event)
+    expected = oracle.run(case)
+    limited = {query["id"] for query in case.queries if query["kind"] == "first"}
+    assert sum(u.why == "overtaken" and u.query in limited for u in expected) > 20
+    for slots, size in ((1, None), (3, 7), (7, 1)):
+        updates = memory.run(case, slots, cut(case, size), restarts={3}).updates
+        assert len(updates) == len(expected)
+        for told, right in zip(updates, expected, strict=True):
+            assert oracle.alike(told, right), (told, right)
+
+
+@share(30, least=6)
+@given(first_cases(cases(frozenset({"events", "text", "circles"}))))
+def test_neither_slots_nor_cuts_change_the_output(case: Case) -> None:
+    one = memory.run(case, SLOTS[0], cut(case, BATCHES[0]))
+    for count in SLOTS[1:]:
+        for size in BATCHES:
+            assert memory.run(case, count, cut(case, size)).updates == one.updates

@@ -1,0 +1,198 @@
+"""REPARTITION of moving streams: objects cross from slot to slot, and no update changes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.killing import Disturber, run_disturbed
+from support.local import local_session
+from test_repartition import STEPS, drive, routing, run, updates
+
+from stqsh.client.api import Session, connect
+from stqsh.client.results import Answer
+from stqsh.client.run import RunHandle
+from stqsh.errors import NotSupportedError
+
+CREATE = """
+CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, free BOOLEAN)
+  KEY oid LOCATION (x, y) TIME ts FROM FILE '{folder}/taxis.csv' TICK 1 s REPORT EVERY 8 s PLANAR;
+"""
+QUERIES = """
+REGISTER QUERY corner AS SELECT oid, x FROM taxis INSIDE (0, 0, 4, 4) WHERE free;
+REGISTER QUERY around AS SELECT oid, DISTANCE FROM taxis INSIDE CIRCLE(5, 5, 2);
+REGISTER QUERY with_7 AS SELECT oid FROM taxis INSIDE RECT(5, 5) AROUND '7';
+REGISTER QUERY near AS SELECT oid, DISTANCE FROM taxis WHERE free NEAREST 3 TO (5, 5);
+REGISTER QUERY near_9 AS SELECT oid FROM taxis NEAREST 4 TO '9';
+REGISTER QUERY count AS SELECT COUNT(*), MAX(x) FROM taxis INSIDE (2, 2, 9, 9);
+REGISTER QUERY each AS SELECT free, COUNT(*) FROM taxis GROUP BY free SYNC 7 s;
+REGISTER QUERY brief FOR 35 s AS SELECT oid FROM taxis INSIDE (1, 1, 8, 8);
+REGISTER QUERY late AS SELECT oid FROM taxis WHERE ts > NOW - 3 s;
+"""
+CHANGES = [
+    "REPARTITION taxis USING agrid INTO 3 SLOTS;",
+    "PAUSE QUERY count; REPARTITION taxis USING quadtree INTO 7 SLOTS; REBALANCE taxis;",
+    "REPARTITION taxis USING object INTO 1 SLOTS; RESUME QUERY count;",
+    "REPARTITION taxis USING qttree INTO 64 SLOTS; DROP QUERY around;",
+    "REPARTITION taxis USING grid INTO 1 SLOTS; REPARTITION taxis USING grid INTO 2 SLOTS;",
+]
+OTHERS = ["", "PAUSE QUERY count;", "RESUME QUERY count;", "DROP QUERY around;", ""]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with 60 taxis that drive for two minutes, report now and then, and sometimes go off."""
+    chance, lines = random.Random(11), ["oid,x,y,ts,free"]
+    places = [[chance.uniform(0, 10), chance.uniform(0, 10)] for _ in range(60)]
+    for second in range(STEPS):
+        for number, place in enumerate(places):
+            place[0], place[1] = (min(10.0, max(0.0, at + chance.gauss(0, 0.6))) for at in place)
+            if chance.random() < 0.3:
+                x, y = ("", "") if chance.random() < 0.03 else (f"{place[0]:.3f}", f"{place[1]:.3f}")
+                ts = 1_718_409_300 + second
+                lines.append(f"{number},{x},{y},{ts},{chance.choice(['true', 'false'])}")
+    (tmp_path / "taxis.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+@pytest.fixture
+def session(folder: Path) -> Iterator[Session]:
+    with local_session(folder / "home", 2, 100, published=True) as session:
+        run(session, CREATE.format(folder=folder))
+        yield session
+
+
+@pytest.mark.parametrize("slots", [1, 2, 5])
+def test_updates_are_the_same_under_every_routing(folder: Path, slots: int) -> None:
+    script = CREATE.format(folder=folder) + QUERIES
+    usual = drive(folder, "usual", 1, OTHERS, restarts=False, script=script)
+    names = {line.split()[2] for line in QUERIES.splitlines() if line}
+    assert {row["query"] for row in usual} == names  # type: ignore[index]
+    assert drive(folder, "changing", slots, CHANGES, restarts=False, script=script) == usual
+    assert drive(folder, "killed", slots, CHANGES, restarts=True, script=script) == usual
+    assert drive(folder, "spooled", slots, CHANGES, restarts=True, spool_bytes=1, script=script) == usual
+
+
+def test_snapshots_see_each_object_once_however_it_crossed(folder: Path) -> None:
+    found = []
+    for name, changes in (("usual", [""] * 5), ("changing", CHANGES)):
+        with local_session(folder / name, 5, 100, published=True) as session:
+            run(session, CREATE.format(folder=folder))
+            answers = []
+            for text in changes:
+                run(session, "RUN 11 STEPS;" + (text if "QUERY" not in text else ""))
+                answers += [rows(session, text) for text in SNAPSHOTS]
+            found.append(answers)
+    assert found[0] == found[1]
+    assert sum(bool(answer) for answer in found[0]) > 20
+
+
+SNAPSHOTS = [
+    "SELECT * FROM taxis WHERE oid = '7';",
+    "SELECT oid, x, y, free FROM taxis INSIDE (0, 0, 6, 6);",
+    "SELECT oid, DISTANCE FROM taxis NEAREST 5 TO (5, 5);",
+    "SELECT oid FROM taxis INSIDE RECT(20, 20) AROUND '9';",
+    "SELECT COUNT(*), AVG(x) FROM taxis;",
+]
+
+
+def rows(session: Session, text: str) -> list[dict[str, object]]:
+    (answer,) = [outcome for outcome in session.execute(text) if isinstance(outcome, Answer)]
+    found: list[dict[str, object]] = answer.table.to_pylist()
+    return found
+
+
+def test_a_stream_that_stood_still_goes_on_in_one_step(folder: Path) -> None:
+    found = []
+    for name, change in (("usual", ""), ("changing", "REPARTITION taxis USING agrid INTO 5 SLOTS;")):
+        with local_session(folder / name, 5, 100, published=True) as session:
+            run(session, CREATE.format(folder=folder))
+            run(session, CREATE.format(folder=folder).replace("STREAM taxis", "STREAM others"))
+            run(session, f"{QUERIES} RUN 10 STEPS; {change} RUN 5 STEPS; DROP STREAM others; RUN;")
+            found.append(updates(session))
+    assert found[0] == found[1]
+
+
+def test_it_says_what_was_decided_and_what_stands(session: Session) -> None:
+    run(session, "REGISTER QUERY corner AS SELECT oid FROM taxis INSIDE (0, 0, 3, 3); RUN 10 STEPS;")
+    (said,) = run(session, "REPARTITION taxis USING qttree INTO 8 SLOTS;")
+    assert said.startswith("taxis: qttree over 8 slots, version 2, 1 package, moving")
+    shown = routing(session)
+    assert (shown["strategy"], shown["version"], shown["slots"], shown["since step"]) == ("qttree", 2, 8, 11)
+    assert float(str(shown["max/mean"])) < 1.6
+    assert run(session, "REPARTITION taxis USING object;")[0].startswith(
+        "taxis: object over 8 slots, version 3"
+    )
+
+
+def test_what_slots_would_have_to_remember_of_objects_that_cross_is_refused(session: Session) -> None:
+    run(session, "REGISTER QUERY a AS SELECT oid FROM taxis; PAUSE QUERY a; RUN 2 STEPS;")
+    with pytest.raises(NotSupportedError, match="while a query is paused: a"):
+        run(session, "REPARTITION taxis USING grid;")
+    run(session, "DROP QUERY a; REGISTER QUERY b WITH (dwell => 2 s) AS SELECT oid FROM taxis;")
+    with pytest.raises(NotSupportedError, match="a query that has dwell: b"):
+        run(session, "REPARTITION taxis USING grid;")
+    run(session, "DROP QUERY b; REPARTITION taxis USING grid; REGISTER QUERY c AS SELECT oid FROM taxis;")
+    with pytest.raises(NotSupportedError, match="PAUSE QUERY of objects on a moving stream"):
+        run(session, "PAUSE QUERY c;")
+    with pytest.raises(NotSupportedError, match="dwell on a moving stream"):
+        run(session, "REGISTER QUERY d WITH (dwell => 2 s) AS SELECT oid FROM taxis;")
+
+
+def test_streams_whose_objects_cannot_cross_say_so(session: Session, folder: Path) -> None:
+    create = CREATE.format(folder=folder).replace("STREAM taxis", "STREAM few")
+    run(session, create.replace("PLANAR", "PLANAR MAX SPEED 5 m/s RETAIN SIGNIFICANT"))
+    with pytest.raises(NotSupportedError, match="USING grid on a stream that RETAINs SIGNIFICANT objects"):
+        run(session, "REPARTITION few USING grid;")
+    with pytest.raises(NotSupportedError, match="INTO n SLOTS on a stream that RETAINs SIGNIFICANT objects"):
+        run(session, "REPARTITION few USING object INTO 5 SLOTS;")
+    assert run(session, "REPARTITION few USING object;") == ["few: already object over 2 slots"]
+    said = run(session, "REPARTITION USING agrid;")
+    assert said[0].startswith("taxis: agrid over 2 slots, version 2")
+    assert said[1].startswith("few: not supported yet: USING agrid on a stream that RETAINs")
+
+
+def test_a_file_of_previous_rows_that_is_damaged_is_made_again(folder: Path) -> None:
+    script = CREATE.format(folder=folder) + QUERIES
+    usual = drive(folder, "usual", 1, OTHERS, restarts=False, script=script)
+    with local_session(folder / "home", 3, 100, published=True) as session:
+        run(session, f"{script} RUN 20 STEPS; REPARTITION taxis USING agrid; RUN 20 STEPS; {OTHERS[1]}")
+        (file,) = session.link.home.path.glob("streams/*/previous.npy")
+        content = bytearray(file.read_bytes())
+        content[-20] ^= 1
+        (file.parent / "other").write_bytes(content)
+        (file.parent / "other").replace(file)
+        run(session, f"RUN 20 STEPS; {OTHERS[2]}")
+        file.unlink()
+        run(session, f"RUN 20 STEPS; {OTHERS[3]} RUN 20 STEPS; RUN;")
+        assert updates(session) == usual
+        assert file.exists()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_kills_around_changes_of_the_routing_change_no_update(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = CREATE.format(folder=folder) + QUERIES
+    usual = drive(folder, "usual", 1, OTHERS[:3], restarts=False, script=script)
+    monkeypatch.setenv("STQSH_ENGINE_MAX_RECORDS_PER_BATCH", "60")
+    with connect(home=folder / "sessions", temporary=True, autoplay=False) as session:
+        run(session, script)
+        session.start_engine()
+        for number, text in enumerate(CHANGES[:3]):
+            running = next(o for o in session.execute("RUN 20 STEPS;") if isinstance(o, RunHandle))
+            disturber = Disturber(session, random.Random(number), folder)
+            run_disturbed(disturber, running, iter(("worker", "engine", "jvm")[number % 3 :][:1]))
+            run(session, text)
+        run(session, "RUN;")
+        assert without_nulls(updates(session)) == without_nulls(usual)
+
+
+def without_nulls(rows: list[Any]) -> list[dict[str, Any]]:
+    """Rows without NULLs: a batch has the columns of all aggregates that it updates."""
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
