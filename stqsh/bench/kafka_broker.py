@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
@@ -35,10 +36,11 @@ _IVY_SETTINGS = """<ivysettings><settings defaultResolver="named"/>
 _PROPERTIES = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{control}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{control}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners={listeners},CONTROLLER://127.0.0.1:{control}
+advertised.listeners={listeners}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,\
+  SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
 log.dirs={data}
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=4
@@ -107,6 +109,21 @@ def _java() -> str:
     return str(find_java().home / "bin" / "java")
 
 
+@dataclass(frozen=True)
+class BrokerSecurity:
+    """Listeners of a broker besides the plain one, and what they ask for.
+
+    Attributes:
+        protocols: a listener for each: SSL, SASL_PLAINTEXT, SASL_SSL.
+        settings: lines of `server.properties` for them.
+        scram: users of SCRAM, as Kafka's storage tool takes them: `SCRAM-SHA-256=[name=…,password=…]`.
+    """
+
+    protocols: tuple[str, ...] = ()
+    settings: str = ""
+    scram: tuple[str, ...] = ()
+
+
 class KafkaBroker:
     """One node of Kafka on loopback.
 
@@ -114,23 +131,34 @@ class KafkaBroker:
         directory: where its data, settings and log are.
         jars: as `bring_jars` returns.
         port: where it listens; 0 for any free port.
-        settings: further lines of `server.properties`.
+        security: further listeners, which ask for credentials or encrypt.
     """
 
-    def __init__(self, directory: Path, jars: Path, port: int = 0, settings: str = "") -> None:
+    def __init__(
+        self, directory: Path, jars: Path, port: int = 0, security: BrokerSecurity | None = None
+    ) -> None:
+        security = security or BrokerSecurity()
         self._directory, self._jars = directory, jars
-        self.port = port or _free_port()
+        self._ports = {"PLAINTEXT": port or _free_port()}
+        self._ports |= {protocol: _free_port() for protocol in security.protocols}
         self._process: subprocess.Popen[bytes] | None = None
         self._properties = directory / "server.properties"
-        text = _PROPERTIES.format(port=self.port, control=_free_port(), data=directory / "data") + settings
+        listeners = ",".join(f"{protocol}://127.0.0.1:{port}" for protocol, port in self._ports.items())
+        text = _PROPERTIES.format(listeners=listeners, control=_free_port(), data=directory / "data")
+        text += security.settings
         directory.mkdir(parents=True, exist_ok=True)
         self._properties.write_text(text, encoding="utf-8")
-        self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
+        users = [word for user in security.scram for word in ("--add-scram", user)]
+        self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._properties), *users)
 
     @property
     def address(self) -> str:
         """The address for clients."""
-        return f"127.0.0.1:{self.port}"
+        return self.address_of("PLAINTEXT")
+
+    def address_of(self, protocol: str) -> str:
+        """Return the address for clients of a security protocol."""
+        return f"127.0.0.1:{self._ports[protocol]}"
 
     @property
     def pid(self) -> int:
@@ -174,7 +202,7 @@ class KafkaBroker:
         from confluent_kafka.admin import AdminClient
 
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            with socket.create_connection(("127.0.0.1", self._ports["PLAINTEXT"]), timeout=1):
                 pass
             return bool(AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=5).brokers)
         except (OSError, KafkaException):
@@ -204,10 +232,12 @@ def _free_port() -> int:
 
 
 @contextmanager
-def running_broker(directory: Path | None = None, port: int = 0, settings: str = "") -> Iterator[KafkaBroker]:
+def running_broker(
+    directory: Path | None = None, port: int = 0, security: BrokerSecurity | None = None
+) -> Iterator[KafkaBroker]:
     """Run a broker while the context lasts, in a temporary directory unless one is named."""
     work = directory or Path(tempfile.mkdtemp(prefix="stqsh-kafka-"))
-    broker = KafkaBroker(work, bring_jars(), port, settings)
+    broker = KafkaBroker(work, bring_jars(), port, security)
     broker.start()
     try:
         yield broker

@@ -83,6 +83,8 @@ class EngineTuning:
 
     #: Number of consecutive failures without a batch after which a query is given up.
     query_attempts: int = 4
+    #: How long a query waits before it is started again for a source that did not answer.
+    source_wait_s: float = 1.0
     #: How often the supervisor checks Java's process.
     supervisor_look_s: float = 0.1
     #: One in this many checks also asks the query itself, because a call into Java is expensive.

@@ -29,7 +29,7 @@ def engine_text(home: SessionHome) -> str:
         reason = engine.message.partition("\n")[0]  # its hint is shown where there is room for it
         return f"engine failed: {reason}" if engine.state == "failed" else "engine stopped"
     if engine.state == "ready" and has_process(engine):
-        return READY
+        return engine.message or READY
     waited = (time.time_ns() // 1000 - engine.started_us) // 1_000_000
     return f"{engine.message or 'starting Spark'}… {max(0, waited)} s"
 
@@ -64,7 +64,7 @@ def alive_text(home: SessionHome, progress: Progress) -> str:
 def status_text(progress: Progress) -> str:
     """Return step, clock, rate and lag in one line."""
     if progress.step == 0:
-        return "no step yet"
+        return waiting_part(progress) or "no step yet"
     return "  ".join(text for _, text in status_parts(progress))
 
 
@@ -76,6 +76,7 @@ def status_parts(progress: Progress) -> list[tuple[int, str]]:
         (2, rate_text(progress)),
         (7, lag_text(progress)),
         (8, shedding_part(progress)),
+        (9, waiting_part(progress)),
     ]
     return [part for part in parts if part[1]]
 
@@ -84,6 +85,18 @@ def shedding_part(progress: Progress) -> str:
     """Return a warning while load is shed, such as `shedding: object, k 2, 12 % dropped`."""
     sheds = shedding_text(progress.stats.memory)
     return sheds and f"shedding: {sheds}"
+
+
+def waiting_part(progress: Progress) -> str:
+    """Return why a live stream waits, such as that its broker does not answer; "" if none does."""
+    return next((state.message for state in progress.stats.live.values() if state.message), "")
+
+
+def waiting_text(home: SessionHome, progress: Progress) -> str:
+    """Return why the session waits for a source, within a batch or between two; "" if it does not."""
+    engine = read_engine(home)
+    within = engine.message if engine is not None and engine.state == "ready" else ""
+    return within or waiting_part(progress)
 
 
 def clock_text(progress: Progress) -> str:

@@ -8,8 +8,9 @@ offset expires if the session stands still for long, so the file in the session'
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -21,7 +22,8 @@ from stqsh.shell.writers.columns import head_columns
 from stqsh.shell.writers.jsonl import update_lines
 from stqsh.sinks.sink_reader import SinkPart
 from stqsh.sinks.target import TargetBusyError, TargetRefusedError
-from stqsh.sources.live.kafka_client import ClientSettings, client_settings
+from stqsh.sources.live.kafka_client import ClientSettings, client_settings, silent_logger
+from stqsh.sources.live.kafka_errors import Complaints, explain, settings_error
 from stqsh.spec.sink import KafkaTargetSpec
 from stqsh.storage.sinks.sink_position import SinkPosition
 
@@ -47,6 +49,7 @@ class KafkaSink:
 
     def __init__(self, target: KafkaTargetSpec, identity: str, profile: str) -> None:
         self._target, self._identity, self._profile = target, identity, profile
+        self._complaints = Complaints(target.brokers)
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
 
@@ -55,22 +58,24 @@ class KafkaSink:
         self.close()
         settings = self._settings()
         with self._as_errors():
-            make_topic(settings, self._target)
+            make_topic({**settings, "error_cb": self._complaints}, self._target)
             group = {
                 "group.id": self._identity,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
             }
-            self._consumer = Consumer({**settings, **group})
+            self._consumer = Consumer({**settings, **group}, logger=silent_logger())
             self._producer = Producer(
                 {
                     **settings,
+                    "error_cb": self._complaints,
                     "transactional.id": self._identity,
                     "transaction.timeout.ms": _TRANSACTION_S * 1000,
                     "queue.buffering.max.messages": _QUEUE,
                     "linger.ms": 5,
                     "compression.type": "lz4",
-                }
+                },
+                logger=silent_logger(),
             )
             self._producer.init_transactions(TIMEOUT_S)
             committed = self._committed(self._consumer)
@@ -136,7 +141,18 @@ class KafkaSink:
             yield
         except KafkaException as error:
             self._give_up()
-            raise _target_error(error.args[0], self._target) from None
+            raise self._target_error(error.args[0]) from None
+
+    def _target_error(self, error: KafkaError) -> StqshError:
+        """Return the error of a target for one of the client."""
+        said = f"{self._target.brokers}: {error.str()}"
+        if error.name() in ("MSG_SIZE_TOO_LARGE", "INVALID_TOPIC_EXCEPTION", "POLICY_VIOLATION"):
+            return TargetRefusedError(said)
+        if error.code() == KafkaError._INVALID_ARG and self._producer is None:
+            return TargetBusyError(settings_error(error).message)
+        if error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
+            return TargetBusyError(self._complaints.sentence(error))
+        return TargetBusyError(explain(error, self._target.brokers) or said)
 
     def _give_up(self) -> None:
         """Abort what is open, if that is still possible; the next `open` ends it otherwise."""
@@ -154,11 +170,15 @@ def message_keys(updates: Updates) -> list[bytes]:
     return [b"[%b,%b]" % pair for pair in zip(head.query.json(), head.key.json(), strict=True)]
 
 
-def make_topic(settings: ClientSettings, target: KafkaTargetSpec) -> None:
+def make_topic(settings: Mapping[str, Any], target: KafkaTargetSpec) -> None:
     """Make the topic unless it exists; that of answers is compacted."""
-
-    admin = AdminClient(dict(settings))
-    if target.topic in admin.list_topics(timeout=TIMEOUT_S).topics:
+    own: Any = {"logger": silent_logger()}
+    admin = AdminClient(dict(settings), **own)
+    try:
+        known = admin.list_topics(timeout=TIMEOUT_S).topics
+    finally:
+        admin.poll(0)  # reports what is wrong
+    if target.topic in known:
         return
     config = {"cleanup.policy": "compact"} if target.mode == "answers" else {}
     [made] = admin.create_topics([NewTopic(target.topic, config=config)]).values()
@@ -167,11 +187,3 @@ def make_topic(settings: ClientSettings, target: KafkaTargetSpec) -> None:
     except KafkaException as error:
         if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
             raise
-
-
-def _target_error(error: KafkaError, target: KafkaTargetSpec) -> StqshError:
-    """Return the error of a target for one of the client."""
-    said = f"{target.brokers}: {error.str()}"
-    if error.name() in ("MSG_SIZE_TOO_LARGE", "INVALID_TOPIC_EXCEPTION", "POLICY_VIOLATION"):
-        return TargetRefusedError(said)
-    return TargetBusyError(said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,14 @@ class FakeQuery:
         self.isActive = False
 
 
-def supervised(home: Path, queries: list[FakeQuery], *, batches: list[int], jvm: bool = True) -> Supervisor:
+def supervised(
+    home: Path,
+    queries: list[FakeQuery],
+    *,
+    batches: list[int],
+    jvm: bool = True,
+    told: list[str] | None = None,
+) -> Supervisor:
     """One whose queries come one after the other; a while after the first that runs, it is told to stop."""
     started = iter(queries)
 
@@ -41,6 +49,8 @@ def supervised(home: Path, queries: list[FakeQuery], *, batches: list[int], jvm:
         start,
         batches=lambda: batches.pop(0) if len(batches) > 1 else batches[0],
         jvm_alive=lambda: jvm,
+        on_waiting=[].append if told is None else told.append,
+        tuning=replace(TUNING, source_wait_s=0.0),
     )
     return supervisor
 
@@ -74,6 +84,17 @@ def test_batches_in_between_make_failures_count_anew(tmp_path: Path) -> None:
     supervisor = supervised(tmp_path, [*failing, last], batches=list(range(8 * TUNING.query_attempts)))
     supervisor.run()
     assert not last.isActive
+
+
+def test_a_source_that_does_not_answer_is_waited_for_however_long_it_takes(tmp_path: Path) -> None:
+    words = (
+        "Caused by:\nstqsh.sources.live.protocol.SourceAwayError: Kafka at b:9092 does not answer: no answer"
+    )
+    away = [FakeQuery(ValueError(words)) for _ in range(4 * TUNING.query_attempts)]
+    told: list[str] = []
+    supervisor = supervised(tmp_path, [*away, FakeQuery()], batches=[3], told=told)
+    supervisor.run()
+    assert told == ["a batch waits: Kafka at b:9092 does not answer: no answer"] * len(away)
 
 
 def test_a_dead_jvm_is_told_apart(tmp_path: Path) -> None:

@@ -125,7 +125,9 @@ def test_a_broker_that_is_away_is_waited_for(session: Session, kafka_jars: Path,
         folded = Folded(session)
         folded.reaches({"a"})
         broker.stop(signal.SIGKILL)
-        wait_for(lambda: "does not answer, the stream waits" in str(show_streams(session)["message"]))
+        wait_for(
+            lambda: f"Kafka at {broker.address} does not answer" in str(show_streams(session)["message"])
+        )
         broker.start()
         send(broker.address, topic, [(None, row("b", 2))])
         folded.reaches({"a", "b"})

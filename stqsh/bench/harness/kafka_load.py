@@ -11,12 +11,17 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import Producer
 
 from stqsh.bench.harness.workload import Motion
+
+Message: TypeAlias = "dict[str, bytes]"
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _PER_TICK = 10_000
 """Reports that are made at once."""
@@ -50,58 +55,76 @@ class KafkaLoad:
         if self.start(address, topic).wait():
             raise RuntimeError(f"the reports could not be sent to {address}")
 
-    def messages(self, partitions: int) -> Iterator[list[tuple[int, bytes]]]:
-        """Yield the messages of each tick, with the partition of each; an object keeps to one partition."""
+    def messages(self, partitions: int) -> Iterator[list[list[Message]]]:
+        """Yield the messages of each tick, by partition; an object keeps to one partition."""
         motion = Motion(self.objects, _PER_TICK, -(-self.count // _PER_TICK))
         chance = np.random.default_rng(3)
         begun = int(time.time() * 1000)
         for tick, (who, at) in enumerate(motion.reports()):
             where = who % partitions
             if self.form == "arrow":
-                yield list(_arrow_messages(who, at[:, 0], at[:, 1], begun + tick, where))
+                yield _arrow_messages(who, at, begun + tick, partitions)
                 continue
-            values = _lines(self.form, who.tolist(), at.tolist(), begun + tick)
+            values = _lines(self.form, who, at, begun + tick)
             for place in np.flatnonzero(chance.random(len(values)) < self.damaged).tolist():
                 values[place] = values[place][: len(values[place]) // 2]
-            yield list(zip(where.tolist(), values, strict=True))
+            yield [
+                [{"value": values[place]} for place in np.flatnonzero(where == partition).tolist()]
+                for partition in range(partitions)
+            ]
 
 
-def _lines(form: str, who: list[int], at: list[list[float]], ms: int) -> list[bytes]:
-    if form == "csv":
-        return [b"o%d,%r,%r,%d" % (one, x, y, ms) for one, (x, y) in zip(who, at, strict=True)]
-    return [
-        f'{{"oid":"o{one}","x":{x!r},"y":{y!r},"ts":{ms}}}'.encode()
-        for one, (x, y) in zip(who, at, strict=True)
+def _lines(form: str, who: Array, at: Array, ms: int) -> list[bytes]:
+    """Return the reports of a tick as text, put together by columns: the sender shares the machine."""
+    columns: list[Any] = [
+        pa.array(who).cast(pa.string()),
+        *(pa.array(at[:, axis]).cast(pa.string()) for axis in (0, 1)),
     ]
+    oid, x, y = columns
+    if form == "csv":
+        parts = ["o", oid, ",", x, ",", y, f",{ms}"]
+    else:
+        parts = ['{"oid":"o', oid, '","x":', x, ',"y":', y, f',"ts":{ms}}}']
+    lines: Any = pc.binary_join_element_wise(*parts, "")
+    found: list[bytes] = lines.cast(pa.binary()).to_pylist()
+    return found
 
 
-def _arrow_messages(
-    who: np.ndarray, x: np.ndarray, y: np.ndarray, ms: int, where: np.ndarray
-) -> Iterator[tuple[int, bytes]]:
+def _arrow_messages(who: Array, at: Array, ms: int, partitions: int) -> list[list[Message]]:
     names = pa.array([f"o{one}" for one in who.tolist()])
     times = pa.array(np.full(len(who), ms * 1000)).cast(pa.timestamp("us", "UTC"))
     whole = pa.RecordBatch.from_arrays(
-        [names, pa.array(x), pa.array(y), times], names=["oid", "x", "y", "ts"]
+        [names, pa.array(at[:, 0]), pa.array(at[:, 1]), times], names=["oid", "x", "y", "ts"]
     )
-    for partition in np.unique(where).tolist():
-        mine = whole.filter(pa.array(where == partition))
+    found: list[list[Message]] = [[] for _ in range(partitions)]
+    for partition in range(partitions):
+        mine = whole.filter(pa.array(who % partitions == partition))
         for start in range(0, len(mine), _PER_MESSAGE):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, mine.schema) as writer:
                 writer.write_batch(mine.slice(start, _PER_MESSAGE))
-            yield partition, sink.getvalue().to_pybytes()
+            found[partition].append({"value": sink.getvalue().to_pybytes()})
+    return found
 
 
 def send(load: KafkaLoad, address: str, topic: str) -> None:
     """Send a load, and wait until the broker has all of it."""
-    producer = Producer({"bootstrap.servers": address, "linger.ms": 5, "batch.num.messages": 50_000})
+    producer = Producer(
+        {
+            "bootstrap.servers": address,
+            "linger.ms": 5,
+            "batch.num.messages": 50_000,
+            "queue.buffering.max.messages": 2 * _WAITING,
+        }
+    )
     partitions = len(producer.list_topics(topic, 30).topics[topic].partitions)
     begun = time.monotonic()
     for tick, messages in enumerate(load.messages(partitions)):
         if load.rate:
             time.sleep(max(0.0, begun + tick * _PER_TICK / load.rate - time.monotonic()))
-        for partition, value in messages:
-            producer.produce(topic, value, partition=partition)
+        for partition, some in enumerate(messages):
+            if some:
+                producer.produce_batch(topic, some, partition)
         while len(producer) > _WAITING:
             producer.poll(0.01)
         producer.poll(0)

@@ -100,13 +100,15 @@ def show_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW STREAMS: each stream with its source and how far it has been read."""
     del profile
     statuses, live = stream_statuses(link.db), link.progress().stats.live
+    engine = read_engine(link.home)
+    waits = engine.message if engine is not None and engine.state == "ready" else ""
     rows = []
     for stream in live_streams(link.db):
         status = statuses.get(stream.id, StreamStatus(stream.id))
         bound = count_queries(link.db, stream.id)
         state = status.state if status.state != "reading" else f"reading {status.progress:.0%}"
         source, kind = source_text(stream), stream.spec.kind
-        message = _live_message(live.get(stream.id)) or status.message
+        message = (stream.spec.is_live and waits) or _live_message(live.get(stream.id)) or status.message
         rows.append((stream.name, kind, state, status.rows, status.dead, bound, source, message))
     columns = ("name", "kind", "state", "rows", "dead letters", "queries", "source", "message")
     yield Rows("streams", columns, tuple(rows))

@@ -159,6 +159,7 @@ class Engine:
             start,
             batches=lambda: read_progress(control).batch,
             jvm_alive=lambda: _alive(spark),
+            on_waiting=lambda why: self._heart.tell("ready", why),
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: supervisor.stop())

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.ingest.data_source import HOLD_FILE
-from stqsh.engine.spark.spark_errors import reason, remedy
+from stqsh.engine.spark.spark_errors import reason, remedy, waits_for_source
 from stqsh.errors import EngineError
 
 log = logging.getLogger("stqsh.engine")
@@ -44,8 +44,13 @@ class JvmDiedError(EngineError):
 class Supervisor:
     """Runs a query until a stop is requested.
 
-    `start` starts the query, `batches` counts the batches delivered so far, and `jvm_alive` returns whether
-    Spark's process lives.
+    Args:
+        home: the session's directory.
+        start: starts the query.
+        batches: counts the batches delivered so far.
+        jvm_alive: returns whether Spark's process lives.
+        on_waiting: told why a batch waits for its source, and "" once one is delivered.
+        tuning: the tunables of the engine.
     """
 
     def __init__(
@@ -55,11 +60,14 @@ class Supervisor:
         *,
         batches: Callable[[], int],
         jvm_alive: Callable[[], bool],
+        on_waiting: Callable[[str], None] = lambda _: None,
         tuning: EngineTuning = TUNING,
     ) -> None:
         self._tuning = tuning
         self._hold = home / HOLD_FILE
         self._start, self._batches, self._jvm_alive = start, batches, jvm_alive
+        self._on_waiting = on_waiting
+        self._waits_after: int | None = None
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -97,6 +105,11 @@ class Supervisor:
             if not self._jvm_alive():
                 raise JvmDiedError(JVM_DIED)
             log.warning("the query stopped: %s", why)
+            if waits_for_source(error):  # nothing is wrong here: the same batch is tried until it answers
+                failures, self._waits_after = 0, delivered
+                self._on_waiting(f"a batch waits: {why.partition(': ')[2]}")
+                self._stopping.wait(self._tuning.source_wait_s)
+                continue
             # What users have to mend fails again, unless the start of the query mends it.
             if failures >= (2 if hint else self._tuning.query_attempts):
                 raise QueryFailedError(why, hint=hint)
@@ -109,6 +122,9 @@ class Supervisor:
                 return
             if not self._jvm_alive():
                 raise JvmDiedError(JVM_DIED)
+            if self._waits_after is not None and self._batches() > self._waits_after:
+                self._waits_after = None
+                self._on_waiting("")
             if look % self._tuning.looks_per_query_check == 0 and not query.isActive:
                 return
 

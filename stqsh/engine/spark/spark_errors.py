@@ -8,6 +8,7 @@ import socket
 from stqsh.engine.config import TUNING, EngineSettings
 from stqsh.engine.spark.cluster import STANDALONE
 from stqsh.errors import StqshError
+from stqsh.sources.live.protocol import SourceAwayError
 
 
 def check_master(settings: EngineSettings) -> None:
@@ -89,6 +90,11 @@ def reason(error: BaseException | None) -> str:
     if remedy(error) is not None:
         return cause.partition(": ")[2]
     return plain or _shorten(cause or type(error).__name__)
+
+
+def waits_for_source(error: BaseException | None) -> bool:
+    """Return whether a query has failed because a live source does not answer: it goes on once it does."""
+    return SourceAwayError.__name__ in _cause_line(str(error)).partition(":")[0]
 
 
 def remedy(error: BaseException | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,7 +22,7 @@ from stqsh.shell.scripting.console import Stopwatch
 from stqsh.shell.scripting.output_choice import OutputChoice
 from stqsh.shell.scripting.watch_command import check_read_only
 from stqsh.shell.scripting.watch_interval import repeat
-from stqsh.shell.status import alive_text
+from stqsh.shell.status import alive_text, waiting_text
 from stqsh.shell.user_files import is_new_session
 from stqsh.shell.watch.dashboard import show_dashboard
 from stqsh.shell.writers.columns import occurring
@@ -42,6 +43,23 @@ if TYPE_CHECKING:
     from stqsh.storage.rows import Progress
 
 
+class Remark:
+    """A text that changes by itself: shown once it has stood for a while, and again once it has changed."""
+
+    def __init__(self, seconds: float = 2.0) -> None:
+        self._seconds, self._text, self._since = seconds, "", 0.0
+        self._shown = ""
+
+    def look(self, text: str) -> str:
+        """Return the text if it is to be shown now, else ""."""
+        if text != self._text:
+            self._text, self._since = text, time.monotonic()
+        if text == self._shown or time.monotonic() - self._since < self._seconds:
+            return ""
+        self._shown = text
+        return text
+
+
 class ScriptRenderer:
     """Renders outcomes of a script: data with a writer, messages and status on the screen.
 
@@ -57,6 +75,7 @@ class ScriptRenderer:
         self.run_handle: RunHandle | None = None
         self.screen = place.screen()
         self._session, self._place, self._one_query = session, place, one_query
+        self._waiting = Remark()
         self._view = _live_view(self.screen, session, one_query=one_query) if place.live else None
 
     def wait(self, notice: WaitNotice) -> None:
@@ -133,6 +152,9 @@ class ScriptRenderer:
         return self._view if self.format is None and self._place.console.outlet is None else None
 
     def _status(self, progress: Progress) -> None:
+        said = self._waiting.look(waiting_text(self._session.home, progress))
+        if said:
+            self.message(said)
         self.screen.status(alive_text(self._session.home, progress))
 
 

@@ -13,6 +13,7 @@ a client is made, and are in no log, table or file of a session.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,6 +64,13 @@ def client_settings(
     for name in sorted(_OWN & found.keys()):
         raise ProfileError(f"kafka.{name} cannot be set: stqsh decides it", hint=None)
     return {**found, "bootstrap.servers": brokers}
+
+
+def silent_logger() -> logging.Logger:
+    """Return a logger that drops what librdkafka says: errors are events, and its words may name users."""
+    found = logging.getLogger("stqsh.kafka.silent")
+    found.disabled = True
+    return found
 
 
 def _from_profile(path: Path) -> ClientSettings:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stqsh.sources.live.decoding import Messages
-from stqsh.sources.live.kafka_client import ClientSettings
+from stqsh.sources.live.kafka_client import ClientSettings, silent_logger
+from stqsh.sources.live.kafka_errors import Complaints, settings_error
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError, SourceAwayError
 
 #: The most partitions that keep a consumer in a process: those read last.
@@ -19,7 +20,7 @@ _KEPT = 16
 #: The most messages that are decoded together.
 _TOGETHER = 50_000
 #: A broker that says nothing for so long is away.
-_PATIENCE_S = 30.0
+_PATIENCE_S = 10.0
 _LOOK_S = 1.0
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
@@ -64,6 +65,7 @@ class KafkaReader:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
+        self._complaints = Complaints(str(settings["bootstrap.servers"]))
         self._idle: dict[str, _Placed] = {}
 
     def read(self, wanted: MessageRange) -> Iterator[Messages]:
@@ -90,11 +92,16 @@ class KafkaReader:
         idle = self._idle.pop(wanted.part, None)
         if idle is not None and idle.at == wanted.start:
             return idle
-        consumer = (
-            Consumer({**self._settings, **_CONSUMER}, logger=_silent()) if idle is None else idle.consumer
-        )
+        consumer = self._consumer() if idle is None else idle.consumer
         consumer.assign([TopicPartition(topic, int(number), wanted.start)])
         return _Placed(consumer, wanted.start)
+
+    def _consumer(self) -> Consumer:
+        own: Any = {"logger": silent_logger(), "error_cb": self._complaints}
+        try:
+            return Consumer({**self._settings, **_CONSUMER}, **own)
+        except KafkaException as problem:
+            raise settings_error(problem.args[0]) from None
 
     def _read(self, placed: _Placed, wanted: MessageRange) -> Iterator[Messages]:
         number = int(wanted.part.rpartition("/")[2])
@@ -115,7 +122,7 @@ class KafkaReader:
             if got:
                 heard = time.monotonic()
             elif time.monotonic() - heard > _PATIENCE_S:
-                raise SourceAwayError(f"Kafka has not answered for {_PATIENCE_S:.0f} s about {wanted.part}")
+                raise SourceAwayError(self._complaints.sentence())
         placed.at = at
 
     def _columns(self, part: str, partition: int, found: list[Message]) -> Messages:
@@ -146,13 +153,6 @@ class KafkaReader:
 
 def _offset(message: Message) -> int:
     return message.offset() or 0
-
-
-def _silent() -> logging.Logger:
-    """Return a logger that drops what librdkafka says: errors are events, and its words may name users."""
-    found = logging.getLogger("stqsh.kafka.silent")
-    found.disabled = True
-    return found
 
 
 #: Of this process, by settings.

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from stqsh.sources.live.kafka_client import ClientSettings
+from stqsh.errors import StqshError
+from stqsh.sources.live.kafka_client import ClientSettings, silent_logger
+from stqsh.sources.live.kafka_errors import Complaints, settings_error
 from stqsh.sources.live.protocol import Position, SourceState, part_order
 from stqsh.spec.stream import KafkaSourceSpec
 
@@ -21,8 +23,6 @@ log = logging.getLogger("stqsh.engine")
 #: How often the ends of partitions are asked for, and their number and beginnings.
 _ENDS_S, _TOPICS_S = 0.05, 1.0
 _ANSWER_S = 5.0
-#: After so many seconds without an answer the user is told.
-_PATIENCE_S = 2.0
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -30,16 +30,20 @@ Partitions = dict[str, TopicPartition]
 
 
 class KafkaLiveSource:
-    """The state of a stream's topics, as a thread last saw it."""
+    """The state of a stream's topics, as a thread last saw it.
 
-    def __init__(self, spec: KafkaSourceSpec, settings: ClientSettings) -> None:
-        self._spec = spec
+    Args:
+        spec: brokers and topics.
+        settings: returns those of the client. They are asked for until a client can be made of them.
+    """
+
+    def __init__(self, spec: KafkaSourceSpec, settings: Callable[[], ClientSettings]) -> None:
+        self._spec, self._settings = spec, settings
         self._state = SourceState({}, {}, message=f"waiting for Kafka at {spec.brokers}")
         self._begin: Position | None = None
         self._stopped = threading.Event()
-        quiet: Any = {"logger": logging.getLogger("stqsh.kafka.silent")}
-        logging.getLogger("stqsh.kafka.silent").disabled = True  # librdkafka's words may hold addresses only
-        self._admin = AdminClient({"socket.timeout.ms": 5000, **settings}, **quiet)
+        self._complaints = Complaints(spec.brokers)
+        self._client: AdminClient | None = None
         threading.Thread(target=self._run, name="kafka", daemon=True).start()
 
     def state(self) -> SourceState:
@@ -67,9 +71,10 @@ class KafkaLiveSource:
                     if self._begin is None and partitions:
                         self._begin = self._beginning(partitions, first)
                 ends = self._offsets(partitions, _LATEST)
+                self._complaints.forget()
                 self._state = SourceState(first, ends, message="" if partitions else self._no_topic())
                 wait = _ENDS_S
-            except KafkaException as problem:
+            except (KafkaException, StqshError) as problem:
                 self._state = SourceState(self._state.first, self._state.ends, message=self._away(problem))
                 looked, wait = -_TOPICS_S, 0.5
             except Exception:
@@ -111,10 +116,31 @@ class KafkaLiveSource:
     def _no_topic(self) -> str:
         return f"waiting for a topic {' or '.join(self._spec.topics)} at {self._spec.brokers}"
 
-    def _away(self, problem: KafkaException) -> str:
+    def _away(self, problem: KafkaException | StqshError) -> str:
+        """Return why the stream waits."""
+        if isinstance(problem, StqshError):
+            return f"the stream waits: {problem.message}"
         error = problem.args[0] if problem.args else None
-        said = error.str() if error is not None and hasattr(error, "str") else "no answer"
-        return f"Kafka at {self._spec.brokers} does not answer, the stream waits: {said}"
+        if self._client is not None:
+            self._client.poll(0)  # reports what is wrong
+        why = self._complaints.sentence(error if isinstance(error, KafkaError) else None)
+        return f"the stream waits: {why}"
+
+    @property
+    def _admin(self) -> AdminClient:
+        """The client.
+
+        Raises:
+            StqshError: the settings cannot be used.
+        """
+        if self._client is None:
+            settings = self._settings()
+            own: Any = {"logger": silent_logger(), "error_cb": self._complaints}
+            try:
+                self._client = AdminClient({"socket.timeout.ms": 5000, **settings}, **own)
+            except KafkaException as problem:
+                raise settings_error(problem.args[0]) from None
+        return self._client
 
 
 def part_name(partition: TopicPartition) -> str:

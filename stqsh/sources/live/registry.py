@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from stqsh.sources.formats.csv_file import CsvDialect
@@ -26,7 +27,7 @@ def open_source(spec: StreamSpec, directory: Path, profile: str) -> LiveSource:
     if isinstance(spec.source, KafkaSourceSpec):
         from stqsh.sources.live.kafka_source import KafkaLiveSource
 
-        return KafkaLiveSource(spec.source, client_settings(spec.source.brokers, profile))
+        return KafkaLiveSource(spec.source, partial(client_settings, spec.source.brokers, profile))
     if isinstance(spec.source, DirectorySourceSpec):
         return directory_spool.DirectorySource(spec.source, directory / SPOOL)
     return SpoolSource(directory / SPOOL)
