@@ -45,9 +45,9 @@ class Area:
     members: dict[str | None, list[Polygon]]
 
 
-def set_named(set_id: int) -> str:
-    """The name of the set of regions with an id, which belongs to a stream."""
-    return f"zones{set_id // 100}"
+def set_named(stream: str) -> str:
+    """The name of the set of regions that belongs to a stream."""
+    return f"zones_of_{stream}"
 
 
 @dataclass(frozen=True)

@@ -113,21 +113,23 @@ def _conjuncts(select: Spec, names: Names) -> list[str]:
 
 @dataclass(frozen=True)
 class Names:
-    """What stands before the columns of the stream and of the table, and what stands in FROM."""
+    """What stands before the columns of the stream and of the table, in FROM, and in REGION."""
 
     stream: str = ""
     table: str = ""
     relations: str = ""
+    zones: str = ""
 
     @staticmethod
     def of(select: Spec, turn: int) -> Names:
         """With an alias for each relation, without any, or with the stream's own name."""
         stream, join = select["stream"], select["join"]
+        zones = set_named(stream)
         if join is None:
-            return Names("M." if turn % 4 == 1 else "", "", f"{stream} M" if turn % 4 == 1 else stream)
+            return Names("M." if turn % 4 == 1 else "", "", f"{stream} M" if turn % 4 == 1 else stream, zones)
         if turn % 2:
-            return Names("M.", "F.", f"{stream} M, {join['table']} F")
-        return Names(f"{stream}.", f"{join['table']}.", f"{stream}, {join['table']}")
+            return Names("M.", "F.", f"{stream} M, {join['table']} F", zones)
+        return Names(f"{stream}.", f"{join['table']}.", f"{stream}, {join['table']}", zones)
 
 
 def region_text(shape: Spec) -> str:
@@ -193,7 +195,7 @@ def expression(e: Any, names: Names) -> str:
         case "fn":
             return f"{args[0]}({of(args[1])})"
         case "region_of":
-            return f"REGION({set_named(args[0])})"
+            return f"REGION({names.zones})"
         case "cmp" | "arith":
             return f"({of(args[1])} {args[0]} {of(args[2])})"
         case "concat":

@@ -120,12 +120,12 @@ ZONES = ["ä", "o'x", "A"]
 
 
 @st.composite
-def areas(draw: st.DrawFn, stream_id: int) -> dict[int, Area]:
+def areas(draw: st.DrawFn, spec: Spec) -> dict[int, Area]:
     """A named region and a set of regions, some of several polygons."""
-    region_id, set_id, _ = named_ids(stream_id)
+    region_id, set_id, _ = named_ids(spec["id"])
     source = {"type": "file", "glob": "none", "format": "geojson", "options": {}}
-    one = {"id": region_id, "name": f"campus{stream_id}", "set": False, "members": [], "source": None}
-    several = {"id": set_id, "name": set_named(set_id), "set": True, "members": ZONES, "source": source}
+    one = {"id": region_id, "name": f"campus{spec['id']}", "set": False, "members": [], "source": None}
+    several = {"id": set_id, "name": set_named(spec["name"]), "set": True, "members": ZONES, "source": source}
     apart = [_placed(SHAPES[1], -4.0, -4.0, 1.0)]  # touches no other polygon
     members: dict[str | None, list[Polygon]] = {
         name: [draw(polygons), *draw(st.sampled_from([[], [], apart]))] for name in ZONES

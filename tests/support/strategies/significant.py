@@ -147,7 +147,7 @@ def wild_cases(
         for row in draw(st.lists(rows(spec, clock, step, used), min_size=1, max_size=8))
     ]
     instants = [clock.at(1), clock.at(3) + 1]
-    named = draw(areas(spec["id"])) if "polygons" in features else {}
+    named = draw(areas(spec)) if "polygons" in features else {}
     joins = draw(tables(spec, used, instants)) if "joins" in features else {}
     scope = Scope(spec, clock, used, features, joins, named)
     commands = draw(commands_of(scope, steps, sheds, accurate))

@@ -29,7 +29,7 @@ clocks = st.builds(Clock, st.sampled_from([0, -3, 1_201_956_300, -2_000_000]), s
 def scopes(draw: st.DrawFn, spec: Spec, clock: Clock, used: list[Any], features: frozenset[str]) -> Scope:
     """What the queries of a case may speak of: the stream, and named things for them."""
     instants = [clock.at(1), clock.at(3) + 1]
-    named = draw(areas(spec["id"])) if "polygons" in features else {}
+    named = draw(areas(spec)) if "polygons" in features else {}
     joins = draw(tables(spec, used, instants)) if "joins" in features else {}
     return Scope(spec, clock, used, features, joins, named)
 
