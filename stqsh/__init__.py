@@ -6,15 +6,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session, connect
+    from stqsh.client.feed import feed
 
 __version__ = "0.1.0"
-__all__ = ["Session", "__version__", "connect"]
+__all__ = ["Session", "__version__", "connect", "feed"]
 
 
 def __getattr__(name: str) -> object:
-    """Give `connect` and `Session` when they are asked for; importing stqsh alone loads nothing."""
+    """Give `connect`, `feed` and `Session` when they are asked for; importing stqsh alone loads nothing."""
     if name in ("connect", "Session"):
         from stqsh.client import api
 
         return getattr(api, name)
+    if name == "feed":
+        from stqsh.client.feed import feed
+
+        return feed
     raise AttributeError(f"module 'stqsh' has no attribute '{name}'")

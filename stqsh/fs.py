@@ -13,31 +13,39 @@ DURABILITY = "STQSH_DURABILITY"
 
 
 @contextmanager
-def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
+def replacing(path: Path, *, private: bool = False, durable: bool | None = None) -> Iterator[Path]:
     """Give a hidden path beside `path` to write to; at the end its file takes the place of `path`.
 
     Other processes see the old file or the whole new one. Nothing is left behind where the body fails. With
-    durability `disk`, the new file is on the disk when it takes its place, and its name at the end. With
-    `private`, only its user can read the file, whatever the process's umask is.
+    durability `disk`, the new file is on the disk when it takes its place, and its name at the end; `durable`
+    says so where the environment does not. With `private`, only its user can read the file, whatever the
+    process's umask is.
     """
+    is_forced = is_durable() if durable is None else durable
     hidden = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if private:
             make_private(hidden)
         yield hidden
-        if is_durable():
+        if is_forced:
             force(hidden)
         hidden.replace(path)
     except BaseException:
         hidden.unlink(missing_ok=True)
         raise
-    if is_durable():
+    if is_forced:
         force(path.parent)
 
 
-def atomic_write(path: Path, content: bytes | bytearray | memoryview, *, private: bool = False) -> None:
+def atomic_write(
+    path: Path,
+    content: bytes | bytearray | memoryview,
+    *,
+    private: bool = False,
+    durable: bool | None = None,
+) -> None:
     """Replace a file in one go: other processes see the old content or the whole new one."""
-    with replacing(path, private=private) as hidden:
+    with replacing(path, private=private, durable=durable) as hidden:
         hidden.write_bytes(content)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from stqsh.cli.help_pages import page
 from stqsh.docs import TOPICS
-from stqsh.errors import NotSupportedError, StqshError
+from stqsh.errors import StqshError
 from stqsh.profile import profile_folders
 from stqsh.settings import FORMATS
 from stqsh.shell.exit_codes import exit_on_signals, run_guarded
@@ -279,18 +279,28 @@ def bench(context: typer.Context) -> None:
     import_module("stqsh.bench.cli").app(args=context.args, prog_name="stqsh bench")
 
 
-@app.command(
-    hidden=True,
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-)
-def feed() -> None:
-    """Say that streams cannot be fed by hand yet."""
+@app.command(epilog=page("feed"))
+def feed(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="a stream FROM INSERTS")],
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="its records; standard input without it")
+    ] = None,
+    *,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="FORMAT", help="csv, json, parquet or geojson; else it is recognized"
+        ),
+    ] = None,
+    session: Session = None,
+    profile: ProfileName = None,
+) -> None:
+    """Feed a stream with the records of a file, or of standard input as they come."""
+    from stqsh.cli.feed import FeedOptions, run_feed
 
-    def refuse() -> int:
-        raise NotSupportedError("stqsh feed")
-
-    raise typer.Exit(run_guarded(refuse))
+    exit_on_signals()
+    options = FeedOptions(stream, file, format_, session, profile)
+    raise typer.Exit(run_guarded(lambda: run_feed(options)))
 
 
 @app.command("version", epilog=page("version"))

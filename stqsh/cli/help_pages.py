@@ -33,6 +33,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("stqsh run night.stq -v day=1 -o night.parquet", "a file for pandas"),
         ("stqsh run - --format csv", "a script from standard input"),
     ),
+    "feed": (
+        ("stqsh feed taxis < day.csv", "a file"),
+        ("tail -f positions.jsonl | stqsh feed taxis -s work", "as they come"),
+        ("stqsh feed taxis day.parquet", "by its name"),
+    ),
     "serve": (("stqsh serve -s work", "for a service manager; Ctrl-C ends it"),),
     "sessions": (("stqsh sessions", ""), ("stqsh sessions --format jsonl", "for a program")),
     "stop": (("stqsh stop", "the session `default`"), ("stqsh stop work", "")),

@@ -93,7 +93,29 @@ class DirectorySourceSpec(msgspec.Struct, frozen=True, tag="directory"):
     options: Options = {}
 
 
-LiveSourceSpec: TypeAlias = KafkaSourceSpec | StdinSourceSpec | SocketSourceSpec | DirectorySourceSpec
+class InsertsSourceSpec(msgspec.Struct, frozen=True, tag="inserts"):
+    """What INSERT INTO and `stqsh feed` put in; `format` of what is fed, None if it follows from that."""
+
+    format: str | None = None
+    options: Options = {}
+
+
+class HttpSourceSpec(msgspec.Struct, frozen=True, tag="http"):
+    """JSON lines that are POSTed to a port of this machine; the token is in a file of the stream's folder."""
+
+    port: int
+    format: str = "jsonl"
+    options: Options = {}
+
+
+LiveSourceSpec: TypeAlias = (
+    KafkaSourceSpec
+    | StdinSourceSpec
+    | SocketSourceSpec
+    | DirectorySourceSpec
+    | InsertsSourceSpec
+    | HttpSourceSpec
+)
 SourceSpec: TypeAlias = FileSourceSpec | GeneratorSourceSpec | LiveSourceSpec
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,6 +98,47 @@ def test_wrong_commands(text: str, message: str, close: str | None, taxis: Catal
     assert (caught.value.message, caught.value.near) == (message, close)
 
 
+BUSES = (
+    "CREATE MOVING STREAM buses (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, n INT, ok BOOLEAN)"
+    " KEY oid LOCATION (lon, lat) TIME ts FROM INSERTS"
+)
+
+
+@pytest.mark.parametrize(
+    ("values", "message", "at"),
+    [
+        ("VALUES ('a')", "1 value for 6 columns", "'a'"),
+        ("(oid, ts) VALUES ('a', NOW, 1)", "3 values for 2 columns", "'a', NOW, 1"),
+        ("VALUES ('a', 1, 'x', NOW, 1, TRUE)", "lat is a DOUBLE, but 'x' is a STRING", "'x'"),
+        ("VALUES (5, 1, 2, NOW, 1, TRUE)", "oid is a STRING, but 5 is a BIGINT", "5"),
+        ("VALUES ('a', 1, 2, 5, 1, TRUE)", "ts is a TIMESTAMP, but 5 is a BIGINT", "5"),
+        ("VALUES ('a', 1, 2, 'noon', 1, TRUE)", "'noon' is no timestamp", "'noon'"),
+        ("VALUES ('a', 1, 2, NOW + 5, 1, TRUE)", "NOW + 5 is no time", "NOW + 5"),
+        ("VALUES ('a', NOW, 2, NOW, 1, TRUE)", "lon is a DOUBLE, but NOW is a time", "NOW"),
+        ("VALUES ('a', 5 s, 2, NOW, 1, TRUE)", "lon is a DOUBLE, but 5 s is a duration", "5 s"),
+        ("VALUES ('a', 1, 2, NOW, 1.5, TRUE)", "n is an INT, but 1.5 is a DOUBLE", "1.5"),
+        ("VALUES ('a', 1, 2, NOW, 3000000000, TRUE)", "n is an INT, and 3000000000 does not fit", "30000"),
+        ("VALUES (bus, 1, 2, NOW, 1, TRUE)", "bus is no value: INSERT INTO takes constants", "bus"),
+        ("(oid, lonn) VALUES ('a', 1)", "stream buses has no column 'lonn'", "lonn"),
+        ("(oid, ts, oid) VALUES ('a', NOW, 'b')", "oid is listed twice", "oid)"),
+        ("(oid, lon) VALUES ('a', 1)", "a record needs ts, the TIME of buses", "oid"),
+    ],
+)
+def test_values_that_do_not_fit(values: str, message: str, at: str, taxis: Catalogue) -> None:
+    catalogue = replace(taxis, streams={**taxis.streams, "buses": bound(BUSES, taxis).spec})
+    with pytest.raises(BindError) as caught:
+        bound(f"INSERT INTO buses {values}", catalogue)
+    assert caught.value.message == message
+    assert f"INSERT INTO buses {values}"[caught.value.span.start :].startswith(at)
+
+
+def test_streams_of_files_take_no_values(taxis: Catalogue) -> None:
+    with pytest.raises(BindError, match="stream taxis does not take INSERT INTO"):
+        bound("INSERT INTO taxis VALUES ('1')", taxis)
+    with pytest.raises(BindError, match="0 is no port"):
+        bound("CREATE MOVING STREAM e (id INT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP) FROM HTTP PORT 0", taxis)
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
@@ -111,9 +153,8 @@ def test_wrong_commands(text: str, message: str, close: str | None, taxis: Catal
         ("DROP ALERT IF EXISTS a", "DROP ALERT"),
         ("FOLLOW '368'", "FOLLOW"),
         ("FOLLOW 368 IN taxis", "FOLLOW"),
-        ("INSERT INTO taxis VALUES ('1', 2.5, NULL), ('2', -3, NOW)", "INSERT INTO"),
-        ("CREATE MOVING STREAM e (a INT) FROM INSERTS KEY a", "INSERTS sources"),
-        ("CREATE EVENT STREAM e (a INT) FROM HTTP PORT 8080 TICK 1 s", "HTTP sources"),
+        ("CREATE TABLE t (a INT) FROM INSERTS", "INSERTS of other things than streams"),
+        ("CREATE TABLE t (a INT) FROM HTTP PORT 8080", "HTTP of other things than streams"),
         ("SET cache.views = '64 MB'", "SET cache.views"),
     ],
 )

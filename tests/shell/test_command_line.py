@@ -151,9 +151,17 @@ def test_version(tmp_path: Path) -> None:
     assert stqsh(tmp_path, "version").stdout == stqsh(tmp_path, "--version").stdout == "stqsh 0.1.0\n"
 
 
-def test_a_command_to_come_says_so(tmp_path: Path) -> None:
-    told = stqsh(tmp_path, "feed", "taxis", "--any")
-    assert (told.returncode, told.stderr) == (2, "not supported yet: stqsh feed\n")
+def test_what_cannot_be_fed_is_said(tmp_path: Path) -> None:
+    stqsh(tmp_path, "-s", "w", "-c", "SHOW SETTINGS;")
+    told = stqsh(tmp_path, "feed", "taxis", "-s", "w", text="")
+    assert (told.returncode, told.stderr.splitlines()[0]) == (1, "there is no stream taxis")
+    told = stqsh(tmp_path, "feed", "taxis", "-s", "w", "--format", "parquett", text="")
+    assert (told.returncode, told.stderr.splitlines()) == (
+        2,
+        ["unknown format 'parquett'", "hint: did you mean parquet?"],
+    )
+    told = stqsh(tmp_path, "feed", "taxis", "away.csv", "-s", "w")
+    assert (told.returncode, told.stderr.splitlines()[0]) == (2, "there is no file away.csv")
 
 
 def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:

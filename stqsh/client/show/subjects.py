@@ -20,9 +20,11 @@ from stqsh.spec.stats import BatchStats, LiveState
 from stqsh.spec.stream import (
     DirectorySourceSpec,
     FileSourceSpec,
+    GeneratorSourceSpec,
+    HttpSourceSpec,
+    InsertsSourceSpec,
     KafkaSourceSpec,
     SocketSourceSpec,
-    StdinSourceSpec,
 )
 from stqsh.storage.catalogue import (
     count_queries,
@@ -265,18 +267,23 @@ def source_text(stream: StreamRow | TableRow | AreaRow) -> str | None:
     """Return a source in one line: the glob, or the generator's name; None for a single region."""
     source = stream.spec.source
     match source:
-        case None:
-            return None
         case FileSourceSpec():
-            return source.glob
+            text = source.glob
         case KafkaSourceSpec():
-            return f"kafka {source.brokers} {', '.join(source.topics)}"
+            text = f"kafka {source.brokers} {', '.join(source.topics)}"
         case SocketSourceSpec():
-            return f"socket {source.address}"
+            text = f"socket {source.address}"
         case DirectorySourceSpec():
-            return f"directory {source.path}"
+            text = f"directory {source.path}"
+        case HttpSourceSpec():
+            text = f"http port {source.port}"
+        case GeneratorSourceSpec():
+            text = f"generator {source.name}"
+        case InsertsSourceSpec():
+            text = "inserts"
         case _:
-            return "standard input" if isinstance(source, StdinSourceSpec) else f"generator {source.name}"
+            text = "standard input"
+    return None if source is None else text
 
 
 def _activity(link: Connection, progress: Progress) -> str:

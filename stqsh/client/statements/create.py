@@ -9,20 +9,28 @@ from typing import TypeVar
 
 from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
+from stqsh.client.statements.http_port import check_port, posting_notes
 from stqsh.client.statements.output_folders import make_folder
 from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
 from stqsh.client.statements.type_repair import fitted
 from stqsh.client.stdin_pump import check_stdin, pump_stdin
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Quantity
-from stqsh.lang.ast.statements import FileSource, GeneratorSource
+from stqsh.lang.ast.statements import FileSource, GeneratorSource, HttpSource
 from stqsh.lang.binder.bind import Bound, bind, needs_inference
 from stqsh.lang.binder.definitions.live_sources import LIVE_SOURCES
 from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
-from stqsh.spec.stream import DEFAULT_TICK_US, LIVE_TICK_US, FileSourceSpec, StdinSourceSpec, StreamSpec
+from stqsh.spec.stream import (
+    DEFAULT_TICK_US,
+    LIVE_TICK_US,
+    FileSourceSpec,
+    HttpSourceSpec,
+    StdinSourceSpec,
+    StreamSpec,
+)
 from stqsh.storage import catalogue_writer, shedding_orders
 from stqsh.storage.catalogue import first_stream, live_streams
 from stqsh.storage.event_archive import find_archive
@@ -43,6 +51,8 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
         return
     with locating(statement.piece):
         _check_clock(desk, statement)
+        if isinstance(statement.source, HttpSource):
+            check_port(desk.link.db, statement.source)
         statement = _with_session_tick(desk, statement)
     statement = _with_archive(statement)
     bound, statement = _bound(desk, statement)
@@ -52,6 +62,8 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
         from stqsh.sources.live.line_spool import SPOOL
 
         pump_stdin(desk.link.home.stream(stream.id) / SPOOL)
+    if isinstance(stream.spec.source, HttpSourceSpec):
+        notes = (*notes, *posting_notes(desk.link.home, stream, stream.spec.source))
     desk.link.wake()
     yield Message("\n".join([f"stream {stream.name} created", *notes]))
     if desk.autoplay:

@@ -273,6 +273,7 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.CreateRegions: deferred("create_region", "create_regions"),
     statements.CreateSink: deferred("create_sink", "create_sink"),
     statements.Drop: drop,
+    statements.Insert: deferred("insert", "insert"),
     statements.RegisterQuery: register,
     statements.RegisterQueries: deferred("register_queries", "register_queries"),
     statements.Subscribe: subscribe,

@@ -1,4 +1,4 @@
-"""Intakes: a thread for each SOCKET and each DIRECTORY puts what comes into the stream's spool."""
+"""Intakes: a thread for each SOCKET, DIRECTORY and HTTP port puts what comes into the stream's spool."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import logging
 import threading
 from collections.abc import Callable
 
+from stqsh.engine.ingest.http_streams import HttpIntake
 from stqsh.engine.ingest.socket_streams import receive_lines
 from stqsh.sources.live.directory_spool import DirectoryTaker
 from stqsh.sources.live.line_spool import SPOOL, SpoolWriter
-from stqsh.spec.stream import DirectorySourceSpec, SocketSourceSpec
+from stqsh.spec.stream import DirectorySourceSpec, HttpSourceSpec, SocketSourceSpec
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import StreamRow
@@ -42,6 +43,9 @@ class Intakes:
         source, spool = stream.spec.source, self._home.stream(stream.id) / SPOOL
         if isinstance(source, SocketSourceSpec):
             return lambda: receive_lines(source.address, SpoolWriter(spool), stop)
+        if isinstance(source, HttpSourceSpec):
+            intake = HttpIntake(stream.spec, self._home.stream(stream.id))
+            return lambda: intake.listen(stop)
         if isinstance(source, DirectorySourceSpec):
             return lambda: self._take_files(stream, stop)
         return None

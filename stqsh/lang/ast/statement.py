@@ -93,6 +93,23 @@ class DirectorySource(Node):
 
 
 @dataclass(frozen=True)
+class InsertsSource(Node):
+    """`INSERTS [FORMAT …]`."""
+
+    format: str | None = None
+    options: Options = ()
+
+
+@dataclass(frozen=True)
+class HttpSource(Node):
+    """`HTTP PORT n [FORMAT …]`."""
+
+    port: int
+    format: str | None = None
+    options: Options = ()
+
+
+@dataclass(frozen=True)
 class GeneratorSource(Node):
     """`GENERATOR 'name' [(options)]`."""
 
@@ -125,4 +142,5 @@ class KafkaTarget(Node):
 
 
 SinkTarget = FileTarget | HttpTarget | KafkaTarget
-DataSource = FileSource | KafkaSource | StdinSource | SocketSource | DirectorySource | GeneratorSource
+LiveDataSource = KafkaSource | StdinSource | SocketSource | DirectorySource | InsertsSource | HttpSource
+DataSource = FileSource | GeneratorSource | LiveDataSource

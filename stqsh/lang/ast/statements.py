@@ -17,7 +17,9 @@ from stqsh.lang.ast.statement import (
     FileSource,
     FileTarget,
     GeneratorSource,
+    HttpSource,
     HttpTarget,
+    InsertsSource,
     KafkaSource,
     KafkaTarget,
     Options,
@@ -30,11 +32,12 @@ from stqsh.lang.ast.statement import (
 __all__ = [
     "ColumnDefinition", "CreateRegion", "CreateRegions", "CreateSink", "CreateStream", "CreateTable",
     "DataSource", "Describe", "DirectorySource", "Drop", "Dump", "Explain", "ExportDeadLetters", "FileSource",
-    "FileTarget", "GeneratorSource", "Help", "HttpTarget", "KafkaSource", "KafkaTarget", "Map",
+    "FileTarget", "GeneratorSource", "Help", "HttpSource", "HttpTarget", "Insert", "InsertsSource",
+    "KafkaSource", "KafkaTarget", "Map",
     "ObjectKind", "Options", "OrderItem", "Pause", "PauseQuery", "Play", "Rebalance", "RegisterQueries",
     "RegisterQuery", "Relation", "Repartition", "ResumeQuery", "Run", "Select", "SelectItem", "SetSetting",
     "Show", "ShowQuery", "SinkTarget", "SocketSource", "Statement", "StdinSource", "Subscribe",
-    "Tail", "Watch",
+    "Tail", "ValueRow", "Watch",
 ]  # fmt: skip
 
 ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK"]
@@ -116,6 +119,22 @@ class Drop(Statement):
     kind: ObjectKind
     name: Name
     if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class ValueRow(Node):
+    """The values of one record in INSERT INTO."""
+
+    values: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Insert(Statement):
+    """`INSERT INTO stream [(columns)] VALUES (…), …`; without a list, the values are those of all columns."""
+
+    stream: Name
+    rows: tuple[ValueRow, ...]
+    columns: tuple[Name, ...] = ()
 
 
 # -------------------------------------------------------------------------------------------- queries

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from stqsh.lang.ast.expressions import Name
+from stqsh.lang.ast.source import cover
 from stqsh.lang.ast.statements import (
     ColumnDefinition,
     CreateRegion,
@@ -19,13 +20,17 @@ from stqsh.lang.ast.statements import (
     FileSource,
     FileTarget,
     GeneratorSource,
+    HttpSource,
     HttpTarget,
+    Insert,
+    InsertsSource,
     KafkaSource,
     KafkaTarget,
     ObjectKind,
     Options,
     SocketSource,
     StdinSource,
+    ValueRow,
 )
 from stqsh.lang.ast_builder.regions import fixed
 from stqsh.lang.ast_builder.rules import Builder, Clause, Parts, by_field, fill, rule
@@ -110,6 +115,21 @@ def socket_source(parts: Parts) -> SocketSource:
 def directory_source(parts: Parts) -> DirectorySource:
     """Build `DIRECTORY 'dir'`."""
     return DirectorySource(parts[0].value, span=parts[0].span)
+
+
+@rule("inserts_source")
+def inserts_source(_: Parts) -> InsertsSource:
+    """Build `INSERTS`."""
+    return InsertsSource()
+
+
+@rule("http_source")
+def http_source(parts: Parts) -> HttpSource:
+    """Build `HTTP PORT n`."""
+    port = parts[0]
+    if port.kind != "INTEGER":
+        raise StatementSyntaxError(f"{port.value} is no port", port.span)
+    return HttpSource(port.value, span=port.span)
 
 
 @rule("generator_source")
@@ -255,6 +275,25 @@ def create_regions(parts: Parts) -> CreateRegions:
     existing, name, *clauses = parts
     given = by_field(clauses)
     return fill(CreateRegions(name, _source(name, given), if_not_exists=bool(existing)), given)
+
+
+@rule("insert_columns")
+def insert_columns(parts: Parts) -> tuple[Name, ...]:
+    """Build `(a, b)`."""
+    return tuple(parts)
+
+
+@rule("value_row")
+def value_row(parts: Parts) -> ValueRow:
+    """Build `(1, 'x')`."""
+    return ValueRow(tuple(parts), span=cover(parts[0].span, parts[-1].span))
+
+
+@rule("insert")
+def insert(parts: Parts) -> Insert:
+    """Build `INSERT INTO stream [(columns)] VALUES (…), …`."""
+    stream, columns, *rows = parts
+    return Insert(stream, tuple(rows), columns or ())
 
 
 def _dropped(kind: ObjectKind) -> Builder:

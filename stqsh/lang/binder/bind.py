@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from stqsh.lang.ast import statements
-from stqsh.lang.binder import administration, queries, tail
+from stqsh.lang.binder import administration, inserts, queries, tail
 from stqsh.lang.binder.definitions import named_regions, sinks, streams, tables
 from stqsh.lang.binder.definitions.column_roles import Columns, guess_roles
 from stqsh.lang.binder.names import kind_of
@@ -145,6 +145,7 @@ _BINDERS: dict[type[statements.Statement], Binder] = {
     statements.Select: _select,
     statements.Explain: _as("explain", queries.explained),
     statements.Drop: _drop,
+    statements.Insert: _as("insert", inserts.insert),
     statements.Run: _as("run", lambda statement, _: administration.run(statement)),
     statements.Play: _as("play", administration.play),
     statements.Pause: _as("pause", administration.pause),

@@ -81,6 +81,21 @@ def compare_moments(operator: str, left: Expression, right: Expression, scope: S
     return CompareExpr(operator, a.base, _shifted(b, b.offset_us - a.offset_us))
 
 
+def moment(node: Expression, scope: Scope) -> Expr:
+    """Return a time without a column: a constant or NOW, plus or minus a duration.
+
+    Raises:
+        BindError: it is none.
+    """
+    try:
+        found = _moment(node, scope)
+    except NotSupportedError:
+        raise BindError(
+            f"{printed(node)} is no time", node.span, expected=("a time + or - a duration",)
+        ) from None
+    return _shifted(found, found.offset_us)
+
+
 def after(column: Expression, moment: str, span: Span, scope: Scope) -> Expr:
     """Bind `time AFTER '10 mins ago'`, or AFTER a timestamp."""
     if not is_moment(column, scope):

@@ -43,6 +43,8 @@ def _other_than_files(table: statements.CreateTable | statements.CreateRegions) 
         statements.StdinSource: "STDIN",
         statements.SocketSource: "SOCKET",
         statements.DirectorySource: "DIRECTORY",
+        statements.InsertsSource: "INSERTS",
+        statements.HttpSource: "HTTP",
         statements.GeneratorSource: "generators",
     }
     name = kinds.get(type(table.source))

@@ -16,13 +16,16 @@ from stqsh.lang.ast.statements import (
     FileSource,
     FileTarget,
     GeneratorSource,
+    HttpSource,
     HttpTarget,
+    Insert,
+    InsertsSource,
     KafkaSource,
     RegisterQueries,
     SinkTarget,
     SocketSource,
 )
-from stqsh.lang.printer.expressions import region
+from stqsh.lang.printer.expressions import expression, region
 from stqsh.lang.printer.queries import quantity, registered
 from stqsh.lang.printer.values import column_name, constant, identifier, joined, number, options, pace, quoted
 
@@ -88,6 +91,14 @@ def target(node: SinkTarget) -> str:
     return f"TO KAFKA {quoted(node.brokers)} TOPIC {quoted(node.topic)} AS {node.mode.upper()}"
 
 
+def insert(node: Insert) -> str:
+    """Return `INSERT INTO stream [(columns)] VALUES (…), …`."""
+    columns = ", ".join(column_name(name.text) for name in node.columns)
+    rows = ", ".join(f"({', '.join(map(expression, row.values))})" for row in node.rows)
+    name = identifier(node.stream.text)
+    return joined((f"INSERT INTO {name}", columns and f"({columns})", f"VALUES {rows}"))
+
+
 def drop(node: Drop) -> str:
     """Return `DROP kind [IF EXISTS] name`."""
     return joined(("DROP", node.kind, "IF EXISTS" if node.if_exists else None, identifier(node.name.text)))
@@ -103,6 +114,10 @@ def source(node: DataSource) -> str:
         text = f"FROM KAFKA {quoted(node.brokers)} TOPIC {', '.join(map(quoted, node.topics))}{_start(node)}"
     elif isinstance(node, SocketSource):
         text = f"FROM SOCKET {quoted(node.address)}"
+    elif isinstance(node, InsertsSource):
+        text = "FROM INSERTS"
+    elif isinstance(node, HttpSource):
+        text = f"FROM HTTP PORT {node.port}"
     elif isinstance(node, DirectorySource):
         text = f"FROM DIRECTORY {quoted(node.path)}"
     else:

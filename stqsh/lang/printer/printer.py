@@ -85,6 +85,7 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.CreateRegions: definitions.create_regions,
     statements.CreateSink: definitions.create_sink,
     statements.Drop: definitions.drop,
+    statements.Insert: definitions.insert,
     statements.Select: queries.select,
     statements.RegisterQuery: queries.register,
     statements.RegisterQueries: definitions.register_queries,

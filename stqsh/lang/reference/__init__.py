@@ -1,13 +1,13 @@
 """The reference of the language: the registry of statements that HELP and completion use.
 
 Tests check that every statement of the grammar is here, and run all examples on the sample data in the
-order of `IN_ORDER`.
+order of `IN_ORDER`, but for INSERT INTO, which takes a live stream.
 """
 
 from __future__ import annotations
 
 from stqsh.lang.reference.administration import ADMINISTRATION, OUTPUT_TOPICS
-from stqsh.lang.reference.definitions import DEFINITIONS, DROPS, SINKS
+from stqsh.lang.reference.definitions import DEFINITIONS, DROPS, INSERTS, SINKS
 from stqsh.lang.reference.entry import OPTIONS, ReferenceEntry
 from stqsh.lang.reference.queries import CONTINUOUS, QUERIES, TOPICS
 from stqsh.lang.reference.running import RUNNING
@@ -17,6 +17,7 @@ __all__ = ["ALL", "IN_ORDER", "OPTIONS", "PARTS", "STATEMENTS", "ReferenceEntry"
 STATEMENTS: tuple[ReferenceEntry, ...] = (
     *DEFINITIONS,
     *SINKS,
+    *INSERTS,
     *DROPS,
     *CONTINUOUS,
     *QUERIES,
@@ -35,6 +36,7 @@ IN_ORDER: tuple[ReferenceEntry, ...] = (
     *DEFINITIONS,
     *CONTINUOUS,
     *SINKS,
+    *INSERTS,
     *RUNNING,
     *QUERIES,
     *PARTS,

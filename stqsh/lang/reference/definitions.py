@@ -11,7 +11,8 @@ DEFINITIONS = (
   [KEY column] [LOCATION (x, y)] [TIME column]
   FROM FILE 'glob' [FORMAT format [(option => value, …)]] | GENERATOR 'network' [(option => value, …)]
     | KAFKA 'host:port' TOPIC 'topic', … [FROM EARLIEST | LATEST | TIMESTAMP 'time'] [FORMAT format]
-    | STDIN [FORMAT format] | SOCKET 'host:port' [FORMAT format]
+    | STDIN [FORMAT format] | SOCKET 'host:port' [FORMAT format] | DIRECTORY 'dir' [FORMAT format]
+    | INSERTS [FORMAT format] | HTTP PORT n
   [TICK duration] [REPORT EVERY duration] [MAX SPEED speed] [BOUNDS (x1, y1, x2, y2)] [PLANAR | GEODETIC]
   [ORDER BY TIME | ARRIVAL] [PACE 10x | MAX] [KEEP duration] [RETAIN ALL | SIGNIFICANT]""",
         "Define a stream of objects that move: each record replaces its key's earlier one.",
@@ -81,6 +82,20 @@ the same when a part is sent again. KAFKA AS UPDATES: each update once, in trans
 compacted topic with a record for each row of an answer, and a tombstone for one that leaves.
 A sink follows names: a query that is dropped sends its last `-`, and one that is registered under the same
 name goes on. ALL takes later queries, too, but no subscriptions.""",
+    ),
+)
+
+INSERTS = (
+    ReferenceEntry(
+        "INSERT INTO",
+        "INSERT INTO stream [(column, …)] VALUES (value, …), …",
+        "Put records into a stream FROM INSERTS, all of a statement or none.",
+        "INSERT INTO buses VALUES ('12', 10.03, 50.015, NOW), ('7', NULL, NULL, NOW - 5 s)",
+        "A small file for each statement, until a batch has taken its records. Many records go faster"
+        " together, or with stqsh feed.",
+        """Values are constants: numbers, strings, TRUE, FALSE, NULL, times such as '2008-02-02T15:00:00', NOW
+with or without a duration, and what operators make of them. Columns that are not listed are NULL. For many
+records there is stqsh feed NAME < FILE, and stqsh.feed in Python.""",
     ),
 )
 

@@ -70,9 +70,6 @@ _TO_COME = {
     ("DROP", "ALERT"): "DROP ALERT",
     ("SHOW", "ALERTS"): "SHOW ALERTS",
     ("FOLLOW",): "FOLLOW",
-    ("INSERT",): "INSERT INTO",
-    ("FROM", "INSERTS"): "INSERTS sources",
-    ("FROM", "HTTP"): "HTTP sources",
 }
 """Words that the parser does not know yet, so that neither completion nor HELP offers them."""
 _RIGHT_SIGNS = {"=>": ">=", "==": "=", "=<": "<=", "><": "<>"}

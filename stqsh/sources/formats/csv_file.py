@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -103,12 +103,23 @@ def read_csv_blocks(
         SourceError: the header lacks a declared column. OSError: the file cannot be read.
     """
     dialect = CsvDialect.of(options)
+    yield from csv_blocks(read_text_blocks(path, dialect.quoting, size), layout, dialect, str(path))
+
+
+def csv_blocks(
+    blocks: Iterable[TextBlock], layout: RecordSchema, dialect: CsvDialect, origin: str
+) -> Iterator[RowBlock]:
+    """Read the blocks of a CSV text; `origin` is where it is from.
+
+    Raises:
+        SourceError: the header lacks a declared column.
+    """
     wanted, width = list(range(len(layout.columns))), len(layout.columns)
-    for block in read_text_blocks(path, dialect.quoting, size):
+    for block in blocks:
         text = block
         if text.number == 0 and dialect.header:
             names, text = take_header(text, dialect)
-            wanted, width = match_names(layout.names, names, str(path)), len(names)
+            wanted, width = match_names(layout.names, names, origin), len(names)
         if text.text:
             found = text_columns(text, dialect, wanted, width)
             pairs = zip(found.columns, layout.columns, strict=True)

@@ -54,10 +54,19 @@ def read_json_blocks(
         SourceError: an unknown option, or no object has the key or the time. OSError: not readable.
     """
     check_options(options, TIME_OPTIONS, "FORMAT JSON")
+    yield from json_blocks(read_text_blocks(path, PLAIN, size), layout, str(path))
+
+
+def json_blocks(blocks: Iterable[TextBlock], layout: RecordSchema, origin: str) -> Iterator[RowBlock]:
+    """Read the blocks of a text of JSON lines; `origin` is where it is from.
+
+    Raises:
+        SourceError: no object has the key or the time.
+    """
     names: Sequence[str] | None = None
-    for text in read_text_blocks(path, PLAIN, size):
+    for text in blocks:
         if names is None:
-            names = member_names(text.text, layout, str(path))
+            names = member_names(text.text, layout, origin)
         yield json_block(text, names, layout)
 
 

@@ -38,11 +38,14 @@ def read_parquet_blocks(
         for number, batch in enumerate(batches):
             columns = [batch.column(name) for name in names]
             ordinals = np.arange(batch.num_rows, dtype=np.int64)
-            yield RowBlock(columns, ordinals, partial(_locate, batch, first_row), number, size=batch.nbytes)
+            yield RowBlock(
+                columns, ordinals, partial(locate_rows, batch, first_row), number, size=batch.nbytes
+            )
             first_row += batch.num_rows
 
 
-def _locate(batch: pa.RecordBatch, first_row: int, ordinals: NDArray[np.int64]) -> list[RowLocation]:
+def locate_rows(batch: pa.RecordBatch, first_row: int, ordinals: NDArray[np.int64]) -> list[RowLocation]:
+    """Return the numbers, from 1, and the texts of some rows of a batch that begins with row `first_row`."""
     rows = zip(*map(python_values, batch.take(ordinals).columns), strict=True)
     return [
         RowLocation(first_row + ordinal, _as_json(dict(zip(batch.schema.names, row, strict=True))))

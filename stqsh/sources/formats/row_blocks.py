@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,13 @@ _LF, _CR = 10, 13
 MOST_LINES = 32
 #: The extensions of compressed files.
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+
+
+class ByteStream(Protocol):
+    """What text is read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes, none at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +99,22 @@ def read_text_blocks(path: Path, quoting: Quoting, size: int | None = None) -> I
     Raises:
         OSError: the file cannot be read or decompressed to its end.
     """
-    size = size or BLOCK_BYTES
-    rest, line, number = b"", 1, 0
     with open_bytes(path) as stream:
-        while data := stream.read(size):
-            text = rest + data
-            if number == 0 and line == 1 and text.startswith(_BOM):
-                text = text[len(_BOM) :]
-            cut = end_of_rows(text, quoting)
-            rest = text[cut:]
-            if cut:
-                yield TextBlock(text[:cut], line, number)
-                line, number = line + count_lines(text[:cut]), number + 1
+        yield from text_blocks(stream, quoting, size or BLOCK_BYTES)
+
+
+def text_blocks(stream: ByteStream, quoting: Quoting, size: int = BLOCK_BYTES) -> Iterator[TextBlock]:
+    """Divide what is read from a stream into blocks of whole rows; each read of up to `size` ends a block."""
+    rest, line, number = b"", 1, 0
+    while data := stream.read(size):
+        text = rest + data
+        if number == 0 and line == 1 and text.startswith(_BOM):
+            text = text[len(_BOM) :]
+        cut = end_of_rows(text, quoting)
+        rest = text[cut:]
+        if cut:
+            yield TextBlock(text[:cut], line, number)
+            line, number = line + count_lines(text[:cut]), number + 1
     if rest:
         yield TextBlock(rest, line, number)
 

@@ -1,41 +1,33 @@
 """A directory that grows: its complete files become records in the session, in the order in which they come.
 
-The engine takes a file once, by its name, and stores its records as segments of a spool, `N.arrow`, N being
-the first place. The ledger gets a line for each file, after its segments are written: only what it lists is
-ever read, so a kill while a file is being taken leaves nothing behind. Afterwards the file may go. A segment
-of n records has n + 1 places; the last one stands for its dead letters. Segments are deleted once the batches
-that took them are committed.
+The engine takes a file once, by its name, and stores its records in a spool, see `record_spool`. The ledger
+gets a line for each file, after its segments are written: only what it lists is ever read, so a kill while a
+file is being taken leaves nothing behind. Afterwards the file may go.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 
 from stqsh.errors import StqshError
-from stqsh.fs import replacing, settle
+from stqsh.fs import settle
 from stqsh.sources.formats.record_parser import DeadLetter, ParsedRecords, parse
 from stqsh.sources.formats.record_schema import RecordSchema
-from stqsh.sources.live.decoding import Decoded
-from stqsh.sources.live.protocol import MessageRange, Position, RecordsGoneError, SourceState
+from stqsh.sources.live.protocol import Position, SourceState
+from stqsh.sources.live.record_spool import PART, Segment, segments, write_segment
 from stqsh.sources.source_check import number_unit
 from stqsh.sources.source_files import SourceFile, read_first_block, read_group
 from stqsh.spec.stream import DirectorySourceSpec, FileSourceSpec, StreamSpec
 
-PART = "rows"
-"""The name of a directory's only part in positions."""
 #: A file that has not changed for so long is complete.
 QUIET_S = 1.0
-_ENDING = ".arrow"
 _LEDGER = "taken.jsonl"
-_LETTERS = b"letters"
 #: Names of files that are still being written, by the habit of those who write them.
 _HIDDEN, _UNFINISHED = (".", "_"), (".tmp", ".part", ".crdownload")
 
@@ -54,12 +46,6 @@ class _Seen:
     size: int
     mtime_ns: int
     since: float
-
-
-def segments(spool: Path) -> list[tuple[int, Path]]:
-    """Return the segments of a spool with their first places, in order."""
-    found = spool.glob(f"*{_ENDING}")
-    return sorted((int(path.stem), path) for path in found if path.stem.isdigit())
 
 
 class DirectoryTaker:
@@ -114,8 +100,7 @@ class DirectoryTaker:
         """Store the records of a file, then enter it into the ledger."""
         end = self._end
         for part in self._parts(path):
-            _write_segment(self._spool / f"{end:015d}{_ENDING}", part, self._layout)
-            end += len(part.places) + 1
+            end = write_segment(self._spool, end, Segment.of(part, self._layout))
         line = msgspec.json.encode(TakenFile(path.name, end)) + b"\n"
         with self._ledger.open("ab") as ledger:
             ledger.write(line)
@@ -162,13 +147,6 @@ def _whole_lines(ledger: Path) -> list[bytes]:
         return []
 
 
-def _write_segment(path: Path, part: ParsedRecords, layout: RecordSchema) -> None:
-    letters = msgspec.json.encode(part.dead)
-    schema = layout.schema.with_metadata({_LETTERS: letters})
-    with replacing(path, private=True) as new, pa.ipc.new_file(str(new), schema) as file:
-        file.write_batch(pa.RecordBatch.from_arrays(part.columns, schema=schema))
-
-
 class DirectorySource:
     """A directory in the planner: knows how far its files have been taken."""
 
@@ -196,46 +174,3 @@ class DirectorySource:
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
-
-
-class DirectoryReader:
-    """A directory in a worker."""
-
-    def __init__(self, spool: Path) -> None:
-        self._spool = spool
-
-    def read(self, wanted: MessageRange) -> Iterator[Decoded]:
-        """Yield the records of a range, one segment after the other.
-
-        Raises:
-            RecordsGoneError: a segment has been deleted.
-        """
-        at, found = wanted.start, segments(self._spool)
-        for place, (first, path) in enumerate(found):
-            if at >= wanted.stop or first > at:
-                break
-            if place + 1 < len(found) and found[place + 1][0] <= at:
-                continue
-            records, dead = _read_segment(path)
-            start, stop = at - first, min(wanted.stop - first, records.num_rows + 1)
-            some = records.slice(start, max(0, min(stop, records.num_rows) - start))
-            yield Decoded(some, dead if stop > records.num_rows else [], some.nbytes)
-            at = first + stop
-        if at < wanted.stop:
-            raise RecordsGoneError(
-                f"the session's folder lacks places {at} to {wanted.stop} of {self._spool}"
-            )
-
-
-def _read_segment(path: Path) -> tuple[pa.RecordBatch, list[DeadLetter]]:
-    with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
-        letters: Mapping[bytes, bytes] = file.schema.metadata
-        records = file.get_batch(0).replace_schema_metadata(None)
-        return records, msgspec.json.decode(letters[_LETTERS], type=list[DeadLetter])
-
-
-def trim(spool: Path, taken: int) -> None:
-    """Delete the segments all of whose places are before `taken`, except the last one."""
-    for (_, path), (after, _) in pairwise(segments(spool)):
-        if after <= taken:
-            path.unlink(missing_ok=True)

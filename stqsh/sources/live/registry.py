@@ -8,12 +8,25 @@ from pathlib import Path
 
 from stqsh.sources.formats.csv_file import CsvDialect
 from stqsh.sources.formats.record_schema import RecordSchema
-from stqsh.sources.live import directory_spool, line_spool
+from stqsh.sources.live import line_spool, record_spool
 from stqsh.sources.live.decoding import Decoded, MessageDecoder
+from stqsh.sources.live.directory_spool import DirectorySource
+from stqsh.sources.live.inserted_records import InsertedSource
 from stqsh.sources.live.kafka_client import client_settings
 from stqsh.sources.live.line_spool import SPOOL, SpoolReader, SpoolSource
 from stqsh.sources.live.protocol import LiveSource, MessageRange, MessageReader, Position
-from stqsh.spec.stream import DirectorySourceSpec, KafkaSourceSpec, SocketSourceSpec, StreamSpec
+from stqsh.sources.live.record_spool import RecordReader
+from stqsh.spec.stream import (
+    DirectorySourceSpec,
+    HttpSourceSpec,
+    InsertsSourceSpec,
+    KafkaSourceSpec,
+    SocketSourceSpec,
+    StreamSpec,
+)
+
+_OF_RECORDS = (DirectorySourceSpec, InsertsSourceSpec, HttpSourceSpec)
+"""The sources whose spools hold records that are parsed already."""
 
 
 def open_source(spec: StreamSpec, directory: Path, profile: str) -> LiveSource:
@@ -29,13 +42,15 @@ def open_source(spec: StreamSpec, directory: Path, profile: str) -> LiveSource:
 
         return KafkaLiveSource(spec.source, partial(client_settings, spec.source.brokers, profile))
     if isinstance(spec.source, DirectorySourceSpec):
-        return directory_spool.DirectorySource(spec.source, directory / SPOOL)
+        return DirectorySource(spec.source, directory / SPOOL)
+    if isinstance(spec.source, InsertsSourceSpec | HttpSourceSpec):
+        return InsertedSource(directory / SPOOL)
     return SpoolSource(directory / SPOOL)
 
 
 def check_options(spec: StreamSpec) -> None:
     """Raise `OptionError` where an option of a live stream's FORMAT is unknown or makes no sense."""
-    if not isinstance(spec.source, DirectorySourceSpec):
+    if not isinstance(spec.source, DirectorySourceSpec | InsertsSourceSpec):
         MessageDecoder.of(spec)
     elif spec.source.format == "csv":
         CsvDialect.of(spec.source.options)
@@ -51,9 +66,9 @@ def read_records(
     Raises:
         SourceError: the source does not answer, or no longer has the messages.
     """
-    if isinstance(spec.source, DirectorySourceSpec):
+    if isinstance(spec.source, _OF_RECORDS):
         for part in wanted:
-            yield from directory_spool.DirectoryReader(directory / SPOOL).read(part)
+            yield from RecordReader(directory / SPOOL).read(part)
         return
     reader = open_message_reader(spec, directory, profile, skips=skips)
     decoder = MessageDecoder.of(spec)
@@ -67,8 +82,8 @@ def trim(directory: Path, position: Position) -> None:
     """Let a stream's spool go as far as a position; Kafka keeps its messages itself."""
     if line_spool.PART in position:
         line_spool.trim(directory / SPOOL, position[line_spool.PART])
-    if directory_spool.PART in position:
-        directory_spool.trim(directory / SPOOL, position[directory_spool.PART])
+    if record_spool.PART in position:
+        record_spool.trim(directory / SPOOL, position[record_spool.PART])
 
 
 def open_message_reader(spec: StreamSpec, directory: Path, profile: str, *, skips: bool) -> MessageReader:

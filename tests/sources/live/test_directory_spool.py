@@ -11,15 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh.sources.live import directory_spool
-from stqsh.sources.live.directory_spool import (
-    PART,
-    DirectoryReader,
-    DirectorySource,
-    DirectoryTaker,
-    segments,
-    trim,
-)
+from stqsh.sources.live.directory_spool import DirectorySource, DirectoryTaker
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError
+from stqsh.sources.live.record_spool import PART, RecordReader, segments, trim
 from stqsh.spec.stream import ColumnSpec, DirectorySourceSpec, StreamSpec
 
 _COLUMNS = (("oid", "STRING"), ("lon", "DOUBLE"), ("lat", "DOUBLE"), ("ts", "TIMESTAMP"))
@@ -41,7 +35,7 @@ def put(folder: Path, name: str, *objects: str) -> None:
 
 def read(spool: Path, start: int, stop: int) -> tuple[list[str], list[str]]:
     """Return the objects of some places, and the files of the dead letters."""
-    found = list(DirectoryReader(spool).read(MessageRange(PART, start, stop)))
+    found = list(RecordReader(spool).read(MessageRange(PART, start, stop)))
     objects = [oid for part in found for oid in part.records.column("oid").to_pylist()]
     return objects, [Path(letter.file).name for part in found for letter in part.dead]
 
@@ -63,7 +57,7 @@ def test_files_become_records_and_letters(tmp_path: Path) -> None:
     state = source.state()
     assert (state.ends, state.message) == ({PART: 3 + 3 + 1 + 1}, "")
     assert read(spool, 0, 8) == (["1", "2", "3", "4"], ["b.csv", "c.csv", "notes.txt2"])
-    [first, *_] = DirectoryReader(spool).read(MessageRange(PART, 0, 1))
+    [first, *_] = RecordReader(spool).read(MessageRange(PART, 0, 1))
     assert first.records.column("ts")[0].as_py().year == 2023
 
 

@@ -1,4 +1,4 @@
-"""Bind live sources: Kafka, STDIN, SOCKET and DIRECTORY."""
+"""Bind live sources: Kafka, STDIN, SOCKET, DIRECTORY, INSERTS and HTTP."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from stqsh.lang.ast.statements import (
     CreateStream,
     DataSource,
     DirectorySource,
+    HttpSource,
+    InsertsSource,
     KafkaSource,
     SocketSource,
     StdinSource,
@@ -18,6 +20,8 @@ from stqsh.lang.errors import BindError, or_list
 from stqsh.spec.stream import (
     LEAST_LIVE_TICK_US,
     DirectorySourceSpec,
+    HttpSourceSpec,
+    InsertsSourceSpec,
     KafkaSourceSpec,
     LiveSourceSpec,
     Options,
@@ -26,7 +30,14 @@ from stqsh.spec.stream import (
 )
 from stqsh.units import format_duration
 
-LIVE_SOURCES = (KafkaSource, StdinSource, SocketSource, DirectorySource)
+LIVE_SOURCES = (KafkaSource, StdinSource, SocketSource, DirectorySource, InsertsSource, HttpSource)
+_FORMATS: dict[type[DataSource], tuple[str, ...]] = {
+    KafkaSource: ("csv", "jsonl", "arrow"),
+    StdinSource: ("csv", "jsonl"),
+    SocketSource: ("csv", "jsonl"),
+    HttpSource: ("jsonl",),
+}
+"""The formats of sources that do not take all that files may have."""
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _META_TYPES = {
     "_key": ("STRING", "BIGINT", "INT"),
@@ -55,11 +66,10 @@ def check_live(stream: CreateStream) -> None:
             stream.name.span,
             hint="list them after its name: (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)",
         )
-    formats = ("csv", "jsonl", "arrow") if isinstance(source, KafkaSource) else ("csv", "jsonl")
-    is_message = not isinstance(source, DirectorySource)
-    if is_message and source.format is not None and source.format not in formats:
+    formats = _FORMATS.get(type(source))
+    if formats is not None and source.format is not None and source.format not in formats:
         raise BindError(
-            f"FORMAT {source.format.upper()} is for files",
+            f"FORMAT {source.format.upper()} is for {'other sources' if len(formats) == 1 else 'files'}",
             source.span,
             hint=f"this source takes {or_list(tuple(_shown(name) for name in formats))}",
         )
@@ -80,18 +90,34 @@ def _check_meta(stream: CreateStream, is_kafka: bool) -> None:
 
 def live_spec(source: DataSource, options: Options) -> LiveSourceSpec | None:
     """Return the spec of a live source, None for another one."""
-    if isinstance(source, KafkaSource):
-        return _kafka_spec(source, options)
-    if isinstance(source, SocketSource):
-        host, _, port = source.address.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-            raise BindError(f"{source.address!r} is no address", source.span, expected=("'host:port'",))
-        return SocketSourceSpec(source.address, source.format or "jsonl", options)
-    if isinstance(source, DirectorySource):
-        return DirectorySourceSpec(source.path, source.format, options)
-    if isinstance(source, StdinSource):
-        return StdinSourceSpec(source.format or "jsonl", options)
-    return None
+    made: LiveSourceSpec | None = None
+    match source:
+        case KafkaSource():
+            made = _kafka_spec(source, options)
+        case SocketSource():
+            made = _socket_spec(source, options)
+        case DirectorySource():
+            made = DirectorySourceSpec(source.path, source.format, options)
+        case InsertsSource():
+            made = InsertsSourceSpec(source.format, options)
+        case HttpSource():
+            made = _http_spec(source, options)
+        case StdinSource():
+            made = StdinSourceSpec(source.format or "jsonl", options)
+    return made
+
+
+def _socket_spec(source: SocketSource, options: Options) -> SocketSourceSpec:
+    host, _, port = source.address.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise BindError(f"{source.address!r} is no address", source.span, expected=("'host:port'",))
+    return SocketSourceSpec(source.address, source.format or "jsonl", options)
+
+
+def _http_spec(source: HttpSource, options: Options) -> HttpSourceSpec:
+    if not 0 < source.port < 1 << 16:
+        raise BindError(f"{source.port} is no port", source.span, expected=("a number from 1 to 65535",))
+    return HttpSourceSpec(source.port, source.format or "jsonl", options)
 
 
 def _kafka_spec(source: KafkaSource, options: Options) -> KafkaSourceSpec:

@@ -1,0 +1,90 @@
+"""Feed a stream FROM INSERTS with the records of a file, of standard input, or of a table in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stqsh.client.statements.insert import appender_for
+from stqsh.errors import StqshError
+from stqsh.lang.errors import near
+from stqsh.sources.fed_records import ArrivingBytes, read_fed, read_table
+from stqsh.spec.stream import InsertsSourceSpec, StreamSpec
+
+if TYPE_CHECKING:
+    from stqsh.client.api import Session
+    from stqsh.sources.live.record_spool import Segment
+
+
+class FeedCount(NamedTuple):
+    """How many records a stream has been fed, and how many were set aside as dead letters."""
+
+    records: int = 0
+    dead: int = 0
+
+
+OnFed = Callable[[FeedCount], None]
+
+
+def feed(session: Session, stream: str, data: Any, *, on_fed: OnFed | None = None) -> FeedCount:
+    """Feed a stream; what this has counted is kept.
+
+    Example:
+        stqsh.feed(session, "taxis", {"oid": ["t1"], "lon": [10.03], "lat": [50.01], "ts": [now]})
+
+    Args:
+        session: the session.
+        stream: the name of a stream FROM INSERTS.
+        data: the path of a file, or a pyarrow Table, a pandas DataFrame, or a dict of columns.
+        on_fed: called with the count so far.
+
+    Raises:
+        StqshError: the stream takes no records, or the data cannot be read.
+    """
+    spec = fed_stream(session, stream)
+    is_path = isinstance(data, str | Path)
+    parts = read_fed(spec, Path(data), None) if is_path else read_table(spec, data)
+    return append_all(session, spec, parts, on_fed)
+
+
+def feed_arriving(
+    session: Session, stream: str, origin: Path | ArrivingBytes, form: str | None, on_fed: OnFed
+) -> FeedCount:
+    """Feed a stream from a file or standard input in the given format; else as `feed`."""
+    spec = fed_stream(session, stream)
+    return append_all(session, spec, read_fed(spec, origin, form), on_fed)
+
+
+def fed_stream(session: Session, name: str) -> StreamSpec:
+    """Return the stream of a name.
+
+    Raises:
+        StqshError: there is none, or it takes no records by hand.
+    """
+    streams = {stream.name: stream.spec for stream in session.streams()}
+    ready = [known for known, spec in streams.items() if isinstance(spec.source, InsertsSourceSpec)]
+    if name not in streams:
+        close = near(name, streams)
+        listed = ", ".join(ready) or "none; CREATE MOVING STREAM … FROM INSERTS makes one"
+        hint = f"did you mean {close}?" if close else f"streams that can be fed: {listed}"
+        raise StqshError(f"there is no stream {name}", hint=hint)
+    if name not in ready:
+        raise StqshError(
+            f"stream {name} cannot be fed", hint="CREATE MOVING STREAM … FROM INSERTS makes one that can"
+        )
+    return streams[name]
+
+
+def append_all(
+    session: Session, spec: StreamSpec, parts: Iterator[Segment], on_fed: OnFed | None
+) -> FeedCount:
+    """Append parts to a stream's spool as they come, and return how much that was."""
+    count = FeedCount()
+    for part in parts:
+        appender_for(session.link, spec.name, session.settings()).append(part)
+        session.link.wake()
+        count = FeedCount(count.records + part.records.num_rows, count.dead + len(part.dead))
+        if on_fed is not None:
+            on_fed(count)
+    return count

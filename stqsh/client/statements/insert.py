@@ -1,0 +1,100 @@
+"""INSERT INTO: the records go into the stream's spool, from which the engine takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.client.connection import Connection
+from stqsh.client.results import Message, Outcome
+from stqsh.client.statements.context import StatementContext
+from stqsh.core.conditions.evaluation import compute
+from stqsh.errors import StqshError
+from stqsh.lang.ast import statements
+from stqsh.lang.binder.bind import bind
+from stqsh.lang.binder.inserts import BoundInsert, check_range
+from stqsh.lang.errors import BindError, locating
+from stqsh.profile import Profile
+from stqsh.sources.formats.record_parser import FileBlock, ParsedRecords, RowBlock, RowLocation, parse
+from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.live.inserted_records import RecordAppender
+from stqsh.sources.live.line_spool import SPOOL
+from stqsh.sources.live.record_spool import Segment
+from stqsh.spec.chunk import arrow_type
+from stqsh.spec.expression import Expr, LiteralExpr
+from stqsh.storage.catalogue import find_stream
+from stqsh.storage.control_log import wall_clock_us
+from stqsh.storage.disk_space import DiskFullError, is_full
+from stqsh.storage.session_settings import session_settings
+
+_ONE_ROW = {"row": pa.array([0])}
+
+
+def insert(desk: StatementContext, statement: statements.Insert) -> Iterator[Outcome]:
+    """Append the records of INSERT INTO, all or none.
+
+    Raises:
+        BindError: a value does not fit, or makes no record.
+    """
+    bound: BoundInsert = bind(statement, desk.view).spec
+    with locating(statement.piece):
+        records = _records(bound, statement)
+    settings = session_settings(desk.link.db, desk.profile)
+    appender = appender_for(desk.link, bound.stream.name, settings)
+    appender.append(Segment.of(records, RecordSchema.of(bound.stream)))
+    desk.link.wake()
+    count = len(bound.rows)
+    yield Message(f"{'1 record' if count == 1 else f'{count:,} records'} inserted into {bound.stream.name}")
+
+
+def appender_for(link: Connection, stream: str, settings: Profile) -> RecordAppender:
+    """Return what appends to the spool of a stream.
+
+    Raises:
+        DiskFullError: there is no room for records.
+        StqshError: another client has just dropped the stream.
+    """
+    found, home = find_stream(link.db, stream), link.home
+    if found is None:
+        raise StqshError(f"there is no stream {stream}", hint="another shell has just dropped it")
+    if is_full(home.path):
+        raise DiskFullError(home.path)
+    return RecordAppender(home.stream(found.id) / SPOOL, durable=settings.text("durability") == "disk")
+
+
+def _records(bound: BoundInsert, statement: statements.Insert) -> ParsedRecords:
+    """Return the records, checked as those of files are."""
+    now_us = wall_clock_us()
+    columns = [
+        pa.array(
+            [_computed(row[place], column, now_us, at, statement) for at, row in enumerate(bound.rows)],
+            pa.int64() if column.type == "TIMESTAMP" else arrow_type(column.type),
+        ).cast(arrow_type(column.type))
+        for place, column in enumerate(bound.stream.columns)
+    ]
+    rows = np.arange(len(bound.rows), dtype=np.int64)
+    block = RowBlock(columns, rows, partial(_locate, statement))
+    found = parse([FileBlock(0, "", block)], RecordSchema.of(bound.stream))
+    if found.dead:
+        row = statement.rows[found.dead[0].line]
+        raise BindError(found.dead[0].reason, row.span)
+    return found
+
+
+def _locate(statement: statements.Insert, rows: NDArray[np.int64]) -> list[RowLocation]:
+    return [RowLocation(row, "") for row in rows.tolist()]
+
+
+def _computed(expr: Expr, column: Any, now_us: int, at: int, statement: statements.Insert) -> object:
+    """Return the value of a constant expression; `at` is the place of its row."""
+    if isinstance(expr, LiteralExpr):
+        value: object = expr.value
+    else:
+        value = compute(expr, _ONE_ROW, now_us)[0].as_py()
+        check_range(value, column.name, column.type, statement.rows[at])
+    return float(value) if column.type in ("DOUBLE", "FLOAT") and isinstance(value, int) else value

@@ -1,0 +1,228 @@
+"""HTTP sources: JSON lines that programs of this machine POST; the answer comes once they are kept."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import threading
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from stqsh.sources.live.decoding import MessageDecoder, Messages
+from stqsh.sources.live.http_token import HOST, token_of
+from stqsh.sources.live.inserted_records import RecordAppender, tell_problem
+from stqsh.sources.live.line_spool import SPOOL
+from stqsh.sources.live.record_spool import Segment
+from stqsh.spec.stream import HttpSourceSpec, StreamSpec
+from stqsh.storage.disk_space import is_full
+
+log = logging.getLogger("stqsh.engine")
+
+MOST_BYTES = 16 << 20
+"""The most bytes of a post."""
+_DRAINED_BYTES = 64 << 20
+_RETRY_S, _PATIENCE_S = 1.0, 30.0
+_PLACE = "http"
+
+
+class RefusedError(Exception):
+    """A post that is not taken: the status, and a sentence that says why."""
+
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """What a post says of itself."""
+
+    authorization: str
+    length: str | None
+    is_chunked: bool
+    encoding: str
+
+
+class HttpIntake:
+    """Takes the posts of one stream into its spool.
+
+    Args:
+        stream: its source is a port.
+        folder: the stream's folder in the session's home.
+    """
+
+    def __init__(self, stream: StreamSpec, folder: Path) -> None:
+        assert isinstance(stream.source, HttpSourceSpec), f"{stream.name} listens on no port"
+        self.port, self._name = stream.source.port, stream.name
+        self._spool = folder / SPOOL
+        self._decoder = MessageDecoder.of(stream)
+        self._appender = RecordAppender(self._spool)
+        self._stop = threading.Event()
+        self._expected = f"Bearer {token_of(folder)}".encode()
+
+    def listen(self, stop: threading.Event) -> None:
+        """Listen until `stop`; while another program uses the port, it is tried again."""
+        self._stop = stop
+        self._spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while not stop.is_set():
+            try:
+                server = _Server((HOST, self.port), self)
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                tell_problem(self._spool, f"waiting for port {self.port}: {reason}")
+                stop.wait(_RETRY_S)
+                continue
+            tell_problem(self._spool, "")
+            log.info("stream %s listens on port %d", self._name, self.port)
+            with server:
+                threading.Thread(target=server.serve_forever, name=f"port {self.port}", daemon=True).start()
+                stop.wait()
+                server.shutdown()
+
+    def check(self, post: Post) -> int:
+        """Return the number of bytes of a post.
+
+        Raises:
+            RefusedError: it is not to be read.
+        """
+        if not hmac.compare_digest(post.authorization.encode("latin-1", "replace"), self._expected):
+            raise RefusedError(
+                HTTPStatus.UNAUTHORIZED,
+                "send the token that CREATE printed, in the header Authorization: Bearer TOKEN",
+            )
+        if post.is_chunked or post.length is None:
+            raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "send the header Content-Length")
+        if not post.length.isascii() or not post.length.isdigit():
+            raise RefusedError(HTTPStatus.BAD_REQUEST, f"Content-Length is no number: {post.length[:20]}")
+        if post.encoding not in ("", "identity"):
+            raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the lines as they are, uncompressed")
+        if int(post.length) > MOST_BYTES:
+            raise RefusedError(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"a post has at most {MOST_BYTES >> 20} MB: send the lines in several posts",
+            )
+        return int(post.length)
+
+    def take(self, body: bytes) -> tuple[int, int]:
+        """Keep the records of a post; return how many, and how many lines became dead letters.
+
+        Raises:
+            RefusedError: no line is a record, or there is no room.
+        """
+        lines = [line for line in body.split(b"\n") if line.strip()]
+        if not lines:
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "the post is empty: send one JSON object a line")
+        if self._stop.is_set():  # a connection may outlive the listener
+            raise RefusedError(HTTPStatus.GONE, "the stream has been dropped")
+        if is_full(self._spool):
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the disk is full: send it again later")
+        found = self._decoder.decode(Messages(_PLACE, _line_numbers(body), lines))  # type: ignore[arg-type]
+        if not found.records.num_rows:
+            first = found.dead[0]
+            raise RefusedError(
+                HTTPStatus.BAD_REQUEST, f"no line is a record; line {first.line}: {first.reason}"
+            )
+        self._appender.append(Segment(found.records, found.dead))
+        return found.records.num_rows, len(found.dead)
+
+
+def _line_numbers(body: bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the numbers, from 1, of the lines that are not blank."""
+    return np.array([at for at, line in enumerate(body.split(b"\n"), start=1) if line.strip()], np.int64)
+
+
+class _Server(ThreadingHTTPServer):
+    """Answers each connection in a thread of its own."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], intake: HttpIntake) -> None:
+        self.intake = intake
+        super().__init__(address, _Answers)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say in the log, without what was sent, that a connection has broken off."""
+        log.info("a connection to port %d has broken off", self.intake.port)
+
+
+class _Answers(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "stqsh", ""
+    timeout = _PATIENCE_S
+    server: _Server
+
+    def do_POST(self) -> None:
+        """Take a post."""
+        intake = self.server.intake
+        try:
+            size = intake.check(self._post())
+            body = self.rfile.read(size)
+            if len(body) < size:
+                self.close_connection = True
+                return
+            records, dead = intake.take(body)
+        except RefusedError as refused:
+            self._refuse(refused)
+        except OSError as error:
+            log.exception("records that were posted to port %d cannot be kept", intake.port)
+            reason = (error.strerror or str(error)).lower()
+            self._refuse(RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, f"cannot keep the records: {reason}"))
+        else:
+            self._answer(HTTPStatus.OK, {"records": records, "dead_letters": dead})
+
+    def _refuse_method(self) -> None:
+        self._refuse(RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "POST JSON lines, one record a line"))
+
+    do_GET = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_HEAD = _refuse_method
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep requests out of the log."""
+
+    def _post(self) -> Post:
+        headers = self.headers
+        return Post(
+            headers.get("Authorization", ""),
+            headers.get("Content-Length"),
+            "Transfer-Encoding" in headers,
+            headers.get("Content-Encoding", "").strip().lower(),
+        )
+
+    def _refuse(self, refused: RefusedError) -> None:
+        """Say why; the connection ends, as what was sent may not have been read."""
+        self.close_connection = True
+        self._answer(refused.status, {"error": refused.sentence})
+        self._drain()
+
+    def _drain(self) -> None:
+        """Read what is still being sent, up to a limit, so that the client gets to read the answer."""
+        length = self.headers.get("Content-Length", "")
+        left = min(int(length), _DRAINED_BYTES) if length.isascii() and length.isdigit() else 0
+        try:
+            self.connection.settimeout(1.0)
+            while left > 0 and (found := self.rfile.read1(min(left, 1 << 16))):  # type: ignore[attr-defined]
+                left -= len(found)
+        except OSError:
+            return  # the client has left
+
+    def _answer(self, status: HTTPStatus, content: dict[str, object]) -> None:
+        body = orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE)
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        if status == HTTPStatus.UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", "Bearer")
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "POST")
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)

@@ -1,0 +1,148 @@
+"""Bind INSERT INTO: the values of each record, in the types of their columns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stqsh.lang.ast.expressions import Arithmetic, Column, Expression, Literal, Node, Now
+from stqsh.lang.ast.statements import Insert, ValueRow
+from stqsh.lang.binder.conditions import bind
+from stqsh.lang.binder.names import stream_named
+from stqsh.lang.binder.operators import described
+from stqsh.lang.binder.scope import Scope, TypedExpression
+from stqsh.lang.binder.time_comparisons import moment
+from stqsh.lang.catalogue import CatalogueView
+from stqsh.lang.errors import BindError, near
+from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, WHOLE_RANGES, a_type
+from stqsh.spec.expression import Expr, LiteralExpr, reads_location
+from stqsh.spec.stream import InsertsSourceSpec, StreamSpec
+
+_FITTING = {
+    "STRING": frozenset({"STRING"}),
+    "BOOLEAN": frozenset({"BOOLEAN"}),
+    "BIGINT": WHOLE_NUMBERS,
+    "INT": WHOLE_NUMBERS,
+    "DOUBLE": NUMBERS,
+    "FLOAT": NUMBERS,
+}
+"""The types of values that a column of a type takes."""
+
+
+class BoundInsert(NamedTuple):
+    """The records of INSERT INTO: for each, a value for each column of the stream, in their order."""
+
+    stream: StreamSpec
+    rows: tuple[tuple[Expr, ...], ...]
+
+
+class _ConstantScope(Scope):
+    """Values have no row, so no name stands for anything."""
+
+    def column(self, node: Column) -> TypedExpression:
+        raise BindError(
+            f"{node.name} is no value: INSERT INTO takes constants",
+            node.span,
+            hint=f"strings take single quotes: '{node.name}'",
+        )
+
+    def _found(self, node: Column) -> TypedExpression | None:
+        del node
+        return None
+
+
+def insert(statement: Insert, catalogue: CatalogueView) -> BoundInsert:
+    """Return the bound records.
+
+    Raises:
+        BindError: the stream takes none, or a value does not fit its column.
+    """
+    stream = stream_named(statement.stream, catalogue)
+    if not isinstance(stream.source, InsertsSourceSpec):
+        raise BindError(
+            f"stream {stream.name} does not take INSERT INTO",
+            statement.stream.span,
+            hint="CREATE MOVING STREAM … FROM INSERTS makes one that does",
+        )
+    places = _places(statement, stream)
+    scope = _ConstantScope(stream, frozenset({stream.name}), catalogue)
+    return BoundInsert(stream, tuple(_record(row, places, stream, scope) for row in statement.rows))
+
+
+def _places(statement: Insert, stream: StreamSpec) -> list[int]:
+    """Return the place among the stream's columns of each listed one; of all where none are listed."""
+    names = [name for name, _ in stream.columns]
+    if not statement.columns:
+        return list(range(len(names)))
+    places: list[int] = []
+    for column in statement.columns:
+        if column.text not in names:
+            raise BindError(
+                f"stream {stream.name} has no column {column.text!r}",
+                column.span,
+                near=near(column.text, names),
+                hint=f"its columns are {', '.join(names)}",
+            )
+        if names.index(column.text) in places:
+            raise BindError(f"{column.text} is listed twice", column.span)
+        places.append(names.index(column.text))
+    for role, name in (("KEY", stream.key), ("TIME", stream.time)):
+        if names.index(name) not in places:
+            raise BindError(
+                f"a record needs {name}, the {role} of {stream.name}",
+                statement.columns[0].span,
+                hint="columns that are not listed are NULL",
+            )
+    return places
+
+
+def _record(row: ValueRow, places: list[int], stream: StreamSpec, scope: Scope) -> tuple[Expr, ...]:
+    if len(row.values) != len(places):
+        given = "1 value" if len(row.values) == 1 else f"{len(row.values)} values"
+        wanted = "1 column" if len(places) == 1 else f"{len(places)} columns"
+        names = ", ".join(stream.columns[place].name for place in places)
+        raise BindError(f"{given} for {wanted}", row.span, hint=f"the columns are {names}")
+    record: list[Expr] = [LiteralExpr(None, kind) for _, kind in stream.columns]
+    for node, place in zip(row.values, places, strict=True):
+        name, kind = stream.columns[place]
+        record[place] = _value(node, name, kind, scope)
+    return tuple(record)
+
+
+def _value(node: Expression, name: str, kind: str, scope: Scope) -> Expr:
+    """Return a value in the type of its column."""
+    if isinstance(node, Literal) and node.kind == "NULL":
+        return LiteralExpr(None, kind)
+    if kind == "TIMESTAMP" and _is_moment(node):
+        return moment(node, scope)
+    if isinstance(node, Now):
+        raise BindError(f"{name} is {a_type(kind)}, but NOW is a time", node.span)
+    typed = bind(node, scope)
+    if typed.type == "NULL":
+        return LiteralExpr(None, kind)
+    if kind == "TIMESTAMP":
+        raise BindError(
+            f"{name} is a TIMESTAMP, but {described(node, typed)}",
+            node.span,
+            expected=("a time such as '2008-02-02T15:00:00', NOW or NOW - 5 s",),
+        )
+    if typed.type not in _FITTING[kind]:
+        raise BindError(f"{name} is {a_type(kind)}, but {described(node, typed)}", node.span)
+    if reads_location(typed.expr):
+        raise BindError("a value of INSERT INTO has no location to test", node.span)
+    if isinstance(typed.expr, LiteralExpr):
+        check_range(typed.expr.value, name, kind, node)
+    return typed.expr
+
+
+def check_range(value: object, name: str, kind: str, node: Node) -> None:
+    """Raise `BindError` for a whole number that does not fit its column."""
+    low, high = WHOLE_RANGES.get(kind, (0, 0))
+    if kind in WHOLE_RANGES and isinstance(value, int) and not low <= value <= high:
+        raise BindError(f"{name} is {a_type(kind)}, and {value} does not fit", node.span)
+
+
+def _is_moment(node: Expression) -> bool:
+    """Return whether an expression is a time: a constant or NOW, with or without a duration."""
+    if isinstance(node, Arithmetic):
+        return _is_moment(node.left) or _is_moment(node.right)
+    return isinstance(node, Now) or (isinstance(node, Literal) and node.kind == "STRING")

@@ -1,0 +1,167 @@
+"""Records that are fed by hand: from a file, or from standard input as they come."""
+
+from __future__ import annotations
+
+import os
+import select
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.errors import SourceError
+from stqsh.sources.formats.csv_file import CsvDialect, csv_blocks
+from stqsh.sources.formats.geojson_file import is_collection
+from stqsh.sources.formats.json_file import json_blocks, load_object
+from stqsh.sources.formats.parquet_file import BLOCK_ROWS, locate_rows
+from stqsh.sources.formats.record_parser import FileBlock, RowBlock, parse
+from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
+from stqsh.sources.formats.row_blocks import BLOCK_BYTES, PLAIN, text_blocks
+from stqsh.sources.formats.time_formats import TIME_OPTIONS
+from stqsh.sources.live.record_spool import Segment
+from stqsh.sources.source_check import number_unit
+from stqsh.sources.source_files import READERS, UNREADABLE, format_of, options_of
+from stqsh.spec.stream import FileSourceSpec, InsertsSourceSpec, StreamSpec
+
+STDIN = "stdin"
+"""What dead letters call standard input."""
+_TABLE = "table"
+_MOST_WAIT_S = 0.2
+_READ_BYTES = 1 << 18
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+_BOM = b"\xef\xbb\xbf"
+
+
+class ArrivingBytes:
+    """Standard input: a read returns what has come, at once where nothing more comes for now."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._head = descriptor, b""
+
+    def head(self) -> bytes:
+        """Return the beginning, which is read again later."""
+        self._head = self._head or self.read(BLOCK_BYTES)
+        return self._head
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes, or what was taken for the head; none at the end."""
+        if self._head:
+            found, self._head = self._head, b""
+            return found
+        parts, missing = [os.read(self._descriptor, min(size, _READ_BYTES))], size
+        until = time.monotonic() + _MOST_WAIT_S
+        while parts[-1] and (missing := missing - len(parts[-1])) > 0 and time.monotonic() < until:
+            if not select.select([self._descriptor], [], [], 0)[0]:
+                break
+            parts.append(os.read(self._descriptor, min(missing, _READ_BYTES)))
+        return b"".join(parts)
+
+
+def sniff(head: bytes) -> str:
+    """Return the format of what begins so.
+
+    Raises:
+        SourceError: it is compressed.
+
+    >>> sniff(b'{"oid": "a"}'), sniff(b"oid,lon"), sniff(b'{"type": "Feature", "geometry": null}')
+    ('jsonl', 'csv', 'geojson')
+    """
+    if head.startswith(_COMPRESSED):
+        raise SourceError(
+            "standard input is compressed", hint="zcat FILE | stqsh feed …, or name the file as an argument"
+        )
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    text = head.removeprefix(_BOM).lstrip()
+    if not text.startswith(b"{"):
+        return "csv"
+    first, _ = load_object(text.partition(b"\n")[0])
+    is_feature = first is not None and first.get("type") == "Feature" and "geometry" in first
+    return "geojson" if is_feature or is_collection(text) else "jsonl"
+
+
+def read_fed(spec: StreamSpec, origin: Path | ArrivingBytes, form: str | None) -> Iterator[Segment]:
+    """Yield what is fed to a stream, some MB at a time; of standard input, as it comes.
+
+    Args:
+        spec: a stream FROM INSERTS, whose FORMAT counts where `form` is None.
+        origin: a file, or standard input.
+        form: the format; None if it follows from the stream, the file's name, or the first bytes.
+
+    Raises:
+        SourceError: it cannot be read, or lacks a declared column.
+    """
+    assert isinstance(spec.source, InsertsSourceSpec), f"{spec.name} takes no INSERT"
+    layout, form = RecordSchema.of(spec), form or spec.source.format
+    name = str(origin) if isinstance(origin, Path) else STDIN
+    source, is_first = FileSourceSpec(name, form, spec.source.options), True
+    try:
+        for block in _blocks(origin, source, layout):
+            if is_first and "timestamp" not in spec.source.options:
+                layout = number_unit(block, layout).layout
+            is_first = False
+            yield Segment.of(parse([block], layout), layout)
+    except UNREADABLE as problem:
+        text = str(problem).replace("\n", " ")
+        raise SourceError(f"{name} cannot be read: {text}") from problem
+
+
+def read_table(spec: StreamSpec, data: Any) -> Iterator[Segment]:
+    """Yield the rows of a pyarrow Table, a pandas DataFrame or a dict of columns, some at a time.
+
+    Raises:
+        SourceError: a declared column is missing.
+    """
+    table = data if isinstance(data, pa.Table) else _as_table(data)
+    layout = RecordSchema.of(spec)
+    names = [table.column_names[at] for at in match_names(layout.names, table.column_names, _TABLE)]
+    first = 1
+    for batch in table.select(names).combine_chunks().to_batches(BLOCK_ROWS):
+        ordinals = np.arange(batch.num_rows, dtype=np.int64)
+        block = RowBlock(batch.columns, ordinals, partial(locate_rows, batch, first))
+        yield Segment.of(parse([FileBlock(0, _TABLE, block)], layout), layout)
+        first += batch.num_rows
+
+
+def _as_table(data: Any) -> pa.Table:
+    if isinstance(data, dict):
+        return pa.table(data)
+    return pa.Table.from_pandas(data, preserve_index=False)
+
+
+def _blocks(
+    origin: Path | ArrivingBytes, source: FileSourceSpec, layout: RecordSchema
+) -> Iterator[FileBlock]:
+    if isinstance(origin, ArrivingBytes):
+        yield from _arriving_blocks(origin, source, layout)
+        return
+    for block in READERS[format_of(origin, source)](origin, layout, options_of(origin, source)):
+        yield FileBlock(0, str(origin), block)
+
+
+def _arriving_blocks(
+    stream: ArrivingBytes, source: FileSourceSpec, layout: RecordSchema
+) -> Iterator[FileBlock]:
+    form = source.format or sniff(stream.head())
+    if form == "csv":
+        dialect = CsvDialect.of(source.options)
+        rows = csv_blocks(text_blocks(stream, dialect.quoting), layout, dialect, STDIN)
+    elif form == "jsonl":
+        check_options(source.options, TIME_OPTIONS, "FORMAT JSON")
+        rows = json_blocks(text_blocks(stream, PLAIN), layout, STDIN)
+    else:  # these are read as a whole
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / STDIN
+            with path.open("wb") as copy:
+                while data := stream.read(BLOCK_BYTES):
+                    copy.write(data)
+            for block in READERS[form](path, layout, source.options):
+                yield FileBlock(0, STDIN, block)
+        return
+    for block in rows:
+        yield FileBlock(0, STDIN, block)

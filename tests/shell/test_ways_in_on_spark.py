@@ -1,0 +1,100 @@
+"""Records by hand and by POST through Spark: each reaches a query once, though the engine is killed."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.shell.terminal import STQSH, environment
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+COLUMNS = "(id BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)"
+QUERY = "REGISTER QUERY q AS SELECT id FROM posts INSIDE (0, 0, 10, 10);"
+
+
+class Commands:
+    """Commands on a session in a folder of its own."""
+
+    def __init__(self, folder: Path, environ: dict[str, str]) -> None:
+        self.folder, self._environ = folder, environ
+
+    def __call__(self, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        command = [*STQSH, *words, "-s", "ways"]
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self._environ,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    def keys(self, count: int) -> list[int]:
+        """Return the keys of the first updates of the query."""
+        found = self("-c", f"TAIL q FROM START LIMIT {count};").stdout
+        return [json.loads(line)["key"] for line in found.splitlines()]
+
+    def kill_engine(self) -> None:
+        content = (self.folder / "home" / "ways" / "engine.json").read_text()
+        os.kill(json.loads(content)["pid"], signal.SIGKILL)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Commands]:
+    with environment(tmp_path / "home") as environ:
+        run = Commands(tmp_path, environ)
+        yield run
+        run("stop")
+
+
+def rows(first: int, last: int) -> str:
+    return "id,lon,lat,ts\n" + "".join(f"{i},1,1,2026-01-01\n" for i in range(first, last))
+
+
+def test_each_record_that_is_fed_counts_once(run: Commands) -> None:
+    run("-c", f"CREATE EVENT STREAM posts {COLUMNS} FROM INSERTS; PLAY posts; {QUERY}")
+    assert run("feed", "posts", text=rows(0, 500)).stderr == "500 records fed to posts\n"
+    assert run("-c", "INSERT INTO posts VALUES (500, 1, 1, NOW), (501, 1, 1, NOW);").returncode == 0
+    assert sorted(run.keys(502)) == list(range(502))
+    told = run("feed", "posts", text=rows(502, 1000) + "x,1,1,2026-01-01\n")
+    assert told.stderr == "498 records fed to posts; 1 could not be read: SHOW DEAD LETTERS says why\n"
+    run.kill_engine()
+    assert run("feed", "posts", text=rows(1000, 1500)).returncode == 0
+    assert sorted(run.keys(1500)) == list(range(1500))
+    [_, letter] = run("-c", "SHOW DEAD LETTERS;").stdout.splitlines()
+    assert [json.loads(letter)["row"][name] for name in ("file", "line")] == ["stdin", 500]
+
+
+def test_the_listener_comes_back_with_its_token(run: Commands) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = int(server.getsockname()[1])
+    made = run("-c", f"CREATE EVENT STREAM posts {COLUMNS} FROM HTTP PORT {port}; PLAY posts; {QUERY}")
+    token = made.stderr.partition("Bearer ")[2].split()[0]
+
+    def post(key: int) -> int:
+        body = json.dumps({"id": key, "lon": 1, "lat": 1, "ts": "2026-01-01"})
+        for _ in range(600):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            try:
+                connection.request("POST", "/", body, {"Authorization": f"Bearer {token}"})
+                return connection.getresponse().status
+            except OSError:
+                time.sleep(0.2)
+            finally:
+                connection.close()
+        return 0
+
+    assert [post(1), post(2)] == [200, 200]
+    run.kill_engine()
+    assert post(3) == 200
+    assert run.keys(3) == [1, 2, 3]
