@@ -31,6 +31,7 @@ class Commands:
         command = [*STQSH, *words, "-s", "ways"]
         return subprocess.run(
             command,
+            check=False,
             cwd=self.folder,
             env=self._environ,
             input=text,
