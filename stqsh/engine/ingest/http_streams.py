@@ -206,7 +206,7 @@ class _Answers(BaseHTTPRequestHandler):
         left = min(int(length), _DRAINED_BYTES) if length.isascii() and length.isdigit() else 0
         try:
             self.connection.settimeout(1.0)
-            while left > 0 and (found := self.rfile.read1(min(left, 1 << 16))):  # type: ignore[attr-defined]
+            while left > 0 and (found := self.rfile.read1(min(left, 1 << 16))):
                 left -= len(found)
         except OSError:
             return  # the client has left
