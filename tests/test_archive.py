@@ -8,10 +8,9 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-from support.killing import Disturber, run_disturbed
 from support.local import LocalLink, local_session
 
-from stqsh.client.api import Session, connect
+from stqsh.client.api import Session
 from stqsh.client.results import Answer
 from stqsh.client.run import RunHandle
 from stqsh.engine.delivery.archive_writer import ArchiveError
@@ -116,22 +115,3 @@ def test_an_archive_of_another_stream_is_not_written_to(tmp_path: Path) -> None:
         run_all(session, "DROP QUERY here; DROP STREAM posts;")
         with pytest.raises(StqshError, match="has the archive of another stream called posts"):
             run_all(session, CREATE.format(folder=tmp_path))
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_nothing_is_lost_or_written_twice_whatever_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STQSH_ENGINE_MAX_RECORDS_PER_BATCH", "30")
-    events = write_posts(tmp_path)
-    with connect(home=tmp_path / "sessions", temporary=True, autoplay=False) as session:
-        run_all(session, CREATE.format(folder=tmp_path))
-        session.start_engine()
-        running = next(o for o in session.execute("RUN;") if isinstance(o, RunHandle))
-        run_disturbed(
-            Disturber(session, random.Random(3), tmp_path), running, iter(("worker", "engine", "jvm"))
-        )
-        found = [*ids(session), *(row["id"] for row in archived(tmp_path / "old"))]
-    assert sorted(found) == [key for _, key in events]

@@ -13,7 +13,7 @@ import pytest
 from support.local import local_session
 from support.running import run_script
 
-from stqsh.client.api import Session, connect
+from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import SnapshotMark
 from stqsh.errors import StqshError
@@ -89,15 +89,15 @@ SELECTS = [
 ]
 
 
-def write_cars(folder: Path) -> None:
+def write_cars(folder: Path, begin: int = 100) -> None:
     chance = random.Random(3)
     lines = [
-        f"{car},{chance.randint(0, 24) / 4},{chance.randint(0, 16) / 4},{100 + second},{'ab' * (car % 4)}"
+        f"{car},{chance.randint(0, 24) / 4},{chance.randint(0, 16) / 4},{begin + second},{'ab' * (car % 4)}"
         for second in range(STEPS)
         for car in range(12)
         if chance.random() < 0.6
     ]
-    lines += [f"{car},,,{100 + STEPS - 1},a" for car in (12, 13)]
+    lines += [f"{car},,,{begin + STEPS - 1},a" for car in (12, 13)]
     (folder / "cars.csv").write_text("\n".join(["id,x,y,t,word", *lines]) + "\n")
 
 
@@ -108,8 +108,9 @@ def printed(slots: int, records: int, mishaps: tuple[int, ...]) -> bytes:
         return run_script(session, script(Path(name)), SCRIPT)
 
 
-def script(folder: Path) -> str:
-    write_cars(folder)
+def script(folder: Path, begin: int = 100) -> str:
+    """A script over cars that report from a second on."""
+    write_cars(folder, begin)
     asked = "".join(f"SELECT {select};\n" for select in SELECTS)
     queries = "".join(f"REGISTER QUERY q{i} AS SELECT {select};\n" for i, select in enumerate(SELECTS))
     text = CREATE.format(data=SCRIPT.parent / "data", folder=folder) + queries
@@ -145,10 +146,3 @@ def test_neither_slots_nor_cuts_nor_mishaps_change_a_byte(
     slots: int, records: int, mishaps: tuple[int, ...]
 ) -> None:
     assert printed(slots, records, mishaps) == printed(2, 400_000, ())
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_spark_prints_the_same_bytes(tmp_path: Path) -> None:
-    with connect(home=tmp_path / "sessions", temporary=True, autoplay=False) as session:
-        assert run_script(session, script(tmp_path), SCRIPT) == printed(2, 400_000, ())

@@ -11,8 +11,6 @@ import pytest
 from support.local import local_session
 from support.running import run_script
 
-from stqsh.client.api import connect
-
 CREATE = """
 CREATE MOVING STREAM cars (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, status STRING, n INT)
   KEY oid LOCATION (x, y) TIME ts FROM FILE 'cars.csv' PLANAR;
@@ -105,14 +103,3 @@ def test_two_thousand_queries_of_files_answer_as_single_ones(
             assert len(session.queries()) == 340 * len(SELECTS) - 1
     assert outputs[0] == outputs[1]
     assert all(f'"query":"{kind}'.encode() in outputs[0] for kind in SELECTS)
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_spark_prints_the_same_bytes_for_queries_of_files(tmp_path: Path) -> None:
-    many, single = scripts(tmp_path, 6)
-    (tmp_path / "local").mkdir()
-    with local_session(tmp_path / "local") as session:
-        expected = run_script(session, single, tmp_path / "f.stq")
-    with connect(home=tmp_path / "sessions", temporary=True, autoplay=False) as session:
-        assert run_script(session, many, tmp_path / "f.stq") == expected

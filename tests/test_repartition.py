@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.killing import Disturber, run_disturbed
 from support.local import LocalLink, local_session
 
-from stqsh.client.api import Session, connect
+from stqsh.client.api import Session
 from stqsh.client.results import Answer, Message, Rows, Script, WaitNotice
 from stqsh.client.run import RunHandle
 from stqsh.engine.delivery import balancer
@@ -45,9 +44,8 @@ CHANGES = [
 OTHERS = ["", "PAUSE QUERY corner;", "RESUME QUERY corner;", "DROP QUERY middle;", ""]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with posts of two minutes, most of them around a spot that moves."""
+def write_posts(folder: Path) -> None:
+    """Write posts of two minutes, most of them around a spot that moves."""
     chance, lines = random.Random(7), ["id,x,y,ts,body"]
     for key in range(1200):
         second = key * STEPS // 1200
@@ -56,7 +54,13 @@ def folder(tmp_path: Path) -> Path:
         lines.append(
             f"{key},{x:.3f},{y:.3f},{1_718_409_300 + second},{chance.choice(['jam', 'sun', 'rain'])}"
         )
-    (tmp_path / "posts.csv").write_text("\n".join(lines) + "\n")
+    (folder / "posts.csv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the posts."""
+    write_posts(tmp_path)
     return tmp_path
 
 
@@ -257,23 +261,3 @@ def test_a_balancer_that_fails_is_told_and_the_engine_goes_on(
     assert others[-1].rows == (("failed", "RuntimeError: out of balance"),)
     run(session, "RUN 5 STEPS;")
     assert link.progress().step == 6
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_kills_around_changes_of_the_routing_change_no_update(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usual = drive(folder, "usual", 1, OTHERS, restarts=False)
-    monkeypatch.setenv("STQSH_ENGINE_MAX_RECORDS_PER_BATCH", "30")
-    with connect(home=folder / "sessions", temporary=True, autoplay=False) as session:
-        run(session, CREATE.format(folder=folder) + QUERIES)
-        session.start_engine()
-        for number, text in enumerate(CHANGES):
-            running = next(o for o in session.execute("RUN 20 STEPS;") if isinstance(o, RunHandle))
-            disturber = Disturber(session, random.Random(number), folder)
-            run_disturbed(disturber, running, iter(("worker", "engine", "jvm")[number % 3 :][:1]))
-            run(session, text)
-        run(session, "RUN;")
-        assert list(updates(session)) == usual

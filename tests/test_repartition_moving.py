@@ -5,16 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.killing import Disturber, run_disturbed
 from support.local import local_session
 from test_repartition import STEPS, drive, routing, run, updates
 
-from stqsh.client.api import Session, connect
+from stqsh.client.api import Session
 from stqsh.client.results import Answer
-from stqsh.client.run import RunHandle
 from stqsh.errors import NotSupportedError
 
 CREATE = """
@@ -42,9 +39,8 @@ CHANGES = [
 OTHERS = ["", "PAUSE QUERY count;", "RESUME QUERY count;", "DROP QUERY around;", ""]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with 60 taxis that drive for two minutes, report now and then, and sometimes go off."""
+def write_taxis(folder: Path) -> None:
+    """Write 60 taxis that drive for two minutes, report now and then, and sometimes go off."""
     chance, lines = random.Random(11), ["oid,x,y,ts,free"]
     places = [[chance.uniform(0, 10), chance.uniform(0, 10)] for _ in range(60)]
     for second in range(STEPS):
@@ -54,7 +50,13 @@ def folder(tmp_path: Path) -> Path:
                 x, y = ("", "") if chance.random() < 0.03 else (f"{place[0]:.3f}", f"{place[1]:.3f}")
                 ts = 1_718_409_300 + second
                 lines.append(f"{number},{x},{y},{ts},{chance.choice(['true', 'false'])}")
-    (tmp_path / "taxis.csv").write_text("\n".join(lines) + "\n")
+    (folder / "taxis.csv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the taxis."""
+    write_taxis(tmp_path)
     return tmp_path
 
 
@@ -170,29 +172,3 @@ def test_a_file_of_previous_rows_that_is_damaged_is_made_again(folder: Path) -> 
         run(session, f"RUN 20 STEPS; {OTHERS[3]} RUN 20 STEPS; RUN;")
         assert updates(session) == usual
         assert file.exists()
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_kills_around_changes_of_the_routing_change_no_update(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = CREATE.format(folder=folder) + QUERIES
-    usual = drive(folder, "usual", 1, OTHERS[:3], restarts=False, script=script)
-    monkeypatch.setenv("STQSH_ENGINE_MAX_RECORDS_PER_BATCH", "60")
-    with connect(home=folder / "sessions", temporary=True, autoplay=False) as session:
-        run(session, script)
-        session.start_engine()
-        for number, text in enumerate(CHANGES[:3]):
-            running = next(o for o in session.execute("RUN 20 STEPS;") if isinstance(o, RunHandle))
-            disturber = Disturber(session, random.Random(number), folder)
-            run_disturbed(disturber, running, iter(("worker", "engine", "jvm")[number % 3 :][:1]))
-            run(session, text)
-        run(session, "RUN;")
-        assert without_nulls(updates(session)) == without_nulls(usual)
-
-
-def without_nulls(rows: list[Any]) -> list[dict[str, Any]]:
-    """Rows without NULLs: a batch has the columns of all aggregates that it updates."""
-    return [{name: value for name, value in row.items() if value is not None} for row in rows]

@@ -1,8 +1,9 @@
 """Transcripts: each script in tests/scripts with the output that it must print, to the byte.
 
 All are printed by the engine in this process, however its slots and batches are cut. That Spark prints the
-same is shown for all kinds of queries in test_law_spark; the whole way of `stqsh run`, from the command line
-to the exit, is gone here once for each kind of stream.
+same is shown for all kinds of queries in test_law_spark, for aggregates, groups among them, in
+test_scripts_on_spark, and for RETAIN SIGNIFICANT in test_recovery; the whole way of `stqsh run`, from the
+command line to the exit, is gone here once for moving streams and once for events.
 """
 
 from __future__ import annotations
@@ -23,10 +24,8 @@ TRANSCRIPTS = [
     for form in FORMATS
     if path.with_suffix(f".{form}").exists()
 ]
-#: Objects as they arrived, in CSV; events with words, tables, regions and snapshots; what is retained.
-THROUGH_SPARK = [
-    SCRIPTS / name for name in ("arrival.csv", "groups.jsonl", "posts.jsonl", "significant.jsonl")
-]
+#: Objects as they arrived, in CSV; events with words, tables, regions and snapshots.
+THROUGH_SPARK = [SCRIPTS / name for name in ("arrival.csv", "posts.jsonl")]
 
 
 @pytest.mark.parametrize(("slots", "records"), [(1, 400_000), (3, 100)])

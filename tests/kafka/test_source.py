@@ -45,13 +45,16 @@ class Folded:
         self.rows: dict[str, object] = {}
         self.updates: list[tuple[str, int]] = []
         self._session = session
+        [query] = session.queries()
+        self._query = query.id
         threading.Thread(target=self._follow, daemon=True).start()
 
     def _follow(self) -> None:
-        with suppress(HomeError):  # the test is over: the session is closed
+        with suppress(HomeError):  # the tests are over: the session is closed
             for updates in self._session.updates(from_start=True):
                 for each in updates.table.to_pylist():
-                    self._fold(each)
+                    if each["query"] == self._query:
+                        self._fold(each)
 
     def _fold(self, update: dict[str, Any]) -> None:
         self.updates.append((update["key"], update["op"]))
@@ -72,10 +75,18 @@ def wait_for(done: Callable[[], bool], seconds: float = 280, seen: Callable[[], 
         time.sleep(0.05)
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    with stqsh.connect(home=tmp_path, temporary=True) as opened:
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """The session of all tests: no test kills its engine."""
+    with stqsh.connect(home=tmp_path_factory.mktemp("home"), temporary=True) as opened:
         yield opened
+
+
+@pytest.fixture
+def session(opened: Session) -> Iterator[Session]:
+    """The session, without streams before and after."""
+    yield opened
+    execute(opened, "DROP QUERY q; DROP STREAM b; SET sources.gone = wait;")
 
 
 def execute(session: Session, text: str) -> list[object]:
@@ -105,14 +116,13 @@ def test_records_tombstones_and_dead_letters(session: Session, broker: KafkaBrok
 def test_patterns_starts_and_new_partitions(session: Session, broker: KafkaBroker, topic: str) -> None:
     other = make_topic(broker.address, f"{topic}-more", 1)
     send(broker.address, topic, [(None, row("old", 1))])
-    execute(session, create(broker.address, f"/^{topic}/", "FROM LATEST TICK 100 ms"))
+    execute(session, create(broker.address, f"/^{topic}/", "FROM LATEST"))
     folded = Folded(session)
-    wait_for(lambda: session.link.progress().step > 0)
+    wait_for(lambda: f"{topic}/0 0" in str(show_streams(session)["message"]))
     send(broker.address, topic, [(None, row("a", 1))], 1)
     send(broker.address, other, [(None, row("b", 2))])
     folded.reaches({"a", "b"})
     add_partitions(broker.address, other, 3)
-    time.sleep(1)
     send(broker.address, other, [(None, row("c", 3))], 2)
     folded.reaches({"a", "b", "c"})
 

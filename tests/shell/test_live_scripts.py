@@ -15,9 +15,9 @@ from tests.shell.terminal import STQSH, environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 SCRIPT = """
-CREATE MOVING STREAM buses (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)
+CREATE MOVING STREAM {stream} (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)
   KEY oid LOCATION (lon, lat) TIME ts FROM {source};
-REGISTER QUERY centre AS SELECT oid, lon FROM buses INSIDE (10.0, 50.0, 10.1, 50.1);
+REGISTER QUERY {stream}_here AS SELECT oid, lon FROM {stream} INSIDE (10.0, 50.0, 10.1, 50.1);
 """
 #: A record's object and longitude, and the updates that it makes.
 JOURNEY = [
@@ -57,51 +57,62 @@ def next_update(process: subprocess.Popen[bytes]) -> tuple[str, str, float]:
     return found["op"], found["key"], found["row"]["lon"]
 
 
-def test_standard_input_is_followed_line_by_line_to_its_end(tmp_path: Path) -> None:
-    with running(tmp_path, SCRIPT.format(source="STDIN") + "RUN; SHOW DEAD LETTERS;") as process:
-        assert process.stdin is not None and process.stdout is not None
-        for number, (oid, lon, ops) in enumerate(JOURNEY):
-            process.stdin.write(line(oid, lon, number))
-            process.stdin.flush()
-            for op in ops:
-                assert next_update(process) == (op, oid, lon)
-        process.stdin.write(b"oops\n" + line("14", 10.05, 30).rstrip())
-        process.stdin.close()  # the last line has no end
-        assert next_update(process) == ("+", "14", 10.05)
-        found = [json.loads(line)["row"] for line in process.stdout]
-        assert found[0] == {"stream": "buses", "count": 1}
-        assert tuple(found[1].values())[:3] == ("buses", "stdin", len(JOURNEY) + 1)
-        assert process.wait(60) == 0
+def follow(stream: str, source: str) -> str:
+    """A part of a script that prints the updates of a journey and goes on."""
+    create = SCRIPT.format(stream=stream, source=source)
+    return create + f"PLAY {stream}; TAIL {stream}_here LIMIT {len(JOURNEY)};"
 
 
-def test_a_socket_is_followed_and_connected_to_again(tmp_path: Path) -> None:
+def test_each_kind_of_live_source_is_followed_line_by_line(tmp_path: Path) -> None:
+    """One script, and so one engine, follows standard input to its end, then a socket, then a directory."""
+    (tmp_path / "in").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as server:
-        source = f"SOCKET '127.0.0.1:{server.getsockname()[1]}'"
-        script = SCRIPT.format(source=source) + f"PLAY buses; TAIL centre LIMIT {len(JOURNEY)};"
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        script = SCRIPT.format(stream="buses", source="STDIN") + "RUN; SHOW DEAD LETTERS;"
+        script += follow("trams", f"SOCKET '{address}'") + follow("bikes", "DIRECTORY 'in'")
         with running(tmp_path, script) as process:
+            standard_input_is_followed_to_its_end(process)
+            a_socket_is_followed_and_connected_to_again(process, server)
+            a_directory_is_followed_file_by_file(process, tmp_path / "in")
             assert process.stdout is not None
-            connection, _ = server.accept()
-            for number, (oid, lon, ops) in enumerate(JOURNEY):
-                connection.sendall(line(oid, lon, number))
-                for op in ops:
-                    assert next_update(process) == (op, oid, lon)
-                if number == 2:  # the server breaks off within a line
-                    connection.sendall(b'{"oid":"99","lon":10.0')
-                    connection.close()
-                    connection, _ = server.accept()
             assert b"snapshot" not in process.stdout.read()
             assert process.wait(60) == 0
+
+
+def standard_input_is_followed_to_its_end(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None and process.stdout is not None
+    for number, (oid, lon, ops) in enumerate(JOURNEY):
+        process.stdin.write(line(oid, lon, number))
+        process.stdin.flush()
+        for op in ops:
+            assert next_update(process) == (op, oid, lon)
+    process.stdin.write(b"oops\n" + line("14", 10.05, 30).rstrip())
+    process.stdin.close()  # the last line has no end
+    assert next_update(process) == ("+", "14", 10.05)
+    counts, letter = (json.loads(process.stdout.readline())["row"] for _ in range(2))
+    assert counts == {"stream": "buses", "count": 1}
+    assert tuple(letter.values())[:3] == ("buses", "stdin", len(JOURNEY) + 1)
+
+
+def a_socket_is_followed_and_connected_to_again(
+    process: subprocess.Popen[bytes], server: socket.socket
+) -> None:
+    connection, _ = server.accept()
+    for number, (oid, lon, ops) in enumerate(JOURNEY):
+        connection.sendall(line(oid, lon, number))
+        for op in ops:
+            assert next_update(process) == (op, oid, lon)
+        if number == 2:  # the server breaks off within a line
+            connection.sendall(b'{"oid":"99","lon":10.0')
             connection.close()
+            connection, _ = server.accept()
+    connection.close()
 
 
-def test_a_directory_is_followed_file_by_file(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    script = SCRIPT.format(source="DIRECTORY 'in'") + f"PLAY buses; TAIL centre LIMIT {len(JOURNEY)};"
-    with running(tmp_path, script) as process:
-        for number, (oid, lon, ops) in enumerate(JOURNEY):
-            hidden = tmp_path / "in" / f".{number}.jsonl"
-            hidden.write_bytes(line(oid, lon, number) + b"no record\n")
-            hidden.rename(tmp_path / "in" / f"{number}.jsonl")
-            for op in ops:
-                assert next_update(process) == (op, oid, lon)
-        assert process.wait(60) == 0
+def a_directory_is_followed_file_by_file(process: subprocess.Popen[bytes], folder: Path) -> None:
+    for number, (oid, lon, ops) in enumerate(JOURNEY):
+        hidden = folder / f".{number}.jsonl"
+        hidden.write_bytes(line(oid, lon, number) + b"no record\n")
+        hidden.rename(folder / f"{number}.jsonl")
+        for op in ops:
+            assert next_update(process) == (op, oid, lon)

@@ -50,10 +50,14 @@ def make_topic(address: str, name: str, partitions: int, **settings: str) -> str
 
 
 def add_partitions(address: str, topic: str, partitions: int) -> None:
-    """Give a topic so many partitions in all."""
+    """Give a topic this number of partitions in all, and wait until the broker says so."""
     admin = AdminClient({"bootstrap.servers": address})
     for made in admin.create_partitions([NewPartitions(topic, partitions)]).values():
         made.result(30)
+    until = time.monotonic() + 30
+    while len(admin.list_topics(topic, 10).topics[topic].partitions) < partitions:
+        assert time.monotonic() < until, "the broker does not make the partitions"
+        time.sleep(0.05)
 
 
 def send(address: str, topic: str, messages: Iterable[Message], partition: int = -1) -> None:
