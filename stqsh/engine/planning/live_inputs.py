@@ -95,7 +95,8 @@ class LiveInputs:
             return finish_run(offset, offset.run)
         states = {stream: self._open[stream].state() for stream in taking}
         live = self._advanced(offset, states, room)
-        ended = bool(states) and all(_is_at_end(live.get(each), state) for each, state in states.items())
+        ended = bool(states) and not self._is_opening(offset)
+        ended = ended and all(_is_at_end(live.get(each), state) for each, state in states.items())
         due = offset.step_of(now_us // offset.tick_us)
         step = due if offset.run is None else min(due, offset.run.until)
         if step <= offset.step:
@@ -121,6 +122,11 @@ class LiveInputs:
         if offset.run:
             return list(self._open)
         return [stream for stream in self._open if offset.play and stream in offset.play.streams]
+
+    def _is_opening(self, offset: Offset) -> bool:
+        """Return whether a stream that plays is not open yet."""
+        playing = offset.play.streams if offset.play else ()
+        return any(stream in self._view.streams() and stream not in self._open for stream in playing)
 
     def _advanced(
         self, offset: Offset, states: dict[int, SourceState], room: BatchLimit
