@@ -118,7 +118,7 @@ def routing_command(
     out: Annotated[Path | None, typer.Option(help="Folder for JSON.")] = None,
 ) -> None:
     """Measure what routing strategies and load adjusters bring, beside the figures of their papers."""
-    from stqsh.bench.routing.run import run
+    from stqsh.bench.routing.runner import run
 
     try:
         run(figure or [], out, _say, quick=quick)

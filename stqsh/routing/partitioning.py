@@ -20,7 +20,7 @@ _CLOSE = 1e-6
 """How near `cut_in_runs` comes to the least possible weight of the heaviest run, as a share."""
 
 
-class Rectangle(NamedTuple):
+class CellBlock(NamedTuple):
     """Cells from row `low` to before `high`, and from column `left` to before `right`."""
 
     low: int
@@ -43,11 +43,11 @@ class Rectangle(NamedTuple):
         """How many cells it has."""
         return self.height * self.width
 
-    def quarters(self) -> list[Rectangle]:
+    def quarters(self) -> list[CellBlock]:
         """Return the four quarters of a square, along the Z curve."""
         row, column = (self.low + self.high) // 2, (self.left + self.right) // 2
         return [
-            Rectangle(*rows, *columns)
+            CellBlock(*rows, *columns)
             for rows in ((self.low, row), (row, self.high))
             for columns in ((self.left, column), (column, self.right))
         ]
@@ -63,8 +63,8 @@ class Cut(NamedTuple):
     """
 
     cost: float
-    first: Rectangle
-    second: Rectangle
+    first: CellBlock
+    second: CellBlock
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,29 +82,29 @@ class PrefixSums:
         """Add up the value of each cell, float64 (side, side)."""
         return PrefixSums(np.pad(values.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0))))
 
-    def total(self, within: Rectangle) -> float:
+    def total(self, within: CellBlock) -> float:
         """Return the sum over a rectangle."""
         low, high, left, right = within
         below = self.below
         return float(below[high, right] - below[low, right] - below[high, left] + below[low, left])
 
-    def cut_rows(self, within: Rectangle) -> Cut | None:
+    def cut_rows(self, within: CellBlock) -> Cut | None:
         """Cut a rectangle between two rows such that the dearer half costs least; None for a single row."""
         low, high, left, right = within
         if high - low < 2:
             return None
         at = low + _even_cut(self.below[low : high + 1, right] - self.below[low : high + 1, left])
-        return self._halves(Rectangle(low, at, left, right), Rectangle(at, high, left, right))
+        return self._halves(CellBlock(low, at, left, right), CellBlock(at, high, left, right))
 
-    def cut_columns(self, within: Rectangle) -> Cut | None:
+    def cut_columns(self, within: CellBlock) -> Cut | None:
         """Cut a rectangle between two columns likewise; None for a single column."""
         low, high, left, right = within
         if right - left < 2:
             return None
         at = left + _even_cut(self.below[high, left : right + 1] - self.below[low, left : right + 1])
-        return self._halves(Rectangle(low, high, left, at), Rectangle(low, high, at, right))
+        return self._halves(CellBlock(low, high, left, at), CellBlock(low, high, at, right))
 
-    def best_cut(self, within: Rectangle) -> Cut | None:
+    def best_cut(self, within: CellBlock) -> Cut | None:
         """Return the best of all cuts (Tornado section 4.1), of equal ones that of the longer side.
 
         A single cell has none.
@@ -114,7 +114,7 @@ class PrefixSums:
             cuts.reverse()
         return min((cut for cut in cuts if cut is not None), key=lambda cut: cut.cost, default=None)
 
-    def _halves(self, first: Rectangle, second: Rectangle) -> Cut:
+    def _halves(self, first: CellBlock, second: CellBlock) -> Cut:
         return Cut(max(self.total(first), self.total(second)), first, second)
 
 
@@ -130,7 +130,7 @@ def _even_cut(running: Floats) -> int:
     return 1 + int(best[np.argmin(np.abs(best + 1 - middle))])
 
 
-def painted(rectangles: Sequence[Rectangle], side: int) -> NDArray[np.int32]:
+def painted(rectangles: Sequence[CellBlock], side: int) -> NDArray[np.int32]:
     """Return the number of the rectangle that each cell is in: int32 (side, side); they tile the cells."""
     found = np.zeros((side, side), np.int32)
     for number, (low, high, left, right) in enumerate(rectangles):

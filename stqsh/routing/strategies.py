@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from stqsh.routing.cells import Cells, z_order
 from stqsh.routing.load import Load, balance_of
 from stqsh.routing.partitioning import (
+    CellBlock,
     Floats,
     PrefixSums,
-    Rectangle,
     cut_in_runs,
     karmarkar_karp,
     painted,
@@ -62,8 +62,8 @@ def agrid_table(load: Load, slots: int) -> RoutingTable:
     """Cut the dearest rectangle until each slot has one: Tornado's A-Grid (section 4.1)."""
     hot = hot_cells(load.cost, slots)
     sums, side = PrefixSums.of(_cost_to_deal(load.cost, hot)), load.cells.side
-    final: list[Rectangle] = []
-    heap = [(0.0, 0, Rectangle(0, side, 0, side))]
+    final: list[CellBlock] = []
+    heap = [(0.0, 0, CellBlock(0, side, 0, side))]
     while heap and len(heap) + len(final) < slots:
         _, number, dearest = heapq.heappop(heap)
         cut = sums.best_cut(dearest)
@@ -138,7 +138,7 @@ def table_of_rectangles(
     strategy: str,
     cells: Cells,
     slots: int,
-    rectangles: Sequence[Rectangle],
+    rectangles: Sequence[CellBlock],
     slot: NDArray[np.integer],
     hashed: NDArray[np.bool_],
 ) -> RoutingTable:
@@ -159,7 +159,7 @@ def table_of_rectangles(
     return RoutingTable(strategy, cells, numbered.reshape(leaf.shape).astype(np.int32), owners, slots)
 
 
-def boxes_of_leaves(table: RoutingTable) -> list[Rectangle]:
+def boxes_of_leaves(table: RoutingTable) -> list[CellBlock]:
     """Return the least rectangle around each leaf; each leaf has cells."""
     leaves, side = table.leaf.ravel(), table.cells.side
     rows, columns = np.divmod(np.arange(side * side), side)
@@ -169,7 +169,7 @@ def boxes_of_leaves(table: RoutingTable) -> list[Rectangle]:
         np.minimum.at(least, leaves, places)
     for past, places in ((high, rows), (right, columns)):
         np.maximum.at(past, leaves, places + 1)
-    return [Rectangle(*box) for box in np.column_stack([low, high, left, right]).tolist()]
+    return [CellBlock(*box) for box in np.column_stack([low, high, left, right]).tolist()]
 
 
 def leaves_are_rectangles(table: RoutingTable) -> bool:
@@ -192,7 +192,7 @@ def leaves_are_squares(table: RoutingTable) -> bool:
     )
 
 
-def _is_node(box: Rectangle) -> bool:
+def _is_node(box: CellBlock) -> bool:
     size = box.height
     return size == box.width and size.bit_count() == 1 and box.low % size == 0 and box.left % size == 0
 
@@ -203,15 +203,15 @@ def _cost_to_deal(cost: Floats, hot: NDArray[np.bool_]) -> Floats:
     return left if left.any() else np.where(hot, 0.0, 1.0)
 
 
-def _split_squares(sums: PrefixSums, hot: NDArray[np.bool_], wanted: int) -> list[Rectangle]:
+def _split_squares(sums: PrefixSums, hot: NDArray[np.bool_], wanted: int) -> list[CellBlock]:
     """Return a number of squares, or up to two more, along the Z curve.
 
     Those around hot cells are split first, down to the hot cells alone, and then always the dearest one.
     """
     side = len(hot)
     hot_sums = PrefixSums.of(hot.astype(np.float64))
-    final: list[Rectangle] = []
-    heap = [(-np.inf if side > 1 and hot.any() else 0.0, 0, Rectangle(0, side, 0, side))]
+    final: list[CellBlock] = []
+    heap = [(-np.inf if side > 1 and hot.any() else 0.0, 0, CellBlock(0, side, 0, side))]
     while heap and (heap[0][0] == -np.inf or len(heap) + len(final) < wanted):
         _, number, dearest = heapq.heappop(heap)
         if dearest.area == 1:

@@ -11,17 +11,16 @@ import pytest
 from routing.maps import FOUR_MAPS, load_of, squares_around
 
 from stqsh.bench import cli
+from stqsh.bench.paper_figures import Goal
 from stqsh.bench.routing.baselines import BASELINES
 from stqsh.bench.routing.driven_slots import Answers, DrivenSlots
-from stqsh.bench.routing.figures import FIGURES
-from stqsh.bench.routing.measuring import QUICK, Scale, Trial, check_answers, measured
-from stqsh.bench.routing.result import Goal
-from stqsh.bench.routing.run import run
+from stqsh.bench.routing.measuring import QUICK, RoutingScale, Trial, check_answers, measured
+from stqsh.bench.routing.runner import FIGURES, run
 from stqsh.bench.routing.world import EVENTS, load_by, range_queries, records
 from stqsh.routing.load import slot_loads
 from stqsh.routing.strategies import STRATEGIES, leaves_are_rectangles
 
-TINY = Scale(0.01, batches=1, tries=1, windows=3, most_slots=8, biased_slots=12, partitions=(16, 64))
+TINY = RoutingScale(0.01, batches=1, tries=1, windows=3, most_slots=8, biased_slots=12, partitions=(16, 64))
 
 
 def silent(_: str) -> None:
@@ -35,7 +34,7 @@ def test_every_figure_has_rows_for_its_columns_and_goals(name: str, tmp_path: Pa
     assert result.rows and result.notes and result.goals
     for row in result.rows:
         assert set(row) <= set(result.columns)
-    assert all(np.isfinite(goal.found) for goal in result.goals)
+    assert all(goal.found is not None and np.isfinite(goal.found) for goal in result.goals)
     written = json.loads((tmp_path / f"{name}.json").read_bytes())
     assert len(written["results"]) == len(result.rows)
     assert [goal["reached"] for goal in written["goals"]] == [goal.is_reached for goal in result.goals]
@@ -52,7 +51,9 @@ def test_unknown_figures_are_refused() -> None:
 def test_goals_are_upper_or_lower_bounds() -> None:
     assert Goal("gain", "> 2", 2.0, 2.0).is_reached
     assert not Goal("gain", "> 2", 2.0, 1.9).is_reached
+    assert not Goal("gain", "> 2", 2.0, None).is_reached
     assert Goal("ratio", "-", 1.3, 1.2, least=False).is_reached
+    assert not Goal("ratio", "-", 1.3, 1.4, least=False).is_reached
 
 
 @pytest.mark.parametrize("name", BASELINES)

@@ -7,19 +7,19 @@ import json
 import numpy as np
 import pytest
 
+from stqsh.bench.paper_figures import Chart, FigureResult, Line
 from stqsh.bench.sole import run as running
 from stqsh.bench.sole import served
 from stqsh.bench.sole.curves import Curve
 from stqsh.bench.sole.drawing import MISSING, can_draw, draw
 from stqsh.bench.sole.figures import FIGURES, FigureRun, measure
 from stqsh.bench.sole.pipeline import central
-from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
 from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
 from stqsh.bench.sole.supported import supported
-from stqsh.bench.sole.town import SIDE, Drive, Scale, TownQueries
+from stqsh.bench.sole.town import SIDE, Drive, TownQueries, TownScale
 from stqsh.spec.region import MovingRectangleSpec, RectangleSpec
 
-VILLAGE = Scale(first=300, coming=10, units=4, nodes=100, share=0.004, points=2, span=2)
+VILLAGE = TownScale(first=300, coming=10, units=4, nodes=100, share=0.004, points=2, span=2)
 
 EXPECTED = {
     12: ["12"],
@@ -58,7 +58,7 @@ def test_every_figure_has_rows_for_its_columns_and_curves_to_draw(bench, number,
     monkeypatch.setattr(served, "_BATCHES", 5)
     monkeypatch.setattr(served, "_STEPS_A_BATCH", 8)
     results = list(measure(number, bench))
-    assert [result.number for result in results] == EXPECTED[number]
+    assert [result.name for result in results] == EXPECTED[number]
     for result in results:
         assert result.rows
         assert result.charts
@@ -68,7 +68,7 @@ def test_every_figure_has_rows_for_its_columns_and_curves_to_draw(bench, number,
         for chart in result.charts:
             assert all(len(line.x) == len(line.y) for line in chart.lines)
         running.write(result, VILLAGE, tmp_path, drawn=can_draw())
-        written = json.loads((tmp_path / f"figure-{result.number}.json").read_bytes())
+        written = json.loads((tmp_path / f"figure-{result.name}.json").read_bytes())
         assert list(written["columns"]) == list(result.columns)
         assert len(written["results"]) == len(result.rows)
 
@@ -148,13 +148,6 @@ def test_supported_queries_are_where_the_load_crosses_the_budget():
     assert supported([100, 1000], [0.5, 0.9], 0.4) is None
 
 
-def test_bars_hold_or_not():
-    assert Bar("at least", 8.0, 9.5).holds
-    assert not Bar("at least", 8.0, None).holds
-    assert Bar("at most", 85.0, 70.0, least=False).holds
-    assert not Bar("at most", 85.0, 90.0, least=False).holds
-
-
 def test_a_figure_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ValueError, match="no figure 15; there are 12, 13"):
         running.run([15], tmp_path, lambda text: None)
@@ -184,5 +177,5 @@ def test_charts_are_drawn(tmp_path):
     lines = [Line("ours", [1, 10, 100], [1.0, None, 3.0]), Line("paper", [1, 100], [1, 2], paper=True)]
     charts = [Chart("a", "x", "y", lines, log="x"), Chart("b", "x", "y", lines, log="xy")]
     path = tmp_path / "figure.png"
-    draw(FigureResult("99", "a title", {}, [], charts), path)
+    draw(FigureResult("99", "a title", {}, [], charts=charts), path)
     assert path.read_bytes().startswith(b"\x89PNG")

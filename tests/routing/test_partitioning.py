@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from stqsh.routing.cells import z_order
 from stqsh.routing.partitioning import (
+    CellBlock,
     PrefixSums,
-    Rectangle,
     cut_in_runs,
     karmarkar_karp,
     least_transfer,
@@ -116,7 +116,7 @@ def test_what_is_dealt_by_hash_changes_slots_wherever_it_goes() -> None:
 def test_a_cut_is_the_best_of_all(side, random) -> None:
     values = np.array([[float(random.randrange(4)) for _ in range(side)] for _ in range(side)])
     low, left = random.randrange(side), random.randrange(side)
-    within = Rectangle(low, random.randint(low + 1, side), left, random.randint(left + 1, side))
+    within = CellBlock(low, random.randint(low + 1, side), left, random.randint(left + 1, side))
     part = values[within.low : within.high, within.left : within.right]
     found = PrefixSums.of(values)
     assert found.total(within) == part.sum()
@@ -135,7 +135,7 @@ def test_the_best_cut_of_tornados_example_is_between_rows() -> None:
     values = np.zeros((5, 5))
     values[2, 4], values[3, 4], values[4, 2] = 2, 1, 1
     found = PrefixSums.of(values)
-    whole = Rectangle(0, 5, 0, 5)
+    whole = CellBlock(0, 5, 0, 5)
     across, along = found.cut_columns(whole), found.cut_rows(whole)
     assert across is not None and along is not None
     assert abs(found.total(across.first) - found.total(across.second)) == 2
@@ -143,7 +143,7 @@ def test_the_best_cut_of_tornados_example_is_between_rows() -> None:
 
 
 def test_empty_space_is_cut_in_the_middle() -> None:
-    cut = PrefixSums.of(np.zeros((8, 8))).cut_rows(Rectangle(0, 8, 0, 8))
+    cut = PrefixSums.of(np.zeros((8, 8))).cut_rows(CellBlock(0, 8, 0, 8))
     assert cut is not None and cut.first.height == 4
 
 
@@ -166,6 +166,6 @@ def test_maximal_squares_have_one_value_and_cannot_grow(power, most, random) -> 
 
 
 def test_squares_are_painted_along_the_z_curve() -> None:
-    whole = Rectangle(0, 4, 0, 4)
+    whole = CellBlock(0, 4, 0, 4)
     leaf = painted(whole.quarters(), 4)
     assert leaf.ravel()[z_order(4)].tolist() == np.repeat(range(4), 4).tolist()

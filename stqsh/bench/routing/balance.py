@@ -6,10 +6,10 @@ import numpy as np
 
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
+from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.baselines import uniform_blocks
 from stqsh.bench.routing.maps import FOUR_MAPS, Places, squares_around
-from stqsh.bench.routing.measuring import Measured, Scale, Trial, measured, modelled_ratio
-from stqsh.bench.routing.result import FigureResult, Goal
+from stqsh.bench.routing.measuring import Measured, RoutingScale, Trial, measured, modelled_ratio
 from stqsh.bench.routing.world import load_by
 from stqsh.routing.strategies import STRATEGIES
 
@@ -34,7 +34,7 @@ COLUMNS = {
 }
 
 
-def measure(scale: Scale, say: Say) -> list[FigureResult]:
+def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     """Measure the balance of all strategies on all maps."""
     rows: list[Row] = []
     for name, places in FOUR_MAPS.items():
@@ -50,7 +50,7 @@ def measure(scale: Scale, say: Say) -> list[FigureResult]:
     return [FigureResult("balance", "how evenly strategies spread load", COLUMNS, rows, _goals(rows), notes)]
 
 
-def _rows(scale: Scale, name: str, places: Places, slots: int, *, is_measured: bool) -> list[Row]:
+def _rows(scale: RoutingScale, name: str, places: Places, slots: int, *, is_measured: bool) -> list[Row]:
     rng = np.random.default_rng(7)
     boxes = squares_around(places(rng, _QUERIES), _SIDE)
     load = load_by(places(rng, 200_000), boxes)

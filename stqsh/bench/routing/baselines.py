@@ -11,7 +11,7 @@ import numpy as np
 
 from stqsh.routing.cells import Cells
 from stqsh.routing.load import Load
-from stqsh.routing.partitioning import Floats, PrefixSums, Rectangle
+from stqsh.routing.partitioning import CellBlock, Floats, PrefixSums
 from stqsh.routing.strategies import table_of_rectangles
 from stqsh.routing.table import RoutingTable
 
@@ -22,7 +22,7 @@ def uniform_blocks(load: Load, slots: int) -> RoutingTable:
     side = load.cells.side
     lines, columns = _even(side, rows), _even(side, slots // rows)
     blocks = [
-        Rectangle(low, high, left, right)
+        CellBlock(low, high, left, right)
         for low, high in pairwise(lines)
         for left, right in pairwise(columns)
     ]
@@ -36,15 +36,15 @@ def sort_tile_recursive(load: Load, slots: int) -> RoutingTable:
     tiles = []
     for (left, right), count in zip(pairwise(columns), parts, strict=True):
         lines = _cut(load.records[:, left:right].sum(axis=1), [1] * count)
-        tiles += [Rectangle(low, high, left, right) for low, high in pairwise(lines)]
+        tiles += [CellBlock(low, high, left, right) for low, high in pairwise(lines)]
     return _table("str", load.cells, slots, tiles)
 
 
 def tree_by_pairs(load: Load, slots: int) -> RoutingTable:
     """Cut the rectangle with most pairs of a record and a query, as AQWA's k-d tree does (STAR Fig. 12)."""
     sums, side = PrefixSums.of(load.records * load.queries), load.cells.side
-    heap = [(0.0, Rectangle(0, side, 0, side))]
-    final: list[Rectangle] = []
+    heap = [(0.0, CellBlock(0, side, 0, side))]
+    final: list[CellBlock] = []
     while heap and len(heap) + len(final) < slots:
         _, dearest = heapq.heappop(heap)
         cut = sums.best_cut(dearest)
@@ -65,7 +65,7 @@ BASELINES: dict[str, Callable[[Load, int], RoutingTable]] = {
 """The baselines by name, as strategies."""
 
 
-def _table(name: str, cells: Cells, slots: int, rectangles: Sequence[Rectangle]) -> RoutingTable:
+def _table(name: str, cells: Cells, slots: int, rectangles: Sequence[CellBlock]) -> RoutingTable:
     nothing = np.zeros((cells.side, cells.side), np.bool_)
     return table_of_rectangles(name, cells, slots, rectangles, np.arange(len(rectangles)), nothing)
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
+from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.maps import UNIT, Floats, squares_around
-from stqsh.bench.routing.measuring import Scale, Trial, measured, modelled_ratio
-from stqsh.bench.routing.result import FigureResult, Goal
+from stqsh.bench.routing.measuring import RoutingScale, Trial, measured, modelled_ratio
 from stqsh.bench.routing.world import SIDE, load_by
 from stqsh.routing.adjusters import greedy
 from stqsh.routing.adjusters.ladder import moved_queries
@@ -36,7 +36,7 @@ COLUMNS = {
 }
 
 
-def measure(scale: Scale, say: Say) -> list[FigureResult]:
+def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     """Measure throughput before and after greedy remedies."""
     slots = scale.biased_slots
     say(f"cheetah12: {slots} slots, greedy off and on")

@@ -23,7 +23,7 @@ _EMPTY_BATCHES = 2
 
 
 @dataclass(frozen=True)
-class Scale:
+class RoutingScale:
     """How large figures are.
 
     Attributes:
@@ -49,8 +49,8 @@ class Scale:
         return max(100, round(full * self.share))
 
 
-FULL = Scale()
-QUICK = Scale(0.1, batches=2, tries=1, windows=5, most_slots=32, partitions=(16, 64, 256))
+FULL = RoutingScale()
+QUICK = RoutingScale(0.1, batches=2, tries=1, windows=5, most_slots=32, partitions=(16, 64, 256))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ class Trial:
         return records(step, places, self.posts.texts.take(which))
 
 
-def measured(trials: Sequence[Trial], scale: Scale, seed: int = 1) -> list[dict[str, Measured]]:
+def measured(trials: Sequence[Trial], scale: RoutingScale, seed: int = 1) -> list[dict[str, Measured]]:
     """Measure routings: trials in turn batch by batch, and the routings of each in random order.
 
     Raises:

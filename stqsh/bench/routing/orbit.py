@@ -8,10 +8,10 @@ import numpy as np
 
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
+from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.driven_slots import DrivenSlots
 from stqsh.bench.routing.maps import ROUND, Floats, orbiting, squares_around
-from stqsh.bench.routing.measuring import Scale, check_answers, modelled_ratio
-from stqsh.bench.routing.result import FigureResult, Goal
+from stqsh.bench.routing.measuring import RoutingScale, check_answers, modelled_ratio
 from stqsh.bench.routing.world import EVENTS, load_by, range_queries, records
 from stqsh.routing.adjusters.ladder import moved_queries, suggest
 from stqsh.routing.load import Load, balance_of
@@ -88,7 +88,7 @@ class Follower:
         }
 
 
-def measure(scale: Scale, say: Say) -> list[FigureResult]:
+def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     """Follow the hot spot for some windows."""
     rng = np.random.default_rng(5)
     count = scale.count(160_000)

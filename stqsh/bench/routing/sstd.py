@@ -10,9 +10,9 @@ import numpy as np
 
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
+from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.maps import Floats, squares_around, towns
-from stqsh.bench.routing.measuring import Measured, Scale, Trial, measured, modelled_ratio
-from stqsh.bench.routing.result import FigureResult, Goal
+from stqsh.bench.routing.measuring import Measured, RoutingScale, Trial, measured, modelled_ratio
 from stqsh.bench.routing.world import load_by
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.adjusters.ladder import moved_queries, suggest
@@ -59,7 +59,7 @@ class Comers:
     boxes: Floats
 
 
-def inserted(scale: Scale, say: Say) -> list[FigureResult]:
+def inserted(scale: RoutingScale, say: Say) -> list[FigureResult]:
     """Figure 14: 10, 30 and 50 parts of records beside 30 come into one square."""
 
     def come(parts: int, square: Floats, boxes: Floats, _: np.random.Generator) -> Comers:
@@ -74,7 +74,7 @@ def inserted(scale: Scale, say: Say) -> list[FigureResult]:
     return [_figure(_INSERTED, "records come into one square", come, scale, say)]
 
 
-def registered(scale: Scale, say: Say) -> list[FigureResult]:
+def registered(scale: RoutingScale, say: Say) -> list[FigureResult]:
     """Figure 15: 10, 30 and 50 parts of queries beside 30 are registered in one square."""
 
     def come(parts: int, square: Floats, boxes: Floats, rng: np.random.Generator) -> Comers:
@@ -92,7 +92,7 @@ Come = Callable[[int, Floats, Floats, np.random.Generator], Comers]
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class _Case:
     """One square and one number of parts.
 
     Attributes:
@@ -107,7 +107,7 @@ class Case:
     taken: str
 
 
-def _figure(name: str, title: str, come: Come, scale: Scale, say: Say) -> FigureResult:
+def _figure(name: str, title: str, come: Come, scale: RoutingScale, say: Say) -> FigureResult:
     rng = np.random.default_rng(23)
     count = scale.count(150_000)
     boxes = squares_around(towns(rng, _QUERIES), _SIDE)
@@ -128,7 +128,7 @@ def _figure(name: str, title: str, come: Come, scale: Scale, say: Say) -> Figure
     return FigureResult(name, title, COLUMNS, rows, _goals(name, rows), notes)
 
 
-def _case(base: RoutingTable, parts: int, comers: Comers, count: int, rng: np.random.Generator) -> Case:
+def _case(base: RoutingTable, parts: int, comers: Comers, count: int, rng: np.random.Generator) -> _Case:
     load = load_by(comers.places(rng, count), comers.boxes)
     tables = {_NONE: base}
     for name in _GOALS:
@@ -136,10 +136,10 @@ def _case(base: RoutingTable, parts: int, comers: Comers, count: int, rng: np.ra
     found = suggest(base, load, _LIMIT) if modelled_ratio(base, load) > _LIMIT else None
     tables[_LADDER] = found.table if found else base
     trial = Trial(comers.places, comers.boxes, tables, count, base)
-    return Case(parts, trial, load, found.adjuster if found else "nothing")
+    return _Case(parts, trial, load, found.adjuster if found else "nothing")
 
 
-def _rows(cases: list[Case], found: list[dict[str, Measured]], paper: Mapping[str, str]) -> list[Row]:
+def _rows(cases: list[_Case], found: list[dict[str, Measured]], paper: Mapping[str, str]) -> list[Row]:
     """Return a row for each adjuster: the medians over all squares."""
     return [
         {
@@ -153,7 +153,7 @@ def _rows(cases: list[Case], found: list[dict[str, Measured]], paper: Mapping[st
     ]
 
 
-def _row(case: Case, found: dict[str, Measured], name: str) -> dict[str, float]:
+def _row(case: _Case, found: dict[str, Measured], name: str) -> dict[str, float]:
     before, after = case.trial.tables[_NONE], case.trial.tables[name]
     return {
         "modelled": modelled_ratio(after, case.load),

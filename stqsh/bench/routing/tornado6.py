@@ -9,10 +9,10 @@ import numpy as np
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.harness.posts import made_posts
+from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.baselines import uniform_blocks
 from stqsh.bench.routing.maps import hot_spots, squares_around
-from stqsh.bench.routing.measuring import Scale, Trial, measured, modelled_ratio
-from stqsh.bench.routing.result import FigureResult, Goal
+from stqsh.bench.routing.measuring import RoutingScale, Trial, measured, modelled_ratio
 from stqsh.bench.routing.world import load_by
 from stqsh.routing.load import Load
 from stqsh.routing.strategies import STRATEGIES
@@ -34,7 +34,7 @@ COLUMNS = {
 }
 
 
-def measure(scale: Scale, say: Say) -> list[FigureResult]:
+def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     """Measure throughput under hot spots."""
     rng = np.random.default_rng(11)
     posts = made_posts()

@@ -11,9 +11,9 @@ import shapely
 
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
+from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.maps import Floats, squares_around, towns, uniform
-from stqsh.bench.routing.measuring import Scale
-from stqsh.bench.routing.result import FigureResult, Goal
+from stqsh.bench.routing.measuring import RoutingScale
 from stqsh.bench.routing.world import SIDE, load_by
 from stqsh.core.kernels.index.hashing import hash_integers
 from stqsh.routing.strategies import agrid_table, boxes_of_leaves
@@ -35,7 +35,7 @@ COLUMNS = {
 }
 
 
-def measure(scale: Scale, say: Say) -> list[FigureResult]:
+def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     """Time the routing table of A-Grids of several sizes."""
     say("tornado7: routing of points and ranges")
     rng = np.random.default_rng(17)
@@ -83,7 +83,7 @@ def _range_row(table: RoutingTable, tree: shapely.STRtree, side: float, boxes: F
     }
 
 
-def _goals(rows: list[Row], scale: Scale) -> list[Goal]:
+def _goals(rows: list[Row], scale: RoutingScale) -> list[Goal]:
     def of(what: str) -> list[float]:
         return [float(str(row["ours"])) for row in rows if str(row["what"]).startswith(what)]
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from stqsh.bench.figures import Row, Value
 from stqsh.bench.harness.drive import Say
+from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.maps import Floats, squares_around, towns
-from stqsh.bench.routing.measuring import Scale, Trial, measured, modelled_ratio
-from stqsh.bench.routing.result import FigureResult, Goal
+from stqsh.bench.routing.measuring import RoutingScale, Trial, measured, modelled_ratio
 from stqsh.bench.routing.world import load_by
 from stqsh.routing.adjusters.ladder import moved_queries, suggest
 from stqsh.routing.load import Load
@@ -43,7 +43,7 @@ _PAPER = {_STATIC: "falls with the factor", _ADAPTIVE: "flat"}
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class _Case:
     """A load that condensed, and what becomes of the table.
 
     Attributes:
@@ -74,7 +74,7 @@ class Case:
         )
 
 
-def measure(scale: Scale, say: Say) -> list[FigureResult]:
+def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     """Measure how a static and an adjusted A-Grid take a load that condenses."""
     say(f"tornado9: condensed to {', '.join(map(str, _FACTORS))}")
     rng = np.random.default_rng(19)
@@ -90,7 +90,7 @@ def measure(scale: Scale, say: Say) -> list[FigureResult]:
     return [FigureResult("tornado9", "a load that condenses", COLUMNS, rows, _goals(rows), notes)]
 
 
-def _measured_rows(boxes: Floats, count: int, scale: Scale, rng: np.random.Generator) -> list[Row]:
+def _measured_rows(boxes: Floats, count: int, scale: RoutingScale, rng: np.random.Generator) -> list[Row]:
     base = agrid_table(load_by(towns(rng, count), boxes), _FEW)
     cases = [_case(base, boxes, factor, count, rng) for factor in _FACTORS]
     condensed = [
@@ -128,11 +128,11 @@ def _reference_row(slots: int) -> dict[str, Value]:
     return {"slots": slots, "factor": 1.0, "routing": "uncondensed"}
 
 
-def _case(base: RoutingTable, boxes: Floats, factor: float, count: int, rng: np.random.Generator) -> Case:
+def _case(base: RoutingTable, boxes: Floats, factor: float, count: int, rng: np.random.Generator) -> _Case:
     there = 0.5 + factor * (boxes - 0.5)
     adapted, adjustments, moved = _adjusted(base, there, factor, count, rng)
     load = load_by(_condensed(rng, count, factor), there)
-    return Case(factor, there, load, {_STATIC: base, _ADAPTIVE: adapted}, adjustments, moved)
+    return _Case(factor, there, load, {_STATIC: base, _ADAPTIVE: adapted}, adjustments, moved)
 
 
 def _condensed(rng: np.random.Generator, count: int, factor: float) -> Floats:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.one_slot import STREAM
+from stqsh.bench.paper_figures import Chart, FigureResult, Line
 from stqsh.bench.sole.curves import accuracy, kept
 from stqsh.bench.sole.figures import FigureRun
-from stqsh.bench.sole.result import Chart, FigureResult, Line
 from stqsh.bench.sole.sharing import FACTOR
 from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
 from stqsh.bench.sole.town import TownQueries
@@ -87,7 +87,7 @@ def measure(bench: FigureRun) -> list[FigureResult]:
     )
     title = "mean accuracy as queries arrive"
     charts = _charts({"object": by_object, "query": by_query}, budget)
-    return [FigureResult("25b", title, _COLUMNS, rows, charts, notes=[note])]
+    return [FigureResult("25b", title, _COLUMNS, rows, notes=[note], charts=charts)]
 
 
 _COLUMNS = {

@@ -11,9 +11,9 @@ import statistics
 import numpy as np
 
 from stqsh.bench.figures import Row
+from stqsh.bench.paper_figures import Chart, FigureResult, Line
 from stqsh.bench.sole.figures import FigureRun
 from stqsh.bench.sole.overhead import cache_growth, expected_accuracy, expected_overhead
-from stqsh.bench.sole.result import Chart, FigureResult, Line
 from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
 from stqsh.bench.sole.town import MILE, SIDE, Array, TownWorld
 from stqsh.core.retention.stream_stats import tallies
@@ -62,7 +62,7 @@ def measure(bench: FigureRun) -> list[FigureResult]:
         for factor in factors
     ]
     title = "accuracy of a moving query, 2 x 2 miles, and its cache"
-    return [FigureResult("12", title, _COLUMNS, rows, _charts(curves, overheads, unit), notes=[_NOTE])]
+    return [FigureResult("12", title, _COLUMNS, rows, notes=[_NOTE], charts=_charts(curves, overheads, unit))]
 
 
 _COLUMNS = {

@@ -13,8 +13,8 @@ import numpy as np
 
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.one_slot import STREAM
+from stqsh.bench.paper_figures import Chart, FigureResult, Goal, Line
 from stqsh.bench.sole.figures import FigureRun
-from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
 from stqsh.bench.sole.sharing import FACTOR, shared_slot
 from stqsh.bench.sole.slot_driver import DrivenSlot, memory
 from stqsh.bench.sole.town import TownQueries
@@ -111,7 +111,7 @@ def _add(curve: Curve, load: float, mean: float) -> None:
 def load(bench: FigureRun) -> list[FigureResult]:
     """Figure 22: the load that a required accuracy takes, for 1 K and for 25 K queries."""
     accuracies = list(range(100, 0, -10))
-    rows, charts, bars = list[Row](), [], []
+    rows, charts, goals = list[Row](), [], []
     for name, paper_count in (("a", _FEW), ("b", _MANY)):
         count = bench.scale.count(paper_count)
         by_object, by_query = objects_curve(bench, count), queries_curve(bench, count)
@@ -133,7 +133,7 @@ def load(bench: FigureRun) -> list[FigureResult]:
         charts.append(Chart(f"{name}: {count:,} queries", "load kept, %", "accuracy, %", lines))
         if paper_count == _FEW:
             found = by_object.load_for(90)
-            bars.append(Bar("load for 90 % accuracy with 1 K queries, %", 85.0, found, least=False))
+            goals.append(Goal("load for 90 % accuracy with 1 K queries, %", "-", 85.0, found, least=False))
     columns = {
         "queries": "queries",
         "accuracy": "accuracy, %",
@@ -141,7 +141,7 @@ def load(bench: FigureRun) -> list[FigureResult]:
         "query": "query: load, %",
         "paper": "paper: object, query",
     }
-    return [FigureResult("22", "load against accuracy", columns, rows, charts, bars, [_NOTE])]
+    return [FigureResult("22", "load against accuracy", columns, rows, goals, [_NOTE], charts)]
 
 
 _PAPER = {(_FEW, 90): "85, 97", (_MANY, 20): "20, over 90"}
@@ -188,7 +188,7 @@ def reduced(bench: FigureRun) -> list[FigureResult]:
         )
         for name, wanted in (("a", 70), ("b", 90))
     ]
-    return [FigureResult("23", "load for a certain accuracy, %", columns, rows, charts, notes=[_NOTE])]
+    return [FigureResult("23", "load for a certain accuracy, %", columns, rows, notes=[_NOTE], charts=charts)]
 
 
 def stable(bench: FigureRun) -> list[FigureResult]:
@@ -210,4 +210,4 @@ def stable(bench: FigureRun) -> list[FigureResult]:
     ]
     charts = [Chart("object load shedding", "queries", "accuracy, %", lines, log="x")]
     title = "accuracy, %, of object load shedding at reduced loads"
-    return [FigureResult("24", title, columns, rows, charts, notes=[_NOTE])]
+    return [FigureResult("24", title, columns, rows, notes=[_NOTE], charts=charts)]

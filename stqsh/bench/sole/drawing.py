@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from stqsh.bench.sole.result import Chart, FigureResult, Line
+from stqsh.bench.paper_figures import Chart, FigureResult, Line
 
 MISSING = "plots need matplotlib, which is not installed: pip install 'stqsh[bench]'"
 
@@ -36,7 +36,7 @@ def draw(result: FigureResult, path: Path) -> None:
 
     figure = Figure(figsize=(_WIDTH * len(result.charts), _HEIGHT), layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(f"Fig. {result.number}: {result.title}", fontsize=11)
+    figure.suptitle(f"Fig. {result.name}: {result.title}", fontsize=11)
     for number, chart in enumerate(result.charts, start=1):
         _chart(figure.add_subplot(1, len(result.charts), number), chart)
     figure.savefig(path, dpi=_DPI)

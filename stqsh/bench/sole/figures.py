@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from stqsh.bench.harness.drive import Say
-from stqsh.bench.sole.result import FigureResult
-from stqsh.bench.sole.town import Drive, Scale, TownWorld, population
+from stqsh.bench.paper_figures import FigureResult
+from stqsh.bench.sole.town import Drive, TownScale, TownWorld, population
 from stqsh.sources.generator.network import GeneratorState
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class FigureRun:
     """A run of figures: its size, where its progress goes, and the town that all figures share."""
 
-    scale: Scale
+    scale: TownScale
     say: Say
     found: GeneratorState | None = None
     known: dict[Any, Any] = field(default_factory=dict)

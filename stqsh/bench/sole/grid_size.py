@@ -17,8 +17,8 @@ from unittest.mock import patch
 import numpy as np
 
 from stqsh.bench.figures import Row
+from stqsh.bench.paper_figures import Chart, FigureResult, Line
 from stqsh.bench.sole.figures import FigureRun
-from stqsh.bench.sole.result import Chart, FigureResult, Line
 from stqsh.bench.sole.slot_driver import DrivenSlot, registered
 from stqsh.bench.sole.town import SIDE, TownQueries
 from stqsh.core.matching import moving_index
@@ -80,7 +80,9 @@ def measure(bench: FigureRun) -> list[FigureResult]:
         "each batch."
     )
     rows: list[Row] = [asdict(one) for one in (own, *rest)]
-    return [FigureResult("18", "the side of the grid", columns, rows, _charts(own, rest), notes=[note])]
+    return [
+        FigureResult("18", "the side of the grid", columns, rows, notes=[note], charts=_charts(own, rest))
+    ]
 
 
 def _timed(slot: DrivenSlot, sides: Sequence[int]) -> dict[int, list[float]]:

@@ -14,8 +14,8 @@ from operator import itemgetter
 import numpy as np
 
 from stqsh.bench.figures import Row
+from stqsh.bench.paper_figures import Chart, FigureResult, Line
 from stqsh.bench.sole.figures import FigureRun
-from stqsh.bench.sole.result import Chart, FigureResult, Line
 from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
 from stqsh.bench.sole.town import MILE, SIDE, Drive, TownQueries, TownWorld
 from stqsh.core.retention.stream_stats import tallies
@@ -79,16 +79,16 @@ def speed(bench: FigureRun) -> list[FigureResult]:
             "cache overhead against speed",
             {"cache": "cache, %", **_COLUMNS, "paper": "paper"},
             [{"cache": cache, **asdict(one), "paper": "linear in speed"} for cache, one in by_factor],
-            [_chart("0.5 % of the town, t = 30 s", by_factor, "{:g} % cache")],
             notes=[_NOTE],
+            charts=[_chart("0.5 % of the town, t = 30 s", by_factor, "{:g} % cache")],
         ),
         FigureResult(
             "13b",
             "cache overhead against speed and report interval",
             {"interval": "t, s", **_COLUMNS, "paper": "paper"},
             [{"interval": t, **asdict(one), "paper": "grows with t"} for t, one in by_interval],
-            [_chart("0.5 % of the town, 50 % cache", by_interval, "t = {:g} s")],
             notes=[_NOTE],
+            charts=[_chart("0.5 % of the town, 50 % cache", by_interval, "t = {:g} s")],
         ),
     ]
 
@@ -114,7 +114,11 @@ def size(bench: FigureRun) -> list[FigureResult]:
     ]
     columns = {"miles": "side, miles", **_COLUMNS, "half": "cache 25 %: %", "paper": "paper"}
     charts = [_chart("t = 30 s, 50 % cache", [(miles, one) for miles, one, _ in found], "{:g} miles")]
-    return [FigureResult("14", "cache overhead against speed and size", columns, rows, charts, notes=[_NOTE])]
+    return [
+        FigureResult(
+            "14", "cache overhead against speed and size", columns, rows, notes=[_NOTE], charts=charts
+        )
+    ]
 
 
 def _said(miles: int, mph: float) -> str:

@@ -14,8 +14,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from stqsh.bench.figures import Row
+from stqsh.bench.paper_figures import Chart, FigureResult, Line
 from stqsh.bench.sole.figures import FigureRun
-from stqsh.bench.sole.result import Chart, FigureResult, Line
 from stqsh.bench.sole.slot_driver import DrivenSlot, registered
 from stqsh.bench.sole.town import SIDE, TownWorld, square
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
@@ -90,7 +90,7 @@ def selection(bench: FigureRun) -> list[FigureResult]:
     }
     title = "tuples between the operators: selection (5 %) and INSIDE"
     charts = _charts(points, "selection first")
-    return [FigureResult("16", title, columns, rows, charts, notes=[_note(bench)])]
+    return [FigureResult("16", title, columns, rows, notes=[_note(bench)], charts=charts)]
 
 
 def _note(bench: FigureRun) -> str:
@@ -148,7 +148,9 @@ def join(bench: FigureRun) -> list[FigureResult]:
     }
     charts = _charts(points, "join first")
     return [
-        FigureResult("17", "tuples that the join has to look at", columns, rows, charts, notes=[_note(bench)])
+        FigureResult(
+            "17", "tuples that the join has to look at", columns, rows, notes=[_note(bench)], charts=charts
+        )
     ]
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from stqsh.bench.figures import Row
+from stqsh.bench.paper_figures import Chart, FigureResult, Goal, Line
 from stqsh.bench.sole.figures import FigureRun
-from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
 from stqsh.bench.sole.slot_driver import DrivenSlot, registered
 from stqsh.bench.sole.town import TownQueries
 
@@ -52,17 +52,17 @@ def _against_number(bench: FigureRun) -> FigureResult:
     lines = [_line(kind, [one.count for one in some], some) for kind, some in times.items()]
     lines.append(Line("paper, stationary", [5_000, 50_000], [11, 22], paper=True))
     charts = [Chart("queries of various sizes", "queries", "CPU ms a step", lines)]
-    bars = [_bar(some, kind) for kind, some in times.items()]
+    goals = [_goal(some, kind) for kind, some in times.items()]
     title = "response against the number of queries"
-    return FigureResult("21a", title, columns, rows, charts, bars, [_note(bench)])
+    return FigureResult("21a", title, columns, rows, goals, [_note(bench)], charts)
 
 
 _COLUMNS = {"ms": "CPU ms a step", "p90_ms": "p90 CPU ms", "updates": "updates a step", "paper": "paper ms"}
 
 
-def _bar(times: Sequence[StepTimes], kind: str) -> Bar:
+def _goal(times: Sequence[StepTimes], kind: str) -> Goal:
     what = f"10 x queries cost x times the processor time of the core, {kind}"
-    return Bar(what, 2.0, times[-1].ms / times[0].ms, least=False)
+    return Goal(what, "-", 2.0, times[-1].ms / times[0].ms, least=False)
 
 
 def _against_size(bench: FigureRun) -> FigureResult:
@@ -77,7 +77,7 @@ def _against_size(bench: FigureRun) -> FigureResult:
     columns = {"size": "size, % of town", "moving": "moving, %", **_COLUMNS}
     charts = [Chart(f"{bench.scale.count(_FIXED):,} queries", "moving queries, %", "CPU ms a step", lines)]
     title = "response against size and moving queries"
-    return FigureResult("21b", title, columns, rows, charts, notes=[_note(bench)])
+    return FigureResult("21b", title, columns, rows, notes=[_note(bench)], charts=charts)
 
 
 def _line(label: str, x: Sequence[float], times: Sequence[StepTimes]) -> Line:

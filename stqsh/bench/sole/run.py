@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
-from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
-from stqsh.bench.report import cell, console, save, show
+from stqsh.bench.paper_figures import FigureResult, save_figure, show_figure, show_goals
 from stqsh.bench.sole.drawing import MISSING, can_draw, draw
 from stqsh.bench.sole.figures import FIGURES, FigureRun, measure
-from stqsh.bench.sole.result import Bar, FigureResult
-from stqsh.bench.sole.town import QUICK, Scale, population
+from stqsh.bench.sole.town import QUICK, TownScale, population
 from stqsh.sources.generator.network import GeneratorState
 
 _POPULATION = "town.npz"
@@ -32,7 +28,7 @@ def run(figures: Sequence[int], out: Path, say: Say, *, quick: bool = False) -> 
     if unknown:
         raise ValueError(f"no figure {unknown[0]}; there are {', '.join(map(str, FIGURES))}")
     out.mkdir(parents=True, exist_ok=True)
-    scale = QUICK if quick else Scale()
+    scale = QUICK if quick else TownScale()
     bench = FigureRun(scale, say, _town(scale, out / _POPULATION, say))
     drawn = can_draw()
     if not drawn:
@@ -43,11 +39,11 @@ def run(figures: Sequence[int], out: Path, say: Say, *, quick: bool = False) -> 
             show_figure(result)
             write(result, scale, out, drawn=drawn)
             results.append(result)
-    show_bars([bar for result in results for bar in result.bars])
+    show_goals(results, "all goals")
     return results
 
 
-def _town(scale: Scale, path: Path, say: Say) -> GeneratorState:
+def _town(scale: TownScale, path: Path, say: Say) -> GeneratorState:
     """Return the population of the town, from the file if it has one of this scale."""
     wanted = np.array([scale.first, scale.coming, scale.units, scale.nodes])
     if path.exists():
@@ -61,43 +57,9 @@ def _town(scale: Scale, path: Path, say: Say) -> GeneratorState:
     return found
 
 
-def show_figure(result: FigureResult) -> None:
-    """Show a figure as a table, with its notes and bars."""
-    show(f"Fig. {result.number}: {result.title}", result.rows, result.columns)
-    for note in result.notes:
-        console().print(note, markup=False, style="dim")
-    show_bars(result.bars)
-
-
-def show_bars(bars: Sequence[Bar]) -> None:
-    """Show which bars are reached."""
-    rows: list[Row] = [
-        {
-            "what": bar.what,
-            "wanted": f"{'>=' if bar.least else '<='} {cell(float(bar.wanted))}",
-            "found": bar.found,
-            "holds": "holds" if bar.holds else "FAILS",
-        }
-        for bar in bars
-    ]
-    if rows:
-        columns = {"what": "bar", "wanted": "wanted", "found": "found", "holds": ""}
-        show("to be reached", rows, columns)
-
-
-def write(result: FigureResult, scale: Scale, out: Path, *, drawn: bool) -> None:
+def write(result: FigureResult, scale: TownScale, out: Path, *, drawn: bool) -> None:
     """Write a figure as `figure-N.json`, with the machine's load, and as `figure-N.png`."""
-    stem = f"figure-{result.number}"
-    save(
-        out / f"{stem}.json",
-        f"sole {result.number}",
-        result.rows,
-        title=result.title,
-        columns=result.columns,
-        notes=result.notes,
-        bars=[asdict(bar) | {"holds": bar.holds} for bar in result.bars],
-        scale=asdict(scale),
-        load=os.getloadavg(),
-    )
+    stem = f"figure-{result.name}"
+    save_figure(result, "sole", scale, out / f"{stem}.json")
     if drawn and result.charts:
         draw(result, out / f"{stem}.png")

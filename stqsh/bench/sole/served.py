@@ -21,8 +21,8 @@ import stqsh
 from stqsh.bench.figures import Row
 from stqsh.bench.harness import registration
 from stqsh.bench.harness.drive import execute, run, temporary_folder
+from stqsh.bench.paper_figures import Chart, FigureResult, Goal, Line
 from stqsh.bench.sole.figures import FigureRun
-from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
 from stqsh.bench.sole.town import SIDE, TownQueries, TownWorld
 from stqsh.client.api import Session
 from stqsh.spec.query import QuerySpec, SlotQuery
@@ -100,18 +100,18 @@ def measure(bench: FigureRun) -> list[FigureResult]:
     ]
     lines.append(Line("paper, stationary", [5_000, 50_000], [11, 22], paper=True))
     charts = [Chart("queries of various sizes", "queries", "ms from due to delivered", lines)]
-    bars = [_bar(some, _kind(moving)) for moving, some in loads.items()]
+    goals = [_goal(some, _kind(moving)) for moving, some in loads.items()]
     title = "response of the system against the number of queries"
-    return [FigureResult("21c", title, columns, rows, charts, bars, [_note(bench)])]
+    return [FigureResult("21c", title, columns, rows, goals, [_note(bench)], charts)]
 
 
 def _kind(moving: bool) -> str:
     return "moving" if moving else "stationary"
 
 
-def _bar(loads: Sequence[ServedLoad], kind: str) -> Bar:
+def _goal(loads: Sequence[ServedLoad], kind: str) -> Goal:
     what = f"10 x queries cost x times the response of the system, {kind}"
-    return Bar(what, 2.0, loads[-1].ms / loads[0].ms, least=False)
+    return Goal(what, "-", 2.0, loads[-1].ms / loads[0].ms, least=False)
 
 
 def _note(bench: FigureRun) -> str:

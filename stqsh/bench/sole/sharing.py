@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.one_slot import STREAM
+from stqsh.bench.paper_figures import Chart, FigureResult, Goal, Line
 from stqsh.bench.sole.figures import FigureRun
-from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
 from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
 from stqsh.bench.sole.town import TownQueries
 from stqsh.core.kernels.events.transitions import Transitions
@@ -123,8 +123,9 @@ def supported(bench: FigureRun) -> list[FigureResult]:
         fewer, held = (_held(bench, size, bench.scale.count(count)) for count in _MEASURED)
         found.append(_supported(bench, full, held, size, fewer.query_bytes))
     gains = dict(zip(sizes, (one.ratio for one in found), strict=True))
-    bars = [
-        Bar(f"gain of sharing at {100 * size:g} %", wanted, gains[size]) for size, wanted in _WANTED.items()
+    goals = [
+        Goal(f"gain of sharing at {100 * size:g} %", "-", wanted, gains[size])
+        for size, wanted in _WANTED.items()
     ]
     note = (
         f"The budget is what {full.queries:,} shared queries of 0.01 % take: {full.shared / 1e6:,.1f} MB of "
@@ -133,7 +134,7 @@ def supported(bench: FigureRun) -> list[FigureResult]:
         f"measured queries would keep. All queries move; cache {FACTOR:.0%}."
     )
     title, rows = "queries supported with and without sharing", [asdict(one) for one in found]
-    return [FigureResult("19", title, _SUPPORTED, rows, _gain_charts(found), bars, [note])]
+    return [FigureResult("19", title, _SUPPORTED, rows, goals, [note], _gain_charts(found))]
 
 
 _SUPPORTED = {
@@ -282,7 +283,9 @@ def areas(bench: FigureRun) -> list[FigureResult]:
         "objects that are in no region, but in the cache area of some query."
     )
     rows: list[Row] = [asdict(one) for one in found]
-    return [FigureResult("20", "objects in regions and cache areas", columns, rows, charts, notes=[note])]
+    return [
+        FigureResult("20", "objects in regions and cache areas", columns, rows, notes=[note], charts=charts)
+    ]
 
 
 def _memory_chart(title: str, sizes: Sequence[float], alone: Sequence[int], shared: Sequence[int]) -> Chart:

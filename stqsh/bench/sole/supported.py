@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from stqsh.bench.figures import Row
+from stqsh.bench.paper_figures import Chart, FigureResult, Goal, Line
 from stqsh.bench.sole.arriving import fills_up
 from stqsh.bench.sole.curves import kept
 from stqsh.bench.sole.figures import FigureRun
-from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
 from stqsh.bench.sole.sharing import FACTOR, parted, shadow_bytes, shared_slot
 from stqsh.bench.sole.slot_driver import DrivenSlot, memory
 from stqsh.bench.sole.town import TownQueries
@@ -101,10 +101,10 @@ def measure(bench: FigureRun) -> list[FigureResult]:
         for how, ratio in _RATIOS.items()
     ]
     gains = [one.object_ratio for one in found if one.paper and one.object_ratio]
-    bars = [Bar("queries at 90 % accuracy with object shedding, x", 13.0, max(gains, default=None))]
+    goals = [Goal("queries at 90 % accuracy with object shedding, x", "-", 13.0, max(gains, default=None))]
     rows: list[Row] = [asdict(one) for one in found]
     title = "queries supported with load shedding"
-    return [FigureResult("25a", title, columns, rows, charts, bars, _notes(paper))]
+    return [FigureResult("25a", title, columns, rows, goals, _notes(paper), charts)]
 
 
 _RATIOS: dict[str, Callable[[BudgetSupport], float | None]] = {

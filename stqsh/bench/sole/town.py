@@ -59,7 +59,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Scale:
+class TownScale:
     """The size of a run.
 
     Attributes:
@@ -92,7 +92,7 @@ class Scale:
         return [values[place] for place in dict.fromkeys(places.tolist())]
 
 
-QUICK = Scale(first=500, coming=10, units=50, nodes=400, share=0.02, points=3, span=2)
+QUICK = TownScale(first=500, coming=10, units=50, nodes=400, share=0.02, points=3, span=2)
 """A thousand objects and a fiftieth of the queries: only shows within a minute that everything runs."""
 
 
@@ -116,7 +116,7 @@ class Drive:
         return self.mph * MILE / 3600
 
 
-def population(scale: Scale, say: Say) -> GeneratorState:
+def population(scale: TownScale, say: Say) -> GeneratorState:
     """Let the town fill; return the state of the generator after `scale.units` time units."""
     options: Options = {"objects": scale.first, "new_per_tick": 1 if scale.coming else 0}
     generator = _generator(scale, Drive(), options, tick_us=UNIT_S * SECOND // max(1, scale.coming))
@@ -128,7 +128,7 @@ def population(scale: Scale, say: Say) -> GeneratorState:
     return generator.state()
 
 
-def _generator(scale: Scale, drive: Drive, options: Options, tick_us: int = SECOND) -> NetworkGenerator:
+def _generator(scale: TownScale, drive: Drive, options: Options, tick_us: int = SECOND) -> NetworkGenerator:
     fastest = float(SPEEDS.max(axis=1)[1]) * _HABIT
     given: Options = {
         "report_every": drive.unit_s * SECOND,
@@ -169,7 +169,7 @@ class TownWorld:
     records are spread evenly. In the first unit each object reports where it is; then it drives.
     """
 
-    def __init__(self, scale: Scale, found: GeneratorState, drive: Drive | None = None) -> None:
+    def __init__(self, scale: TownScale, found: GeneratorState, drive: Drive | None = None) -> None:
         self.scale, self.drive = scale, drive or Drive()
         self._generator = _generator(scale, self.drive, {"objects": 0})
         self._generator.restored(_rearranged(found, self.drive.unit_s))

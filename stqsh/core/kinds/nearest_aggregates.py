@@ -30,7 +30,7 @@ from stqsh.core.kinds.nearest import NearestKind, NearestLogic
 from stqsh.core.nearest.candidate_changes import CandidateChanges
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.candidates import LOOKED_UP, CandidateRecords
-from stqsh.core.output.merge import AnswerMembers, MergedMembers, MergedUpdates, MergeInput, first_k_members
+from stqsh.core.output.merge import MembersByStep, MergedMembers, MergedUpdates, MergeInput, first_k_members
 from stqsh.core.output.partials import MARKS
 from stqsh.core.queries.query_table import QueryTable
 from stqsh.core.queries.registrations import NewQueries
@@ -228,7 +228,7 @@ def _changes(members: MergedMembers, begins: GroupMarks) -> MemberChanges:
     before, after = members.before, members.after
     at = np.searchsorted(begins.query, before.query)
     begun = np.isin(before.query, begins.query)
-    coming = AnswerMembers(before.query[begun], begins.step[at[begun]], before.version[begun])
+    coming = MembersByStep(before.query[begun], begins.step[at[begun]], before.version[begun])
     leaving = _until(before, members), _until(after, members)
     parts = [(coming, 1), (after, 1), *((part, -1) for part in leaving)]
     signs = [np.full(len(part.query), sign, np.int8) for part, sign in parts]
@@ -249,11 +249,11 @@ def _lasting(changes: MemberChanges, marks: GroupMarks) -> MemberChanges:
     return MemberChanges(*(column[~is_over] for column in changes))
 
 
-def _until(some: AnswerMembers, members: MergedMembers) -> AnswerMembers:
+def _until(some: MembersByStep, members: MergedMembers) -> MembersByStep:
     """Return members with the next step after which their query's are listed; without those that stay."""
     span = int(members.step.max(initial=0)) + 1
     listed = members.query * span + members.step
     place = np.searchsorted(listed, some.query * span + some.step, side="right")
     inside = np.minimum(place, max(len(listed) - 1, 0))
     again = (place < len(listed)) & (members.query[inside] == some.query) if len(listed) else place < 0
-    return AnswerMembers(some.query[again], members.step[inside[again]], some.version[again])
+    return MembersByStep(some.query[again], members.step[inside[again]], some.version[again])

@@ -87,7 +87,7 @@ def first_k(batch: MergeInput) -> MergedUpdates:
     return _Merger(batch).run()
 
 
-class AnswerMembers(NamedTuple):
+class MembersByStep(NamedTuple):
     """Members of answers; (n,) each.
 
     Attributes:
@@ -112,8 +112,8 @@ class MergedMembers(NamedTuple):
         ranks: The rank of each version, float64.
     """
 
-    before: AnswerMembers
-    after: AnswerMembers
+    before: MembersByStep
+    after: MembersByStep
     query: Array
     step: Array
     records: CandidateRecords
@@ -168,7 +168,7 @@ class _Merger:
         known = np.arange(len(self._queries.rank), dtype=np.int32)
         lists = CandidateLists(self._queries.start, known, self._queries.rank, self._queries.sent)
         owner = np.searchsorted(lists.start, sent, side="right") - 1
-        before = AnswerMembers(ids[owner], np.zeros(len(sent), np.int64), sent.astype(np.int32))
+        before = MembersByStep(ids[owner], np.zeros(len(sent), np.int64), sent.astype(np.int32))
         news, order = self._news()
         terms = self._terms()
         ranks = np.empty(len(known) + len(news.version))
@@ -178,7 +178,7 @@ class _Merger:
         log = _room_for_members(int(terms.k[at[turns]].sum()))
         _, after = merge(lists, news, terms, order, log)
         query, step, version = (column[: log.used[0]] for column in log[:3])
-        members = AnswerMembers(ids[query], step, version)
+        members = MembersByStep(ids[query], step, version)
         self._keep(after if keep else _no_candidates(len(ids)), np.flatnonzero(terms.bye < 0))
         return MergedMembers(before, members, ids[at[turns]], news.step[turns], self._records, ranks)
 

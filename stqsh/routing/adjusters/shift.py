@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stqsh.routing.load import Load
-from stqsh.routing.partitioning import PrefixSums, Rectangle
+from stqsh.routing.partitioning import CellBlock, PrefixSums
 from stqsh.routing.strategies import boxes_of_leaves, table_of_rectangles
 from stqsh.routing.table import HASHED, RoutingTable
 
@@ -33,7 +33,7 @@ class Tiling:
         queries: how many queries touch each cell.
     """
 
-    rectangles: dict[int, Rectangle]
+    rectangles: dict[int, CellBlock]
     slots: int
     cost: PrefixSums
     queries: PrefixSums
@@ -49,7 +49,7 @@ class Tiling:
         return {slot: self.cost.total(rectangle) for slot, rectangle in self.rectangles.items()}
 
 
-Step = Callable[[Tiling], tuple[float, dict[int, Rectangle]] | None]
+Step = Callable[[Tiling], tuple[float, dict[int, CellBlock]] | None]
 """Returns new rectangles of some slots, and the largest cost among these; None if it knows none."""
 
 
@@ -89,9 +89,9 @@ def repeated(step: Step, table: RoutingTable, load: Load, limit: float) -> Routi
     return table_of_rectangles(table.strategy, table.cells, table.slots, rectangles, np.array(owners), hashed)
 
 
-def united(one: Rectangle, other: Rectangle) -> Rectangle | None:
+def united(one: CellBlock, other: CellBlock) -> CellBlock | None:
     """Return the rectangle of two that have an entire side in common, else None."""
-    around = Rectangle(
+    around = CellBlock(
         min(one.low, other.low),
         max(one.high, other.high),
         min(one.left, other.left),
@@ -101,10 +101,10 @@ def united(one: Rectangle, other: Rectangle) -> Rectangle | None:
     return around if in_line and around.area == one.area + other.area else None
 
 
-def _best_shift(tiling: Tiling) -> tuple[float, dict[int, Rectangle]] | None:
+def _best_shift(tiling: Tiling) -> tuple[float, dict[int, CellBlock]] | None:
     """Return the shift from the dearest slot to a neighbour after which the dearer of them is cheapest."""
     giver, most = tiling.dearest()
-    best: tuple[float, dict[int, Rectangle]] | None = None
+    best: tuple[float, dict[int, CellBlock]] | None = None
     for taker, rectangle in sorted(tiling.rectangles.items()):
         if taker == giver or tiling.cost.total(rectangle) >= most:
             continue
@@ -115,7 +115,7 @@ def _best_shift(tiling: Tiling) -> tuple[float, dict[int, Rectangle]] | None:
     return best
 
 
-def _shifts(cost: PrefixSums, giver: Rectangle, taker: Rectangle) -> Iterator[tuple[Rectangle, Rectangle]]:
+def _shifts(cost: PrefixSums, giver: CellBlock, taker: CellBlock) -> Iterator[tuple[CellBlock, CellBlock]]:
     """Yield what two rectangles become by shifts: horizontal or vertical, or of a corner."""
     around = united(giver, taker)
     if around is not None:
@@ -131,7 +131,7 @@ def _shifts(cost: PrefixSums, giver: Rectangle, taker: Rectangle) -> Iterator[tu
         yield _turned(above[0]), _turned(above[1])
 
 
-def _corner(giver: Rectangle, taker: Rectangle) -> tuple[Rectangle, Rectangle] | None:
+def _corner(giver: CellBlock, taker: CellBlock) -> tuple[CellBlock, CellBlock] | None:
     """Return what two rectangles beside each other become if the rows of the second change hands.
 
     The rows are part of the first one's, up or down to its end: both remain rectangles.
@@ -148,6 +148,6 @@ def _corner(giver: Rectangle, taker: Rectangle) -> tuple[Rectangle, Rectangle] |
     return kept, taker._replace(left=min(giver.left, taker.left), right=max(giver.right, taker.right))
 
 
-def _turned(rectangle: Rectangle) -> Rectangle:
+def _turned(rectangle: CellBlock) -> CellBlock:
     """Return a rectangle with rows and columns exchanged."""
-    return Rectangle(rectangle.left, rectangle.right, rectangle.low, rectangle.high)
+    return CellBlock(rectangle.left, rectangle.right, rectangle.low, rectangle.high)

@@ -6,7 +6,7 @@ from itertools import combinations
 
 from stqsh.routing.adjusters.shift import Tiling, repeated, united
 from stqsh.routing.load import Load
-from stqsh.routing.partitioning import Rectangle
+from stqsh.routing.partitioning import CellBlock
 from stqsh.routing.table import RoutingTable
 
 
@@ -19,7 +19,7 @@ def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
     return repeated(_split_and_merge, table, load, limit)
 
 
-def _split_and_merge(tiling: Tiling) -> tuple[float, dict[int, Rectangle]] | None:
+def _split_and_merge(tiling: Tiling) -> tuple[float, dict[int, CellBlock]] | None:
     """Return the best cut of the dearest rectangle, with the cheapest merge of others if no slot is free."""
     split, _ = tiling.dearest()
     cut = tiling.cost.best_cut(tiling.rectangles[split])
@@ -36,14 +36,14 @@ def _split_and_merge(tiling: Tiling) -> tuple[float, dict[int, Rectangle]] | Non
     return max(cut.cost, cost), {split: by_queries[1], freed: by_queries[0], grown: around}
 
 
-def _cheapest_merge(tiling: Tiling, without: int) -> tuple[float, int, int, Rectangle] | None:
+def _cheapest_merge(tiling: Tiling, without: int) -> tuple[float, int, int, CellBlock] | None:
     """Return the cost of the cheapest merge, the slot that it frees, the other and its new rectangle.
 
     The slot with fewer queries is freed: they have to move.
     """
     costs = tiling.costs()
     slots = sorted(slot for slot in costs if slot != without)
-    best: tuple[float, int, int, Rectangle] | None = None
+    best: tuple[float, int, int, CellBlock] | None = None
     for one, other in combinations(slots, 2):
         cost = costs[one] + costs[other]
         if best is not None and cost >= best[0]:

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from stqsh.routing.cells import z_order
 from stqsh.routing.load import Load
-from stqsh.routing.partitioning import PrefixSums, Rectangle, karmarkar_karp, slots_of_sets
+from stqsh.routing.partitioning import CellBlock, PrefixSums, karmarkar_karp, slots_of_sets
 from stqsh.routing.strategies import boxes_of_leaves, table_of_rectangles
 from stqsh.routing.table import HASHED, RoutingTable
 
-Leaves = dict[Rectangle, float]
+Leaves = dict[CellBlock, float]
 """The squares of a quadtree that are dealt to slots, with their costs."""
 
 _GROWTH = 2
@@ -55,7 +55,7 @@ def _split(leaves: Leaves, sums: PrefixSums) -> bool:
 
 def _merge(leaves: Leaves) -> None:
     """Merge the four leaves that are cheapest together, unless they cost more than the dearest leaf."""
-    parents: dict[Rectangle, list[Rectangle]] = {}
+    parents: dict[CellBlock, list[CellBlock]] = {}
     for leaf in leaves:
         parents.setdefault(_parent(leaf), []).append(leaf)
     costs = {
@@ -72,10 +72,10 @@ def _merge(leaves: Leaves) -> None:
         leaves[cheapest] = costs[cheapest]
 
 
-def _parent(leaf: Rectangle) -> Rectangle:
+def _parent(leaf: CellBlock) -> CellBlock:
     size = 2 * leaf.height
     low, left = leaf.low // size * size, leaf.left // size * size
-    return Rectangle(low, low + size, left, left + size)
+    return CellBlock(low, low + size, left, left + size)
 
 
 def _dealt_anew(table: RoutingTable, load: Load, leaves: Leaves, hashed: NDArray[np.bool_]) -> RoutingTable:

@@ -147,7 +147,7 @@ def _whole_lines(ledger: Path) -> list[bytes]:
         return []
 
 
-class DirectorySource:
+class DirectoryLiveSource:
     """A directory in the planner: knows how far its files have been taken."""
 
     def __init__(self, source: DirectorySourceSpec, spool: Path) -> None:

@@ -10,7 +10,7 @@ from stqsh.sources.formats.csv_file import CsvDialect
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.live import line_spool, record_spool
 from stqsh.sources.live.decoding import Decoded, MessageDecoder
-from stqsh.sources.live.directory_spool import DirectorySource
+from stqsh.sources.live.directory_spool import DirectoryLiveSource
 from stqsh.sources.live.inserted_records import InsertedSource
 from stqsh.sources.live.kafka_client import client_settings
 from stqsh.sources.live.line_spool import SPOOL, SpoolReader, SpoolSource
@@ -42,7 +42,7 @@ def open_source(spec: StreamSpec, directory: Path, profile: str) -> LiveSource:
 
         return KafkaLiveSource(spec.source, partial(client_settings, spec.source.brokers, profile))
     if isinstance(spec.source, DirectorySourceSpec):
-        return DirectorySource(spec.source, directory / SPOOL)
+        return DirectoryLiveSource(spec.source, directory / SPOOL)
     if isinstance(spec.source, InsertsSourceSpec | HttpSourceSpec):
         return InsertedSource(directory / SPOOL)
     return SpoolSource(directory / SPOOL)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh.sources.live import directory_spool
-from stqsh.sources.live.directory_spool import DirectorySource, DirectoryTaker
+from stqsh.sources.live.directory_spool import DirectoryLiveSource, DirectoryTaker
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError
 from stqsh.sources.live.record_spool import PART, RecordReader, segments, trim
 from stqsh.spec.stream import ColumnSpec, DirectorySourceSpec, StreamSpec
@@ -42,7 +42,10 @@ def read(spool: Path, start: int, stop: int) -> tuple[list[str], list[str]]:
 
 def test_files_become_records_and_letters(tmp_path: Path) -> None:
     incoming, spool = tmp_path / "in", tmp_path / "spool"
-    taker, source = DirectoryTaker(stream(incoming), spool), DirectorySource(stream(incoming).source, spool)
+    taker, source = (
+        DirectoryTaker(stream(incoming), spool),
+        DirectoryLiveSource(stream(incoming).source, spool),
+    )
     assert "waiting" in source.state().message
     put(incoming, "b.csv", "3", "!", "4")
     put(incoming, "a.csv", "1", "2")
@@ -70,7 +73,7 @@ def test_every_cut_reads_the_same_once(
     for number, objects in enumerate(files):
         put(incoming, f"{number}.csv", *objects)
         DirectoryTaker(stream(incoming), spool).look()  # each time another process
-    end = DirectorySource(stream(incoming).source, spool).state().ends[PART]
+    end = DirectoryLiveSource(stream(incoming).source, spool).state().ends[PART]
     cuts = sorted({0, end, *data.draw(st.lists(st.integers(0, end), max_size=4))})
     objects, letters = list[str](), list[str]()
     for start, stop in pairwise(cuts):

@@ -1,0 +1,84 @@
+"""Measure figures, show them, and write them to a folder as JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+import pyarrow as pa
+
+from stqsh.bench.harness.drive import Say
+from stqsh.bench.paper_figures import FigureResult, save_figure, show_figure, show_goals
+from stqsh.bench.report import console
+from stqsh.bench.routing.measuring import FULL, QUICK, RoutingScale
+from stqsh.engine.spark.worker_daemon import keep_freed_memory
+
+Measure = Callable[[RoutingScale, Say], list[FigureResult]]
+
+FIGURES = {
+    "balance": "balance:measure",
+    "tornado6": "tornado6:measure",
+    "tornado7": "tornado7:measure",
+    "tornado9": "tornado9:measure",
+    "sstd14": "sstd:inserted",
+    "sstd15": "sstd:registered",
+    "cheetah12": "cheetah12:measure",
+    "star12": "star12:measure",
+    "orbit": "orbit:measure",
+}
+"""The function that measures each figure, as module:name."""
+
+_HONEST = (
+    "Slots run one after the other, so each has the processor's caches to itself. Makespan is the thread "
+    "time of the slot that has most to do in a typical batch, records/s what follows if each slot has a "
+    "processor of its own; dealing records and delivering updates are not part of it. The updates of a "
+    "figure were equal under all its routings."
+)
+
+_QUICKLY = "Quick sizes: much of a makespan is the cost of an empty batch, which hides imbalance."
+
+
+def run(
+    figures: Sequence[str],
+    out: Path | None,
+    say: Say,
+    *,
+    quick: bool = False,
+    scale: RoutingScale | None = None,
+) -> list[FigureResult]:
+    """Measure figures, or all of them; show each as it comes, and write it to the folder `out` if given.
+
+    Raises:
+        ValueError: there is no such figure.
+    """
+    unknown = [name for name in figures if name not in FIGURES]
+    if unknown:
+        raise ValueError(f"no figure {unknown[0]!r}; there are {', '.join(FIGURES)}")
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    scale = scale or (QUICK if quick else FULL)
+    keep_freed_memory()
+    pa.set_cpu_count(1)
+    results = []
+    for name in figures or FIGURES:
+        begun = time.perf_counter()
+        for result in measure(name, scale, say):
+            show_figure(result)
+            results.append(result)
+            if out is not None:
+                save_figure(result, "routing", scale, out / f"{result.name}.json")
+        say(f"{name}: {time.perf_counter() - begun:.0f} s")
+    console().print(_HONEST, style="dim")
+    if quick:
+        console().print(_QUICKLY, style="dim")
+    show_goals(results, "all goals")
+    return results
+
+
+def measure(name: str, scale: RoutingScale, say: Say) -> list[FigureResult]:
+    """Measure a figure, and return its results."""
+    module, _, function = FIGURES[name].partition(":")
+    found: Measure = getattr(import_module(f"stqsh.bench.routing.{module}"), function)
+    return found(scale, say)
