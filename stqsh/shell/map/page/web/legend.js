@@ -21,7 +21,8 @@ function scale(shades, number) {
   const bar = element("span", [], "bar"), opacity = (share) => Math.round(share * 255).toString(16).padStart(2, "0");
   bar.style.background = `linear-gradient(to right, ${hue(number)}${opacity(FAINTEST)}, ${hue(number)}${opacity(DARKEST)})`;
   const ends = shades.regions.length ? [shades.least, bar, shades.most] : ["nothing yet"];
-  return element("div", [shades.column, ...ends], "scale");
+  // Two texts beside each other would be one item of the flex box, without a gap between them.
+  return element("div", [element("span", [shades.column]), ...ends], "scale");
 }
 
 function legend() {
