@@ -21,12 +21,15 @@ from support.toy_engine import ToySource
 
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark import spark_internals, worker_daemon
+from stqsh.engine.spark.java import JavaRuntime
+from stqsh.engine.spark.java_gateway import launch_java
 from stqsh.engine.spark.spark_session import (
     configuration,
     remove_scratch,
     start_spark,
     without_generated_code,
 )
+from stqsh.errors import StqshError
 from stqsh.spec.chunk import CHUNK
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -210,3 +213,62 @@ def test_java_takes_the_options_that_bound_its_memory(ran: Ran) -> None:
     management = java_of(ran).java.lang.management
     options = management.ManagementFactory.getRuntimeMXBean().getInputArguments()
     assert "-XX:G1PeriodicGCInterval=60000" in list(options)
+
+
+@pytest.mark.spark
+def test_java_is_started_with_sparks_own_options_but_the_vector_module(ran: Ran) -> None:
+    of_spark = java_of(ran).org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray()
+    assert list(of_spark) == [
+        spark_internals.JAVA_MODULES[0],
+        spark_internals.VECTOR_MODULE,
+        *spark_internals.JAVA_MODULES[1:],
+    ]
+    main = java_of(ran).java.lang.System.getProperty("sun.java.command")
+    assert main == spark_internals.GATEWAY_SERVER
+
+
+@pytest.mark.spark
+def test_nobody_is_asked_for_packaged_data_sources(ran: Ran) -> None:
+    ran.spark.range(1).count()
+    commands = [" ".join(process.cmdline()) for process in tree()]
+    assert [command for command in commands if "create_data_source" in command] != []
+    assert [command for command in commands if "lookup_data_sources" in command] == []
+
+
+@pytest.mark.spark
+def test_the_gateways_secret_is_not_left_in_the_environment(ran: Ran) -> None:
+    assert not {spark_internals.GATEWAY_PORT, spark_internals.GATEWAY_SECRET} & set(os.environ)
+    assert spark_internals.read_gateway(ran.settings.scratch / "gateway") is None
+
+
+def test_java_that_does_not_start_is_told_with_its_code(tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\nexit 3\n")
+    java.chmod(0o700)
+    started = launch_java(JavaRuntime(tmp_path, 17, "a test"), "1g", [], tmp_path)
+    with pytest.raises(StqshError, match="Java ended with code 3 as it started"):
+        started.reached_by()
+
+
+def test_gateways_say_how_to_reach_them(tmp_path: Path) -> None:
+    file = tmp_path / "gateway"
+    assert spark_internals.read_gateway(file) is None
+    file.write_bytes(b"\0\0\x9c\x41\0\0\0\x03abc")
+    assert spark_internals.read_gateway(file) == (40001, "abc")
+
+
+@pytest.mark.spark
+def test_workers_have_no_pandas_unless_they_ask_for_it(ran: Ran) -> None:
+    def look(_: int) -> tuple[bool, bool, str]:
+        import sys
+
+        import pyarrow as pa
+
+        pa.array([1.5])
+        before = "pandas" in sys.modules
+        import pandas
+
+        return before, "pandas" in sys.modules, type(pandas.Series([1])).__name__
+
+    assert ran.spark.sparkContext.parallelize([0], 1).map(look).collect() == [(False, True, "Series")]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from stqsh.engine.config import TUNING
+from stqsh.engine.spark.arrow_alone import keep_pandas_out
 from stqsh.engine.spark.schema import SPARK_SCHEMA
 from stqsh.spec.offset import Offset, OffsetJson
 
@@ -105,9 +106,10 @@ class StqshReader(DataSourceStreamReader):
     @property
     def planner(self) -> Planner:
         """The planner of this process."""
-        from stqsh.engine.planning.planner import Planner
-
         if self._planner is None:
+            keep_pandas_out()  # before the planner's modules make their first arrays
+            from stqsh.engine.planning.planner import Planner
+
             slots, max_records, max_bytes = self._numbers
             self._planner = Planner(self._home, slots, max_records, max_bytes)
         return self._planner

@@ -27,7 +27,9 @@ from stqsh.engine.launch.heartbeat import Heartbeat, Origin, running_alone
 from stqsh.engine.launch.sink_keeper import SinkKeeper
 from stqsh.engine.launch.supervisor import JvmDiedError, StreamingQuery, Supervisor
 from stqsh.engine.launch.watchdog import LocalParts, Watchdog
+from stqsh.engine.spark.spark_errors import check_master, start_error
 from stqsh.engine.spark.spark_internals import java_exit_code, java_process
+from stqsh.engine.spark.spark_session import prepare_hosts, remove_scratch, start_spark, start_workers
 from stqsh.errors import OtherVersionError, StqshError
 from stqsh.fs import DURABILITY
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
@@ -180,9 +182,6 @@ class Engine:
 
     def _wake(self, spark: SparkSession, settings: EngineSettings) -> None:
         """Start workers while the query is planned; a cluster's hosts have to be ready before it."""
-
-        from stqsh.engine.spark.spark_session import prepare_hosts, start_workers
-
         if settings.local:
             wake = threading.Thread(
                 target=start_workers, args=(spark, settings.slots), name="wake", daemon=True
@@ -241,9 +240,6 @@ def _import_query() -> None:
 
 
 def _start_spark(settings: EngineSettings) -> SparkSession:
-    from stqsh.engine.spark.spark_errors import check_master, start_error
-    from stqsh.engine.spark.spark_session import start_spark
-
     check_master(settings)
     try:
         return start_spark(settings)
@@ -255,8 +251,6 @@ def _start_spark(settings: EngineSettings) -> SparkSession:
 
 
 def _leave(spark: SparkSession, settings: EngineSettings) -> None:
-    from stqsh.engine.spark.spark_session import remove_scratch
-
     if _alive(spark):
         spark.stop()
     remove_scratch(settings)

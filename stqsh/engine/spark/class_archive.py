@@ -8,9 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import platformdirs
-import pyspark
 
 from stqsh.engine.spark.java import JavaRuntime
+from stqsh.engine.spark.spark_internals import GATEWAY_SERVER, spark_folder
 
 #: Keep Java from printing messages about its archive.
 SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
@@ -28,7 +28,8 @@ def archive_path(java: JavaRuntime) -> Path:
     Java refuses an archive of jars from another place, so it belongs to the virtual environment and is
     deleted with it; without one it is in the user's cache.
     """
-    what = f"{java.home.resolve()} {java.version} {version('pyspark')} {Path(pyspark.__file__).resolve()}"
+    java_is = f"{java.home.resolve()} {java.version} {GATEWAY_SERVER}"
+    what = f"{java_is} {version('pyspark')} {spark_folder()}"
     digest = hashlib.sha256(what.encode()).hexdigest()[:12]
     is_virtual = sys.prefix != sys.base_prefix
     folder = Path(sys.prefix) / "var" / "stqsh" if is_virtual else platformdirs.user_cache_path("stqsh")

@@ -10,7 +10,9 @@ import subprocess
 import zlib
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from struct import unpack_from
 from typing import TYPE_CHECKING
 
 from stqsh.fs import settle
@@ -53,6 +55,52 @@ INTERNAL_CONFIGURATION = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """Settings that Spark 4.3 marks as internal or does not document, and that it ignores if it renames them."""
+
+JAVA_MODULES = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    *(
+        f"--add-opens={package}=ALL-UNNAMED"
+        for package in (
+            "java.base/java.lang",
+            "java.base/java.lang.invoke",
+            "java.base/java.lang.reflect",
+            "java.base/java.io",
+            "java.base/java.net",
+            "java.base/java.nio",
+            "java.base/java.util",
+            "java.base/java.util.concurrent",
+            "java.base/java.util.concurrent.atomic",
+            "java.base/jdk.internal.ref",
+            "java.base/sun.nio.ch",
+            "java.base/sun.nio.cs",
+            "java.base/sun.security.action",
+            "java.base/sun.util.calendar",
+            "java.security.jgss/sun.security.krb5",
+        )
+    ),
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    "--sun-misc-unsafe-memory-access=allow",
+    "--enable-native-access=ALL-UNNAMED",
+)
+"""The options that Spark 4.3 passes to every Java, without `VECTOR_MODULE`, which only its `ml` uses."""
+
+NO_PYTHON = "no-python-for-the-driver"
+"""The name of a command that does not exist, as the driver's Python.
+
+Spark 4.3 asks this Python, and no other, for data sources that are installed as packages; it does not ask a
+command that does not exist. Ours is registered. Processes for the source run the Python of the workers.
+"""
+
+GATEWAY_SERVER = "org.apache.spark.api.python.PythonGatewayServer"
+"""The main class that `spark-submit pyspark-shell` of Spark 4.3 ends up in."""
+
+GATEWAY_FILE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+"""The variable that names the file in which it says how to reach it."""
+
+GATEWAY_PORT, GATEWAY_SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+"""The variables by which pyspark 4.3 learns of a Java process that it has not started."""
 
 INTERPRETED_PLANS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Settings of a session with which Spark 4.3 generates and compiles no code for its plans."""
@@ -132,6 +180,32 @@ def last_offset(checkpoint: Path) -> int:
 def _last_number(folder: Path) -> int:
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def spark_folder() -> Path:
+    """Return the folder of pyspark, which has Spark's `jars`, without importing it."""
+    found = find_spec("pyspark")
+    assert found is not None and found.origin is not None, "pyspark is installed"
+    return Path(found.origin).resolve().parent
+
+
+def read_gateway(file: Path) -> tuple[int, str] | None:
+    """Return the port and the secret that Spark's gateway has written; None if there is no file yet.
+
+    They are a big-endian int32, and the length of a text as one, and the text. Spark 4.3 writes them to
+    another file first, and renames it.
+    """
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    port, length = unpack_from(">ii", content)
+    return port, content[8 : 8 + length].decode()
+
+
+def keep_java_process(spark: SparkSession, process: subprocess.Popen[bytes]) -> None:
+    """Keep the Java process that pyspark has not started where `java_process` finds it."""
+    spark.sparkContext._gateway.proc = process
 
 
 def java_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:

@@ -10,29 +10,38 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 import stqsh
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark.class_archive import archive_options
 from stqsh.engine.spark.cluster import LOOPBACK, driver_address, prepare_host
 from stqsh.engine.spark.java import JavaRuntime, find_java
-from stqsh.engine.spark.spark_internals import INTERNAL_CONFIGURATION, INTERPRETED_PLANS
+from stqsh.engine.spark.java_gateway import launch_java
+from stqsh.engine.spark.spark_internals import (
+    GATEWAY_PORT,
+    GATEWAY_SECRET,
+    INTERNAL_CONFIGURATION,
+    INTERPRETED_PLANS,
+    NO_PYTHON,
+    keep_java_process,
+)
+from stqsh.engine.spark.worker_daemon import WITHOUT_PANDAS
 from stqsh.storage.home import SessionHome
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _PACKAGE_ROOT = Path(stqsh.__file__).resolve().parent.parent
 
-#: Start optimised compilation a hundred times later than usual: it would take a third of the processor time
-#: of a session's start. What really is hot, such as sorting a large source, gets there within a second.
-_JIT = (
-    "-XX:Tier4InvocationThreshold=500000",
-    "-XX:Tier4MinInvocationThreshold=60000",
-    "-XX:Tier4CompileThreshold=1500000",
-    "-XX:Tier4BackEdgeThreshold=4000000",
-)
+#: Compile with the first compiler only: what Spark does for a batch of a few rows is never hot enough for the
+#: second one, and code that counts its calls for it takes a fifth of the processor time of a session's start.
+_JIT = ("-XX:TieredStopAtLevel=1",)
 
 #: Give memory back: Spark's live objects take about 100 MB, but Java would let the young generation grow to
 #: 60 % of its heap, and keep the heap at its largest. An idle engine collects once a minute, about 0.1 s.
@@ -87,10 +96,38 @@ def start_spark(settings: EngineSettings) -> SparkSession:
         settings = replace(settings, java_options=tuple(archive_options(java)))
     _make_scratch(settings.scratch)
     os.environ.update(_environment(settings, java))
-    builder = SparkSession.builder.master(pinned_master(settings.master))
+    if not settings.local:
+        return _build_session(settings)
+    started = launch_java(java, settings.memory, _java_options(settings), settings.scratch)
+    try:
+        import_module("pyspark.sql")  # beside Java, which takes longer
+        port, secret = started.reached_by()
+        with _variables({GATEWAY_PORT: str(port), GATEWAY_SECRET: secret}):
+            spark = _build_session(settings)
+    except BaseException:
+        started.process.kill()
+        raise
+    keep_java_process(spark, started.process)
+    return spark
+
+
+def _build_session(settings: EngineSettings) -> SparkSession:
+    builder = import_module("pyspark.sql").SparkSession.builder.master(pinned_master(settings.master))
     for key, value in configuration(settings).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark: SparkSession = builder.getOrCreate()
+    return spark
+
+
+@contextmanager
+def _variables(variables: dict[str, str]) -> Iterator[None]:
+    """Set variables of the environment that no process started later should see."""
+    os.environ |= variables
+    try:
+        yield
+    finally:
+        for name in variables:
+            del os.environ[name]
 
 
 def without_generated_code(spark: SparkSession) -> SparkSession:
@@ -119,21 +156,11 @@ def prepare_hosts(spark: SparkSession, settings: EngineSettings) -> None:
 
 def configuration(settings: EngineSettings) -> dict[str, str]:
     """Return all Spark settings of a session."""
-    log4j = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     scratch = str(settings.scratch)
     own = {
         "spark.sql.shuffle.partitions": str(settings.slots),
         "spark.driver.memory": settings.memory,
-        "spark.driver.extraJavaOptions": " ".join(
-            [
-                "-Djdk.lang.Process.launchMechanism=VFORK",
-                log4j,
-                f"-Djava.io.tmpdir={scratch}",
-                *_JIT,
-                *_HEAP,
-                *settings.java_options,
-            ]
-        ),
+        "spark.driver.extraJavaOptions": " ".join(_java_options(settings)),
         "spark.executorEnv.PYTHONPATH": _python_path(),
     }
     if settings.local:
@@ -147,8 +174,19 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
     else:
         own |= _for_cluster(settings)
         # Executors log only problems: otherwise some sixty lines a batch.
-        own["spark.executor.extraJavaOptions"] = log4j
+        own["spark.executor.extraJavaOptions"] = _log_option()
     return _FIXED | INTERNAL_CONFIGURATION | own
+
+
+def _java_options(settings: EngineSettings) -> list[str]:
+    """Return the options of the driver's Java process."""
+    vfork = "-Djdk.lang.Process.launchMechanism=VFORK"
+    scratch = f"-Djava.io.tmpdir={settings.scratch}"
+    return [vfork, _log_option(), scratch, *_JIT, *_HEAP, *settings.java_options]
+
+
+def _log_option() -> str:
+    return f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 
 
 def pinned_master(master: str) -> str:
@@ -192,15 +230,16 @@ def _environment(settings: EngineSettings, java: JavaRuntime) -> dict[str, str]:
     }
     if settings.local:
         quick = str(_quick_python(settings.scratch))
-        found |= {"SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": quick, "PYSPARK_DRIVER_PYTHON": quick}
+        found |= {"SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": quick, "PYSPARK_DRIVER_PYTHON": NO_PYTHON}
+        found[WITHOUT_PANDAS] = "1"
     return found
 
 
 def _quick_python(scratch: Path) -> Path:
     """Write a script that starts Python for workers with our own PYTHONPATH.
 
-    Spark puts a zip of pyspark before everything else, from which each process compiles modules again: 0.5 s
-    for each of the eight that a query starts one after the other.
+    Spark puts one of its jars before everything else, in which each process looks for all that it imports:
+    some 50 ms of processor time for each of the eight processes of a query's start.
     """
     script = scratch / "python"
     path, python = shlex.quote(_python_path()), shlex.quote(sys.executable)

@@ -25,10 +25,13 @@ import sys
 from importlib import import_module
 
 from stqsh.engine.config import STACKS_SIGNAL
+from stqsh.engine.spark.arrow_alone import keep_pandas_out
 from stqsh.engine.spark.spark_internals import WORKER_MODULE, serve_workers
 
+WITHOUT_PANDAS = "STQSH_WORKERS_WITHOUT_PANDAS"
+"""The environment variable that says that workers need no pandas; operators of a cluster do."""
+
 _PRELOADED = (
-    "pandas",
     "pyarrow",
     "pyspark.sql.conversion",
     "pyspark.sql.pandas.serializers",
@@ -95,6 +98,10 @@ def main() -> None:
     print_stacks_when_asked()
     if sys.argv[1:2] == [WORKER_MODULE]:
         os.environ |= _NO_THREADS
+        if os.environ.get(WITHOUT_PANDAS):
+            keep_pandas_out()
+        else:
+            import_module("pandas")
         for name in _PRELOADED:
             import_module(name)
         freeze_objects()

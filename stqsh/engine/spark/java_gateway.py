@@ -1,0 +1,75 @@
+"""Start Spark's Java process on this machine without the scripts of `spark-submit`.
+
+The scripts start a Java process of their own, which only composes a command line, and then `SparkSubmit`,
+which looks for applications and packages to load. A session has neither: Java's main class here is the server
+that pyspark talks to, and pyspark is imported while it starts.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stqsh.engine.spark.java import JavaRuntime
+from stqsh.engine.spark.spark_internals import (
+    GATEWAY_FILE,
+    GATEWAY_SERVER,
+    JAVA_MODULES,
+    read_gateway,
+    spark_folder,
+)
+from stqsh.errors import StqshError
+
+_PATIENCE_S = 120.0
+_LOOK_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class JavaGateway:
+    """A Java process that starts, and the file in which it says how to reach it."""
+
+    process: subprocess.Popen[bytes]
+    file: Path
+
+    def reached_by(self) -> tuple[int, str]:
+        """Wait until Java listens, and return its port and the secret that it asks for.
+
+        Raises:
+            StqshError: it has ended, or takes too long.
+        """
+        deadline = time.monotonic() + _PATIENCE_S
+        while (found := read_gateway(self.file)) is None:
+            if (code := self.process.poll()) is not None:
+                raise StqshError(
+                    f"Java ended with code {code} as it started",
+                    hint="stqsh logs has what it said; stqsh doctor looks for the reason",
+                )
+            if time.monotonic() > deadline:
+                self.process.kill()
+                raise StqshError(f"Java has not answered for {_PATIENCE_S:.0f} s", hint="see stqsh logs")
+            time.sleep(_LOOK_S)
+        self.file.unlink()
+        return found
+
+
+def launch_java(java: JavaRuntime, memory: str, options: Sequence[str], scratch: Path) -> JavaGateway:
+    """Start Java, which ends when its standard input is closed; returns at once.
+
+    Args:
+        java: the runtime.
+        memory: the maximum size of its heap, as Java writes it.
+        options: further options for Java.
+        scratch: the folder for what Java says first; only this user may read it.
+    """
+    file = scratch / "gateway"
+    command = [
+        str(java.home / "bin" / "java"),
+        *("-cp", f"{spark_folder() / 'jars'}/*", f"-Xmx{memory}"),
+        *(*options, *JAVA_MODULES, GATEWAY_SERVER),
+    ]
+    environment = {**os.environ, GATEWAY_FILE: str(file), "PYTHONHASHSEED": "0", "SPARK_CONNECT_MODE": "0"}
+    return JavaGateway(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment), file)
