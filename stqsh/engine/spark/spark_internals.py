@@ -205,7 +205,9 @@ def read_gateway(file: Path) -> tuple[int, str] | None:
 
 def keep_java_process(spark: SparkSession, process: subprocess.Popen[bytes]) -> None:
     """Keep the Java process that pyspark has not started where `java_process` finds it."""
-    spark.sparkContext._gateway.proc = process
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None, "a session has a gateway"
+    gateway.proc = process
 
 
 def java_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
