@@ -88,6 +88,9 @@ Variables = Annotated[
         "-v", "--variable", metavar="NAME=VALUE", help="set a variable, :NAME in statements; repeatable"
     ),
 ]
+AllowRun = Annotated[
+    bool, typer.Option("--allow-run", help="let scripts make alerts that run commands (DO RUN)")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print only results and errors")]
 
 
@@ -108,6 +111,7 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
     output: Output = None,
     variable: Variables = None,
     quiet: Quiet = False,
+    allow_run: AllowRun = False,
     no_init: Annotated[bool, typer.Option("--no-init", help="do not read the shell's init file")] = False,
     version: Annotated[bool, typer.Option("--version", help="show the version")] = False,
 ) -> None:
@@ -123,6 +127,7 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
         context.default_map = {context.invoked_subcommand: {k: v for k, v in said.items() if v is not None}}
         return
     options = _options(session, profile, format_, output, variable, quiet=quiet)
+    options = replace(options, allow_run=allow_run)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if version:
         show_version()
@@ -147,9 +152,11 @@ def run(  # noqa: PLR0913
     profile: ProfileName = None,
     variable: Variables = None,
     quiet: Quiet = False,
+    allow_run: AllowRun = False,
 ) -> None:
     """Run a script, in a temporary session unless one is named."""
-    _batch([file], [], _options(session, profile, format_, output, variable, quiet=quiet))
+    options = _options(session, profile, format_, output, variable, quiet=quiet)
+    _batch([file], [], replace(options, allow_run=allow_run))
 
 
 @app.command(epilog=page("serve"))

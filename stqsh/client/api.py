@@ -66,6 +66,7 @@ def connect(
     temporary: bool = False,
     profile: str | None = None,
     autoplay: bool = True,
+    allow_run: bool = False,
 ) -> Session:
     """Open a session, and create it if there is none.
 
@@ -79,6 +80,8 @@ def connect(
         profile: the name or the path of the settings.
         autoplay: whether streams play as soon as they are created, unless the profile says otherwise;
             without it they wait for RUN.
+        allow_run: whether scripts (statements of a file, or without `autoplay`) may make alerts that run
+            commands.
 
     Raises:
         HomeError: the session's folder cannot be used.
@@ -93,14 +96,21 @@ def connect(
     root = sessions_root(home, default=settings.text("session.home_root") or None)
     if temporary:
         remove_orphans(root)
-    return Session(open_home(name, root=root, temporary=temporary), settings, autoplay=autoplay)
+    found = open_home(name, root=root, temporary=temporary)
+    return Session(found, settings, autoplay=autoplay, allow_run=allow_run)
 
 
 class Session:
     """An open session; a context manager that closes it."""
 
     def __init__(
-        self, home: SessionHome, profile: Profile, *, autoplay: bool = True, link: Connection | None = None
+        self,
+        home: SessionHome,
+        profile: Profile,
+        *,
+        autoplay: bool = True,
+        allow_run: bool = False,
+        link: Connection | None = None,
     ) -> None:
         self.home = home
         self.link = link or Connection(home, ControlDb(home.path))
@@ -110,7 +120,9 @@ class Session:
         self.link.db.set_durable(settings.text("durability") == "disk")
         self.snapshots = SnapshotReader(self.link)
         plays = autoplay and settings.flag("shell.autoplay")
-        self._desk = StatementContext(self.link, profile, plays, self.snapshots, is_script=not autoplay)
+        self._desk = StatementContext(
+            self.link, profile, plays, self.snapshots, is_script=not autoplay, allow_run=allow_run
+        )
         self._reader: UpdateReader | None = None
         self._read_from = self.link.progress().batch
         self._is_closed = False

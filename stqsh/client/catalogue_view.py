@@ -12,13 +12,14 @@ from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.sinks.sink_catalogue import find_sink
+from stqsh.storage.sinks.sink_catalogue import IS_ALERT, find_alert, find_sink
 
 _NAMES = {
     "stream": "SELECT name FROM streams WHERE dropped_seq IS NULL ORDER BY id",
     "table": "SELECT name FROM tables WHERE dropped_seq IS NULL ORDER BY id",
     "region": "SELECT name FROM areas WHERE dropped_seq IS NULL ORDER BY id",
-    "sink": "SELECT name FROM sinks WHERE dropped_seq IS NULL ORDER BY id",
+    "sink": f"SELECT name FROM sinks WHERE NOT {IS_ALERT} AND dropped_seq IS NULL ORDER BY id",
+    "alert": f"SELECT name FROM sinks WHERE {IS_ALERT} AND dropped_seq IS NULL ORDER BY id",
     "query": (
         "SELECT name FROM (SELECT id, name FROM queries WHERE state IN ('active', 'paused')"
         " ORDER BY id DESC LIMIT 10000) ORDER BY id"  # a search for similar names compares each
@@ -56,6 +57,11 @@ class SessionCatalogue:
     def sink(self, name: str) -> SinkSpec | None:
         """Return the SinkSpec of a live sink."""
         found = find_sink(self._db, name)
+        return found.spec if found else None
+
+    def alert(self, name: str) -> SinkSpec | None:
+        """Return the SinkSpec of a live alert."""
+        found = find_alert(self._db, name)
         return found.spec if found else None
 
     def names(self, kind: str) -> Collection[str]:

@@ -29,8 +29,11 @@ class CatalogueView(Protocol):
     def sink(self, name: str) -> SinkSpec | None:
         """Return the spec of a sink; None if there is no sink of that name."""
 
+    def alert(self, name: str) -> SinkSpec | None:
+        """Return the spec of an alert; None if there is no alert of that name."""
+
     def names(self, kind: str) -> Collection[str]:
-        """Return the names in use of a kind: "stream", "query", "table", "region" or "sink"."""
+        """Return the names in use of a kind: "stream", "query", "table", "region", "sink" or "alert"."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -47,6 +50,7 @@ class Catalogue:
     tables: Mapping[str, TableSpec] = field(default_factory=dict)
     areas: Mapping[str, AreaSpec] = field(default_factory=dict)
     sinks: Mapping[str, SinkSpec] = field(default_factory=dict)
+    alerts: Mapping[str, SinkSpec] = field(default_factory=dict)
 
     def stream(self, name: str) -> StreamSpec | None:
         """Return the StreamSpec of a stream."""
@@ -68,6 +72,10 @@ class Catalogue:
         """Return the SinkSpec of a sink."""
         return self.sinks.get(name)
 
+    def alert(self, name: str) -> SinkSpec | None:
+        """Return the SinkSpec of an alert."""
+        return self.alerts.get(name)
+
     def names(self, kind: str) -> Collection[str]:
         """Return the names of a kind, in the order in which they were given."""
         named: dict[str, Mapping[str, object]] = {
@@ -76,5 +84,6 @@ class Catalogue:
             "table": self.tables,
             "region": self.areas,
             "sink": self.sinks,
+            "alert": self.alerts,
         }
         return named[kind].keys()

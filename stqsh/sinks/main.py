@@ -99,7 +99,7 @@ class SinkProcess:
 
     def _run_sink(self, sink: SinkRow, stopping: threading.Event) -> None:
         link = Connection(self._home, self._control)
-        target = target_of(sink.spec, self._settings, self._session)
+        target = target_of(link, sink, self._settings, self._session)
         SinkRunner(link, sink, target, stopping).run()
 
     def _leave(self, sink_id: int) -> None:

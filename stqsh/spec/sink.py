@@ -1,4 +1,7 @@
-"""The definition of CREATE SINK, as the control log keeps it."""
+"""The definitions of CREATE SINK and CREATE ALERT, as the control log keeps them.
+
+An alert is a sink whose target is an action.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,55 @@ class KafkaTargetSpec(Struct, frozen=True, tag="kafka"):
     mode: KafkaMode = "updates"
 
 
-SinkTargetSpec: TypeAlias = FileTargetSpec | HttpTargetSpec | KafkaTargetSpec
+class NotifyActionSpec(Struct, frozen=True, tag="notify"):
+    """Say it in the shells of the session."""
+
+
+class BellActionSpec(Struct, frozen=True, tag="bell"):
+    """Say it there, and ring the terminal's bell."""
+
+
+class RunActionSpec(Struct, frozen=True, tag="run"):
+    """Run a command in a folder, with the update as JSON on its standard input."""
+
+    command: str
+    folder: str
+
+
+class PostActionSpec(Struct, frozen=True, tag="post"):
+    """POST the update as JSON to an address."""
+
+    url: str
+
+
+AlertActionSpec: TypeAlias = NotifyActionSpec | BellActionSpec | RunActionSpec | PostActionSpec
+AlertEdge = Literal["enter", "leave"]
+
+
+class AlertTargetSpec(Struct, frozen=True, tag="alert"):
+    """An action for updates of one query, at most one in `every_us` of the session's clock.
+
+    `edge` is that of the updates that count; None for both.
+    """
+
+    action: AlertActionSpec
+    every_us: int
+    edge: AlertEdge | None = None
+
+    @property
+    def text(self) -> str:
+        """The action in one line."""
+        match self.action:
+            case RunActionSpec(command):
+                return f"run {command}"
+            case PostActionSpec(url):
+                return f"post {url}"
+            case BellActionSpec():
+                return "bell"
+        return "notify"
+
+
+SinkTargetSpec: TypeAlias = FileTargetSpec | HttpTargetSpec | KafkaTargetSpec | AlertTargetSpec
 
 
 class SinkSpec(Struct, frozen=True, kw_only=True):
@@ -63,3 +114,10 @@ class SinkSpec(Struct, frozen=True, kw_only=True):
                 return url
             case KafkaTargetSpec(brokers, topic, mode):
                 return f"{mode} to topic {topic} of {brokers}"
+            case AlertTargetSpec():
+                return self.target.text
+
+    @property
+    def is_alert(self) -> bool:
+        """Whether it was made by CREATE ALERT."""
+        return isinstance(self.target, AlertTargetSpec)

@@ -181,7 +181,8 @@ def check_free(db: ControlDb, name: str) -> None:
         "a stream": find_stream(db, name),
         "a table": find_table(db, name),
         "a set of regions" if area and area.spec.set else "a region": area,
-        "a sink": db.query("SELECT 1 FROM sinks WHERE name = ? AND dropped_seq IS NULL", name) or None,
+        "a sink or an alert": db.query("SELECT 1 FROM sinks WHERE name = ? AND dropped_seq IS NULL", name)
+        or None,
         "a query": query if query and query.live else None,
     }
     for user, found in users.items():

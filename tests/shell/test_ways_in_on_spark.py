@@ -99,3 +99,22 @@ def test_the_listener_comes_back_with_its_token(run: Commands) -> None:
     run.kill_engine()
     assert post(3) == 200
     assert run.keys(3) == [1, 2, 3]
+
+
+def test_an_alert_acts_while_no_shell_is_there(run: Commands) -> None:
+    alert = "CREATE ALERT a ON q ENTER EVERY 100 ms DO RUN 'cat >> alerts.jsonl';"
+    run("-c", f"CREATE EVENT STREAM posts {COLUMNS} FROM INSERTS; PLAY posts; {QUERY}")
+    assert run("-c", alert).returncode == 2
+    assert run("--allow-run", "-c", alert).returncode == 0
+    found = run.folder / "alerts.jsonl"
+    for key in range(3):
+        assert run("-c", f"INSERT INTO posts VALUES ({key}, 1, 1, NOW);").returncode == 0
+        until = time.monotonic() + 120
+        while not (found.exists() and found.read_text().count("\n") > key) and time.monotonic() < until:
+            time.sleep(0.1)
+    lines = [json.loads(line) for line in found.read_text().splitlines()]
+    assert [(line["query"], line["op"], line["key"], line["row"]) for line in lines] == [
+        ("q", "+", key, {"id": key}) for key in range(3)
+    ]
+    [shown] = run("-c", "SHOW ALERTS;").stdout.splitlines()
+    assert [json.loads(shown)["row"][name] for name in ("done", "failed")] == [3, 0]

@@ -14,7 +14,7 @@ from stqsh.client.run import RunHandle
 from stqsh.sinks.sink_runner import SinkRunner
 from stqsh.sinks.target import SinkTarget
 from stqsh.sinks.targets import target_of
-from stqsh.storage.sinks.sink_catalogue import find_sink
+from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
 from support.running import log_so_far
 
 Line = dict[str, Any]
@@ -51,10 +51,10 @@ def printed_log(session: Session, text: str = "RUN FOR 1 s;") -> bytes:
 
 def runner_of(session: Session, name: str, target: SinkTarget | None = None) -> SinkRunner:
     """What a new process of the sinks would run."""
-    sink = find_sink(session.link.db, name)
+    sink = find_sink(session.link.db, name) or find_alert(session.link.db, name)
     assert sink is not None
     link = Connection(session.home, session.link.db)
-    return SinkRunner(link, sink, target or target_of(sink.spec, session.settings(), "test"))
+    return SinkRunner(link, sink, target or target_of(link, sink, session.settings(), "test"))
 
 
 def lines_in(folder: Path) -> list[Line]:

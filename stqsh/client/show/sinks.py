@@ -1,4 +1,4 @@
-"""The answers to SHOW SINKS and to DESCRIBE of a sink."""
+"""The answers to SHOW SINKS and SHOW ALERTS, and to DESCRIBE of a sink or an alert."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from stqsh.checksums import DamagedFileError
 from stqsh.client.connection import Connection
 from stqsh.client.results import Rows
 from stqsh.profile import Profile
+from stqsh.spec.sink import AlertTargetSpec
 from stqsh.storage import processes
 from stqsh.storage.rows import SinkRow
-from stqsh.storage.sinks.sink_catalogue import live_sinks
+from stqsh.storage.sinks.alert_state import read_alert_state
+from stqsh.storage.sinks.sink_catalogue import live_alerts, written_sinks
 from stqsh.storage.sinks.sink_position import SinkPosition, SinkReport, read_position, read_report
 from stqsh.storage.update_log.files import batch_path, logged_files
 from stqsh.storage.update_log.leases import kept_for_sink
-from stqsh.units import format_age, format_size
+from stqsh.units import format_age, format_duration, format_size
 
 _COLUMNS = ("name", "to", "queries", "state", "updates", "steps behind", "behind", "age", "last error")
+
+_ALERT_COLUMNS = (
+    *("name", "query", "on", "every", "do", "state", "done", "held back", "failed", "last error"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +39,36 @@ class SinkLag:
 def show_sinks(link: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW SINKS: each sink with what it has written, and how far it is behind."""
     del profile
-    yield Rows("sinks", _COLUMNS, tuple(_row(link, sink) for sink in live_sinks(link.db)))
+    yield Rows("sinks", _COLUMNS, tuple(_row(link, sink) for sink in written_sinks(link.db)))
 
 
 def describe_sink(link: Connection, sink: SinkRow) -> Iterator[Rows]:
     """Yield what SHOW SINKS has of one sink, one item a row."""
     items = zip(_COLUMNS, _row(link, sink), strict=True)
     yield Rows(f"sink {sink.name}", ("item", "value"), tuple(items))
+
+
+def show_alerts(link: Connection, profile: Profile) -> Iterator[Rows]:
+    """Yield SHOW ALERTS: each alert with how often it acted, was held back, and failed."""
+    del profile
+    yield Rows("alerts", _ALERT_COLUMNS, tuple(_alert_row(link, alert) for alert in live_alerts(link.db)))
+
+
+def describe_alert(link: Connection, alert: SinkRow) -> Iterator[Rows]:
+    """Yield what SHOW ALERTS has of one alert, one item a row."""
+    items = zip(_ALERT_COLUMNS, _alert_row(link, alert), strict=True)
+    yield Rows(f"alert {alert.name}", ("item", "value"), tuple(items))
+
+
+def _alert_row(link: Connection, alert: SinkRow) -> tuple[Any, ...]:
+    target, state = alert.spec.target, read_alert_state(link.home, alert.id)
+    assert isinstance(target, AlertTargetSpec), f"{alert.name} is an alert"
+    report = read_report(link.home, alert.id)
+    error = state.error or (report.error if report else "") or None
+    return (
+        *(alert.name, alert.spec.queries[0], target.edge or "enter, leave", format_duration(target.every_us)),
+        *(target.text, sink_state(link, alert, report), state.done, state.held, state.failed, error),
+    )
 
 
 def sink_lag(link: Connection, sink: SinkRow, position: SinkPosition) -> SinkLag:

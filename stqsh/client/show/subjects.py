@@ -13,7 +13,7 @@ from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import accuracies, accuracy_shown, shedding_text, summary
 from stqsh.client.results import Rows
 from stqsh.client.show.load import show_cache, show_load
-from stqsh.client.show.sinks import show_sinks
+from stqsh.client.show.sinks import show_alerts, show_sinks
 from stqsh.profile import Profile
 from stqsh.settings import SECRETS, Setting
 from stqsh.spec.stats import BatchStats, LiveState
@@ -253,6 +253,7 @@ SUBJECTS: dict[str, Subject] = {
     "TABLES": show_tables,
     "REGIONS": show_regions,
     "SINKS": show_sinks,
+    "ALERTS": show_alerts,
     "SLOTS": show_slots,
     "ROUTING": show_routing,
     "CACHE": show_cache,

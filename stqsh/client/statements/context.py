@@ -23,6 +23,7 @@ class StatementContext:
     Attributes:
         autoplay: whether streams play as soon as they are made (in the shell, unless its settings differ).
         is_script: whether there is no user, so that a TAIL ends when no step is due.
+        allow_run: whether scripts may make alerts that run commands.
     """
 
     link: Connection
@@ -31,6 +32,7 @@ class StatementContext:
     snapshots: SnapshotReader
     script: str | None = None
     is_script: bool = False
+    allow_run: bool = False
     owner: str = field(default_factory=identity)
 
     @property
@@ -39,11 +41,10 @@ class StatementContext:
         return SessionCatalogue(self.link.db, self.profile)
 
     def knows(self, name: str) -> bool:
-        """Return whether a live stream, table, region, query or sink has the name."""
+        """Return whether a live stream, table, region, query, sink or alert has the name."""
         view = self.view
-        return any(
-            find(name) is not None for find in (view.stream, view.query, view.table, view.area, view.sink)
-        )
+        finders = (view.stream, view.query, view.table, view.area, view.sink, view.alert)
+        return any(find(name) is not None for find in finders)
 
     def play(self, stream: StreamRow, text: str, pace: float | str | None = None) -> None:
         """Let a stream play at the given pace, else at its own, else at that of event time."""

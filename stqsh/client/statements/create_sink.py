@@ -1,10 +1,12 @@
-"""CREATE SINK: its folder is made at once, and the engine starts the process that writes."""
+"""CREATE SINK and CREATE ALERT: the engine starts the process that writes and acts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
@@ -15,7 +17,7 @@ from stqsh.lang.ast.statements import FileTarget
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
-from stqsh.spec.sink import FileTargetSpec, SinkSpec
+from stqsh.spec.sink import AlertTargetSpec, FileTargetSpec, RunActionSpec, SinkSpec
 from stqsh.storage.sinks.sink_catalogue import create_sink as enter_sink
 from stqsh.storage.sinks.sink_files import is_file_of
 
@@ -36,6 +38,34 @@ def create_sink(desk: StatementContext, statement: statements.CreateSink) -> Ite
     sink = enter_sink(desk.link.db, f"{to_sql(statement)};", spec)
     desk.link.wake()
     yield Message(f"sink {sink.name} created: {sink.spec.place}")
+
+
+def create_alert(desk: StatementContext, statement: statements.CreateAlert) -> Iterator[Outcome]:
+    """Create an alert, which acts on the updates that come from now on.
+
+    Raises:
+        BindError: a script would run a command without being allowed to.
+    """
+    if desk.knows(statement.name.text):
+        yield there_already(desk, statement)
+        return
+    action = statement.action
+    is_script = desk.is_script or desk.script is not None
+    if action.kind == "run" and is_script and not desk.allow_run:
+        with locating(statement.piece):
+            raise BindError(
+                "a script may make an alert that runs a command only with --allow-run",
+                action.span,
+                hint="add --allow-run to the command line, if you trust the script",
+            )
+    spec: SinkSpec = bind(statement, desk.view).spec
+    assert isinstance(spec.target, AlertTargetSpec), f"{spec.name} is an alert"
+    if isinstance(spec.target.action, RunActionSpec):
+        run = msgspec.structs.replace(spec.target.action, folder=str(Path.cwd()))
+        spec = msgspec.structs.replace(spec, target=msgspec.structs.replace(spec.target, action=run))
+    alert = enter_sink(desk.link.db, f"{to_sql(statement)};", spec)
+    desk.link.wake()
+    yield Message(f"alert {alert.name} created: {alert.spec.place}")
 
 
 def _make_folder(spec: SinkSpec, target: FileTargetSpec, statement: statements.CreateSink) -> None:

@@ -184,8 +184,12 @@ def _routings(link: Connection) -> Iterator[str]:
 
 
 def _sink_creation(text: str, sink: SinkRow, queries: set[str]) -> Iterator[str]:
-    """Yield the statement of a sink, for those of its queries that live."""
+    """Yield the statement of a sink or an alert, for those of its queries that live."""
     [statement] = parse(text)
+    if isinstance(statement, statements.CreateAlert):
+        if statement.query.text in queries:
+            yield f"{to_sql(statement)};"
+        return
     assert isinstance(statement, statements.CreateSink)
     live = tuple(name for name in statement.queries if name.text in queries)
     if live or not sink.spec.queries:

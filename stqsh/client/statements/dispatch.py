@@ -16,7 +16,7 @@ from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
 from stqsh.client.results import Answer, Message, Outcome, WaitNotice
 from stqsh.client.run import RunHandle
-from stqsh.client.show.sinks import describe_sink
+from stqsh.client.show.sinks import describe_alert, describe_sink
 from stqsh.client.show.subjects import SUBJECTS
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
@@ -48,7 +48,7 @@ from stqsh.storage.catalogue import find_area, find_query, find_stream, find_tab
 from stqsh.storage.control_log import append
 from stqsh.storage.progress import retry_stalled_streams
 from stqsh.storage.rows import QueryRow, StreamRow
-from stqsh.storage.sinks.sink_catalogue import find_sink
+from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
@@ -181,7 +181,7 @@ def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome
 
 
 def describe(desk: StatementContext, statement: statements.Describe) -> Iterator[Outcome]:
-    """Execute DESCRIBE of a stream, a table, a region, a set of regions, a sink or a query."""
+    """Execute DESCRIBE of a stream, a table, a region, a set of regions, a sink, an alert or a query."""
     name = statement.name.text
     kind, db = bind(statement, desk.view).spec.kind, desk.link.db
     if kind == "stream":
@@ -192,6 +192,8 @@ def describe(desk: StatementContext, statement: statements.Describe) -> Iterator
         yield from describe_area(desk.link, area)
     elif kind == "sink" and (sink := find_sink(db, name)) is not None:
         yield from describe_sink(desk.link, sink)
+    elif kind == "alert" and (alert := find_alert(db, name)) is not None:
+        yield from describe_alert(desk.link, alert)
     else:
         yield from describe_query(_query(desk, name))
 
@@ -272,6 +274,7 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.CreateRegion: deferred("create_region", "create_region"),
     statements.CreateRegions: deferred("create_region", "create_regions"),
     statements.CreateSink: deferred("create_sink", "create_sink"),
+    statements.CreateAlert: deferred("create_sink", "create_alert"),
     statements.Drop: drop,
     statements.Insert: deferred("insert", "insert"),
     statements.RegisterQuery: register,

@@ -16,12 +16,12 @@ from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.rows import LogRow, QueryRow, SinkRow
-from stqsh.storage.sinks.sink_catalogue import drop_sink, find_sink, sinks_reading
+from stqsh.storage.sinks.sink_catalogue import drop_sink, find_alert, find_sink, live_sinks
 from stqsh.storage.update_log.leases import release_sink
 
 
 def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome]:
-    """Execute DROP STREAM | TABLE | REGION | REGIONS | QUERY | SINK.
+    """Execute DROP STREAM | TABLE | REGION | REGIONS | QUERY | SINK | ALERT.
 
     Raises:
         StqshError: live queries need it.
@@ -46,14 +46,15 @@ def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome
 
 
 def _remark(desk: StatementContext, found: object) -> str:
-    """Release what was kept for a sink; say which sinks go on with a query's name."""
+    """Release what was kept for a sink; say which sinks and alerts go on with a query's name."""
     if isinstance(found, SinkRow):
         release_sink(desk.link.home, found.id)
-        return "; what it has not written yet is not written"
-    sinks = sinks_reading(desk.link.db, found.name) if isinstance(found, QueryRow) else []
-    if not sinks:
+        return "" if found.spec.is_alert else "; what it has not written yet is not written"
+    if not isinstance(found, QueryRow):
         return ""
-    return f"; sink {', '.join(sinks)} goes on with the next query of this name"
+    reading = [sink for sink in live_sinks(desk.link.db) if found.name in sink.spec.queries]
+    names = [f"{'alert' if sink.spec.is_alert else 'sink'} {sink.name}" for sink in reading]
+    return f"; {', '.join(names)} goes on with the next query of this name" if names else ""
 
 
 def _find_live_query(db: ControlDb, name: str) -> QueryRow | None:
@@ -72,4 +73,5 @@ _DROPS: dict[str, tuple[Callable[[ControlDb, str], Any], Callable[[ControlDb, st
     "REGIONS": (find_area, catalogue_writer.drop_area),
     "QUERY": (_find_live_query, _drop_query),
     "SINK": (find_sink, drop_sink),
+    "ALERT": (find_alert, drop_sink),
 }

@@ -141,6 +141,14 @@ class KafkaTarget(Node):
     mode: OneOf["updates", "answers"] = "updates"
 
 
+@dataclass(frozen=True)
+class AlertAction(Node):
+    """`NOTIFY`, `BELL`, `RUN 'command'` or `POST 'url'`; `text` is the command or the address."""
+
+    kind: OneOf["notify", "bell", "run", "post"]
+    text: str = ""
+
+
 SinkTarget = FileTarget | HttpTarget | KafkaTarget
 LiveDataSource = KafkaSource | StdinSource | SocketSource | DirectorySource | InsertsSource | HttpSource
 DataSource = FileSource | GeneratorSource | LiveDataSource

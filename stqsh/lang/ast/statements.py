@@ -11,6 +11,7 @@ from typing import Literal as OneOf
 
 from stqsh.lang.ast.expressions import Column, Expression, Literal, Name, Nearest, Node, Quantity, Region
 from stqsh.lang.ast.statement import (
+    AlertAction,
     ColumnDefinition,
     DataSource,
     DirectorySource,
@@ -30,7 +31,8 @@ from stqsh.lang.ast.statement import (
 )
 
 __all__ = [
-    "ColumnDefinition", "CreateRegion", "CreateRegions", "CreateSink", "CreateStream", "CreateTable",
+    "AlertAction", "ColumnDefinition", "CreateAlert",
+    "CreateRegion", "CreateRegions", "CreateSink", "CreateStream", "CreateTable",
     "DataSource", "Describe", "DirectorySource", "Drop", "Dump", "Explain", "ExportDeadLetters", "FileSource",
     "FileTarget", "GeneratorSource", "Help", "HttpSource", "HttpTarget", "Insert", "InsertsSource",
     "KafkaSource", "KafkaTarget", "Map",
@@ -40,7 +42,7 @@ __all__ = [
     "Tail", "ValueRow", "Watch",
 ]  # fmt: skip
 
-ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK"]
+ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT"]
 
 
 # ---------------------------------------------------------------------------------------- definitions
@@ -113,8 +115,20 @@ class CreateSink(Statement):
 
 
 @dataclass(frozen=True)
+class CreateAlert(Statement):
+    """`CREATE ALERT name ON query [ENTER | LEAVE] [EVERY d] DO action`."""
+
+    name: Name
+    query: Name
+    action: AlertAction
+    edge: OneOf["ENTER", "LEAVE"] | None = None
+    every: Quantity | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
 class Drop(Statement):
-    """`DROP STREAM|TABLE|REGION|REGIONS|QUERY|SINK [IF EXISTS] name`."""
+    """`DROP STREAM|TABLE|REGION|REGIONS|QUERY|SINK|ALERT [IF EXISTS] name`."""
 
     kind: ObjectKind
     name: Name

@@ -8,7 +8,9 @@ from typing import Any
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import cover
 from stqsh.lang.ast.statements import (
+    AlertAction,
     ColumnDefinition,
+    CreateAlert,
     CreateRegion,
     CreateRegions,
     CreateSink,
@@ -269,6 +271,37 @@ def create_sink(parts: Parts) -> CreateSink:
     return CreateSink(name, queries, target, bool(existing))
 
 
+@rule("notify_action")
+def notify_action(_: Parts) -> AlertAction:
+    """Build `NOTIFY`."""
+    return AlertAction("notify")
+
+
+@rule("bell_action")
+def bell_action(_: Parts) -> AlertAction:
+    """Build `BELL`."""
+    return AlertAction("bell")
+
+
+@rule("run_action")
+def run_action(parts: Parts) -> AlertAction:
+    """Build `RUN 'command'`."""
+    return AlertAction("run", parts[0].value, span=parts[0].span)
+
+
+@rule("post_action")
+def post_action(parts: Parts) -> AlertAction:
+    """Build `POST 'url'`."""
+    return AlertAction("post", parts[0].value, span=parts[0].span)
+
+
+@rule("create_alert")
+def create_alert(parts: Parts) -> CreateAlert:
+    """Build `CREATE ALERT name ON query … DO action`."""
+    existing, name, query, edge, every, action = parts
+    return CreateAlert(name, query, action, edge, every, bool(existing))
+
+
 @rule("create_regions")
 def create_regions(parts: Parts) -> CreateRegions:
     """Build `CREATE REGIONS name FROM FILE 'glob' [NAME column]`."""
@@ -304,7 +337,7 @@ def _dropped(kind: ObjectKind) -> Builder:
     return dropped
 
 
-for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK"):
+for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT"):
     rule(f"dropped_{_kind.lower()}")(_dropped(_kind))
 
 

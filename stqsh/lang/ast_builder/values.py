@@ -18,13 +18,14 @@ _MOST_DIGITS = 19
 _INT64_MAX = 2**63 - 1
 
 rule("stream_kind", "geometry", "stream_order", "none", "shown")(capitals)
-rule("direction", "nulls", "from_start", "sink_mode")(capitals)
+rule("direction", "nulls", "from_start", "sink_mode", "alert_edge")(capitals)
 rule("retention")(lambda parts: Name(parts[0].upper(), span=span_of(parts[0])))
 rule("analyze", "distinct", "not", "any", "if_exists", "if_not_exists")(lambda parts: True)
 
 
 @rule(
-    "new_name", "stream_name", "query_name", "table_name", "region_name", "sink_name", "relation_name",
+    "new_name", "stream_name", "query_name", "table_name", "region_name", "sink_name",
+    "alert_name", "relation_name",
     "object_name", "column_name", "function_name", "strategy_name", "option_name", "type", "format", "topic",
     "alias", "word",
 )  # fmt: skip

@@ -12,7 +12,15 @@ from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Column, Literal, Name, Quantity
 from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.literals import duration_us, timestamp_us
-from stqsh.lang.binder.names import area_named, kind_of, query_named, sink_named, stream_named, table_named
+from stqsh.lang.binder.names import (
+    alert_named,
+    area_named,
+    kind_of,
+    query_named,
+    sink_named,
+    stream_named,
+    table_named,
+)
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import constant
@@ -39,14 +47,14 @@ from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
 Dropped: TypeAlias = StreamDropped | TableDropped | AreaDropped | QueryDropped | SinkDropped
-_KINDS = ("stream", "query", "table", "region", "sink")
+_KINDS = ("stream", "query", "table", "region", "sink", "alert")
 LETTER_FILES = (".jsonl", ".ndjson", ".json")
 SETTINGS_TO_COME = frozenset({"cache.views", "cache.objects"})
 """Settings of the language that are not built yet."""
 
 
 class NamedThing(Struct, frozen=True):
-    """What a name stands for; the kind is "stream", "query", "table", "region" or "sink"."""
+    """What a name stands for; the kind is one of `_KINDS`."""
 
     kind: str
     name: str
@@ -244,6 +252,7 @@ _FINDERS: dict[str, Callable[[Name, CatalogueView], Any]] = {
     "REGIONS": area_named,
     "QUERY": query_named,
     "SINK": sink_named,
+    "ALERT": alert_named,
 }
 """The look-up function for each kind that DROP may name."""
 

@@ -59,9 +59,10 @@ def bind(
             return _create(statement, catalogue, inferred)
         if isinstance(statement, statements.CreateRegion | statements.CreateRegions):
             return _create_area(statement, catalogue)
-        if isinstance(statement, statements.CreateSink):
+        if isinstance(statement, statements.CreateSink | statements.CreateAlert):
+            make = sinks.create_sink if isinstance(statement, statements.CreateSink) else sinks.create_alert
             there = _there_already(statement, catalogue)
-            return there or Bound("create_sink", sinks.create_sink(statement, catalogue))
+            return there or Bound("create_sink", make(statement, catalogue))  # type: ignore[arg-type]
         if isinstance(statement, statements.Subscribe):
             return Bound(
                 "subscribe", replace(queries.continuous(statement.select, catalogue), name=name or "")
@@ -109,7 +110,8 @@ def _there_already(
     | statements.CreateTable
     | statements.CreateRegion
     | statements.CreateRegions
-    | statements.CreateSink,
+    | statements.CreateSink
+    | statements.CreateAlert,
     catalogue: CatalogueView,
 ) -> Bound | None:
     """Return a binding with nothing to do if IF NOT EXISTS is given and the name exists already."""
@@ -117,6 +119,7 @@ def _there_already(
         statements.CreateStream: "stream",
         statements.CreateTable: "table",
         statements.CreateSink: "sink",
+        statements.CreateAlert: "alert",
     }
     kind, name = kinds.get(type(statement), "region"), statement.name.text
     if not statement.if_not_exists or kind_of(name, catalogue) != kind:

@@ -19,6 +19,7 @@ _PLURALS = {
     "table": "tables",
     "region": "regions",
     "sink": "sinks",
+    "alert": "alerts",
 }
 _MAKING = {
     "stream": "there is no stream yet; make one with CREATE MOVING STREAM",
@@ -26,6 +27,7 @@ _MAKING = {
     "table": "there is no table yet; make one with CREATE TABLE",
     "region": "there is no region yet; make one with CREATE REGION",
     "sink": "there is no sink yet; make one with CREATE SINK",
+    "alert": "there is no alert yet; make one with CREATE ALERT",
 }
 
 
@@ -54,14 +56,20 @@ def sink_named(name: Name, catalogue: CatalogueView) -> SinkSpec:
     return _named("sink", name, catalogue.sink, catalogue)
 
 
+def alert_named(name: Name, catalogue: CatalogueView) -> SinkSpec:
+    """Return the spec of an alert; raise `BindError` if there is none of that name."""
+    return _named("alert", name, catalogue.alert, catalogue)
+
+
 def kind_of(name: str, catalogue: CatalogueView) -> str | None:
-    """Return what a name stands for: "stream", "query", "table", "region" or "sink"; None if it is free."""
+    """Return what a name stands for, such as "stream", "query" or "alert"; None if it is free."""
     finders: dict[str, Callable[[str], object]] = {
         "stream": catalogue.stream,
         "query": catalogue.query,
         "table": catalogue.table,
         "region": catalogue.area,
         "sink": catalogue.sink,
+        "alert": catalogue.alert,
     }
     return next((kind for kind, find in finders.items() if find(name) is not None), None)
 

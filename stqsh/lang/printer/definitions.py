@@ -5,6 +5,7 @@ from __future__ import annotations
 from stqsh.lang.ast.expressions import Literal, Name, Quantity
 from stqsh.lang.ast.statements import (
     ColumnDefinition,
+    CreateAlert,
     CreateRegion,
     CreateRegions,
     CreateSink,
@@ -80,6 +81,15 @@ def create_sink(node: CreateSink) -> str:
     queries = ", ".join(identifier(query.text) for query in node.queries) or "ALL"
     parts = (_existing(node.if_not_exists), name, f"FOR {queries}", target(node.target))
     return joined(("CREATE SINK", *parts))
+
+
+def create_alert(node: CreateAlert) -> str:
+    """Return `CREATE ALERT name ON query … DO action`."""
+    name, action = identifier(node.name.text), node.action
+    text = f" {quoted(action.text)}" if action.kind in ("run", "post") else ""
+    on = f"ON {identifier(node.query.text)}"
+    parts = (_existing(node.if_not_exists), name, on, node.edge, quantity("EVERY", node.every))
+    return joined(("CREATE ALERT", *parts, f"DO {action.kind.upper()}{text}"))
 
 
 def target(node: SinkTarget) -> str:

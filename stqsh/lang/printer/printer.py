@@ -84,6 +84,7 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.CreateRegion: definitions.create_region,
     statements.CreateRegions: definitions.create_regions,
     statements.CreateSink: definitions.create_sink,
+    statements.CreateAlert: definitions.create_alert,
     statements.Drop: definitions.drop,
     statements.Insert: definitions.insert,
     statements.Select: queries.select,

@@ -9,7 +9,7 @@ _CHEAP = "Negligible."
 ADMINISTRATION = (
     ReferenceEntry(
         "SHOW",
-        """SHOW STATUS | STREAMS | QUERIES | TABLES | REGIONS | SINKS | SLOTS | ROUTING | CACHE
+        """SHOW STATUS | STREAMS | QUERIES | TABLES | REGIONS | SINKS | ALERTS | SLOTS | ROUTING | CACHE
    | LOAD | DEAD LETTERS | SETTINGS [FORMAT x]""",
         "List what the session holds, or show how it is doing.",
         "SHOW QUERIES",

@@ -85,6 +85,21 @@ name goes on. ALL takes later queries, too, but no subscriptions.""",
     ),
 )
 
+ALERTS = (
+    ReferenceEntry(
+        "CREATE ALERT",
+        """CREATE ALERT [IF NOT EXISTS] name ON query [ENTER | LEAVE] [EVERY duration]
+  DO NOTIFY | BELL | RUN 'command' | POST 'url'""",
+        "Act on the updates of a query that come from now on, on one in EVERY at most (1 s unless said).",
+        "CREATE ALERT seen ON near ENTER EVERY 10 s DO NOTIFY",
+        "A thread of the process that writes sinks. An action that fails is counted, and delays nobody.",
+        """NOTIFY says it in the shells of the session, BELL also rings. RUN runs a command in the folder
+where the alert was made, POST sends to an address: both get the update as JSON, the command on its standard
+input. In a script, RUN takes the option --allow-run. EVERY is of the session's clock. An action that takes
+longer misses what comes meanwhile; a command is ended after 30 s. SHOW ALERTS counts.""",
+    ),
+)
+
 INSERTS = (
     ReferenceEntry(
         "INSERT INTO",
@@ -102,7 +117,7 @@ records there is stqsh feed NAME < FILE, and stqsh.feed in Python.""",
 DROPS = (
     ReferenceEntry(
         "DROP",
-        "DROP STREAM | TABLE | REGION | REGIONS | QUERY | SINK [IF EXISTS] name",
+        "DROP STREAM | TABLE | REGION | REGIONS | QUERY | SINK | ALERT [IF EXISTS] name",
         "Remove a definition or a query; every member of a dropped query's answer leaves it.",
         "DROP QUERY IF EXISTS near",
         "The members of a query are sent once more, as `-` with the reason `dropped`. What queries use"

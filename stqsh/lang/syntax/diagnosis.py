@@ -66,9 +66,6 @@ _UNITS = frozenset({"duration", "length", "speed"})
 _NAME = "IDENT"
 _AFTER_NAMES = frozenset({"FROM", "AS", "WHERE", "SELECT"})
 _TO_COME = {
-    ("CREATE", "ALERT"): "CREATE ALERT",
-    ("DROP", "ALERT"): "DROP ALERT",
-    ("SHOW", "ALERTS"): "SHOW ALERTS",
     ("FOLLOW",): "FOLLOW",
 }
 """Words that the parser does not know yet, so that neither completion nor HELP offers them."""

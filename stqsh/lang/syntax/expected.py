@@ -20,6 +20,7 @@ _BY_RULE = {
     "table_name": "table",
     "region_name": "region",
     "sink_name": "sink",
+    "alert_name": "alert",
     "relation_name": "relation",
     "object_name": "object",
     "column_name": "column",

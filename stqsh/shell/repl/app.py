@@ -25,6 +25,7 @@ from stqsh.shell.scripting.blocks import StatementBlock, is_command
 from stqsh.shell.scripting.console import Console, ShellOptions
 from stqsh.shell.scripting.variables import given_variables
 from stqsh.shell.terminal.interrupts import force_on_second_interrupt, overwrite_echo
+from stqsh.shell.terminal.notices import take_notices
 from stqsh.shell.terminal.pager import page_text
 from stqsh.shell.user_files import init_file, is_new_session, profile_script, write_traceback
 
@@ -48,7 +49,7 @@ def run_shell(options: ShellOptions) -> int:
         StqshError: No session opens.
     """
     sys.setswitchinterval(SWITCH_S)
-    opening = partial(open_session, options.session, options.profile)
+    opening = partial(open_session, options.session, options.profile, allow_run=options.allow_run)
     shell = Shell(options.session or "default", opening, options.format, quiet=options.quiet)
     if options.format is not None:
         shell.console.set_format(options.format)
@@ -140,6 +141,8 @@ class Shell:
             if init and init_file().is_file():
                 self._read(init_file())
             while True:
+                for notice in take_notices():
+                    print_text(notice)
                 draft, self._actions.draft = self._actions.draft, ""
                 try:
                     text = prompt.prompt(default=draft)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stqsh.shell.repl.completion.completer import StqlCompleter
 from stqsh.shell.repl.prompt import make_prompt, open_history, say_above
 from stqsh.shell.repl.session_thread import SessionSummary, SessionThread
+from stqsh.shell.terminal.notices import NOTICES
 from stqsh.shell.user_files import state_folder
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.application import Application
 
     from stqsh.client.api import Session
+    from stqsh.storage.sinks.notices import Notice
 
 
 class PromptController:
@@ -31,7 +33,7 @@ class PromptController:
         open_session: Callable[[], Session],
         tell: Callable[[str], None],
     ) -> None:
-        self.backend = SessionThread(name, open_session, self._redraw)
+        self.backend = SessionThread(name, open_session, self._redraw, self._hear)
         self.is_death_shown = False
         self._tell = tell
         self._prompt: PromptSession[str] | None = None
@@ -65,6 +67,15 @@ class PromptController:
         if error is not None and app.loop is not None:
             app.loop.call_soon_threadsafe(lambda: app.exit(exception=error))
         app.invalidate()
+
+    def _hear(self, notice: Notice) -> None:
+        """Print above the prompt what an alert says; a view that is open shows it in its own time."""
+        text = f"\a{notice.text}" if notice.bell else notice.text
+        app = None if self._prompt is None else self._prompt.app
+        if app is not None and app.is_running and app.loop is not None:
+            app.loop.call_soon_threadsafe(say_above, app, lambda: self._tell(text))
+        else:
+            NOTICES.append(text)
 
     def _show_death(self, app: Application[str]) -> None:
         """Print above the prompt, once, that the engine has gone and why."""

@@ -15,13 +15,14 @@ from stqsh.lang.syntax.expected import expected
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.status import engine_text, explain_engine_death, restart_text
 from stqsh.storage.engine_info import is_alive, read_engine
-from stqsh.storage.sinks.sink_catalogue import live_sinks
+from stqsh.storage.sinks.notices import NoticeReader
+from stqsh.storage.sinks.sink_catalogue import live_alerts, written_sinks
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
     from stqsh.spec.query import QuerySpec
 
-__all__ = ["LiveKeys", "SummaryReader", "open_session", "warm_up"]
+__all__ = ["LiveKeys", "NoticeReader", "SummaryReader", "open_session", "warm_up"]
 
 _PROMPT_USES = (highlight, keywords)
 """Modules that the prompt uses once they are loaded."""
@@ -29,10 +30,10 @@ _MOST_KNOWN = 10_000
 """Queries whose names completion knows: the latest, where there are more."""
 
 
-def open_session(name: str | None, profile: str | None) -> Session:
+def open_session(name: str | None, profile: str | None, *, allow_run: bool = False) -> Session:
     """Open a session, and load the grammar before the user types the first word."""
     expected("")  # reads the grammar's tables
-    return connect(name, profile=profile)
+    return connect(name, profile=profile, allow_run=allow_run)
 
 
 class SummaryReader:
@@ -90,7 +91,8 @@ def _catalogue(session: Session) -> SessionSummary:
         tables=tuple(table.name for table in tables),
         regions=tuple(area.name for area in areas),
         queries=tuple(query.name for query in queries),
-        sinks=tuple(sink.name for sink in live_sinks(session.link.db)),
+        sinks=tuple(sink.name for sink in written_sinks(session.link.db)),
+        alerts=tuple(alert.name for alert in live_alerts(session.link.db)),
         selected=tuple(_selected(query.name, query.spec) for query in queries),
     )
 

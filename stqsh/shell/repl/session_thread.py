@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stqsh.client.read.live_keys import LiveKeys
     from stqsh.shell.repl.session_reader import SummaryReader
     from stqsh.storage.rows import Progress
+    from stqsh.storage.sinks.notices import Notice, NoticeReader
 
 LOOK_EVERY_S = 0.4
 IDLE_S = 1.0
@@ -59,6 +60,7 @@ class SessionSummary:
     regions: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
     sinks: tuple[str, ...] = ()
+    alerts: tuple[str, ...] = ()
     selected: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
     failed: bool = False
     death: str = ""
@@ -66,9 +68,9 @@ class SessionSummary:
     ready: bool = False
 
 
-def open_session(name: str | None, profile: str | None) -> Session:
+def open_session(name: str | None, profile: str | None, *, allow_run: bool = False) -> Session:
     """Open a session; slow, for a thread behind the prompt."""
-    session: Session = _reader_module().open_session(name, profile)
+    session: Session = _reader_module().open_session(name, profile, allow_run=allow_run)
     return session
 
 
@@ -79,14 +81,22 @@ class SessionThread:
         name: The session's name.
         open_session: Opens the session; may be slow.
         changed: Called from the thread when the summary has changed.
+        noticed: Called from the thread with what an alert says.
     """
 
-    def __init__(self, name: str, open_session: Callable[[], Session], changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        open_session: Callable[[], Session],
+        changed: Callable[[], None],
+        noticed: Callable[[Notice], None] = lambda notice: None,
+    ) -> None:
         self.glance = SessionSummary(name)
         self._open = open_session
-        self._changed = changed
+        self._changed, self._noticed = changed, noticed
         self._session: Session | None = None
         self._reader: SummaryReader | None = None
+        self._notices: NoticeReader | None = None
         self._keys: LiveKeys | None = None
         self._error: BaseException | None = None
         self._typed_at, self._is_warm = float("-inf"), False
@@ -151,6 +161,7 @@ class SessionThread:
         try:
             with unhindered():
                 session = self._open()
+                self._notices = _reader_module().NoticeReader(session.home)
                 self._reader, self._session = _reader_module().SummaryReader(session), session
             self._session.start_engine(wait=False)
         except BaseException as error:  # the main thread raises or shows it
@@ -164,6 +175,8 @@ class SessionThread:
     def _watch(self) -> None:
         try:
             self.look()
+            for notice in self._notices.read() if self._notices is not None else ():
+                self._noticed(notice)
             self._warm_up()
         except Exception as error:  # a deleted home, a full disk: the toolbar shows it
             reason = str(error).partition("\n")[0]

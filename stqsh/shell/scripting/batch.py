@@ -60,7 +60,14 @@ def _run(
     options: ShellOptions,
 ) -> int:
     temporary = options.session is None
-    with connect(options.session, temporary=temporary, profile=options.profile, autoplay=False) as session:
+    opened = connect(
+        options.session,
+        temporary=temporary,
+        profile=options.profile,
+        autoplay=False,
+        allow_run=options.allow_run,
+    )
+    with opened as session:
         batch = ScriptRunner(session, steps, OutputChoice(sys.stdout.buffer, console))
         try:
             batch.run(opening)

@@ -30,6 +30,7 @@ class ShellOptions:
         quiet: Whether only results and errors are printed.
         init: Whether the shell reads its init file.
         output: Where results go, as for `\\o`.
+        allow_run: Whether scripts may make alerts that run commands.
     """
 
     session: str | None = None
@@ -39,6 +40,7 @@ class ShellOptions:
     quiet: bool = False
     init: bool = True
     output: str | None = None
+    allow_run: bool = False
 
 
 class PromptActions(Protocol):

@@ -26,6 +26,7 @@ from stqsh.shell.terminal.capabilities import (
     has_colour,
     is_interactive,
 )
+from stqsh.shell.terminal.notices import take_notices
 from stqsh.shell.writers.writer import Target
 from stqsh.units import group_digits
 
@@ -109,6 +110,8 @@ class Screen:
         time_now = self._clock()
         if not self._visible or not (now or time_now - self._drawn_at >= STATUS_EVERY_S):
             return
+        for notice in take_notices():
+            self.message(notice)
         self._drawn_at, self._status = time_now, text
         omission = self.sample.omission() if self.sample.room() > 0 else ""
         self._write(CLEAR + self._dim(omission) + self._status_text())

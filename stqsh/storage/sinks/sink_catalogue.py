@@ -15,23 +15,36 @@ from stqsh.storage.progress import read_progress
 from stqsh.storage.rows import LogRow, SinkRow
 from stqsh.storage.update_log.leases import keep_for_sink, release_sink, without_folding
 
+IS_ALERT = "json_extract(spec, '$.target.type') = 'alert'"
+"""The condition of SQL for sinks that are alerts."""
 _SINK = "SELECT id, name, spec FROM sinks WHERE dropped_seq IS NULL"
 
 
 def live_sinks(db: ControlDb) -> list[SinkRow]:
-    """Return the sinks that are not dropped, in order of creation."""
+    """Return the sinks and alerts that are not dropped, in order of creation."""
     return [_sink(row) for row in db.query(f"{_SINK} ORDER BY id")]
+
+
+def written_sinks(db: ControlDb) -> list[SinkRow]:
+    """Return the live sinks without the alerts."""
+    return [sink for sink in live_sinks(db) if not sink.spec.is_alert]
+
+
+def live_alerts(db: ControlDb) -> list[SinkRow]:
+    """Return the live alerts."""
+    return [sink for sink in live_sinks(db) if sink.spec.is_alert]
 
 
 def find_sink(db: ControlDb, name: str) -> SinkRow | None:
     """Return the live sink of that name."""
-    rows = db.query(f"{_SINK} AND name = ?", name)
+    rows = db.query(f"{_SINK} AND NOT {IS_ALERT} AND name = ?", name)
     return _sink(rows[0]) if rows else None
 
 
-def sinks_reading(db: ControlDb, query: str) -> list[str]:
-    """Return the names of the live sinks that name a query; those for ALL do not."""
-    return [sink.name for sink in live_sinks(db) if query in sink.spec.queries]
+def find_alert(db: ControlDb, name: str) -> SinkRow | None:
+    """Return the live alert of that name."""
+    rows = db.query(f"{_SINK} AND {IS_ALERT} AND name = ?", name)
+    return _sink(rows[0]) if rows else None
 
 
 def create_sink(db: ControlDb, text: str, spec: SinkSpec) -> SinkRow:

@@ -1,17 +1,41 @@
-"""Bind CREATE SINK to a SinkSpec."""
+"""Bind CREATE SINK and CREATE ALERT to a SinkSpec."""
 
 from __future__ import annotations
 
 import re
 from urllib.parse import urlsplit
 
-from stqsh.lang.ast.statements import CreateSink, FileTarget, HttpTarget, KafkaTarget, SinkTarget
+from stqsh.lang.ast.source import Span
+from stqsh.lang.ast.statements import (
+    AlertAction,
+    CreateAlert,
+    CreateSink,
+    FileTarget,
+    HttpTarget,
+    KafkaTarget,
+    SinkTarget,
+)
+from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError
-from stqsh.spec.sink import FileTargetSpec, HttpTargetSpec, KafkaTargetSpec, SinkSpec, SinkTargetSpec
+from stqsh.spec.sink import (
+    AlertActionSpec,
+    AlertEdge,
+    AlertTargetSpec,
+    BellActionSpec,
+    FileTargetSpec,
+    HttpTargetSpec,
+    KafkaTargetSpec,
+    NotifyActionSpec,
+    PostActionSpec,
+    RunActionSpec,
+    SinkSpec,
+    SinkTargetSpec,
+)
 
 _BROKER = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
+_EVERY_US = 1_000_000
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SECRETS = "such as STQSH_SINKS_HTTP_AUTHORIZATION, or sinks.http.authorization in the profile"
 
@@ -33,23 +57,57 @@ def _target(target: SinkTarget) -> SinkTargetSpec:
             return _kafka(target)
 
 
+def create_alert(alert: CreateAlert, catalogue: CatalogueView) -> SinkSpec:
+    """Return the spec of an alert, without its id, its place in the log, and the folder of its command.
+
+    Raises:
+        BindError: it does not fit.
+    """
+    check_free(alert.name, catalogue)
+    every_us = _EVERY_US if alert.every is None else duration_us(alert.every, "EVERY")
+    edge: AlertEdge | None = None
+    if alert.edge is not None:
+        edge = "enter" if alert.edge == "ENTER" else "leave"
+    target = AlertTargetSpec(_action(alert.action), every_us, edge)
+    query = query_named(alert.query, catalogue).name
+    return SinkSpec(name=alert.name.text, queries=(query,), target=target)
+
+
+def _action(action: AlertAction) -> AlertActionSpec:
+    match action.kind:
+        case "run":
+            if not action.text.strip() or "\0" in action.text:
+                raise BindError("RUN takes a command", action.span, expected=("RUN 'program argument'",))
+            return RunActionSpec(action.text, "")
+        case "post":
+            _check_address(action.text, action.span, "POST")
+            return PostActionSpec(action.text)
+        case "bell":
+            return BellActionSpec()
+    return NotifyActionSpec()
+
+
 def _http(target: HttpTarget) -> HttpTargetSpec:
+    _check_address(target.url, target.span, "TO HTTP")
+    return HttpTargetSpec(target.url)
+
+
+def _check_address(url: str, span: Span, clause: str) -> None:
     try:
-        parts = urlsplit(target.url)
+        parts = urlsplit(url)
         is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_whole = False
-    if not is_whole or any(ord(sign) <= 32 for sign in target.url):
+    if not is_whole or any(ord(sign) <= 32 for sign in url):
         raise BindError(
-            "TO HTTP takes a whole address", target.span, expected=("'http://host:port/path', or https",)
+            f"{clause} takes a whole address", span, expected=("'http://host:port/path', or https",)
         )
     if parts.username is not None or parts.password is not None:
         raise BindError(
             "an address would show its password to everybody who sees the sink",
-            target.span,
+            span,
             hint=f"give it in the environment, {_SECRETS}",
         )
-    return HttpTargetSpec(target.url)
 
 
 def _kafka(target: KafkaTarget) -> KafkaTargetSpec:

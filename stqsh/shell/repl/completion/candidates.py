@@ -56,8 +56,20 @@ _FUNCTIONS = {
     "TOPK": "TOPK(text, k): the most frequent terms",
 }
 _MOST = 60
-_FIRST = ("column", "stream", "table", "region", "relation", "query", "sink", "object", "setting", "option")
-_NAMED = ("stream", "table", "region", "query", "sink")
+_FIRST = (
+    "column",
+    "stream",
+    "table",
+    "region",
+    "relation",
+    "query",
+    "sink",
+    "alert",
+    "object",
+    "setting",
+    "option",
+)
+_NAMED = ("stream", "table", "region", "query", "sink", "alert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +147,7 @@ class Candidates:
             "region": glance.regions,
             "query": glance.queries,
             "sink": glance.sinks,
+            "alert": glance.alerts,
         }
         return [(_name(name), kind) for name in names[kind]]
 

@@ -1,0 +1,67 @@
+"""Notices: what alerts say to the shells of a session, in a file that each shell reads from its end on.
+
+Nothing depends on it: the file begins anew when it is large.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from stqsh.fs import atomic_write, file_lock
+from stqsh.storage.home import SessionHome
+
+_MOST_BYTES = 256 << 10
+
+
+class Notice(Struct, frozen=True):
+    """A line for the shells; `bell` also rings the terminal's bell."""
+
+    text: str
+    bell: bool = False
+
+
+def post_notice(home: SessionHome, notice: Notice) -> None:
+    """Append a notice."""
+    path, line = _path(home), msgspec.json.encode(notice) + b"\n"
+    with file_lock(path.with_name(".notices.lock")):
+        if path.exists() and path.stat().st_size > _MOST_BYTES:
+            atomic_write(path, line, private=True)
+            return
+        with path.open("ab") as file:
+            file.write(line)
+
+
+class NoticeReader:
+    """Reads the notices that come after it was made."""
+
+    def __init__(self, home: SessionHome) -> None:
+        self._path = _path(home)
+        self._file, self._place = self._seen()
+
+    def read(self) -> list[Notice]:
+        """Return what has come since the last call."""
+        file, size = self._seen()
+        if file != self._file:
+            self._file, self._place = file, 0
+        if size <= self._place:
+            return []
+        with self._path.open("rb") as opened:
+            opened.seek(self._place)
+            whole = opened.read().rpartition(b"\n")[0]
+        self._place += len(whole) + bool(whole)
+        return [msgspec.json.decode(line, type=Notice) for line in whole.splitlines()]
+
+    def _seen(self) -> tuple[int, int]:
+        """Return which file there is, and its size."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return 0, 0
+        return found.st_ino, found.st_size
+
+
+def _path(home: SessionHome) -> Path:
+    return home.path / "sinks" / "notices"

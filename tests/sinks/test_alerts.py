@@ -1,0 +1,219 @@
+"""Alerts: which updates they act on, what their actions get, and that failures delay nobody."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.local import LocalLink
+from support.sinks import Line, printed_log, run_text, runner_of
+
+from stqsh.client.api import Session
+from stqsh.client.results import Rows, Script
+from stqsh.errors import StqshError
+from stqsh.lang.errors import BindError
+from stqsh.profile import load_profile
+from stqsh.sinks import alert_target
+from stqsh.sinks.alert_command import AlertFailedError, run_command
+from stqsh.storage.sinks.notices import NoticeReader
+from stqsh.storage.sinks.sink_position import SinkPosition, write_position
+
+
+@pytest.fixture
+def allowed(session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Session]:
+    """The same session for a client that may make alerts that run commands."""
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(session.link, LocalLink)
+    yield Session(session.home, load_profile(None, {}), autoplay=False, allow_run=True, link=session.link)
+
+
+def lines(log: bytes) -> list[Line]:
+    return [json.loads(line) for line in log.splitlines()]
+
+
+def due(updates: list[Line], every_s: float) -> list[Line]:
+    """Return the updates that an alert acts on."""
+    found: list[Line] = []
+    for update in updates:
+        second = int(update["at"][17:19])
+        if not found or second - int(found[-1]["at"][17:19]) >= every_s:
+            found.append(update)
+    return found
+
+
+def shown(session: Session) -> list[dict[str, Any]]:
+    [rows] = session.execute("SHOW ALERTS;")
+    assert isinstance(rows, Rows)
+    return [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
+
+
+@pytest.mark.parametrize(
+    ("clause", "ops", "every_s"), [("", "+-", 1), ("ENTER EVERY 7 s", "+", 7), ("LEAVE", "-", 1)]
+)
+def test_a_command_gets_the_first_update_of_each_every(
+    allowed: Session, tmp_path: Path, clause: str, ops: str, every_s: float
+) -> None:
+    run_text(allowed, f"CREATE ALERT a ON west {clause} DO RUN 'cat >> out.jsonl';")
+    updates = lines(printed_log(allowed, "RUN;"))
+    assert runner_of(allowed, "a").step()
+    candidates = [one for one in updates if one["query"] == "west" and one["op"] in ops]
+    wanted = due(candidates, every_s)
+    assert lines((tmp_path / "out.jsonl").read_bytes()) == wanted
+    assert 5 < len(wanted) < len(candidates)
+    [alert] = shown(allowed)
+    assert (alert["done"], alert["held back"], alert["failed"]) == (
+        len(wanted),
+        len(candidates) - len(wanted),
+        0,
+    )
+    assert (alert["query"], alert["do"], alert["last error"]) == ("west", "run cat >> out.jsonl", None)
+
+
+def test_what_was_there_before_the_alert_does_not_count(allowed: Session, tmp_path: Path) -> None:
+    run_text(allowed, "RUN 30 STEPS;")
+    run_text(allowed, "CREATE ALERT a ON west ENTER DO RUN 'cat >> out.jsonl';")
+    assert runner_of(allowed, "a").step()
+    assert not (tmp_path / "out.jsonl").exists()
+    printed_log(allowed, "RUN;")
+    assert runner_of(allowed, "a").step()
+    assert {one["step"] for one in lines((tmp_path / "out.jsonl").read_bytes())} == set(range(31, 61))
+
+
+def test_an_update_is_acted_on_once_though_its_process_dies(allowed: Session, tmp_path: Path) -> None:
+    run_text(allowed, "CREATE ALERT a ON west ENTER DO RUN 'cat >> out.jsonl';")
+    printed_log(allowed, "RUN;")
+    assert runner_of(allowed, "a").step()
+    once = (tmp_path / "out.jsonl").read_bytes()
+    [alert] = allowed.link.db.query("SELECT id FROM sinks")
+    write_position(allowed.home, alert[0], SinkPosition())  # its position was not written before it died
+    assert runner_of(allowed, "a").step()
+    assert (tmp_path / "out.jsonl").read_bytes() == once
+
+
+def test_a_failing_action_is_counted_and_shown(allowed: Session) -> None:
+    run_text(allowed, "CREATE ALERT bad ON west ENTER EVERY 5 s DO RUN 'echo no luck >&2; exit 3';")
+    run_text(allowed, "CREATE ALERT off ON west ENTER EVERY 30 s DO POST 'http://127.0.0.1:9/';")
+    printed_log(allowed, "RUN;")
+    assert runner_of(allowed, "bad").step() and runner_of(allowed, "off").step()
+    bad, off = shown(allowed)
+    assert (bad["done"], bad["failed"], bad["last error"]) == (0, 12, "exit code 3: no luck")
+    assert (off["done"], off["failed"]) == (0, 2) and "is not reached" in off["last error"]
+
+
+def test_an_action_that_takes_long_misses_what_comes_meanwhile(
+    allowed: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[bytes] = []
+    monkeypatch.setattr(alert_target, "run_command", lambda *given: (taken.append(given[2]), time.sleep(0.2)))
+    run_text(allowed, "CREATE ALERT a ON west ENTER EVERY 100 ms DO RUN 'x';")
+    printed_log(allowed, "RUN;")
+    assert runner_of(allowed, "a").step()
+    assert [lines(record)[0]["step"] for record in taken] == [1]
+    [alert] = shown(allowed)
+    assert alert["done"] == 1 and alert["held back"] > 100
+
+
+def test_a_command_cannot_outstay_its_time(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with pytest.raises(AlertFailedError, match="the command was ended after"):
+        run_command("sleep 30 & sleep 30", str(tmp_path), b"{}", patience_s=0.2)
+    with pytest.raises(AlertFailedError, match="the command cannot be run"):
+        run_command("true", str(tmp_path / "away"), b"{}")
+    run_command("true", str(tmp_path), b"x" * (1 << 20))  # it need not read its input
+    assert time.monotonic() - began < 10
+
+
+def test_posts_have_the_update_as_body(session: Session) -> None:
+    bodies: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/hook"
+        run_text(session, f"CREATE ALERT a ON near ENTER EVERY 20 s DO POST '{address}';")
+        updates = lines(printed_log(session, "RUN;"))
+        assert runner_of(session, "a").step()
+        server.shutdown()
+    wanted = due([one for one in updates if one["query"] == "near" and one["op"] == "+"], 20)
+    assert [json.loads(body) for body in bodies] == wanted
+
+
+def test_shells_hear_of_notices_that_come_after_them(session: Session) -> None:
+    run_text(
+        session, "CREATE ALERT said ON west ENTER EVERY 20 s DO NOTIFY; CREATE ALERT rung ON west DO BELL;"
+    )
+    (session.home.path / "sinks").mkdir(exist_ok=True)
+    reader = NoticeReader(session.home)
+    printed_log(session, "RUN 25 STEPS;")
+    assert runner_of(session, "said").step()
+    first, second = reader.read()
+    assert first.text.startswith("alert said: west + o") and "(step 1, 2020-01-01T00:00:00Z)" in first.text
+    assert not first.bell and "step 21" in second.text
+    late = NoticeReader(session.home)
+    assert runner_of(session, "rung").step()
+    assert len(reader.read()) == len(rung := late.read()) == 25
+    assert all(notice.bell for notice in rung)
+    assert reader.read() == []
+
+
+def test_notices_begin_anew_in_a_new_file_and_are_not_lost(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stqsh.storage.sinks import notices
+
+    (session.home.path / "sinks").mkdir(exist_ok=True)
+    monkeypatch.setattr(notices, "_MOST_BYTES", 500)
+    reader = NoticeReader(session.home)
+    found: list[str] = []
+    for number in range(60):
+        notices.post_notice(session.home, notices.Notice(f"notice {number}"))
+        found += [notice.text for notice in reader.read()]
+    assert found == [f"notice {number}" for number in range(60)]
+    assert (session.home.path / "sinks" / "notices").stat().st_size < 600
+
+
+def test_a_script_runs_commands_only_where_that_is_allowed(session: Session) -> None:
+    with pytest.raises(BindError, match="only with --allow-run") as caught:
+        run_text(session, "CREATE ALERT a ON west DO RUN 'rm everything';")
+    assert caught.value.exit_code == 2
+    run_text(session, "CREATE ALERT a ON west DO NOTIFY;")
+
+
+def test_alerts_are_dumped_described_and_dropped(session: Session) -> None:
+    text = "CREATE ALERT a ON west LEAVE EVERY 2 min DO BELL;"
+    run_text(session, text)
+    [dumped] = session.execute("DUMP;")
+    assert isinstance(dumped, Script) and text in dumped.text.splitlines()
+    [described] = session.execute("DESCRIBE a;")
+    assert isinstance(described, Rows) and ("every", "2 min") in described.rows
+    for wrong in (
+        "CREATE ALERT a ON west DO NOTIFY;",
+        "DROP SINK a;",
+        "CREATE REGION a AS RECT(1, 1, 2, 2);",
+    ):
+        with pytest.raises(StqshError):
+            run_text(session, wrong)
+    [there] = session.execute("CREATE ALERT IF NOT EXISTS a ON west DO NOTIFY;")
+    assert "alert a exists already" in str(there)
+    [sinks] = session.execute("SHOW SINKS;")
+    assert isinstance(sinks, Rows) and sinks.rows == ()
+    [told] = session.execute("DROP QUERY west;")
+    assert "alert a goes on with the next query of this name" in str(told)
+    [dumped] = session.execute("DUMP;")
+    assert isinstance(dumped, Script) and "ALERT" not in dumped.text
+    run_text(session, "DROP ALERT a; DROP ALERT IF EXISTS a;")
+    assert shown(session) == []
