@@ -207,7 +207,7 @@ KEYS: tuple[Key, ...] = (
     ),
     Key(
         "balance",
-        "whether streams routed by space are routed anew when the loads of slots are uneven, and how",
+        "whether streams routed by space are routed again when the loads of slots are uneven, and how",
         _one_of(BALANCE),
         lambda: "off",
         BALANCE,

@@ -14,7 +14,7 @@ from stqsh.spec.stream import InsertsSourceSpec, StreamSpec
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
-    from stqsh.sources.live.record_spool import Segment
+    from stqsh.sources.live.record_spool import SpoolSegment
 
 
 class FeedCount(NamedTuple):
@@ -77,7 +77,7 @@ def fed_stream(session: Session, name: str) -> StreamSpec:
 
 
 def append_all(
-    session: Session, spec: StreamSpec, parts: Iterator[Segment], on_fed: OnFed | None
+    session: Session, spec: StreamSpec, parts: Iterator[SpoolSegment], on_fed: OnFed | None
 ) -> FeedCount:
     """Append parts to a stream's spool as they come, and return how much that was."""
     count = FeedCount()

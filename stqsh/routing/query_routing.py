@@ -27,7 +27,7 @@ class QueryRouting:
 
     Args:
         slots: the number of slots.
-        tables: returns the routing tables of a stream by id, over at most so many slots: those by which
+        tables: returns the routing tables of a stream by id, over at most a number of slots: those by which
             records that are kept were dealt, and the one in force. There is none while the stream is being
             read.
         area: returns the geometry of an area by id, a record batch [member, wkb].

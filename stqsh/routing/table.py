@@ -103,7 +103,7 @@ class RoutingTable:
             yield owner, sums
 
     def over(self, slots: int) -> RoutingTable:
-        """Return the same table over at most so many slots; with more, some share one."""
+        """Return the same table over at most a number of slots; with more, some share one."""
         if self.slots <= slots:
             return self
         return replace(self, slot=np.where(self.slot == HASHED, HASHED, self.slot % slots), slots=slots)

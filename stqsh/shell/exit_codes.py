@@ -33,8 +33,8 @@ def run_guarded(action: Callable[[], int]) -> int:
         silence_stdout()
         return 0
     except Exception as error:
-        told = full_disk_text(error)
-        print_message(told or format_internal_error(error, write_traceback()))
+        message = full_disk_text(error)
+        print_message(message or format_internal_error(error, write_traceback()))
         return FAILED
 
 

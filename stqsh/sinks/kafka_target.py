@@ -3,7 +3,7 @@
 The position is the offset that a group of the sink's own commits within the transaction: its metadata say how
 far the sink has written. After the death of a process the next one opens the same transactional id, which
 ends what the dead one has left and fences it if it still lives; then it reads the position. The group's
-offset expires if the session stands still for long, so the file in the session's home counts as well.
+offset expires if the session pauses for long, so the file in the session's home counts as well.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class KafkaSink:
 
     Args:
         target: brokers, topic and mode.
-        identity: what tells the sink from all others: the transactional id, and the group of its position.
+        identity: the sink's identity among all others: transactional id, and the group of its position.
         profile: the name or path of the profile that holds further settings of the client.
     """
 
@@ -108,7 +108,7 @@ class KafkaSink:
             consumer.close()
 
     def _settings(self) -> ClientSettings:
-        """Return the settings of the clients, read anew: what a user mends counts at the next attempt."""
+        """Return the settings of the clients, read each time: the next attempt has what a user mended."""
         own: ClientSettings = {"log_level": 2, "socket.connection.setup.timeout.ms": 10_000}
         return {**client_settings(self._target.brokers, self._profile), **own}
 

@@ -38,7 +38,7 @@ _LEAVE_S = 5.0
 
 
 def session_identity(db: ControlDb) -> str:
-    """Return what tells this session from all others, and from a copy's origin by its sinks' targets."""
+    """Return what distinguishes this session from all others; its sinks' targets know a copy by it."""
     known = get_meta(db, "session")
     if known is None:
         with db.transaction():
@@ -67,7 +67,7 @@ class SinkProcess:
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Run until the process is told to stop, the engine is gone, or there are no sinks."""
+        """Run until the process is asked to stop, the engine is gone, or there are no sinks."""
         engine = os.getppid()
         while not self._stopping.is_set() and os.getppid() == engine:
             sinks = {sink.id: sink for sink in live_sinks(self._control)}

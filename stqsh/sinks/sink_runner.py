@@ -49,7 +49,7 @@ class TooFarBehindError(StqshError):
 
 
 class SinkRunner:
-    """Runs one sink until it is told to stop."""
+    """Runs one sink until it is asked to stop."""
 
     def __init__(
         self, link: Connection, sink: SinkRow, target: SinkTarget, stopping: threading.Event | None = None

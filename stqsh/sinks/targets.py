@@ -19,7 +19,7 @@ def target_of(link: Connection, sink: SinkRow, settings: Profile, session: str) 
         link: the session.
         sink: the sink.
         settings: the session's settings, which hold credentials.
-        session: what tells this session from all others.
+        session: what distinguishes this session from all others.
     """
     spec = sink.spec
     identity, authorization = f"{session}-{spec.id}", settings.text("sinks.http.authorization")

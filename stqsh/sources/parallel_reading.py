@@ -34,7 +34,7 @@ def read_in_threads(
 ) -> Iterator[ReadItem[Item]]:
     """Yield the items of all readers, in order of the readers.
 
-    Only so many readers have been started that memory stays bounded, however slowly items are taken.
+    As few readers have been started as memory has room for, however slowly items are taken.
 
     Args:
         readers: Each returns an iterator, which is run in one thread.

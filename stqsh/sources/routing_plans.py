@@ -36,7 +36,7 @@ SIDE = 256
 RECENT = 200_000
 """The most records that count as recent."""
 EVEN = 1.05
-"""A routing is even enough for REBALANCE if the largest load of a slot is at most so many times the mean."""
+"""A routing is even enough for REBALANCE if no slot's load is above this multiple of the mean."""
 _ROUNDS = 8
 """The most adjusters that a REBALANCE applies one after the other: where one is stuck, another may go on."""
 _OUTSIDE = 0.5
@@ -157,7 +157,7 @@ def put_in_force(
 
 
 def plan_repartition(recent: RecentInput, old: RoutingTable, strategy: str, slots: int) -> RoutePlan:
-    """Lay out the cells of a stream anew by a strategy, and deal them to a number of slots."""
+    """Lay out the cells of a stream again by a strategy, and deal them to a number of slots."""
     load = recent.load(recent.cells)
     return _plan(recent, old, STRATEGIES[strategy](load, slots))
 

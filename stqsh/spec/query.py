@@ -202,7 +202,7 @@ class QueryKindEntry:
         name: the kind's name in a query's spec.
         depends_on_slots: whether approximate answers depend on the number of slots: each keeps candidates.
         unsupported: the options that its queries cannot have, each with the text of the error.
-        is_resent: whether a query that is resumed gets its whole answer anew, so that it does not matter
+        is_resent: whether a query that is resumed gets its whole answer again, so that it does not matter
             which slots have sent what.
     """
 

@@ -16,7 +16,7 @@ _PROFILE = "profile"
 def use_profile(db: ControlDb, profile: Profile) -> None:
     """Record the profile of the session, so that its engine reads the same.
 
-    One that is found by its name is recorded by its name, wherever stqsh lies then.
+    One that is found by its name is recorded by its name, wherever stqsh is installed then.
     """
     where = profile.name
     if profile.path is not None:

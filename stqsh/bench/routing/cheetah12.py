@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
+from numpy.typing import NDArray
 
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
@@ -44,14 +47,7 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     none = np.zeros((SIDE, SIDE))
     off = grid_table(Load(Cells(UNIT, SIDE), none, none), slots)
     hot = np.flatnonzero(np.isin(off.owners.ravel(), rng.choice(slots, _HOT, replace=False)))
-
-    def places(rng: np.random.Generator, count: int) -> Floats:
-        found = rng.random((count, 2))
-        many = rng.random(count) < _SHARE
-        rows, columns = np.divmod(rng.choice(hot, int(many.sum())), SIDE)
-        found[many] = (np.column_stack([columns, rows]) + rng.random((len(rows), 2))) / SIDE
-        return found
-
+    places = partial(_places, hot)
     boxes = squares_around(places(rng, _QUERIES), _SQUARE)
     load = load_by(places(rng, scale.count(500_000)), boxes)
     tables = {
@@ -90,3 +86,12 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
         "ms of each slot's makespan."
     ]
     return [FigureResult("cheetah12", "a biased load", COLUMNS, rows, goals, notes)]
+
+
+def _places(hot: NDArray[np.intp], rng: np.random.Generator, count: int) -> Floats:
+    """Draw places, float64 (count, 2), most of which are in the hot cells."""
+    found = rng.random((count, 2))
+    many = rng.random(count) < _SHARE
+    rows, columns = np.divmod(rng.choice(hot, int(many.sum())), SIDE)
+    found[many] = (np.column_stack([columns, rows]) + rng.random((len(rows), 2))) / SIDE
+    return found

@@ -32,9 +32,9 @@ _FIRST = 1
 
 @dataclass
 class Answers:
-    """What slots told: the number of updates, and the sum of the hashes of step, query, key, sign and cause.
+    """What slots gave: the number of updates, and the sum of the hashes of step, query, key, sign and cause.
 
-    Sums do not depend on which slot tells what, nor in which order.
+    Sums do not depend on which slot gives what, nor in which order.
     """
 
     updates: int = 0
@@ -49,11 +49,11 @@ class Answers:
                 self._add(unpack(chunk.payload), unpack(rows[chunk.order].payload))
 
     def _add(self, updates: pa.RecordBatch, rows: pa.RecordBatch) -> None:
-        told = {name: updates.column(name).to_numpy() for name in updates.schema.names}
-        keys = rows.column("id").to_numpy()[told["row"]]
-        signs = told["op"].astype(np.int64) * 16 + told["why"]
+        given = {name: updates.column(name).to_numpy() for name in updates.schema.names}
+        keys = rows.column("id").to_numpy()[given["row"]]
+        signs = given["op"].astype(np.int64) * 16 + given["why"]
         mixed = np.zeros(len(keys), np.uint64)
-        for values in (told["step"], told["query"], keys, signs):
+        for values in (given["step"], given["query"], keys, signs):
             mixed = hash_integers(mixed.view(np.int64) ^ values)
         self.updates += len(keys)
         self.checksum = (self.checksum + int(mixed.sum(dtype=np.uint64))) % 2**64
@@ -80,7 +80,7 @@ class DrivenSlots:
 
     Attributes:
         boxes: float64 (m, 4), the boxes of the queries.
-        answers: what all slots together told.
+        answers: what all slots together gave.
     """
 
     table: RoutingTable

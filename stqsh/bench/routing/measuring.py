@@ -139,7 +139,7 @@ def measured(trials: Sequence[Trial], scale: RoutingScale, seed: int = 1) -> lis
     """Measure routings: trials in turn batch by batch, and the routings of each in random order.
 
     Raises:
-        ValueError: two routings of a trial told other updates.
+        ValueError: two routings of a trial gave other updates.
     """
     rng = np.random.default_rng(seed)
     all_driven = [trial.driven() for trial in trials]
@@ -167,7 +167,7 @@ def measured(trials: Sequence[Trial], scale: RoutingScale, seed: int = 1) -> lis
 
 
 def check_answers(driven: Mapping[str, DrivenSlots]) -> None:
-    """Check that slots told the same updates under all routings.
+    """Check that slots gave the same updates under all routings.
 
     Raises:
         ValueError: they did not.
@@ -175,7 +175,7 @@ def check_answers(driven: Mapping[str, DrivenSlots]) -> None:
     (first, wanted), *others = driven.items()
     for name, slots in others:
         if slots.answers != wanted.answers:
-            raise ValueError(f"{name} told {slots.answers}, {first} {wanted.answers}")
+            raise ValueError(f"{name} gave {slots.answers}, {first} {wanted.answers}")
 
 
 def modelled_ratio(table: RoutingTable, load: Load) -> float:

@@ -120,7 +120,7 @@ def _figure(name: str, title: str, come: Come, scale: RoutingScale, say: Say) ->
         rows += _rows(cases, measured([case.trial for case in cases], scale), _PAPER[name])
     notes = [
         f"{_SLOTS} slots, a qttree by {_BEFORE} parts; {_QUERIES:,} squares of {_SIDE:.0%} side are queries. "
-        f"The square where parts come has {_SQUARE:.0%} side and lies where the records are; medians over "
+        f"The square where parts come has {_SQUARE:.0%} side and is where the records are; medians over "
         f"{scale.tries} such squares. Afterwards each batch holds records of both kinds in proportion. Each "
         "adjuster is called once. The ladder is that of the engine, which also has greedy. Nothing can gain "
         "more than max/mean without action, less 1."

@@ -2,7 +2,7 @@
 
 A stream plays at half of the greatest load, which is measured first; a client follows one query by TAIL, as
 in `freshness`. Meanwhile its routing changes from one strategy to the next. The batch in which a routing
-begins tells slots of the queries that they need. Stored events stay where they are, and moving objects cross
+begins gives slots the queries that they need. Stored events stay where they are, and moving objects cross
 to their new slots with their next records.
 """
 

@@ -209,7 +209,7 @@ def _probes_read(session: Session, end: float) -> Iterator[tuple[str, float]]:
 
 @contextmanager
 def _reading(broker: KafkaBroker, topic: str, form: str, options: KafkaOptions) -> Iterator[Session]:
-    """Open a session with the topic as the stream m, which stands still, and its queries."""
+    """Open a session with the topic as the stream m, which is paused, and its queries."""
     with stqsh.connect(temporary=True, autoplay=False) as session:
         execute(
             session,

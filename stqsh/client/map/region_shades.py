@@ -132,7 +132,7 @@ def scale(values: Iterable[Number]) -> tuple[Number, Number]:
 
 
 def _share(value: Number, least: Number, most: Number) -> float:
-    """Return where a value lies on a scale, 0 to 1."""
+    """Return where a value is on a scale, 0 to 1."""
     if most <= least:
         return float(value != 0)
     return (value - least) / (most - least)

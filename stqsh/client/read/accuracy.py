@@ -56,7 +56,7 @@ LOOK_EVERY_S = 1.0
 """How often a view that follows a query checks its accuracy."""
 BY_SLOTS = "each slot keeps its own neighbours: with more slots the answer comes nearer to the exact one"
 """The text for a kNN query that is approximate; see "Neighbours and slots" in core.significance."""
-_CAUSE = "its stream keeps significant objects only; SHOW CACHE tells more"
+_CAUSE = "its stream keeps significant objects only; SHOW CACHE says more"
 
 
 def accuracies(

@@ -156,7 +156,11 @@ class Subscription:
         """Wait for the step with which a new query begins, if any is due: its answer is empty before."""
         looks = self.link.watch()
         progress = next(looks)
-        while progress.seq < self.query.seq and not self._closed and not self._is_idle(progress):
+        while (
+            progress.seq < self.query.seq
+            and not self._closed
+            and not _is_idle(self.link, progress, self.query)
+        ):
             if self.on_idle is not None:
                 self.on_idle(progress)
             progress = next(looks)
@@ -223,22 +227,7 @@ class Subscription:
         now = _current(self.link, self.query)
         if now.state == "ended" or (now.state == "dropped" and now.seq <= progress.seq):
             return True
-        return self.until_idle and self._is_idle(progress)
-
-    def _is_idle(self, progress: Progress) -> bool:
-        """Return whether no step is due: no RUN is open and no stream plays.
-
-        What has ended may be what played before the last PLAY; live streams have a step after that.
-        """
-        rows = self.link.db.query(
-            "SELECT coalesce(max(seq) FILTER (WHERE kind = 'run'), 0),"
-            " coalesce(max(seq) FILTER (WHERE kind = 'play'), 0),"
-            " coalesce(max(seq) FILTER (WHERE kind = 'pause'), 0) FROM log"
-        )
-        run, play, pause = rows[0]
-        is_live = self.link.book.stream(self.query.stream_id).spec.is_live
-        has_ended = progress.ended and (progress.seq >= play or not is_live)
-        return progress.run_done >= run and (has_ended or play <= pause)
+        return self.until_idle and _is_idle(self.link, progress, self.query)
 
     def _show(self, updates: Updates, first: int) -> Iterator[Updates]:
         shown = _select(updates, self.options, first)
@@ -262,6 +251,23 @@ def _current(link: Connection, query: QueryRow) -> QueryRow:
 
 def _is_live(link: Connection, query: QueryRow) -> bool:
     return _current(link, query).live
+
+
+def _is_idle(link: Connection, progress: Progress, query: QueryRow) -> bool:
+    """Return whether no step is due: no RUN is open and no stream plays.
+
+    What has ended may be what played before the last PLAY; live streams have a step after that.
+    """
+    rows = link.db.query(
+        "SELECT coalesce(max(seq) FILTER (WHERE kind = 'run'), 0),"
+        " coalesce(max(seq) FILTER (WHERE kind = 'play'), 0),"
+        " coalesce(max(seq) FILTER (WHERE kind = 'pause'), 0) FROM log"
+    )
+    run, play, pause = rows[0]
+    has_ended = progress.ended and (
+        progress.seq >= play or not link.book.stream(query.stream_id).spec.is_live
+    )
+    return progress.run_done >= run and (has_ended or play <= pause)
 
 
 def _at_step(answer: pa.Table, step: int, at_us: int | None) -> pa.Table:

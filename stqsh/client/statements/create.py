@@ -10,8 +10,7 @@ from typing import TypeVar
 from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.http_port import check_port, posting_notes
-from stqsh.client.statements.output_folders import make_folder
-from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
+from stqsh.client.statements.source_paths import make_folder, pointing_at_source, with_absolute_files
 from stqsh.client.statements.type_repair import fitted
 from stqsh.client.stdin_pump import check_stdin, pump_stdin
 from stqsh.lang.ast import statements

@@ -11,7 +11,7 @@ import msgspec
 from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import there_already
-from stqsh.client.statements.output_folders import make_folder
+from stqsh.client.statements.source_paths import make_folder
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.statements import FileTarget
 from stqsh.lang.binder.bind import bind

@@ -24,7 +24,7 @@ from stqsh.sources.formats.record_parser import FileBlock, ParsedRecords, RowBlo
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.live.inserted_records import RecordAppender
 from stqsh.sources.live.line_spool import SPOOL
-from stqsh.sources.live.record_spool import Segment
+from stqsh.sources.live.record_spool import SpoolSegment
 from stqsh.spec.chunk import arrow_type
 from stqsh.spec.expression import Expr, LiteralExpr
 from stqsh.storage.catalogue import find_stream
@@ -46,7 +46,7 @@ def insert(desk: StatementContext, statement: statements.Insert) -> Iterator[Out
         records = _records(bound, statement)
     settings = session_settings(desk.link.db, desk.profile)
     appender = appender_for(desk.link, bound.stream.name, settings)
-    appender.append(Segment.of(records, RecordSchema.of(bound.stream)))
+    appender.append(SpoolSegment.of(records, RecordSchema.of(bound.stream)))
     desk.link.wake()
     count = len(bound.rows)
     yield Message(f"{'1 record' if count == 1 else f'{count:,} records'} inserted into {bound.stream.name}")

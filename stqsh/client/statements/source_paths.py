@@ -1,4 +1,4 @@
-"""The sources that CREATE statements name: where their files are, and what is wrong in the statement."""
+"""The files and folders that statements name: where they are, and what is wrong in the statement."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from stqsh.lang.ast.statements import (
 )
 from stqsh.lang.errors import BindError, locating, near
 from stqsh.spec.stream import FileSourceSpec
+from stqsh.storage.control_log import wall_clock_us
 
 Creation = TypeVar("Creation", CreateStream, CreateTable, CreateRegions, RegisterQueries)
 Reader = CreateStream | CreateTable | CreateRegions | RegisterQueries
@@ -129,3 +130,19 @@ def file_columns(glob: str, format_: str | None, options: Mapping[str, Any]) -> 
         return tuple((name, kind) for name, kind in infer(source))
     except (StqshError, OSError):
         return ()
+
+
+def make_folder(folder: Path, span: Span) -> None:
+    """Make a folder for what a session writes.
+
+    Raises:
+        BindError: files cannot be written to it; with the place of the statement that names it.
+    """
+    probe = folder / f".stqsh-{wall_clock_us()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise BindError(f"files cannot be written to {folder}: {reason}", span) from error

@@ -117,7 +117,7 @@ def let_go(state: SlotState, stream: int, timing: BatchTiming, *, at_once: bool)
 
 
 def _ends(timing: BatchTiming, length_us: int) -> bool:
-    """Return whether a multiple of a length lies within the batch or at its end."""
+    """Return whether a multiple of a length is within the batch or at its end."""
     return bool(timing.at(timing.last + 1) // length_us > timing.at(timing.first) // length_us)
 
 

@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 _NEVER = np.iinfo(np.int64).min
 
 _FORGET_KEYS = 1 << 20
-"""Keys that are no longer kept are forgotten once there are so many, and half of them are not kept."""
+"""Keys that are no longer kept are forgotten once there are this many, and half of them are not kept."""
 
 
 class _KeyTimes(StateTable):

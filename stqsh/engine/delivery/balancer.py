@@ -1,4 +1,4 @@
-"""Balance: streams whose slots are unevenly loaded are routed anew, with SET balance.
+"""Balance: streams whose slots are unevenly loaded are routed again, with SET balance.
 
 A look takes time, so a thread does it while batches go on. Only the decision depends on when that happens: it
 is a row of the control log, which takes effect with a step like any other.
@@ -57,7 +57,7 @@ class _Watched:
 
 
 class Balancer:
-    """Looks at the loads of slots from time to time, and has streams routed anew that are uneven.
+    """Looks at the loads of slots from time to time, and has uneven streams routed again.
 
     Args:
         home: the session's home.
@@ -82,7 +82,7 @@ class Balancer:
             self._thread.start()
 
     def look(self) -> None:
-        """Look at all streams once; what goes wrong is logged, told by SHOW ROUTING, and tried again."""
+        """Look at all streams once; what goes wrong is logged, shown by SHOW ROUTING, and tried again."""
         settings, failed = self._settings(), ""
         try:
             for stream in live_streams(self._control):

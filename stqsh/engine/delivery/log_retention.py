@@ -2,8 +2,8 @@
 
 `python -m stqsh.engine.delivery.log_retention --home DIR --up-to N` is that process: a batch never waits for
 it, and its memory is freed when it ends. Folding (`stqsh.storage.update_log.compaction`) costs a fraction of
-a microsecond for each update, and as much again for each one that still holds, so many updates are folded at
-once: when the log has grown to `updates.keep`, and past twice the base, all but its newer half is folded.
+a microsecond for each update, and as much again for each one that still holds, so many are folded at once:
+when the log has grown to `updates.keep`, and past twice the base, all but its newer half is folded.
 """
 
 from __future__ import annotations

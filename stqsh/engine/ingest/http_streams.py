@@ -18,7 +18,7 @@ from stqsh.sources.live.decoding import MessageDecoder, Messages
 from stqsh.sources.live.http_token import HOST, token_of
 from stqsh.sources.live.inserted_records import RecordAppender, tell_problem
 from stqsh.sources.live.line_spool import SPOOL
-from stqsh.sources.live.record_spool import Segment
+from stqsh.sources.live.record_spool import SpoolSegment
 from stqsh.spec.stream import HttpSourceSpec, StreamSpec
 from stqsh.storage.disk_space import is_full
 
@@ -128,7 +128,7 @@ class HttpIntake:
             raise RefusedError(
                 HTTPStatus.BAD_REQUEST, f"no line is a record; line {first.line}: {first.reason}"
             )
-        self._appender.append(Segment(found.records, found.dead))
+        self._appender.append(SpoolSegment(found.records, found.dead))
         return found.records.num_rows, len(found.dead)
 
 

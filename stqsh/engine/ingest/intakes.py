@@ -51,7 +51,7 @@ class Intakes:
         return None
 
     def _take_files(self, stream: StreamRow, stop: threading.Event) -> None:
-        """Take the files of a directory as they appear; after a failure it is tried anew from the ledger."""
+        """Take the files of a directory as they appear; after a failure it is tried again from the ledger."""
         taker: DirectoryTaker | None = None
         while not stop.is_set():
             wait = _LOOK_S

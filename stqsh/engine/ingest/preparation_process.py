@@ -41,7 +41,7 @@ def is_large(row: PreparedRow, tuning: EngineTuning = TUNING) -> bool:
         return False
     try:
         return sum(text_bytes(file) for file in find_files(row.spec.source)) > tuning.process_bytes
-    except (SourceError, OSError):  # its preparation tells what is wrong
+    except (SourceError, OSError):  # its preparation reports what is wrong
         return False
 
 

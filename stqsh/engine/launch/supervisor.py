@@ -49,7 +49,7 @@ class Supervisor:
         start: starts the query.
         batches: counts the batches delivered so far.
         jvm_alive: returns whether Spark's process lives.
-        on_waiting: told why a batch waits for its source, and "" once one is delivered.
+        on_waiting: called with the reason why a batch waits for its source, and "" once one is delivered.
         tuning: the tunables of the engine.
     """
 

@@ -131,7 +131,7 @@ class LiveInputs:
     def _advanced(
         self, offset: Offset, states: dict[int, SourceState], room: BatchLimit
     ) -> dict[int, LivePosition]:
-        """Return the positions after a batch; a stream whose next messages are gone stands still."""
+        """Return the positions after a batch; a stream whose next messages are gone does not advance."""
         size = read_progress(self._view.control).stats.message_bytes or _UNKNOWN_BYTES
         each = max(1, min(room.records, int(room.bytes / size)) // max(1, len(states)))
         live = dict(offset.live)

@@ -110,7 +110,7 @@ class SourceTask:
 
 
 class BatchSpan(NamedTuple):
-    """The two offsets between which a batch lies.
+    """The two offsets that a batch is between.
 
     Attributes:
         first, last: the offsets.

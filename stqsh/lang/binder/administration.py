@@ -114,7 +114,7 @@ MOST_SLOTS = 1024
 
 
 class RepartitionSpec(Struct, frozen=True):
-    """The streams to lay out anew, None for all; the strategy, and the number of slots, None for as many."""
+    """The streams to lay out again, None for all; the strategy, and the number of slots, None for as many."""
 
     stream: str | None
     strategy: str

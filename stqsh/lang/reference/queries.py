@@ -77,7 +77,7 @@ TOPICS = (
         """INSIDE (x1, y1, x2, y2) | RECT(x1, y1, x2, y2) | CIRCLE(x, y, radius) | POLYGON((x y, x y, …))
 INSIDE RECT(width, height) AROUND key | CIRCLE(radius) AROUND key | ('M', key, width, height)
 INSIDE region | zones['member']""",
-        "Select what lies in a region, which may move with an object. The border belongs to the region.",
+        "Select what is in a region, which may move with an object. The border belongs to the region.",
         "SELECT oid, DISTANCE FROM taxis INSIDE CIRCLE(500 m) AROUND 'ambulance'",
         "Rectangles cost four comparisons a record; circles and polygons cost more, but only near them.",
     ),

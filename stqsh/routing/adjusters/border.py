@@ -69,8 +69,8 @@ def _give(
 def _with_owners(table: RoutingTable, owners: NDArray[np.int16], cost: Floats) -> RoutingTable:
     """Return a table with other owners of cells, int16 (side, side).
 
-    Leaves of a quadtree are laid anew for that: the largest squares with one owner that cost no more than
-    leaves of SSTD's trees do.
+    Leaves of a quadtree are laid out again for that: the largest squares with one owner that cost no more
+    than leaves of SSTD's trees do.
     """
     if len(table.slot) == owners.size:
         slot = np.empty_like(table.slot)

@@ -1,4 +1,4 @@
-"""Leaf moves: whole leaves are dealt anew, among two slots or among all of them (SSTD section 5.2)."""
+"""Leaf moves: whole leaves are dealt again, among two slots or among all of them (SSTD section 5.2)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from stqsh.routing.table import HASHED, RoutingTable
 
 
 def adjust_two_slots(table: RoutingTable, load: Load, _: float) -> RoutingTable:
-    """Deal the leaves of the most and the least loaded slot anew between the two: SSTD's PM."""
+    """Deal the leaves of the most and the least loaded slot again, between the two: SSTD's PM."""
     loads = slot_loads(table, load.cost)
     pair = np.array([loads.argmax(), loads.argmin()])
     return _dealt_anew(table, load, np.flatnonzero(np.isin(table.slot, pair)), pair)
 
 
 def adjust_all_slots(table: RoutingTable, load: Load, _: float) -> RoutingTable:
-    """Deal all leaves anew, as few queries changing slots as can be: SSTD's FM."""
+    """Deal all leaves again, with as few queries as possible changing slots: SSTD's FM."""
     return _dealt_anew(table, load, np.flatnonzero(table.slot != HASHED), np.arange(table.slots))
 
 

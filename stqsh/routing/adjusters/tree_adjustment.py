@@ -1,4 +1,4 @@
-"""Tree adjustment: dear squares are split, cheap ones merged, and all dealt anew (SSTD section 5.3)."""
+"""Tree adjustment: dear squares are split, cheap ones merged, and all dealt again (SSTD section 5.3)."""
 
 from __future__ import annotations
 

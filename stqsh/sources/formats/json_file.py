@@ -32,7 +32,7 @@ JsonObject: TypeAlias = Mapping[str, object]
 _PROBED_LINES = 100
 #: What a blank line may begin with.
 _BLANKS = (b"", b"\n", b"\r", b" ", b"\t")
-#: So many forms of lines are tried, and so many lines of each.
+#: The number of forms of lines that are tried, and of lines of each.
 _MOST_FORMS, _TRIED_LINES = 16, 32
 _INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}")
 _TYPES: dict[str, pa.DataType] = {

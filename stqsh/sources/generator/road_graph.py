@@ -1,4 +1,4 @@
-"""What the graph of a town's roads tells: its largest connected part, and the quickest ways."""
+"""Searches in the graph of a town's roads: its largest connected part, and the quickest ways."""
 
 from __future__ import annotations
 

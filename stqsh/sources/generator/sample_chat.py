@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 SECONDS = 900
-#: A message every so many seconds, and one without a place among them.
+#: The seconds between two messages, and between two without a place.
 _EVERY, _LOST = 1.5, 300
 #: The size of the old town as a share of the whole town.
 _MIDDLE = 0.3
@@ -104,7 +104,7 @@ def _topics(quarter: str, second: int) -> Sequence[str]:
 
 
 def _quarters(town: Sequence[float]) -> dict[str, tuple[Corner, Corner, Corner, Corner]]:
-    """Return the corners of the quarters: the old town, and what lies on each of its four sides."""
+    """Return the corners of the quarters: the old town, and what is on each of its four sides."""
     west, south, east, north = town
     aside, below = (east - west) * (1 - _MIDDLE) / 2, (north - south) * (1 - _MIDDLE) / 2
     inner = _box(west + aside, south + below, east - aside, north - below)

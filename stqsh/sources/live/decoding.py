@@ -252,7 +252,7 @@ def _seconds(column: Array) -> Array:
 
 
 def _in_seconds(numbers: Array) -> Array:
-    """Return times as seconds since the epoch, each by the unit in which it lies between 1990 and 2100."""
+    """Return times as seconds since the epoch, each by the unit in which it is between 1990 and 2100."""
     for per_second in UNITS.values():
         if per_second > 1:
             low, high = float(_FROM_1990 * per_second), float(_TO_2100 * per_second)

@@ -20,7 +20,7 @@ from stqsh.fs import settle
 from stqsh.sources.formats.record_parser import DeadLetter, ParsedRecords, parse
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.live.protocol import Position, SourceState
-from stqsh.sources.live.record_spool import PART, Segment, segments, write_segment
+from stqsh.sources.live.record_spool import PART, SpoolSegment, segments, write_segment
 from stqsh.sources.source_check import number_unit
 from stqsh.sources.source_files import SourceFile, read_first_block, read_group
 from stqsh.spec.stream import DirectorySourceSpec, FileSourceSpec, StreamSpec
@@ -100,7 +100,7 @@ class DirectoryTaker:
         """Store the records of a file, then enter it into the ledger."""
         end = self._end
         for part in self._parts(path):
-            end = write_segment(self._spool, end, Segment.of(part, self._layout))
+            end = write_segment(self._spool, end, SpoolSegment.of(part, self._layout))
         line = msgspec.json.encode(TakenFile(path.name, end)) + b"\n"
         with self._ledger.open("ab") as ledger:
             ledger.write(line)

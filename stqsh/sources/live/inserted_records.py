@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stqsh.fs import atomic_write, file_lock, force, is_durable
 from stqsh.sources.live.protocol import Position, SourceState
-from stqsh.sources.live.record_spool import PART, Segment, write_segment
+from stqsh.sources.live.record_spool import PART, SpoolSegment, write_segment
 
 _END, _LOCK, _PROBLEM = "end", "lock", "problem"
 
@@ -27,7 +27,7 @@ class RecordAppender:
     def __init__(self, spool: Path, *, durable: bool | None = None) -> None:
         self._spool, self._durable = spool, durable
 
-    def append(self, segment: Segment) -> None:
+    def append(self, segment: SpoolSegment) -> None:
         """Append a segment; it is kept when this returns. Several threads may call it.
 
         Raises:

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 
 from stqsh.errors import StqshError
 
-#: A reason counts for so many seconds after it was last reported.
+#: A reason counts for this many seconds after it was last reported.
 _LASTING_S = 30.0
 _WHERE = re.compile(r"^\w+://\S+?: ")
 _WHEN = re.compile(r" \(after \d+ms in state \w+\).*$")

@@ -124,7 +124,7 @@ def gone(position: Position, state: SourceState) -> list[MessageRange]:
 
 
 def ranges(first: Position, last: Position) -> list[MessageRange]:
-    """Return what lies between two positions, in the order of parts; new parts begin with the last one."""
+    """Return what is between two positions, in the order of parts; new parts begin with the last one."""
     found = (MessageRange(part, first.get(part, stop), stop) for part, stop in last.items())
     return sorted((each for each in found if each.size > 0), key=lambda each: part_order(each.part))
 

@@ -27,16 +27,16 @@ _ENDING = ".arrow"
 _LETTERS = b"letters"
 
 
-class Segment(NamedTuple):
+class SpoolSegment(NamedTuple):
     """What is appended at once: records in their order, and the letters of those that could not be read."""
 
     records: pa.RecordBatch
     dead: list[DeadLetter]
 
     @staticmethod
-    def of(part: ParsedRecords, layout: RecordSchema) -> Segment:
+    def of(part: ParsedRecords, layout: RecordSchema) -> SpoolSegment:
         """Return parsed records as a segment."""
-        return Segment(pa.RecordBatch.from_arrays(part.columns, schema=layout.schema), part.dead)
+        return SpoolSegment(pa.RecordBatch.from_arrays(part.columns, schema=layout.schema), part.dead)
 
     @property
     def places(self) -> int:
@@ -50,7 +50,7 @@ def segments(spool: Path) -> list[tuple[int, Path]]:
     return sorted((int(path.stem), path) for path in found if path.stem.isdigit())
 
 
-def write_segment(spool: Path, first: int, segment: Segment, *, durable: bool | None = None) -> int:
+def write_segment(spool: Path, first: int, segment: SpoolSegment, *, durable: bool | None = None) -> int:
     """Write a segment at a place, and return the place behind it.
 
     One that a killed writer has left there is replaced. `durable` is as in `stqsh.fs.replacing`.

@@ -38,7 +38,7 @@ class Manifest:
     dead: int = 0
     #: Where a generator stands: that many ticks are done. Not used by files.
     generated: int = 0
-    #: Of a stream without an end: what was taken long ago is gone, so many segments and rows, ...
+    #: Of a stream without an end: what was taken long ago is gone, this number of segments and rows, ...
     gone_segments: int = 0
     gone_rows: int = 0
     #: ... which began with this tick.

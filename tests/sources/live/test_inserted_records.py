@@ -13,12 +13,14 @@ from stqsh.sources.formats.record_parser import DeadLetter
 from stqsh.sources.live import inserted_records
 from stqsh.sources.live.inserted_records import InsertedSource, RecordAppender, tell_problem
 from stqsh.sources.live.protocol import MessageRange
-from stqsh.sources.live.record_spool import PART, RecordReader, Segment, segments, trim
+from stqsh.sources.live.record_spool import PART, RecordReader, SpoolSegment, segments, trim
 
 
-def segment(*keys: str, dead: int = 0) -> Segment:
+def segment(*keys: str, dead: int = 0) -> SpoolSegment:
     letters = [DeadLetter("a.csv", line, "wrong", "x") for line in range(dead)]
-    return Segment(pa.RecordBatch.from_pydict({"oid": list(keys)}, pa.schema({"oid": pa.string()})), letters)
+    return SpoolSegment(
+        pa.RecordBatch.from_pydict({"oid": list(keys)}, pa.schema({"oid": pa.string()})), letters
+    )
 
 
 def read(spool: Path, start: int, stop: int) -> list[str]:

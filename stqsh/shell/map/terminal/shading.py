@@ -1,4 +1,4 @@
-"""Regions in shades: how dark each is says where its value lies between the least and the most."""
+"""Regions in shades: how dark each is says where its value is between the least and the most."""
 
 from __future__ import annotations
 
