@@ -23,7 +23,7 @@ from stqsh.sources.formats.record_parser import FileBlock, RowBlock, parse
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import BLOCK_BYTES, PLAIN, text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
-from stqsh.sources.live.record_spool import Segment
+from stqsh.sources.live.record_spool import SpoolSegment
 from stqsh.sources.source_check import number_unit
 from stqsh.sources.source_files import READERS, UNREADABLE, format_of, options_of
 from stqsh.spec.stream import FileSourceSpec, InsertsSourceSpec, StreamSpec
@@ -85,7 +85,7 @@ def sniff(head: bytes) -> str:
     return "geojson" if is_feature or is_collection(text) else "jsonl"
 
 
-def read_fed(spec: StreamSpec, origin: Path | ArrivingBytes, form: str | None) -> Iterator[Segment]:
+def read_fed(spec: StreamSpec, origin: Path | ArrivingBytes, form: str | None) -> Iterator[SpoolSegment]:
     """Yield what is fed to a stream, some MB at a time; of standard input, as it comes.
 
     Args:
@@ -105,13 +105,13 @@ def read_fed(spec: StreamSpec, origin: Path | ArrivingBytes, form: str | None) -
             if is_first and "timestamp" not in spec.source.options:
                 layout = number_unit(block, layout).layout
             is_first = False
-            yield Segment.of(parse([block], layout), layout)
+            yield SpoolSegment.of(parse([block], layout), layout)
     except UNREADABLE as problem:
         text = str(problem).replace("\n", " ")
         raise SourceError(f"{name} cannot be read: {text}") from problem
 
 
-def read_table(spec: StreamSpec, data: Any) -> Iterator[Segment]:
+def read_table(spec: StreamSpec, data: Any) -> Iterator[SpoolSegment]:
     """Yield the rows of a pyarrow Table, a pandas DataFrame or a dict of columns, some at a time.
 
     Raises:
@@ -124,7 +124,7 @@ def read_table(spec: StreamSpec, data: Any) -> Iterator[Segment]:
     for batch in table.select(names).combine_chunks().to_batches(BLOCK_ROWS):
         ordinals = np.arange(batch.num_rows, dtype=np.int64)
         block = RowBlock(batch.columns, ordinals, partial(locate_rows, batch, first))
-        yield Segment.of(parse([FileBlock(0, _TABLE, block)], layout), layout)
+        yield SpoolSegment.of(parse([FileBlock(0, _TABLE, block)], layout), layout)
         first += batch.num_rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-LEAST = 20
+LEAST = 12
 
 
 def share(part: int, least: int = LEAST) -> settings:
