@@ -102,6 +102,16 @@ def _budget(text: str) -> str | int:
     return text
 
 
+def _size_or_none(text: str) -> str:
+    if text.strip() == "0":
+        return "0"
+    try:
+        parse_size(text)
+    except ValueError:
+        raise ValueError("0, or a size such as '64 MB'") from None
+    return text
+
+
 def driver_memory() -> str:
     """Return a quarter of the machine's memory, between 1g and 4g."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -253,6 +263,13 @@ KEYS: tuple[Key, ...] = (
         _share,
         lambda: 1.0,
         ("1", "0.5", "0.25", "0"),
+    ),
+    Key(
+        "cache.views",
+        "memory in which a client keeps views for snapshots of aggregates over events; 0 for none",
+        _size_or_none,
+        lambda: "64 MB",
+        ("'64 MB'", "'256 MB'", "0"),
     ),
     Key("session.home_root", "folder that contains the session homes", _text, lambda: None),
     Key(

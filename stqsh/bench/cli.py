@@ -112,6 +112,20 @@ def sole_command(
         raise typer.BadParameter(str(fault), param_hint="--figure") from None
 
 
+def star_command(
+    figure: Annotated[list[int] | None, typer.Option(help="A figure of the paper; may be repeated.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few posts: shows only that it runs.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for JSON and plots.")] = Path("star"),
+) -> None:
+    """Repeat figures of STAR section 8: snapshots of aggregates with views and without."""
+    from stqsh.bench.star.run import run
+
+    try:
+        run(figure or [], out, _say, quick=quick)
+    except ValueError as fault:
+        raise typer.BadParameter(str(fault), param_hint="--figure") from None
+
+
 def routing_command(
     figure: Annotated[list[str] | None, typer.Option(help="A figure; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, less than a minute.")] = False,
@@ -126,7 +140,11 @@ def routing_command(
         raise typer.BadParameter(str(fault), param_hint="--figure") from None
 
 
-_OWN: dict[str, Callable[..., None]] = {"sole": sole_command, "routing": routing_command}
+_OWN: dict[str, Callable[..., None]] = {
+    "sole": sole_command,
+    "star": star_command,
+    "routing": routing_command,
+}
 
 
 def _command(benchmark: Benchmark, is_named: bool) -> Callable[..., None]:

@@ -79,6 +79,13 @@ BENCHMARKS = (
         has_own_command=True,
     ),
     Benchmark(
+        "star",
+        "Figures of STAR section 8: snapshots of aggregates with views and without.",
+        in_all=False,
+        module="stqsh.bench.star",
+        has_own_command=True,
+    ),
+    Benchmark(
         "routing",
         "What routing strategies and load adjusters bring, beside the figures of four papers.",
         in_all=False,

@@ -118,7 +118,7 @@ class Session:
         use_profile(self.link.db, profile)
         settings = session_settings(self.link.db, profile)
         self.link.db.set_durable(settings.text("durability") == "disk")
-        self.snapshots = SnapshotReader(self.link)
+        self.snapshots = SnapshotReader(self.link, profile)
         plays = autoplay and settings.flag("shell.autoplay")
         self._desk = StatementContext(
             self.link, profile, plays, self.snapshots, is_script=not autoplay, allow_run=allow_run

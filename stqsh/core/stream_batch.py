@@ -19,7 +19,7 @@ from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kinds import KINDS
 from stqsh.core.objects.batch_objects import BatchObjects
-from stqsh.core.objects.event_objects import count_kept, forget_all, forget_expired, let_go
+from stqsh.core.objects.event_objects import RENUMBERED, count_kept, forget_all, forget_expired, let_go
 from stqsh.core.objects.event_objects import make_room as keep_only
 from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.objects.object_table import ObjectTable
@@ -273,6 +273,7 @@ def forget(state: SlotState, stream: int) -> None:
     state.release(f"s{stream}/")
     del state.entry("streams")[str(stream)]
     forget_memory(state, stream)
+    state.entry(RENUMBERED).pop(str(stream), None)
     for name in ("templates", "forms"):
         saved = state.entry(name)
         for prefix in [prefix for prefix in saved if prefix.startswith(f"s{stream}/")]:

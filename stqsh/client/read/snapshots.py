@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from msgspec.json import Decoder
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 from stqsh.client.connection import Connection
 from stqsh.errors import NotPublishedError, NotSupportedError
 from stqsh.lang.binder.bind import bind
+from stqsh.profile import Profile
 from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.measure import QueryMeasure, total
 from stqsh.spec.query import BoundQuery, SnapshotSpec
@@ -26,7 +28,9 @@ from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.rows import Progress
+from stqsh.storage.session_settings import session_settings
 from stqsh.storage.snapshot_answers import read_answer, take_answer
+from stqsh.units import parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
     from stqsh.client.catalogue_view import SessionCatalogue
     from stqsh.core.snapshots.analysis import OperatorRun
     from stqsh.core.state.slot_state import SlotState
+    from stqsh.core.views.event_views import Usage
+    from stqsh.core.views.kept_answers import KeptAnswers
     from stqsh.lang.ast.statements import Select
     from stqsh.storage.slot_files import PublishedSlots
 
@@ -64,10 +70,11 @@ class SnapshotReader:
     `direct` says whether the published state may be read; a test and a measurement of the log turn it off.
     """
 
-    def __init__(self, link: Connection, *, direct: bool = True) -> None:
-        self._link, self.direct = link, direct
+    def __init__(self, link: Connection, profile: Profile | None = None, *, direct: bool = True) -> None:
+        self._link, self._profile, self.direct = link, profile, direct
         self._published: PublishedSlots | None = None
         self._bound: dict[str, tuple[int, SnapshotSpec, StreamSpec]] = {}
+        self._kept: KeptAnswers | None = None
 
     def bound(self, statement: Select, view: SessionCatalogue) -> tuple[SnapshotSpec, StreamSpec]:
         """Return the spec of a SELECT and that of its stream; cached as long as the log has nothing new."""
@@ -107,11 +114,31 @@ class SnapshotReader:
         progress = self._link.progress()
         if progress.step == 0:
             return _merged([], spec, stream, Progress())
-        found = self.read(lambda states: _answer(states, spec, stream), progress.step)
+        kept = self.kept() if stream.is_event and counts_groups(spec) else None
+        found = self.read(lambda states: _answer(states, spec, stream, kept), progress.step)
         if found is not None:
             return found
         shares, progress = self._answer_by_log(spec)
         return _merged(shares, spec, stream, progress)
+
+    def kept(self) -> KeptAnswers:
+        """Return what this client keeps for snapshots of aggregates over events, within `cache.views`."""
+        from stqsh.core.views.kept_answers import KeptAnswers
+
+        text = str(session_settings(self._link.db, self._profile)["cache.views"].value)
+        budget = 0 if text == "0" else parse_size(text)
+        if self._kept is None:
+            self._kept = KeptAnswers(budget)
+        self._kept.limit(budget)
+        return self._kept
+
+    def planned(self, spec: SnapshotSpec) -> Usage | None:
+        """Return how a snapshot would be answered from what is kept, over all slots; None for a scan."""
+        step, kept = self._link.progress().step, self.kept()
+        found = self.read(lambda states: _planned(states, spec, kept), step) if step else None
+        if not found:
+            return None
+        return reduce(lambda one, other: one.plus(other), found)
 
     def measure(self, spec: BoundQuery) -> QueryMeasure:
         """Return the measurements of a query or snapshot over all slots.
@@ -207,15 +234,32 @@ def plays(db: ControlDb, stream: int) -> bool:
     return bool(rows) and rows[0][0] == "play"
 
 
-def _answer(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> SnapshotResult:
+def counts_groups(spec: SnapshotSpec) -> bool:
+    """Return whether a snapshot computes aggregates."""
+    return spec.aggregates is not None or spec.aggregate == "count"
+
+
+def _answer(
+    states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, kept: KeptAnswers | None
+) -> SnapshotResult:
     """Return the answer on the slots' states; raise `NotPublishedError` if they lack what it needs."""
     from stqsh.core.snapshots.select import part
 
     place = _place(states, spec)
-    shares = [share for share in (part(state, spec, place) for state in states) if share is not None]
+    found = (part(state, spec, place, kept=kept) for state in states)
+    shares = [share for share in found if share is not None]
     clock = states[0].header["clock"]
     progress = Progress(step=clock["step"], base_tick=clock["base_tick"], tick_us=clock["tick_us"])
     return _merged(shares, spec, stream, progress)
+
+
+def _planned(states: list[SlotState], spec: SnapshotSpec, kept: KeptAnswers) -> list[Usage]:
+    from stqsh.core.snapshots.select import selection_of
+
+    place = _place(states, spec)
+    selections = ((state, selection_of(state, spec, place)) for state in states)
+    found = (kept.planned(state, one) for state, one in selections if one is not None)
+    return [usage for usage in found if usage is not None]
 
 
 def _analysis(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> tuple[OperatorRun, ...]:

@@ -18,6 +18,7 @@ from stqsh.client.results import Answer, Message, Outcome, WaitNotice
 from stqsh.client.run import RunHandle
 from stqsh.client.show.sinks import describe_alert, describe_sink
 from stqsh.client.show.subjects import SUBJECTS
+from stqsh.client.show.views import show_views
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
 from stqsh.client.statements.crossing_checks import check_pause, check_register
@@ -178,6 +179,8 @@ def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome
     if subject is None:
         raise NotSupportedError(f"SHOW {statement.what}")
     yield from subject(desk.link, desk.profile)
+    if statement.what == "CACHE":
+        yield from show_views(desk.link.db, desk.snapshots)
 
 
 def describe(desk: StatementContext, statement: statements.Describe) -> Iterator[Outcome]:

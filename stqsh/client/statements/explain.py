@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from stqsh.client.catalogue_view import SessionCatalogue
 from stqsh.client.read.accuracy import BY_SLOTS, accuracies, accuracy_shown
 from stqsh.client.read.region_text import area_text, box_text, region_text
+from stqsh.client.read.snapshots import counts_groups
 from stqsh.client.results import Rows
 from stqsh.client.statements.context import StatementContext
 from stqsh.core.contract.query_kind import ExplainInput
@@ -62,6 +63,7 @@ def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
         *_place(spec, stream, measured),
         ("slots", f"{measured.slots} of {measured.slots}: each answers for its own objects"),
         ("access", _access(spec, kind)),
+        *_from_kept(desk, spec, stream),
         *_order(spec, kind, measured, "the snapshot"),
         ("registered: index", _index(kind, measured)),
         ("registered: candidates a record", _candidates(kind, measured)),
@@ -119,6 +121,18 @@ def _place(spec: BoundQuery, stream: StreamSpec, measured: QueryMeasure) -> list
         ("objects present", measured.objects),
         ("objects in the box", f"{measured.boxed} ({_share(measured.boxed, measured.objects)})"),
     ]
+
+
+def _from_kept(desk: StatementContext, spec: SnapshotSpec, stream: StreamSpec) -> list[Item]:
+    """Return what this client would use of what it keeps for snapshots of aggregates over events."""
+    if not (stream.is_event and counts_groups(spec)):
+        return []
+    usage = desk.snapshots.planned(spec)
+    if usage is None:
+        return [("kept", "nothing that helps: the events are scanned")]
+    views = f"{usage.views} views with {usage.rows} rows stand for {usage.spared} events"
+    counted = f"{usage.counted} are counted by cell" if usage.counted else ""
+    return [("kept", ", ".join(part for part in (views, counted, f"{usage.read} are read") if part))]
 
 
 def _kept(desk: StatementContext, spec: BoundQuery, stream: StreamSpec) -> list[Item]:

@@ -27,6 +27,9 @@ _MINUTE, _HOUR = 60_000_000, 3_600_000_000
 _SPARE = 1024
 """The most expired events before the table is compacted."""
 
+RENUMBERED = "renumbered"
+"""The entry of the header that says how often the objects of each stream got other numbers."""
+
 
 class EventKeyColumn:
     """The keys of a stream's events in order of arrival, in place of an `Interner`.
@@ -130,9 +133,15 @@ def _is_worth_it(count: int, left: int) -> bool:
     return count - left > max(count // 2, _SPARE)
 
 
+def times_renumbered(state: SlotState, stream: int) -> int:
+    """Return how often the objects of a stream got other numbers; until the next time they keep theirs."""
+    return int(state.header.get(RENUMBERED, {}).get(str(stream), 0))
+
+
 def make_room(state: SlotState, stream: int, stay: Array) -> None:
     """Keep only the objects marked in `stay`, bool (n,), and renumber the arrays that refer to objects."""
     renumber(state, "objects", stream, stay)
+    state.entry(RENUMBERED)[str(stream)] = times_renumbered(state, stream) + 1
     own, keys = f"s{stream}/objects/", f"s{stream}/objects/keys"
     if f"{keys}/table" in state:
         Interner(state, keys).keep(np.flatnonzero(stay))

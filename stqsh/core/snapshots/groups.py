@@ -17,7 +17,7 @@ from stqsh.core.aggregates.answers import KEY, first_groups, show_groups
 from stqsh.core.aggregates.keys import number_groups
 from stqsh.core.aggregates.states import VALUES, States, add_states, contribute, entering
 from stqsh.core.contract.snapshot_selection import SnapshotSelection, StoredRows
-from stqsh.spec.aggregate import AggregateSpec
+from stqsh.spec.aggregate import AggregateSpec, GroupColumn, Measure
 from stqsh.spec.chunk import arrow_type
 from stqsh.spec.expression import Expr
 from stqsh.spec.query import SnapshotSpec
@@ -33,18 +33,25 @@ def groups_part(selection: SnapshotSelection, objects: Array, rank: Array | None
     spec = selection.spec.aggregates
     assert spec is not None, "the snapshot has aggregates"
     rows = StoredRows(selection.present, objects, selection.reach)
-    records = {f"g{i}": _value(rows, group.value, group.type) for i, group in enumerate(spec.groups)} | {
-        f"a{j}": _value(rows, measure.argument, measure.argument_type)
-        for j, measure in enumerate(spec.measures)
-        if measure.argument is not None
-    }
     if rank is None:
-        share = _packed(_states(spec, records, len(objects)))
-    else:
-        keys = selection.present.table.show_keys(objects)
-        share = pa.table({KEY: keys, _RANK: pa.array(rank), **records})
-    [batch] = share.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], share.schema)]
-    return batch.replace_schema_metadata({_NOW: str(selection.present.now)})
+        return states_share(
+            group_states(spec.groups, spec.measures, rows, len(objects)), selection.present.now
+        )
+    records = _records(spec.groups, spec.measures, rows)
+    keys = selection.present.table.show_keys(objects)
+    return _share(pa.table({KEY: keys, _RANK: pa.array(rank), **records}), selection.present.now)
+
+
+def states_share(states: States, now: int) -> pa.RecordBatch:
+    """Return one slot's share as of an instant, µs, from the states of its groups."""
+    return _share(_packed(states), now)
+
+
+def group_states(
+    groups: tuple[GroupColumn, ...], measures: tuple[Measure, ...], rows: StoredRows, count: int
+) -> States:
+    """Return the states of the groups of some rows, whose number is `count`."""
+    return _states(groups, measures, _records(groups, measures, rows), count)
 
 
 def groups_whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
@@ -63,6 +70,22 @@ def groups_whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Tabl
     return pa.Table.from_arrays([found[f"s{i}"] for i in range(len(names))], names=names)
 
 
+def _records(
+    groups: tuple[GroupColumn, ...], measures: tuple[Measure, ...], rows: StoredRows
+) -> dict[str, Any]:
+    """Return the values of groups, g0, …, and of the arguments of measures, a0, …."""
+    return {f"g{i}": _value(rows, group.value, group.type) for i, group in enumerate(groups)} | {
+        f"a{j}": _value(rows, measure.argument, measure.argument_type)
+        for j, measure in enumerate(measures)
+        if measure.argument is not None
+    }
+
+
+def _share(table: pa.Table, now: int) -> pa.RecordBatch:
+    [batch] = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
+    return batch.replace_schema_metadata({_NOW: str(now)})
+
+
 def _value(rows: StoredRows, expr: Expr, kind: str) -> pa.Array[Any]:
     value: Any = rows.value(expr)
     wanted = arrow_type(kind)
@@ -70,12 +93,14 @@ def _value(rows: StoredRows, expr: Expr, kind: str) -> pa.Array[Any]:
     return column
 
 
-def _states(spec: AggregateSpec, records: dict[str, Any], count: int) -> States:
+def _states(
+    groups: tuple[GroupColumn, ...], measures: tuple[Measure, ...], records: dict[str, Any], count: int
+) -> States:
     """Return the states of the groups of records, which have the columns g0, … and a0, …."""
-    groups = number_groups([records[f"g{i}"] for i in range(len(spec.groups))], count)
-    arguments = [records.get(f"a{j}") for j in range(len(spec.measures))]
-    by = pa.table({KEY: groups.keys})
-    return contribute(spec.measures, arguments, by, entering(groups.ids), lasting=False)
+    found = number_groups([records[f"g{i}"] for i in range(len(groups))], count)
+    arguments = [records.get(f"a{j}") for j in range(len(measures))]
+    by = pa.table({KEY: found.keys})
+    return contribute(measures, arguments, by, entering(found.ids), lasting=False)
 
 
 def _always(spec: AggregateSpec) -> list[States]:
@@ -87,7 +112,7 @@ def _always(spec: AggregateSpec) -> list[States]:
         for j, measure in enumerate(spec.measures)
         if measure.argument is not None
     }
-    return [_states(spec, empty, 0)]
+    return [_states(spec.groups, spec.measures, empty, 0)]
 
 
 def _with_members(spec: AggregateSpec, states: States) -> States:
@@ -101,7 +126,7 @@ def _of_nearest(parts: Sequence[pa.RecordBatch], spec: AggregateSpec, k: int) ->
     order = pc.sort_indices(found, sort_keys=[(_RANK, "ascending"), (KEY, "ascending")])
     nearest = found.take(order[:k]).combine_chunks()
     records = {name: _whole(nearest[name]) for name in nearest.column_names}
-    return _states(spec, records, nearest.num_rows)
+    return _states(spec.groups, spec.measures, records, nearest.num_rows)
 
 
 def _whole(column: Any) -> Any:

@@ -11,7 +11,7 @@ section 6 (SRQ, SKQ); instead of cells there is a scan, see `stqsh.core.kernels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
@@ -37,7 +37,17 @@ from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 
+Selecting: TypeAlias = Callable[[PresentObjects, SnapshotSpec, RegionNow], SnapshotSelection]
+"""Makes the operators of a snapshot of the objects, the snapshot, and its region as it is now."""
+
 _KEY, _RANK, _COUNT = "key", "rank", "count"
+
+
+class KeptShares(Protocol):
+    """What a client keeps to answer snapshots without a scan."""
+
+    def share(self, state: SlotState, selection: SnapshotSelection) -> pa.RecordBatch | None:
+        """Return what `part` returns; None for a snapshot that needs a scan."""
 
 
 def knows(state: SlotState, spec: BoundQuery) -> bool:
@@ -89,7 +99,8 @@ def part(
     state: SlotState,
     spec: SnapshotSpec,
     place: Place | None = None,
-    selecting: Callable[[PresentObjects, SnapshotSpec, RegionNow], SnapshotSelection] = SnapshotSelection,
+    selecting: Selecting = SnapshotSelection,
+    kept: KeptShares | None = None,
 ) -> pa.RecordBatch | None:
     """Return one slot's share of a snapshot's answer, after the slot's last step.
 
@@ -98,6 +109,7 @@ def part(
         spec: The spec of a snapshot SELECT.
         place: The place of the region's focal object, None while it is absent.
         selecting: Makes the operators; EXPLAIN ANALYZE has them timed.
+        kept: What is kept of earlier snapshots; without it, all objects are scanned.
 
     Returns:
         The columns key, `s0`, `s1`, … of the select list, `o0`, … of ORDER BY, and `rank` for kinds that rank
@@ -107,12 +119,12 @@ def part(
     Raises:
         ValueError: a region or expression is of an unknown kind.
     """
-    present = _present(state, spec)
-    if present is None:
+    selection = selection_of(state, spec, place, selecting)
+    if selection is None:
         return None
-    if spec.aggregates is not None and spec.aggregates.window_us is not None:
-        present = present.within(spec.aggregates.window_us)
-    selection = selecting(present, spec, reach_of(spec.region, present.resolver, place))
+    share = None if kept is None else kept.share(state, selection)
+    if share is not None:
+        return share
     kind, by_key = KINDS[spec.kind], spec.lookup is not None
     counts = spec.aggregate == "count"
     if counts and not by_key and not selection.reach.is_nowhere:
@@ -123,6 +135,18 @@ def part(
     if counts:
         return _counted(len(objects))
     return None if by_key and not len(objects) else _rows(selection, objects, kind.rank(selection, objects))
+
+
+def selection_of(
+    state: SlotState, spec: SnapshotSpec, place: Place | None = None, selecting: Selecting = SnapshotSelection
+) -> SnapshotSelection | None:
+    """Return the operators of a snapshot on a slot, with the arguments of `part`; None without the stream."""
+    present = _present(state, spec)
+    if present is None:
+        return None
+    if spec.aggregates is not None and spec.aggregates.window_us is not None:
+        present = present.within(spec.aggregates.window_us)
+    return selecting(present, spec, reach_of(spec.region, present.resolver, place))
 
 
 def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:

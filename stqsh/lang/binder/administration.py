@@ -49,7 +49,7 @@ from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 Dropped: TypeAlias = StreamDropped | TableDropped | AreaDropped | QueryDropped | SinkDropped
 _KINDS = ("stream", "query", "table", "region", "sink", "alert")
 LETTER_FILES = (".jsonl", ".ndjson", ".json")
-SETTINGS_TO_COME = frozenset({"cache.views", "cache.objects"})
+SETTINGS_TO_COME = frozenset({"cache.objects"})
 """Settings of the language that are not built yet."""
 
 

@@ -43,14 +43,20 @@ accuracy: of the answers of active queries. \\watch repeats it.""",
     ReferenceEntry(
         "SHOW CACHE",
         "SHOW CACHE [FORMAT x]",
-        "Show what is kept for each query over a stream that RETAINs SIGNIFICANT objects.",
+        "Show what is kept for each query over a stream that RETAINs SIGNIFICANT objects, and what this client"
+        " keeps to answer snapshots of aggregates over events.",
         "SHOW CACHE",
         "One look at the state of the slots; cells are empty where no engine has run on this host.",
         """area, cache area: of the region, and of what is kept around a region that moves or grows, in
 km² (PLANAR: in square units); + %: what that adds to the region. inside, cached, shed: objects in the
 region, in the cache area, and dropped; for NEAREST, inside counts the nearest of each slot. expected:
 the accuracy that a cache area of this size promises (SOLE eq. 4). accuracy: the share of the query's
-objects, or of its region, that load shedding leaves; empty where it cannot be measured.""",
+objects, or of its region, that load shedding leaves; empty where it cannot be measured.
+For snapshots a client sorts events by place in time slots, once it has scanned them often, and keeps views:
+what the events of an area add up to, by group, where questions ask for it again and again. only, by, of:
+the condition, the groups and the measures of a view. rows: in all time slots. hits: the answers that used
+it. spared: the events that it stood for. benefit: by its choice, the events that past questions would not
+have read, less what it costs to make it. Answers are the same to the byte with views and without them.""",
     ),
     ReferenceEntry(
         "SHOW QUERY",
@@ -93,7 +99,9 @@ objects, or of its region, that load shedding leaves; empty where it cannot be m
 shedding.budget = 200000 | '64 MB'  how many objects such streams may hold, or how much memory
 shedding.keep = 0.9                 the share of the budget to which the load is reduced
 cache.factor = 1                    the share of the cache area around regions that move or grow; with 1
-                                    their answers are exact""",
+                                    their answers are exact
+cache.views = '64 MB' | 0           memory of this client for views of events, see SHOW CACHE; 0: snapshots
+                                    scan all events""",
     ),
     ReferenceEntry(
         "WATCH",

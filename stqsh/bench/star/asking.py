@@ -1,0 +1,90 @@
+"""Ask contenders the same questions, time them, and compare the answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stqsh.bench.harness.drive import Say
+from stqsh.bench.harness.one_slot import STREAM
+from stqsh.bench.star.contenders import Contender
+from stqsh.bench.star.workload import Workload, bound
+from stqsh.bench.star.world import Posts
+from stqsh.core.state.slot_state import SlotState
+
+
+@dataclass(frozen=True)
+class StarScale:
+    """The size of a run.
+
+    Attributes:
+        posts: the number of posts.
+        past: the questions that warm up, from which views are chosen.
+        asked: the questions that are timed.
+        budget: the bytes of views, the paper's larger memory.
+    """
+
+    posts: int = 1_000_000
+    past: int = 192
+    asked: int = 48
+    budget: int = 64 << 20
+
+
+QUICK = StarScale(posts=100_000, past=48, asked=12)
+
+
+@dataclass(frozen=True)
+class World:
+    """Posts, and the slot that holds them."""
+
+    posts: Posts
+    state: SlotState
+
+
+@dataclass(frozen=True)
+class Timed:
+    """How long a contender took for questions, ms; `learned_s` is the time of the warm-up."""
+
+    name: str
+    mean_ms: float
+    p50_ms: float
+    p99_ms: float
+    learned_s: float
+    nbytes: int
+
+
+def ask(
+    world: World, workload: Workload, contenders: Sequence[Contender], scale: StarScale, say: Say
+) -> dict[str, Timed]:
+    """Ask each contender the same questions after the same past.
+
+    Raises:
+        ValueError: answers differ.
+    """
+    past = [bound(text) for text in workload.texts(world.posts, scale.past, seed=11)]
+    asked = [bound(text) for text in workload.texts(world.posts, scale.asked, seed=12)]
+    found, first = dict[str, Timed](), None
+    for contender in contenders:
+        say(f"{workload.name}, {workload.constraints or 'a range of'} constraints: {contender.name}")
+        begun = time.process_time()
+        if contender.kept is not None:
+            for spec in past:
+                contender.warm(world.state, spec)
+            contender.finish(world.state, STREAM)
+        learned = time.process_time() - begun
+        times, answers = [], []
+        for spec in asked:
+            started = time.process_time_ns()
+            answers.append(contender.answer(world.state, spec))
+            times.append((time.process_time_ns() - started) / 1e6)
+        first = first or answers
+        if any(not one.equals(other) for one, other in zip(first, answers, strict=True)):
+            raise ValueError(f"{contender.name} answers {workload.name} otherwise")
+        p50, p99 = np.percentile(times, [50, 99]).tolist()
+        found[contender.name] = Timed(
+            contender.name, float(np.mean(times)), p50, p99, learned, contender.nbytes
+        )
+    return found

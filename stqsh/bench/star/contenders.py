@@ -1,0 +1,125 @@
+"""The ways to answer that are compared: a scan, STAR's baselines, and views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.core.contract.snapshot_selection import PresentObjects
+from stqsh.core.snapshots.select import part, whole
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.views.cells import ROOT
+from stqsh.core.views.covering import ROW_COST, VIEW_COST, event_cost
+from stqsh.core.views.event_views import EVERY, EventViews
+from stqsh.core.views.kept_answers import KeptAnswers, Patience
+from stqsh.core.views.selection import Candidate, usable
+from stqsh.core.views.views import View
+from stqsh.spec.expression import ContainsExpr, has_node
+from stqsh.spec.query import SnapshotSpec
+
+_AT_ONCE = Patience(least=0, scans=0)
+_NEVER = Patience(least=0, scans=0, every=1 << 62)
+ALL = 1 << 62
+"""More events than there are."""
+
+
+@dataclass
+class Contender:
+    """A way to answer questions.
+
+    Attributes:
+        name: its name in tables.
+        kept: what it keeps; None for a scan.
+        learn: called after every 24 questions of the warm-up, where views are not chosen as a client does.
+    """
+
+    name: str
+    kept: KeptAnswers | None = None
+    learn: Callable[[EventViews, PresentObjects, float], None] | None = None
+    _asked: int = field(default=0, init=False)
+
+    def answer(self, state: SlotState, spec: SnapshotSpec) -> pa.Table:
+        """Return an answer."""
+        return whole([share for share in [part(state, spec, kept=self.kept)] if share is not None], spec)
+
+    def warm(self, state: SlotState, spec: SnapshotSpec) -> None:
+        """Take note of a question of the past."""
+        self.answer(state, spec)
+        self._asked += 1
+        present = PresentObjects.of(state, spec.stream_id)
+        if self.kept is None or self.learn is None or present is None or self._asked % EVERY:
+            return
+        for _, _, views in self.kept.all():
+            self.learn(views, present, self.kept.budget)
+
+    def finish(self, state: SlotState, stream: int) -> None:
+        """Fill the views that were chosen last, and choose no others."""
+        present = PresentObjects.of(state, stream)
+        if self.kept is None or present is None:
+            return
+        self.kept.patience = _NEVER
+        for _, _, views in self.kept.all():
+            views.build(present, ALL)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of views."""
+        kept = [] if self.kept is None else [views for _, _, views in self.kept.all()]
+        return sum(view.nbytes for views in kept for view in views.views)
+
+
+def scan() -> Contender:
+    """Return the scan of all events, which stqsh does without views."""
+    return Contender("scan")
+
+
+def baseline_1() -> Contender:
+    """Return STAR without views: cells tell which events are read."""
+    return Contender("Baseline-1", KeptAnswers(1, _NEVER))
+
+
+def baseline_2(budget: int) -> Contender:
+    """Return STAR with views by a classic greedy choice, for questions without range and keywords."""
+    return Contender("Baseline-2", KeptAnswers(budget, _NEVER), choose_classic)
+
+
+def q_cache(budget: int, name: str = "Q-cache") -> Contender:
+    """Return STAR with views of nodes, as stqsh keeps them."""
+    return Contender(name, KeptAnswers(budget, _AT_ONCE))
+
+
+def choose_classic(views: EventViews, present: PresentObjects, budget: float) -> None:
+    """Choose views of everything by benefit alone, for questions without range and keywords."""
+    del present
+    slots = views.slots
+    everywhere = slots.grid.box_of(ROOT)
+    history = [
+        asked
+        for asked in views.history
+        if asked.covered == everywhere
+        and not any(has_node(one, ContainsExpr) for one in asked.shape.conditions)
+    ]
+    shapes = sorted({asked.shape.as_view for asked in history}, key=repr)
+    some = [Candidate(shape, ROOT) for shape in shapes]
+    if not some:
+        return
+    there = {view.shape: view for view in views.views}
+    gains = usable(history, some, slots.grid) * np.array(
+        [[event_cost(asked.shape) * slots.end * asked.share] for asked in history]
+    )
+    chosen, kept = list[View](), np.zeros(len(history))
+    for _ in some:
+        benefits = np.maximum(gains - kept[:, None], 0).sum(axis=0) - (VIEW_COST + ROW_COST)
+        best = int(np.argmax(benefits))
+        if benefits[best] <= 0:
+            break
+        view = there.get(shapes[best]) or View(shapes[best], ROOT)
+        budget -= view.nbytes
+        if budget < 0:
+            break
+        chosen.append(view)
+        kept = np.maximum(kept, gains[:, best])
+    views.views = chosen

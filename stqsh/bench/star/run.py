@@ -1,0 +1,40 @@
+"""Measure figures, show them, and write them to a folder as JSON and PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from stqsh.bench.harness.drive import Say
+from stqsh.bench.sole.drawing import MISSING, can_draw
+from stqsh.bench.sole.result import FigureResult
+from stqsh.bench.sole.run import show_bars, show_figure, write
+from stqsh.bench.star.asking import QUICK, StarScale
+from stqsh.bench.star.figures import FIGURES, StarRun, measure
+
+
+def run(
+    figures: Sequence[int], out: Path, say: Say, *, quick: bool = False, scale: StarScale | None = None
+) -> list[FigureResult]:
+    """Measure figures, or all of them; show each as it comes, and write it to the folder `out`.
+
+    Raises:
+        ValueError: there is no such figure, or answers differ.
+    """
+    unknown = [number for number in figures if number not in FIGURES]
+    if unknown:
+        raise ValueError(f"no figure {unknown[0]}; there are {', '.join(map(str, FIGURES))}")
+    out.mkdir(parents=True, exist_ok=True)
+    bench = StarRun(scale or (QUICK if quick else StarScale()), say)
+    drawn = can_draw()
+    if not drawn:
+        say(MISSING)
+    results = []
+    for number in figures or FIGURES:
+        for result in measure(number, bench):
+            show_figure(result)
+            write(result, asdict(bench.scale), out, drawn=drawn, bench="star")
+            results.append(result)
+    show_bars([bar for result in results for bar in result.bars])
+    return results

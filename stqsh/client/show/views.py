@@ -1,0 +1,65 @@
+"""SHOW CACHE, the part about snapshots: what this client keeps to answer aggregates over events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stqsh.client.read.expression_text import expression_text
+from stqsh.client.read.region_text import box_text
+from stqsh.client.read.snapshots import SnapshotReader
+from stqsh.client.results import Rows
+from stqsh.storage.catalogue import live_streams
+from stqsh.storage.control_log import ControlDb
+
+if TYPE_CHECKING:
+    from stqsh.core.views.event_views import EventViews
+    from stqsh.core.views.views import View
+    from stqsh.spec.aggregate import Measure
+
+SLOT_COLUMNS = ("stream", "slot", "events", "time slots", "bytes", "questions", "views", "bytes of views")
+VIEW_COLUMNS = ("stream", "slot", "area", "only", "by", "of", "rows", "bytes", "hits", "spared", "benefit")
+
+
+def show_views(db: ControlDb, snapshots: SnapshotReader) -> Iterator[Rows]:
+    """Yield what is kept for snapshots of aggregates, and each view; nothing where nothing is kept."""
+    names = {stream.id: stream.name for stream in live_streams(db)}
+    kept = [one for one in snapshots.kept().all() if one[1] in names]
+    if not kept:
+        return
+    yield Rows(
+        "kept for snapshots",
+        SLOT_COLUMNS,
+        tuple((names[stream], slot, *_slot_row(views)) for slot, stream, views in kept),
+    )
+    found = [
+        (names[stream], slot, *_view_row(views, view))
+        for slot, stream, views in kept
+        for view in sorted(views.views, key=lambda view: -view.benefit)
+    ]
+    if found:
+        yield Rows("views", VIEW_COLUMNS, tuple(found))
+
+
+def _slot_row(views: EventViews) -> tuple[int, ...]:
+    own = sum(view.nbytes for view in views.views)
+    slots = views.slots
+    return slots.end, len(slots.slots), slots.nbytes, views.asked, len(views.views), own
+
+
+def _view_row(views: EventViews, view: View) -> tuple[Any, ...]:
+    is_whole = view.node.level == 0
+    return (
+        "everywhere" if is_whole else box_text(views.slots.grid.area_of(view.node)),
+        " AND ".join(map(expression_text, view.shape.conditions)) or None,
+        ", ".join(expression_text(group.value) for group in view.shape.groups) or None,
+        ", ".join(["COUNT(*)", *map(_measure, view.shape.measures)]),
+        *(view.rows, view.nbytes, view.hits, view.spared, round(view.benefit)),
+    )
+
+
+def _measure(measure: Measure) -> str:
+    argument = "*" if measure.argument is None else expression_text(measure.argument)
+    if measure.function == "distinct":
+        return f"COUNT(DISTINCT {argument})"
+    return f"{measure.function.upper()}({argument})"

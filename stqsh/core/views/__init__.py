@@ -1,0 +1,1 @@
+"""What clients keep for snapshots of aggregates: events by time slot and cell, and views (STAR)."""

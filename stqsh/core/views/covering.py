@@ -1,0 +1,201 @@
+"""How a question is answered: by views that stand for nodes, and by the events of cells (STAR 4.1.3).
+
+A node is answered in the cheapest way: by a view of its own, by those of its children, or by its events.
+Nodes that the region covers in part are always answered by their events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.conditions.region_test import RegionNow
+from stqsh.core.views.cells import ROOT, CellBox, CellGrid, Node
+from stqsh.core.views.questions import Question, Shape
+from stqsh.core.views.time_slots import TimeSlot, TimeSlots
+from stqsh.core.views.views import View
+
+Array = npt.NDArray[Any]
+
+VIEW_COST = 1000.0
+"""What it costs to look into a view, in events that are read."""
+
+ROW_COST = 3.0
+"""What a row of a view costs, in events that are read."""
+
+TEXT_COST = 8.0
+"""What an event costs whose words are counted, in other events."""
+
+
+def event_cost(shape: Shape) -> float:
+    """Return what an event costs a question, in events of which only numbers are read."""
+    return TEXT_COST if any(one.function == "topk" for one in shape.measures) else 1.0
+
+
+@dataclass(frozen=True)
+class Times:
+    """The time slots that concern a question: those covered whole, and those covered in part."""
+
+    whole: list[TimeSlot]
+    part: list[TimeSlot]
+
+    @staticmethod
+    def of(slots: TimeSlots, question: Question) -> Times:
+        """Return the time slots of a question."""
+        found = list(slots.among(question.times))
+        return Times([slot for slot, whole in found if whole], [slot for slot, whole in found if not whole])
+
+    def count(self, span: tuple[int, int]) -> int:
+        """Return the number of events of consecutive cells."""
+        return sum(slot.count(span) for slot in (*self.whole, *self.part))
+
+
+@dataclass(frozen=True)
+class ViewUse:
+    """A view that stands for its node in some time slots, and the number of events that need not be read."""
+
+    view: View
+    slots: list[TimeSlot]
+    spared: int
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of consecutive cells: the first of each, and the one after the last, int64 (runs,)."""
+
+    begin: Array
+    end: Array
+
+    @staticmethod
+    def of(cells: Array) -> Runs:
+        """Return runs of the numbers of cells."""
+        numbers = np.sort(cells)
+        first = np.flatnonzero(np.diff(numbers, prepend=-2) != 1)
+        last = np.append(first[1:], len(numbers)) - 1
+        return Runs(numbers[first], numbers[last] + 1) if len(numbers) else NO_RUNS
+
+
+NO_RUNS = Runs(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True)
+class Cover:
+    """How a question is answered.
+
+    Attributes:
+        times: its time slots.
+        uses: the views.
+        inside: the cells that the region covers, without those of nodes that views stand for.
+        border: the cells that it touches.
+    """
+
+    times: Times
+    uses: list[ViewUse] = field(default_factory=list)
+    inside: Runs = NO_RUNS
+    border: Runs = NO_RUNS
+
+
+def cells_of_region(slots: TimeSlots, reach: RegionNow) -> tuple[CellBox, CellBox]:
+    """Return the cells that a region touches, and those that it surely covers."""
+    touched = slots.grid.touched(reach.box)
+    if reach.shape is not None:
+        return touched, CellBox(0, 0, -1, -1)
+    covered = slots.grid.covered(reach.box, slots.seen)
+    return touched.joined(covered), covered  # beyond what was seen, cells are covered, though empty
+
+
+def cover_of(slots: TimeSlots, question: Question, reach: RegionNow, views: Iterable[View]) -> Cover:
+    """Return the cheapest way to answer a question with some views."""
+    times = Times.of(slots, question)
+    touched, covered = cells_of_region(slots, reach)
+    grid = slots.grid
+    usable = _Usable(grid, times, question.shape, event_cost(question.shape))
+    for view in views:
+        if is_within(grid.box_of(view.node), covered) and view.shape.answers(question.shape):
+            usable.add(view)
+    uses = usable.chosen()
+    todo = _todo(touched, covered)
+    for use in uses:
+        box = grid.box_of(use.view.node)
+        rows = slice(box.low - touched.low, box.high - touched.low + 1)
+        todo[rows, box.first - touched.first : box.last - touched.first + 1] = 0
+    inside, border = (_runs(grid, touched, todo == what) for what in (1, 2))
+    return Cover(times, uses, inside, border)
+
+
+def is_within(box: CellBox, other: CellBox) -> bool:
+    """Return whether all cells are among others."""
+    return (
+        other.first <= box.first
+        and box.last <= other.last
+        and other.low <= box.low
+        and box.high <= other.high
+    )
+
+
+def _todo(touched: CellBox, covered: CellBox) -> Array:
+    """Return 1 for each cell that is covered, and 2 for each that is touched; uint8 (rows, columns)."""
+    todo = np.full((touched.high - touched.low + 1, touched.last - touched.first + 1), 2, np.uint8)
+    if not covered.is_empty:
+        rows = slice(covered.low - touched.low, covered.high - touched.low + 1)
+        todo[rows, covered.first - touched.first : covered.last - touched.first + 1] = 1
+    return todo
+
+
+def _runs(grid: CellGrid, touched: CellBox, chosen: Array) -> Runs:
+    rows, columns = np.nonzero(chosen)
+    return Runs.of(grid.number_of(columns + touched.first, rows + touched.low))
+
+
+class _Usable:
+    """The views that can answer a question, by node."""
+
+    def __init__(self, grid: CellGrid, times: Times, asked: Shape, weight: float) -> None:
+        self._grid, self._times, self._asked, self._weight = grid, times, asked, weight
+        self._uses: dict[Node, tuple[float, ViewUse]] = {}
+        self._above: set[Node] = set()
+
+    def add(self, view: View) -> None:
+        """Take note of a view that can answer the question."""
+        slots = [slot for slot in self._times.whole if slot.rows in view.parts]
+        if not slots:
+            return
+        span, node = self._grid.span(view.node), view.node
+        spared = sum(slot.count(span) for slot in slots)
+        rest = self._times.count(span) - spared
+        cost = VIEW_COST + ROW_COST * view.expected + self._weight * rest
+        known = self._uses.get(node)
+        if known is None or cost < known[0]:
+            self._uses[node] = cost, ViewUse(view, slots, spared)
+        self._above |= {
+            Node(up, node.column >> node.level - up, node.row >> node.level - up) for up in range(node.level)
+        }
+
+    def chosen(self) -> list[ViewUse]:
+        """Return the views of the cheapest way."""
+        return [*self._start(ROOT)]
+
+    def _start(self, node: Node) -> Iterator[ViewUse]:
+        if node in self._uses:
+            yield from self._cheapest(node)[1]
+        elif node in self._above:
+            for child in node.children:
+                yield from self._start(child)
+
+    def _cheapest(self, node: Node) -> tuple[float, list[ViewUse]]:
+        best: tuple[float, list[ViewUse]] = self._weight * self._times.count(self._grid.span(node)), []
+        if node in self._uses:
+            cost, use = self._uses[node]
+            best = min(best, (cost, [use]), key=_cost)
+        if node in self._above:
+            below = [self._cheapest(child) for child in node.children]
+            best = min(best, (sum(map(_cost, below)), [use for _, uses in below for use in uses]), key=_cost)
+        return best
+
+
+def _cost(way: tuple[float, list[ViewUse]]) -> float:
+    return way[0]

@@ -1,0 +1,116 @@
+"""What a client keeps for snapshots of aggregates over events, for all slots and streams, within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from stqsh.core.contract.snapshot_selection import SnapshotSelection
+from stqsh.core.objects.event_objects import times_renumbered
+from stqsh.core.snapshots.groups import states_share
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.views.event_views import EVERY, EventViews, Usage
+from stqsh.core.views.questions import question_of
+from stqsh.core.views.time_slots import TimeSlots
+
+
+@dataclass(frozen=True)
+class Patience:
+    """When it is worth the while to keep something.
+
+    Attributes:
+        least: events of a slot below which they are scanned, as nothing is quicker.
+        scans: how often all events of a slot were scanned before they are sorted by cell.
+        every: the number of questions after which views are chosen anew.
+    """
+
+    least: int = 50_000
+    scans: float = 8.0
+    every: int = EVERY
+
+
+@dataclass
+class _Kept:
+    """The views of a slot's events, as of a numbering of these."""
+
+    numbering: int
+    views: EventViews
+
+
+@dataclass
+class KeptAnswers:
+    """Time slots and views of the events of each slot and stream, and how questions were answered.
+
+    Attributes:
+        budget: the bytes that views may take, over all slots; 0: everything is scanned.
+        patience: when they are made.
+        usage: how questions were answered, for each stream.
+    """
+
+    budget: int
+    patience: Patience = Patience()
+    usage: dict[int, Usage] = field(default_factory=dict)
+    _kept: dict[tuple[int, int], _Kept] = field(default_factory=dict)
+    _scanned: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def limit(self, budget: int) -> None:
+        """Set the bytes that views may take; with 0 all that is kept is let go."""
+        self.budget = budget
+        if budget <= 0:
+            self._kept.clear()
+            self._scanned.clear()
+
+    def share(self, state: SlotState, selection: SnapshotSelection) -> pa.RecordBatch | None:
+        """Return a slot's share of a snapshot; None for one that is to be found by a scan."""
+        question = question_of(selection) if self.budget > 0 else None
+        views = None if question is None else self._views(state, selection)
+        if question is None or views is None:
+            return None
+        present, stream = selection.present, selection.present.table.spec.id
+        budget = self.budget / max(1, len(self._kept))
+        views.catch_up(present)
+        views.build(present)
+        views.fit(budget)
+        states, usage = views.answer(selection, question)
+        views.remember(question, selection.reach, present)
+        if views.asked % self.patience.every == 0:
+            views.choose(present, budget)
+        self.usage[stream] = self.usage.get(stream, Usage()).plus(usage)
+        if selection.spec.aggregates is None:
+            count = states.totals["n"][0].as_py() if states.by.num_rows else 0
+            return pa.RecordBatch.from_arrays([pa.array([count], pa.int64())], names=["count"])
+        return states_share(states, present.now)
+
+    def planned(self, state: SlotState, selection: SnapshotSelection) -> Usage | None:
+        """Return how a snapshot would be answered on a slot now; None for a scan."""
+        known = self._kept.get((state.slot, selection.present.table.spec.id))
+        question = question_of(selection)
+        is_of_now = known is not None and known.numbering == times_renumbered(state, selection.spec.stream_id)
+        if known is None or question is None or not is_of_now:
+            return None
+        return known.views.planned(selection, question)
+
+    def all(self) -> Iterator[tuple[int, int, EventViews]]:
+        """Yield the slot, the stream and the views of all that is kept."""
+        for (slot, stream), kept in sorted(self._kept.items()):
+            yield slot, stream, kept.views
+
+    def _views(self, state: SlotState, selection: SnapshotSelection) -> EventViews | None:
+        """Return the views of a slot's events, None while scans cost less than to make them."""
+        present = selection.present
+        stream, events = present.table.spec.id, len(present.stored.x)
+        key, numbering = (state.slot, stream), times_renumbered(state, stream)
+        known = self._kept.get(key)
+        if known is not None and known.numbering == numbering and known.views.slots.end <= events:
+            return known.views
+        self._scanned[key] = self._scanned.get(key, 0) + (events if known is None else 0)
+        if events < self.patience.least or self._scanned[key] < self.patience.scans * events:
+            self._kept.pop(key, None)
+            return None
+        views = EventViews(TimeSlots.over(present.stored))
+        if known is not None:
+            views.continue_from(known.views)
+        self._kept[key] = _Kept(numbering, views)
+        return views

@@ -1,0 +1,222 @@
+"""Questions: snapshots of aggregates in the parts by which views are found (STAR sections 3.1 and 4.1).
+
+A question asks for measures of the groups of the events that are in a region and a time range and satisfy
+some conditions. A view can answer it if the view has the same conditions or fewer, and its groups tell the
+rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from stqsh.core.conditions.evaluation import compute
+from stqsh.core.contract.snapshot_selection import SnapshotSelection
+from stqsh.core.views.time_slots import EVER, TimeRange
+from stqsh.spec.aggregate import GroupColumn, Measure
+from stqsh.spec.expression import (
+    AndExpr,
+    ArithmeticExpr,
+    BetweenExpr,
+    ColumnExpr,
+    CompareExpr,
+    ConcatExpr,
+    ContainsExpr,
+    DurationExpr,
+    Expr,
+    ExprBase,
+    FunctionExpr,
+    InExpr,
+    InsideExpr,
+    IsNullExpr,
+    LikeExpr,
+    LiteralExpr,
+    NegativeExpr,
+    NotExpr,
+    NowExpr,
+    OrExpr,
+    RegionOfExpr,
+    conjunction,
+    conjuncts,
+    find_nodes,
+    reads_location,
+)
+from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.stream import StreamSpec
+
+COUNT = Measure("count")
+
+_LASTING = (
+    AndExpr, ArithmeticExpr, BetweenExpr, ColumnExpr, CompareExpr, ConcatExpr, ContainsExpr, DurationExpr,
+    FunctionExpr, InExpr, InsideExpr, IsNullExpr, LikeExpr, LiteralExpr, NegativeExpr, NotExpr, OrExpr,
+    RegionOfExpr,
+)  # fmt: skip
+"""What has the same value for an event for ever: neither NOW, nor a table, nor a distance from a centre."""
+
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+_EXACT = frozenset({"STRING", "INT", "BIGINT", "BOOLEAN", "TIMESTAMP"})
+"""Types whose values a group shows as they are; NaN and -0.0 change in groups."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a view or a question is about, whatever the region and the time.
+
+    Attributes:
+        conditions: what events satisfy, by their text.
+        groups: what they are grouped by.
+        measures: what is computed of groups; of a view without double ones, and neither `avg` nor `k`.
+    """
+
+    conditions: tuple[Expr, ...]
+    groups: tuple[GroupColumn, ...]
+    measures: tuple[Measure, ...]
+
+    @cached_property
+    def condition(self) -> Expr | None:
+        """All conditions as one."""
+        return conjunction(list(self.conditions))
+
+    @cached_property
+    def columns(self) -> dict[str, int]:
+        """The numbers of the groups that are columns whose values they show as they are."""
+        return {
+            group.value.name: i
+            for i, group in enumerate(self.groups)
+            if isinstance(group.value, ColumnExpr) and group.type in _EXACT
+        }
+
+    def tells(self, expr: Expr) -> bool:
+        """Return whether the groups tell the value of an expression."""
+        names = {node.name for node in find_nodes(expr, ColumnExpr)}
+        return bool(names) and names <= self.columns.keys() and not reads_location(expr)
+
+    def answers(self, asked: Shape) -> bool:
+        """Return whether a view of this shape has all that a question of another shape asks."""
+        own = set(self.groups)
+        return (
+            set(self.conditions) <= set(asked.conditions)
+            and all(one in self.conditions or self.tells(one) for one in asked.conditions)
+            and all(group in own or self.tells(group.value) for group in asked.groups)
+            and set(stored_measures(asked.measures)) <= set(self.measures)
+        )
+
+    @cached_property
+    def is_count(self) -> bool:
+        """Whether only the number of events is asked, which cells tell."""
+        return not (self.conditions or self.groups or stored_measures(self.measures))
+
+    @cached_property
+    def as_view(self) -> Shape:
+        """The shape of the view that holds just what is asked."""
+        return Shape(self.conditions, self.groups, stored_measures(self.measures))
+
+    def widened(self, types: dict[str, str]) -> Shape:
+        """Return the shape of a view that tells all values of the columns that conditions set equal.
+
+        Such a view serves the same question about any other value.
+        """
+        equal = {one: one.left.name for one in self.conditions if _is_equality(one, types)}
+        if not equal:
+            return self.as_view
+        rest = tuple(one for one in self.conditions if one not in equal)
+        more = (GroupColumn(ColumnExpr(name), types[name]) for name in sorted(set(equal.values())))
+        groups = (*self.groups, *(group for group in more if group not in self.groups))
+        return Shape(rest, groups, stored_measures(self.measures))
+
+
+@dataclass(frozen=True)
+class Question:
+    """A snapshot of aggregates over the events of a region and a time range."""
+
+    shape: Shape
+    times: TimeRange
+
+
+def stored_measures(measures: tuple[Measure, ...]) -> tuple[Measure, ...]:
+    """Return the measures that a view has to keep to answer for others, each once, in order."""
+    kept = (
+        replace(one, function="sum" if one.function == "avg" else one.function, k=0)
+        for one in measures
+        if one.argument is not None
+    )
+    return tuple(sorted(set(kept), key=repr))
+
+
+def question_of(selection: SnapshotSelection) -> Question | None:
+    """Return a snapshot as a question; None if its members depend on more than events and their time."""
+    spec, present = selection.spec, selection.present
+    stream: StreamSpec = present.table.spec
+    if not _is_of_events(spec, stream) or selection.reach.is_nowhere:
+        return None
+    times = TimeRange(present.since, EVER.until if present.until is None else present.until)
+    rest = list[Expr]()
+    for one in conjuncts(spec.condition):
+        found = _time_range(one, stream.time, present.now)
+        if found is None:
+            rest.append(one)
+        else:
+            times = TimeRange(max(times.since, found.since), min(times.until, found.until))
+    aggregates = spec.aggregates
+    groups = () if aggregates is None else aggregates.groups
+    measures = (COUNT,) if aggregates is None else aggregates.measures
+    values = [*(group.value for group in groups), *(one.argument for one in measures if one.argument)]
+    if not all(_is_lasting(expr) for expr in (*rest, *values)):
+        return None
+    return Question(Shape(tuple(sorted(set(rest), key=repr)), groups, measures), times)
+
+
+def _is_of_events(spec: SnapshotSpec, stream: StreamSpec) -> bool:
+    return (
+        stream.is_event
+        and not stream.is_significant
+        and spec.lookup is None
+        and spec.join is None
+        and spec.region.focal_key is None
+        and not spec.region.is_nearest
+        and spec.kind in ("range", "aggregate")
+        and (spec.aggregates is not None or spec.aggregate == "count")
+    )
+
+
+def _is_lasting(expr: Expr) -> bool:
+    return all(isinstance(node, _LASTING) for node in find_nodes(expr, ExprBase))
+
+
+def _time_range(expr: Expr, time: str, now: int) -> TimeRange | None:
+    """Return the times that a condition lets through, None for one that is no range of times."""
+    match expr:
+        case CompareExpr(operator, ColumnExpr(name), other) if name == time and operator in _FLIPPED:
+            at = _instant(other, now)
+        case CompareExpr(operator, other, ColumnExpr(name)) if name == time and operator in _FLIPPED:
+            operator, at = _FLIPPED[operator], _instant(other, now)
+        case BetweenExpr(ColumnExpr(name), low, high) if name == time:
+            least, most = _instant(low, now), _instant(high, now)
+            return None if least is None or most is None else TimeRange(least, most + 1)
+        case _:
+            return None
+    if at is None:
+        return None
+    since = {"=": at, ">": at + 1, ">=": at}.get(operator, EVER.since)
+    until = {"=": at + 1, "<": at, "<=": at + 1}.get(operator, EVER.until)
+    return TimeRange(since, until)
+
+
+def _instant(expr: Expr, now: int) -> int | None:
+    """Return an instant that is the same for all events, µs; None for anything else."""
+    if not all(isinstance(node, (*_LASTING, NowExpr)) for node in find_nodes(expr, ExprBase)):
+        return None
+    if any(find_nodes(expr, ColumnExpr)) or reads_location(expr):
+        return None
+    found = compute(expr, {"": pa.nulls(1)}, now)
+    return found[0].as_py() if pa.types.is_integer(found.type) else None
+
+
+def _is_equality(expr: Expr, types: dict[str, str]) -> bool:
+    match expr:
+        case CompareExpr("=", ColumnExpr(name), LiteralExpr()):
+            return types.get(name) in _EXACT
+    return False

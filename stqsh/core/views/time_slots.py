@@ -1,0 +1,177 @@
+"""Time slots: a stream's events of a slot in pieces of time, each sorted by cell (STAR section 7).
+
+A time slot is a run of rows of the event table, as events are stored in the order in which they arrive. New
+events wait in the tail until there are enough of them for a slot. Equal neighbours are joined as they age,
+up to an eighth of all events: recent slots are fine, old ones coarse. Nothing is lost by that, as the
+events of a slot that a question covers in part are told apart by their times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.events.transitions import StoredArrays
+from stqsh.core.views.cells import NO_EXTENT, CellGrid, Extent, depth_for
+
+Array = npt.NDArray[Any]
+
+FINEST = 1 << 14
+"""The events of the finest time slots."""
+
+_COARSEST = 8
+"""A time slot holds at most one event in this many of all."""
+
+
+class TimeRange(NamedTuple):
+    """Times from `since` on and before `until`, µs."""
+
+    since: int
+    until: int
+
+
+EVER = TimeRange(np.iinfo(np.int64).min, np.iinfo(np.int64).max)
+
+
+@dataclass(frozen=True)
+class TimeSlot:
+    """The events of the rows from `begin` to before `end`.
+
+    Attributes:
+        low, high: the least and the greatest of their times, µs.
+        order: the rows by cell, int32 (end - begin,); those without a place at the end.
+        starts: where each cell begins in `order`, int32 (cells + 1,).
+    """
+
+    begin: int
+    end: int
+    low: int
+    high: int
+    order: Array
+    starts: Array
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """The rows, which identify the slot."""
+        return self.begin, self.end
+
+    def count(self, span: tuple[int, int]) -> int:
+        """Return the number of events of consecutive cells."""
+        return int(self.starts[span[1]] - self.starts[span[0]])
+
+    def within(self, times: TimeRange) -> bool:
+        """Return whether all events are of a time range."""
+        return times.since <= self.low and self.high < times.until
+
+    def misses(self, times: TimeRange) -> bool:
+        """Return whether no event is of a time range."""
+        return self.high < times.since or self.low >= times.until
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the order and the beginnings of cells."""
+        return int(self.order.nbytes + self.starts.nbytes)
+
+
+@dataclass
+class TimeSlots:
+    """All time slots of a stream's events on a slot, and the tail behind them.
+
+    Attributes:
+        grid: the cells.
+        slots: the time slots, in order.
+        seen: the area of the places of their events.
+        end: the row at which the tail begins.
+    """
+
+    grid: CellGrid
+    slots: list[TimeSlot] = field(default_factory=list)
+    seen: Extent = NO_EXTENT
+    end: int = 0
+
+    @staticmethod
+    def over(stored: StoredArrays, grid: CellGrid | None = None) -> TimeSlots:
+        """Return time slots of the events of a table."""
+        area = extent_of(stored, 0, len(stored.x))
+        made = TimeSlots(grid or CellGrid(area, depth_for(len(stored.x))))
+        made.catch_up(stored)
+        return made
+
+    def catch_up(self, stored: StoredArrays) -> list[TimeSlot]:
+        """Take in new events, and return the time slots that were joined to others."""
+        count, joined = len(stored.x), list[TimeSlot]()
+        most = max(FINEST, count // _COARSEST)
+        while count - self.end >= FINEST:
+            size = FINEST
+            while 2 * size <= min(most, count - self.end):
+                size *= 2
+            self.slots.append(self._made(stored, self.end, self.end + size))
+            self.seen = self.seen.joined(extent_of(stored, self.end, self.end + size))
+            self.end += size
+        while self._are_alike(most):
+            joined += self.slots[-2:]
+            begin, end = self.slots[-2].begin, self.slots[-1].end
+            self.slots[-2:] = [self._made(stored, begin, end)]
+        return joined
+
+    def _are_alike(self, most: int) -> bool:
+        """Return whether the last two time slots are of a size and may be joined."""
+        if len(self.slots) < 2:
+            return False
+        one, other = self.slots[-2:]
+        size = other.end - other.begin
+        return one.end - one.begin == size and 2 * size <= most
+
+    def _made(self, stored: StoredArrays, begin: int, end: int) -> TimeSlot:
+        cells = self.grid.cells
+        numbers = self.grid.numbers(stored.x[begin:end], stored.y[begin:end])
+        numbers[~stored.known[begin:end]] = cells
+        narrow = numbers if cells >= 1 << 16 else numbers.astype(np.uint16)
+        order = (np.argsort(narrow, kind="stable") + begin).astype(np.int32)
+        starts = np.zeros(cells + 1, np.int32)
+        np.cumsum(np.bincount(numbers, minlength=cells + 1)[:cells], out=starts[1:])
+        ts = stored.ts[begin:end]
+        return TimeSlot(begin, end, int(ts.min()), int(ts.max()), order, starts)
+
+    def among(self, times: TimeRange) -> Iterator[tuple[TimeSlot, bool]]:
+        """Yield the time slots that may have events of a time range, and whether all are."""
+        for slot in self.slots:
+            if not slot.misses(times):
+                yield slot, slot.within(times)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all time slots."""
+        return sum(slot.nbytes for slot in self.slots)
+
+
+def extent_of(stored: StoredArrays, begin: int, end: int) -> Extent:
+    """Return the area of the places of some rows."""
+    x, y = stored.x[begin:end], stored.y[begin:end]
+    x, y = x[~np.isnan(x)], y[~np.isnan(y)]
+    if not len(x) or not len(y):
+        return NO_EXTENT
+    return Extent(float(x.min()), float(y.min()), float(x.max()), float(y.max()))
+
+
+def rows_of(slots: list[TimeSlot], begin: Array, end: Array) -> Array:
+    """Return the rows of the events of runs of cells in time slots, int32 (n,).
+
+    Args:
+        slots: the time slots.
+        begin, end: the first cell of each run, and the one after its last, int64 (runs,).
+    """
+    if not len(slots) or not len(begin):
+        return np.empty(0, np.int32)
+    pieces = []
+    for slot in slots:
+        first, lengths = slot.starts[begin], slot.starts[end] - slot.starts[begin]
+        total = int(lengths.sum())
+        if total:
+            shift = np.repeat(first - (np.cumsum(lengths) - lengths), lengths)
+            pieces.append(slot.order[shift + np.arange(total)])
+    return np.concatenate(pieces) if pieces else np.empty(0, np.int32)

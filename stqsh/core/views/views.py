@@ -1,0 +1,194 @@
+"""Views: what groups of the events of a node add up to, by time slot, kept for later (STAR 4.1.1).
+
+The states of a view are those that a scan of its events finds, so that an answer does not show whether it
+came from a view. A time slot never changes: nothing has to be updated when events come or expire. Events
+that have not got a time slot yet, and those of time slots that a question covers in part, are read
+themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from stqsh.core.aggregates.answers import KEY
+from stqsh.core.aggregates.keys import decode_keys, number_groups
+from stqsh.core.aggregates.states import COUNTED, SUMMED, VALUES, States, add_states, leader
+from stqsh.core.conditions.evaluation import compute, evaluate
+from stqsh.core.views.cells import Node
+from stqsh.core.views.questions import Shape
+from stqsh.core.views.time_slots import TimeSlot
+from stqsh.spec.aggregate import Measure
+from stqsh.spec.chunk import arrow_type
+
+pc: Any = pyarrow.compute  # its stubs know no binary columns
+
+_SUMS_KEPT = 8
+"""The most sums over several time slots that a view remembers."""
+
+Rows = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Size:
+    """The rows of a view that are added up for an answer, and the bytes of its rows in all time slots."""
+
+    rows: float
+    nbytes: float
+
+
+@dataclass
+class View:
+    """The states of the groups of a node's events, for each time slot by its rows.
+
+    Attributes:
+        expected: the number of rows that the selection expects, over all time slots.
+        benefit: by how much the view has made past questions cheaper, in events that need not be read.
+        hits: how many questions it has answered.
+        spared: how many events were not read for that.
+        nbytes: the bytes of all states, and of sums of them.
+    """
+
+    shape: Shape
+    node: Node
+    parts: dict[Rows, States] = field(default_factory=dict)
+    expected: float = 0.0
+    benefit: float = 0.0
+    hits: int = 0
+    spared: int = 0
+    nbytes: int = 0
+    _sums: dict[tuple[Rows, ...], States] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """The rows of all time slots."""
+        return sum(size_of(states) for states in self.parts.values())
+
+    @property
+    def size(self) -> Size:
+        """The size as it has become: sums are about as large as the largest time slot."""
+        return Size(max(size_of(states) for states in self.parts.values()), self.nbytes)
+
+    def keep(self, slot: TimeSlot, states: States) -> None:
+        """Keep the states of a time slot."""
+        self.parts[slot.rows] = states
+        self._weigh()
+
+    def sum_of(self, slots: Sequence[TimeSlot]) -> States:
+        """Return the states over some time slots, all of which the view has."""
+        wanted = tuple(slot.rows for slot in slots)
+        if len(wanted) == 1:
+            return self.parts[wanted[0]]
+        found = self._sums.pop(wanted, None)  # the last used is the last to go
+        if found is None:
+            found = add_states([self.parts[rows] for rows in wanted])
+            while len(self._sums) >= _SUMS_KEPT:
+                del self._sums[next(iter(self._sums))]
+            self._sums[wanted] = found
+            self._weigh()
+        self._sums[wanted] = found
+        return found
+
+    def join(self, slots: Sequence[TimeSlot], whole: Rows) -> None:
+        """Take note that time slots were joined to one."""
+        found = [self.parts.pop(slot.rows, None) for slot in slots]
+        known = [states for states in found if states is not None]
+        if len(known) == len(found):
+            self.parts[whole] = add_states(known)
+        self._sums.clear()
+        self._weigh()
+
+    def _weigh(self) -> None:
+        held = [*self.parts.values(), *self._sums.values()]
+        self.nbytes = sum(part.nbytes for states in held for part in states)
+
+
+def size_of(states: States) -> int:
+    """Return the number of rows to be added up."""
+    return int(states.by.num_rows + states.values.num_rows)
+
+
+def answered(view: Shape, states: States, asked: Shape) -> States:
+    """Return the states of the groups of a question from those of a view that answers it."""
+    if view.conditions == asked.conditions and view.groups == asked.groups:
+        return _measured(view.measures, states, asked.measures)
+    keys: Any = _whole(states.by[KEY])
+    groups = decode_keys(keys, [group.type for group in view.groups])
+    columns = {name: groups[i] for name, i in view.columns.items()} or {"": pa.nulls(len(keys))}
+    rest = [one for one in asked.conditions if one not in view.conditions]
+    rows = np.arange(len(keys))
+    for one in rest:
+        truth = evaluate(one, columns, 0).fill_null(False)
+        rows = rows[truth.to_numpy(zero_copy_only=False)[rows]]
+    chosen: Any = pa.array(rows)
+    known = dict(zip(view.groups, groups, strict=True))
+    values = [
+        (known[group] if group in known else _typed(compute(group.value, columns, 0), group.type)).take(
+            chosen
+        )
+        for group in asked.groups
+    ]
+    found = number_groups(values, len(rows))
+    return _regrouped(_measured(view.measures, states, asked.measures), rows, found.ids, found.keys)
+
+
+def _regrouped(states: States, rows: Any, ids: Any, keys: pa.BinaryArray) -> States:
+    """Return the states of some rows, added up by the numbers of their new groups."""
+    place = np.full(states.by.num_rows, -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    at = place[states.values["row"].to_numpy()]
+    kept: Any = pa.array(at >= 0)
+    moved = pa.array(at[at >= 0].astype(np.int32))
+    values = states.values.filter(kept).set_column(0, VALUES.field("row"), moved)
+    chosen: Any = pa.array(rows)
+    positions: Any = pa.array(ids)
+    by = pa.table({KEY: keys.take(positions)})
+    return add_states([States(by, states.totals.take(chosen), values)])
+
+
+def _measured(view: tuple[Measure, ...], states: States, asked: tuple[Measure, ...]) -> States:
+    """Return the states of a question's measures, as if they had been found for it."""
+    totals: dict[str, Any] = {"n": states.totals["n"]}
+    values = []
+    for j, measure in enumerate(asked):
+        if measure.argument is None:
+            continue
+        at = _place(view, measure)
+        if measure.function in COUNTED and leader(asked, j, COUNTED) == j:
+            totals[f"c{j}"] = states.totals[f"c{leader(view, at, COUNTED)}"]
+        if measure.function in SUMMED and leader(asked, j, SUMMED) == j:
+            totals |= _sum(states.totals, leader(view, at, SUMMED), j)
+        if measure.function not in COUNTED:
+            found = states.values.filter(pc.equal(states.values["measure"], at))
+            number = pa.array(np.full(found.num_rows, j, np.int16))
+            values.append(found.set_column(1, VALUES.field("measure"), number))
+    listed = pa.concat_tables(values) if values else VALUES.empty_table()
+    return States(states.by, pa.table(totals), listed)
+
+
+def _place(view: tuple[Measure, ...], measure: Measure) -> int:
+    """Return the number of the view's measure that stands for another."""
+    function = "sum" if measure.function == "avg" else measure.function
+    return next(
+        i for i, one in enumerate(view) if (one.function, one.argument) == (function, measure.argument)
+    )
+
+
+def _sum(totals: pa.Table, number: int, j: int) -> dict[str, Any]:
+    prefix = f"s{number}."
+    names = [name for name in totals.column_names if name.startswith(prefix)]
+    return {f"s{j}.{name.removeprefix(prefix)}": totals[name] for name in names}
+
+
+def _typed(column: Any, kind: str) -> Any:
+    wanted = arrow_type(kind)
+    return column if column.type == wanted else column.cast(wanted)
+
+
+def _whole(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

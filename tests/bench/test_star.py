@@ -1,0 +1,69 @@
+"""`stqsh bench star`: each figure runs at a tiny size, all ways answer alike, and views are used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from stqsh.bench import cli
+from stqsh.bench.star.asking import StarScale, World, ask
+from stqsh.bench.star.contenders import Contender, baseline_1, baseline_2, q_cache, scan
+from stqsh.bench.star.run import run
+from stqsh.bench.star.workload import COMBINATIONS, Workload, bound
+from stqsh.bench.star.world import make_posts
+from stqsh.core.views import time_slots
+
+TINY = StarScale(posts=3000, past=24, asked=3, budget=8 << 20)
+
+
+@pytest.fixture(autouse=True)
+def _small_slots() -> Iterator[None]:
+    with mock.patch.object(time_slots, "FINEST", 256):
+        yield
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    posts = make_posts(TINY.posts)
+    return World(posts, posts.slot())
+
+
+def test_questions_are_those_of_table_1(world: World) -> None:
+    assert len(set(COMBINATIONS)) == 31
+    texts = [*Workload("S2", "COUNT(*)", 4).texts(world.posts, 20, seed=1)]
+    assert texts == [*Workload("S2", "COUNT(*)", 4).texts(world.posts, 20, seed=1)]
+    for word in ("INSIDE", "CONTAINS", "ts > NOW", "topic ="):
+        assert all(word in text for text in texts)
+    assert all(bound(text).aggregates is not None for text in texts)
+
+
+def test_a_way_that_answers_otherwise_is_found(world: World) -> None:
+    class Wrong(Contender):
+        def answer(self, state, spec):
+            return super().answer(state, spec).slice(1)
+
+    workload = Workload("S1", "COUNT(*)", 0, 0.5)
+    with pytest.raises(ValueError, match="wrong answers Q_S1-Count otherwise"):
+        ask(world, workload, [scan(), Wrong("wrong")], TINY, lambda text: None)
+
+
+def test_views_are_chosen_by_the_past(world: World) -> None:
+    ways = [scan(), baseline_1(), baseline_2(TINY.budget), q_cache(TINY.budget)]
+    with mock.patch.multiple("stqsh.bench.star.contenders", VIEW_COST=0.0, ROW_COST=0.0):
+        found = ask(world, Workload("S1", "TOPK(body, 10)", 1), ways, TINY, lambda text: None)
+    assert set(found) == {"scan", "Baseline-1", "Baseline-2", "Q-cache"}
+    assert found["Q-cache"].nbytes > 0
+    assert found["Baseline-1"].nbytes == 0
+
+
+def test_a_figure_is_written(tmp_path: Path) -> None:
+    [first, second] = run([13], tmp_path, lambda text: None, scale=TINY)
+    assert (first.number, second.number) == ("13a", "13b")
+    written = json.loads((tmp_path / "figure-13b.json").read_text())
+    assert len(written["rows"]) == 3
+    with pytest.raises(SystemExit):
+        cli.app(["star", "--figure", "99", "--out", str(tmp_path)])

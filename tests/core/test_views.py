@@ -1,0 +1,251 @@
+"""Snapshots of aggregates over events with views: the bytes of a scan, and what brute force finds."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.budget import share
+from support.specs import stream_spec
+
+from core.slots import SPEC, TICK, Slot
+from stqsh.core.snapshots.select import part, selection_of, whole
+from stqsh.core.views import cells, time_slots
+from stqsh.core.views.cells import CellBox, CellGrid, Extent, Node
+from stqsh.core.views.kept_answers import KeptAnswers, Patience
+from stqsh.core.views.questions import question_of
+from stqsh.core.views.selection import Candidate, dominated, greedy
+from stqsh.core.views.views import Size
+from stqsh.lang.binder.bind import Catalogue, bind
+from stqsh.lang.syntax.parse import parse
+
+KEEP_S = 40
+EVENTS = {"kind": "event", "keep_us": KEEP_S * TICK, "text": "status"}
+EAGER = Patience(least=0, scans=0, every=2)
+PLACES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, None])
+ROWS = st.lists(
+    st.tuples(
+        PLACES,
+        PLACES,
+        st.integers(0, 3),
+        st.sampled_from([None, "", "free", "busy Free", "jam, JAM rain", "ü rain"]),
+        st.none() | st.integers(-2, 2),
+    ),
+    max_size=30,
+)
+STEPS = st.lists(st.tuples(st.integers(1, 15), ROWS), min_size=2, max_size=5)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question: a box, seconds back from the clock, a word, a value of n, and what it groups by."""
+
+    box: tuple[float, float, float, float] | None
+    back: int | None
+    word: str | None
+    n: int | None
+    by: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        conditions = [
+            None if self.back is None else f"ts > NOW - {self.back} s",
+            None if self.word is None else f"status CONTAINS '{self.word}'",
+            None if self.n is None else f"n = {self.n}",
+        ]
+        where = " AND ".join(one for one in conditions if one)
+        region = "" if self.box is None else f"INSIDE ({', '.join(map(str, self.box))})"
+        head = ", ".join([*self.by, "COUNT(*), SUM(x), AVG(n), MIN(y), MAX(status), TOPK(status, 2)"])
+        groups = f"GROUP BY {', '.join(self.by)}" if self.by else ""
+        return f"{head} FROM taxis {'WHERE ' + where if where else ''} {region} {groups}"
+
+
+QUESTIONS = st.builds(
+    Asked,
+    st.none()
+    | st.sampled_from([(0.0, 0.0, 0.5, 0.5), (0.1, 0.2, 1.5, 1.0), (-1, -1, 3, 3), (0.2, 0.0, 2.0, 0.7)]),
+    st.none() | st.sampled_from([0, 5, 12]),
+    st.none() | st.sampled_from(["free", "jam rain"]),
+    st.none() | st.integers(-1, 1),
+    st.sampled_from([(), ("n",), ("status",), ("n", "status"), ("MINUTE(ts)", "n"), ("n % 2",)]),
+)
+
+
+@pytest.fixture(autouse=True)
+def _small_slots():
+    """Time slots of four events and cells of one, so that a few events fill many."""
+    with mock.patch.multiple(time_slots, FINEST=4, depth_for=lambda events: 2):
+        yield
+
+
+def spec_of(text):
+    [statement] = parse(f"SELECT {text}")
+    return bind(statement, Catalogue({"taxis": stream_spec(SPEC | EVENTS)})).spec
+
+
+def answer(states, text, kept=None):
+    spec = spec_of(text)
+    return whole([part(state, spec, kept=kept) for state in states], spec)
+
+
+def value(row, by):
+    if by == "MINUTE(ts)":
+        return row["ts"] // 60 % 60
+    if by == "n % 2":
+        return None if row["n"] is None else int(math.fmod(row["n"], 2))
+    return row[by]
+
+
+def expected(rows, asked, now):
+    """The rows of an answer by brute force, as tuples, by group."""
+    groups: dict = {} if asked.by else {(): []}
+    for row in rows:
+        x1, y1, x2, y2 = asked.box or (-math.inf, -math.inf, math.inf, math.inf)
+        terms = set(re.findall(r"[^\W_]+", (row["status"] or "").lower()))
+        if (
+            row["x"] is not None
+            and row["y"] is not None
+            and row["ts"] >= now - KEEP_S
+            and x1 <= row["x"] <= x2
+            and y1 <= row["y"] <= y2
+            and (asked.back is None or row["ts"] > now - asked.back)
+            and (asked.word is None or set(asked.word.split()) <= terms)
+            and (asked.n is None or row["n"] == asked.n)
+        ):
+            groups.setdefault(tuple(value(row, by) for by in asked.by), []).append((row, terms))
+    found = []
+    for key, members in groups.items():
+        xs, ns = [row["x"] for row, _ in members], [row["n"] for row, _ in members if row["n"] is not None]
+        said = [row["status"] for row, _ in members if row["status"] is not None]
+        counts = Counter(term for _, terms in members for term in terms)
+        top = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:2]
+        mean = float(sum(map(Fraction, ns))) / len(ns) if ns else None
+        total = float(sum(map(Fraction, xs))) if xs else None
+        least = min((row["y"] for row, _ in members), default=None)
+        found.append((*key, len(members), total, mean, least, max(said, default=None), top))
+    return sorted(found, key=lambda row: [(item is None, item or 0) for item in row[: len(asked.by)]])
+
+
+def shown(table):
+    rows = [tuple(row.values()) for row in table.to_pylist()]
+    return [(*row[:-1], [(one["term"], one["count"]) for one in row[-1]]) for row in rows]
+
+
+@share(3)
+@given(STEPS, st.lists(QUESTIONS, min_size=1, max_size=5), st.data())
+def test_answers_with_views_are_those_of_scans_and_of_brute_force(steps, questions, data) -> None:
+    slots, rows, first, number = [Slot(**EVENTS), Slot(**EVENTS)], [], 1, 0
+    kept = KeptAnswers(1 << 20, EAGER)
+    slots[1].state.header["slot"] = 1
+    for length, some in steps:
+        last = first + length
+        timed = [
+            (first, f"k{number + i:04d}", x, y, max(0, last - late), *rest)
+            for i, (x, y, late, *rest) in enumerate(some)
+        ]
+        number += len(timed)
+        for i, slot in enumerate(slots):
+            slot.batch(first, last, timed[i::2])
+        names = ("step", "oid", "x", "y", "ts", "status", "n")
+        rows += [dict(zip(names, row, strict=True)) for row in timed]
+        first = last + 1
+        for _ in range(3):
+            kept.limit(data.draw(st.sampled_from([1 << 20, 1 << 20, 2000, 0])))
+            for asked in questions:
+                states = [slot.state for slot in slots]
+                found = answer(states, asked.text, kept)
+                assert found.equals(answer(states, asked.text))
+                assert shown(found) == expected(rows, asked, last)
+                count = asked.text.replace(asked.text.split(" FROM ")[0], "COUNT(*)").split(" GROUP BY ")[0]
+                assert answer(states, count, kept).equals(answer(states, count))
+
+
+def test_views_are_used_and_outlive_the_renumbering_of_events() -> None:
+    slot, kept = Slot(**EVENTS), KeptAnswers(1 << 20, EAGER)
+    draw = np.random.default_rng(1)
+    text = "n, COUNT(*), SUM(x) FROM taxis INSIDE (0, 0, 1.3, 1.3) GROUP BY n"
+    for step in range(1, 30):
+        xs, ys = draw.random((2, 200)).tolist()
+        rows = [(step, f"{step}-{i}", xs[i], ys[i], step * 3, "free", i % 3) for i in range(200)]
+        slot.batch(3 * step - 2, 3 * step, rows)
+        for _ in range(3):
+            assert answer([slot.state], text, kept).equals(answer([slot.state], text))
+    [(_, _, views)] = kept.all()
+    assert slot.state.header["renumbered"]["1"] > 0
+    assert sum(view.hits for view in views.views) > 10
+    usage = kept.planned(slot.state, selection_of(slot.state, spec_of(text)))
+    assert usage is not None
+    assert usage.views > 0
+    assert usage.spared > 2 * usage.read
+
+
+def test_what_depends_on_more_than_events_is_scanned() -> None:
+    slot = Slot(**EVENTS)
+    slot.batch(1, 1, [(1, "a", 0.0, 0.0, 1, "free", 1)])
+
+    def asked(text):
+        return question_of(selection_of(slot.state, spec_of(text)))
+
+    assert asked("COUNT(*) FROM taxis WHERE ts > NOW - 3 s") is not None
+    assert asked("COUNT(*) FROM taxis WHERE ts > NOW - 3 s OR n = 1") is None
+    assert asked("COUNT(*) FROM taxis WHERE oid = 'a'") is None
+    assert asked("COUNT(*), MIN(x) FROM taxis NEAREST 3 TO (0, 0)") is None
+    assert asked("AVG(DISTANCE) FROM taxis INSIDE CIRCLE(0, 0, 1)") is None
+
+
+def test_a_view_of_more_groups_answers_for_a_value_of_one() -> None:
+    slot = Slot(**EVENTS)
+    slot.batch(1, 1, [(1, "a", 0.0, 0.0, 1, "free", 1)])
+    text = "status, COUNT(*), AVG(x) FROM taxis WHERE n = 1 GROUP BY status"
+    question = question_of(selection_of(slot.state, spec_of(text)))
+    assert question is not None
+    types = stream_spec(SPEC | EVENTS).types
+    wide = question.shape.widened(types)
+    other = question_of(selection_of(slot.state, spec_of(text.replace("n = 1", "n = 2"))))
+    assert other is not None
+    assert wide.answers(question.shape)
+    assert wide.answers(other.shape)
+    assert not question.shape.as_view.answers(other.shape)
+
+
+def test_the_greedy_choice_takes_the_best_for_its_space_and_drops_the_dominated() -> None:
+    slot = Slot(**EVENTS)
+    slot.batch(1, 1, [(1, "a", 0.0, 0.0, 1, "free", 1)])
+    text = "status, COUNT(*) FROM taxis WHERE n = 1 GROUP BY status"
+    narrow = question_of(selection_of(slot.state, spec_of(text))).shape
+    wide = narrow.widened(stream_spec(SPEC | EVENTS).types)
+    some = [
+        Candidate(wide, Node(0, 0, 0)),
+        Candidate(narrow.as_view, Node(0, 0, 0)),
+        Candidate(narrow.as_view, Node(1, 0, 0)),
+    ]
+    gains = np.array([[90.0, 95.0, 20.0], [90.0, 0.0, 0.0]])
+    sizes, costs = [Size(4, 100), Size(4, 80), Size(2, 40)], np.array([10.0, 10.0, 10.0])
+    assert dominated(some, gains, costs, 0).tolist() == [True, True, False]
+    assert [one.candidate for one in greedy(some, sizes, gains, costs, 1000)] == some[:1]
+    assert [one.candidate for one in greedy(some, sizes, gains, costs, 90)] == [some[1]]
+
+
+@given(st.lists(st.floats(-2, 2), min_size=1), st.floats(-2, 2), st.floats(-2, 2))
+def test_places_of_covered_cells_are_in_the_box(places, low, high) -> None:
+    x = np.array(places)
+    grid = CellGrid(Extent(-1.0, -1.0, 1.0, 1.0), 3)
+    box = np.array([min(low, high), -3.0, max(low, high), 3.0])
+    seen = Extent(float(x.min()), 0.0, float(x.max()), 0.0)
+    covered: CellBox = grid.covered(box, seen)
+    numbers = grid.numbers(x, np.zeros(len(x)))
+    held = set()
+    if not covered.is_empty:
+        columns = np.arange(covered.first, covered.last + 1)
+        held = {int(one) for row in range(8) for one in grid.number_of(columns, np.full(len(columns), row))}
+    inside = (box[0] <= x) & (x <= box[2])
+    assert all(inside[i] for i, number in enumerate(numbers.tolist()) if number in held)
+    assert grid.largest_within(covered) is None or cells.ROOT.holds(grid.largest_within(covered))

@@ -1,0 +1,92 @@
+"""Views of a session's snapshots: what SHOW CACHE, EXPLAIN and SET cache.views say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+from support.local import local_session
+
+from stqsh.client.api import Session
+from stqsh.client.results import Answer, Rows
+from stqsh.core.views import time_slots
+from stqsh.core.views.kept_answers import Patience
+
+QUESTION = (
+    "SELECT topic, COUNT(*), AVG(likes) FROM posts WHERE ts > NOW - 1 hour AND city = 'c1'"
+    " INSIDE (0, 0, 7.5, 7.5) GROUP BY topic;"
+)
+CREATE = (
+    "CREATE EVENT STREAM posts (id BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP, city STRING, topic INT,"
+    " likes DOUBLE) KEY id LOCATION (x, y) TIME ts FROM FILE '{file}' PLANAR BOUNDS (0, 0, 8, 8); RUN;"
+)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session with 3000 posts, whose time slots may have 64 of them."""
+    file = tmp_path_factory.mktemp("files") / "posts.csv"
+    rows = [
+        f"{i},{i % 97 / 12},{i % 89 / 11},2020-01-01T00:{i // 60:02d}:{i % 60:02d}Z,c{i % 3},{i % 5},{i / 9}"
+        for i in range(3000)
+    ]
+    file.write_text("\n".join(["id,x,y,ts,city,topic,likes", *rows, ""]))
+    with (
+        mock.patch.object(time_slots, "FINEST", 64),
+        local_session(tmp_path_factory.mktemp("home"), slots=2, published=True) as opened,
+    ):
+        list(opened.execute(CREATE.format(file=file)))
+        yield opened
+
+
+def table(session: Session, text: str) -> dict[str, list[dict[str, Any]]]:
+    found = [outcome for outcome in session.execute(text) if isinstance(outcome, Rows)]
+    return {rows.title: [dict(zip(rows.columns, row, strict=True)) for row in rows.rows] for rows in found}
+
+
+def ask(session: Session) -> Any:
+    [answer] = session.execute(QUESTION)
+    assert isinstance(answer, Answer)
+    return answer.table
+
+
+def test_a_question_that_comes_again_gets_a_view_which_is_shown(session: Session) -> None:
+    scanned = ask(session)
+    assert list(table(session, "SHOW CACHE;")) == ["cache"]
+    assert dict(zip(*_items(session), strict=True))["kept"] == "nothing that helps: the events are scanned"
+    session.snapshots.kept().patience = Patience(least=0, scans=0, every=4)
+    with (
+        mock.patch.multiple("stqsh.core.views.covering", VIEW_COST=1.0),
+        mock.patch.multiple("stqsh.core.views.selection", VIEW_COST=1.0),
+    ):
+        for _ in range(12):
+            assert ask(session).equals(scanned)
+        shown = table(session, "SHOW CACHE;")
+        kept = dict(zip(*_items(session), strict=True))["kept"]
+    assert sum(row["questions"] for row in shown["kept for snapshots"]) >= 12
+    best = shown["views"][0]
+    assert (best["only"], best["by"], best["of"]) in {
+        ("city = 'c1'", "topic", "COUNT(*), SUM(likes)"),
+        (None, "topic, city", "COUNT(*), SUM(likes)"),
+    }
+    assert best["hits"] > 0
+    assert best["spared"] > 0
+    assert best["bytes"] > 0
+    assert "views with" in kept
+    assert "are read" in kept
+
+
+def test_without_memory_for_views_everything_is_scanned(session: Session) -> None:
+    before = ask(session)
+    list(session.execute("SET cache.views = 0;"))
+    assert ask(session).equals(before)
+    assert list(table(session, "SHOW CACHE;")) == ["cache"]
+    list(session.execute("SET cache.views = '1 MB';"))
+    assert ask(session).equals(before)
+
+
+def _items(session: Session) -> tuple[list[str], list[Any]]:
+    rows = table(session, f"EXPLAIN {QUESTION}")["explain"]
+    return [row["item"] for row in rows], [row["value"] for row in rows]
