@@ -13,7 +13,7 @@ from stqsh.core.snapshots.select import part, whole
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.views.cells import ROOT
 from stqsh.core.views.covering import ROW_COST, VIEW_COST, event_cost
-from stqsh.core.views.event_views import EVERY, EventViews
+from stqsh.core.views.event_views import EventViews
 from stqsh.core.views.kept_answers import KeptAnswers, Patience
 from stqsh.core.views.selection import Candidate, usable
 from stqsh.core.views.views import View
@@ -21,9 +21,11 @@ from stqsh.spec.expression import ContainsExpr, has_node
 from stqsh.spec.query import SnapshotSpec
 
 _AT_ONCE = Patience(least=0, scans=0)
-_NEVER = Patience(least=0, scans=0, every=1 << 62)
+_NEVER = Patience(least=0, scans=0, first=1 << 62)
 ALL = 1 << 62
-"""More events than there are."""
+"""More events, and more questions, than there are."""
+
+_EVERY = 24
 
 
 @dataclass
@@ -50,7 +52,7 @@ class Contender:
         self.answer(state, spec)
         self._asked += 1
         present = PresentObjects.of(state, spec.stream_id)
-        if self.kept is None or self.learn is None or present is None or self._asked % EVERY:
+        if self.kept is None or self.learn is None or present is None or self._asked % _EVERY:
             return
         for _, _, views in self.kept.all():
             self.learn(views, present, self.kept.budget)
@@ -60,8 +62,8 @@ class Contender:
         present = PresentObjects.of(state, stream)
         if self.kept is None or present is None:
             return
-        self.kept.patience = _NEVER
         for _, _, views in self.kept.all():
+            views.due = ALL
             views.build(present, ALL)
 
     @property

@@ -144,17 +144,6 @@ class CellGrid:
         x1, y1 = self.area.x1 + node.column * width, self.area.y1 + node.row * height
         return Extent(x1, y1, x1 + width, y1 + height)
 
-    def largest_within(self, covered: CellBox) -> Node | None:
-        """Return the largest node all of whose cells are covered, the first of several; None for none."""
-        if covered.is_empty:
-            return None
-        for level in range(self.depth + 1):
-            side = 1 << self.depth - level
-            column, row = -(-covered.first // side), -(-covered.low // side)
-            if (column + 1) * side <= covered.last + 1 and (row + 1) * side <= covered.high + 1:
-                return Node(level, column, row)
-        return None
-
     def _columns(self, x: Array) -> Array:
         return self._places(x, self.area.x1, self._per_x)
 

@@ -31,14 +31,14 @@ Array = npt.NDArray[Any]
 REMEMBERED = 256
 """The most questions of the history."""
 
-EVERY = 24
-"""The number of questions after which views are chosen anew."""
-
 AT_ONCE = 100_000
 """The most events that are read to make views on the occasion of one question."""
 
 _SAMPLE = 300
 """The events by which the size of a view is estimated."""
+
+_SIZES_KEPT = 4096
+"""The most estimates that are kept."""
 
 _ROW_BYTES, _VALUE_BYTES = 64.0, 48.0
 
@@ -80,18 +80,21 @@ class EventViews:
         slots: the time slots.
         views: the views.
         asked: the number of questions.
+        due: the question after which views are chosen anew, twice as many as the last time.
     """
 
     slots: TimeSlots
     views: list[View] = field(default_factory=list)
     asked: int = 0
+    due: int = 24
     history: deque[Asked] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _seen: deque[int] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _sizes: dict[Candidate, Size] = field(default_factory=dict)
 
     def continue_from(self, other: EventViews) -> None:
-        """Take over history and counts of views whose events got other numbers; cells are others too."""
-        self.asked, self.history, self._seen = other.asked, other.history, other._seen
+        """Take over the history of views over the same cells, whose events got other numbers."""
+        self.asked, self.due = other.asked, other.due
+        self.history, self._seen = other.history, other._seen
         self.views = [
             View(
                 view.shape,
@@ -111,14 +114,10 @@ class EventViews:
             for view in self.views:
                 view.join((one, other), (one.begin, other.end))
 
-    def cover(self, question: Question, reach: RegionNow) -> Cover:
-        """Return how a question is answered now."""
-        return cover_of(self.slots, question, reach, self.views)
-
     def answer(self, selection: SnapshotSelection, question: Question) -> tuple[States, Usage]:
         """Return the states of the groups of a question, and what was used for them."""
         self.asked += 1
-        cover = self.cover(question, selection.reach)
+        cover = self._cover(selection, question)
         parts, rows = list[States](), 0
         for use in cover.uses:
             states = use.view.sum_of(use.slots)
@@ -136,10 +135,14 @@ class EventViews:
 
     def planned(self, selection: SnapshotSelection, question: Question) -> Usage:
         """Return how a question would be answered now; nothing is noted."""
-        cover = self.cover(question, selection.reach)
+        cover = self._cover(selection, question)
         events, counted = self._events(selection, question, cover)
         rows = sum(size_of(use.view.sum_of(use.slots)) for use in cover.uses)
         return Usage(len(events), counted, sum(use.spared for use in cover.uses), len(cover.uses), rows)
+
+    def _cover(self, selection: SnapshotSelection, question: Question) -> Cover:
+        views = () if question.shape.is_count else self.views  # cells tell a number of events
+        return cover_of(self.slots, question, selection.reach, views)
 
     def _events(self, selection: SnapshotSelection, question: Question, cover: Cover) -> tuple[Array, int]:
         """Return the events that are read, int32 (n,), and the number of those that are only counted."""
@@ -179,7 +182,9 @@ class EventViews:
         """Choose views anew by the history, within a budget of bytes; the others are let go."""
         count = len(present.stored.x)
         there = {Candidate(view.shape, view.node): view for view in self.views}
-        self._sizes = {one: view.size for one, view in there.items() if view.parts}
+        if len(self._sizes) > _SIZES_KEPT:
+            self._sizes.clear()
+        self._sizes |= {one: view.size for one, view in there.items() if view.parts}
         situation = Situation(
             grid=self.slots.grid,
             count=lambda node: sum(slot.count(self.slots.grid.span(node)) for slot in self.slots.slots),
@@ -193,15 +198,17 @@ class EventViews:
             view = there.get(one.candidate) or View(one.candidate.shape, one.candidate.node)
             view.expected, view.benefit = one.size.rows, one.benefit
             views.append(view)
-        self.views = views
+        self.views, self.due = views, self.asked + min(self.asked, REMEMBERED)
 
     def build(self, present: PresentObjects, most: int = AT_ONCE) -> None:
         """Fill views for time slots that they lack, the latest first, until `most` events were read."""
         for view, slot in self._missing():
             if most <= 0:
                 return
-            most -= slot.count(self.slots.grid.span(view.node)) + 1
-            view.keep(slot, self._made(view, slot, present))
+            first, end = self.slots.grid.span(view.node)
+            events = slot.order[slot.starts[first] : slot.starts[end]]
+            most -= len(events) + 1
+            view.keep(slot, states_of(present, view.shape, events))
 
     def fit(self, budget: float) -> None:
         """Let go of views until the rest fits a budget of bytes, the least benefit for the space first."""
@@ -223,11 +230,6 @@ class EventViews:
                 if slot.rows not in view.parts:
                     yield view, slot
 
-    def _made(self, view: View, slot: TimeSlot, present: PresentObjects) -> States:
-        first, end = self.slots.grid.span(view.node)
-        events = slot.order[slot.starts[first] : slot.starts[end]]
-        return states_of(present, view.shape, events)
-
     def _size(self, one: Candidate, present: PresentObjects) -> Size:
         """Return the expected size of a view, by a sample of the events of its node."""
         if one not in self._sizes:
@@ -243,7 +245,10 @@ def _scaled(found: States, events: int, sampled: int, slots: int) -> Size:
     """Return the size of the states of all events by those of a sample."""
     more = events / max(1, sampled)
     groups, values = found.by.num_rows, found.values.num_rows
-    rows = groups * (1.2 if 4 * groups < sampled else more)
+    seen = found.totals["n"].to_numpy()
+    once, twice = int((seen == 1).sum()), int((seen == 2).sum())
+    # Chao's estimate of how many groups there are, unless most events have a group of their own.
+    rows = groups * more if 2 * once > sampled else groups + once * (once - 1) / (2 * (twice + 1))
     listed = values * (1.2 if 4 * values < sampled else more**0.7)
     width = _ROW_BYTES + 16 * found.totals.num_columns
     nbytes = min(rows * (slots + 1), events) * width + min(listed * (slots + 1), 16 * events) * _VALUE_BYTES

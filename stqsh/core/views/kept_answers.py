@@ -11,7 +11,7 @@ from stqsh.core.contract.snapshot_selection import SnapshotSelection
 from stqsh.core.objects.event_objects import times_renumbered
 from stqsh.core.snapshots.groups import states_share
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.views.event_views import EVERY, EventViews, Usage
+from stqsh.core.views.event_views import EventViews, Usage
 from stqsh.core.views.questions import question_of
 from stqsh.core.views.time_slots import TimeSlots
 
@@ -23,12 +23,12 @@ class Patience:
     Attributes:
         least: events of a slot below which they are scanned, as nothing is quicker.
         scans: how often all events of a slot were scanned before they are sorted by cell.
-        every: the number of questions after which views are chosen anew.
+        first: the number of questions after which views are chosen first.
     """
 
     least: int = 50_000
     scans: float = 8.0
-    every: int = EVERY
+    first: int = 24
 
 
 @dataclass
@@ -75,7 +75,7 @@ class KeptAnswers:
         views.fit(budget)
         states, usage = views.answer(selection, question)
         views.remember(question, selection.reach, present)
-        if views.asked % self.patience.every == 0:
+        if views.asked >= views.due:
             views.choose(present, budget)
         self.usage[stream] = self.usage.get(stream, Usage()).plus(usage)
         if selection.spec.aggregates is None:
@@ -109,8 +109,10 @@ class KeptAnswers:
         if events < self.patience.least or self._scanned[key] < self.patience.scans * events:
             self._kept.pop(key, None)
             return None
-        views = EventViews(TimeSlots.over(present.stored))
-        if known is not None:
-            views.continue_from(known.views)
+        older = known.views if known is not None and known.views.slots.fits(events) else None
+        views = EventViews(TimeSlots.over(present.stored, None if older is None else older.slots.grid))
+        views.due = self.patience.first
+        if older is not None:
+            views.continue_from(older)
         self._kept[key] = _Kept(numbering, views)
         return views

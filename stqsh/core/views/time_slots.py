@@ -101,6 +101,10 @@ class TimeSlots:
         made.catch_up(stored)
         return made
 
+    def fits(self, events: int) -> bool:
+        """Return whether the cells are as fine as they should be for a number of events."""
+        return self.grid.depth == depth_for(events)
+
     def catch_up(self, stored: StoredArrays) -> list[TimeSlot]:
         """Take in new events, and return the time slots that were joined to others."""
         count, joined = len(stored.x), list[TimeSlot]()

@@ -43,8 +43,8 @@ accuracy: of the answers of active queries. \\watch repeats it.""",
     ReferenceEntry(
         "SHOW CACHE",
         "SHOW CACHE [FORMAT x]",
-        "Show what is kept for each query over a stream that RETAINs SIGNIFICANT objects, and what this client"
-        " keeps to answer snapshots of aggregates over events.",
+        "Show what is kept for each query over a stream that RETAINs SIGNIFICANT objects, and what this"
+        " client keeps to answer snapshots of aggregates over events.",
         "SHOW CACHE",
         "One look at the state of the slots; cells are empty where no engine has run on this host.",
         """area, cache area: of the region, and of what is kept around a region that moves or grows, in
