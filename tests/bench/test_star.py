@@ -53,7 +53,10 @@ def test_a_way_that_answers_otherwise_is_found(world: World) -> None:
 
 def test_views_are_chosen_by_the_past(world: World) -> None:
     ways = [scan(), baseline_1(), baseline_2(TINY.budget), q_cache(TINY.budget)]
-    with mock.patch.multiple("stqsh.bench.star.contenders", VIEW_COST=0.0, ROW_COST=0.0):
+    with (
+        mock.patch("stqsh.core.views.selection.VIEW_COST", 1.0),
+        mock.patch("stqsh.core.views.covering.VIEW_COST", 1.0),
+    ):
         found = ask(world, Workload("S1", "TOPK(body, 10)", 1), ways, TINY, lambda text: None)
     assert set(found) == {"scan", "Baseline-1", "Baseline-2", "Q-cache"}
     assert found["Q-cache"].nbytes > 0
@@ -64,6 +67,6 @@ def test_a_figure_is_written(tmp_path: Path) -> None:
     [first, second] = run([13], tmp_path, lambda text: None, scale=TINY)
     assert (first.number, second.number) == ("13a", "13b")
     written = json.loads((tmp_path / "figure-13b.json").read_text())
-    assert len(written["rows"]) == 3
+    assert len(written["results"]) == 3
     with pytest.raises(SystemExit):
         cli.app(["star", "--figure", "99", "--out", str(tmp_path)])

@@ -131,7 +131,9 @@ def expected(rows, asked, now):
         total = float(sum(map(Fraction, xs))) if xs else None
         least = min((row["y"] for row, _ in members), default=None)
         found.append((*key, len(members), total, mean, least, max(said, default=None), top))
-    return sorted(found, key=lambda row: [(item is None, item or 0) for item in row[: len(asked.by)]])
+    return sorted(
+        found, key=lambda row: [(item is None, 0 if item is None else item) for item in row[: len(asked.by)]]
+    )
 
 
 def shown(table):

@@ -48,7 +48,12 @@ def _constraints(bench: StarRun, number: str, kind: str, aggregate: str) -> Figu
         for name, timed in found.items():
             lines.setdefault(name, []).append(timed.mean_ms)
             paper = {"Q-cache": _PAPER[count], "Baseline-2": "at least 2 x"}.get(name, "")
-            more = {"set": workload.name, "constraints": count, "times": base / timed.mean_ms, "paper": paper}
+            more: Row = {
+                "set": workload.name,
+                "constraints": count,
+                "times": base / timed.mean_ms,
+                "paper": paper,
+            }
             rows.append({**asdict(timed), **more, "mb": timed.nbytes / 2**20})
         wanted = 10.0 if count == 1 else 4.0
         quick = found["Q-cache"].mean_ms
@@ -59,7 +64,9 @@ def _constraints(bench: StarRun, number: str, kind: str, aggregate: str) -> Figu
             )
         )
     charts = [
-        Chart(rows[0]["set"], "constraints", "mean ms", [Line(n, counts, y) for n, y in lines.items()], "y")
+        Chart(
+            str(rows[0]["set"]), "constraints", "mean ms", [Line(n, counts, y) for n, y in lines.items()], "y"
+        )
     ]
     title = f"snapshot response against constraints, {rows[0]['set']}"
     return FigureResult(number, title, _COLUMNS, rows, charts, bars, [_note(bench)])
@@ -78,10 +85,9 @@ def _memory(bench: StarRun, number: str, aggregate: str) -> FigureResult:
     share = {"13a": 0.4, "13b": 0.2}[number]
     paper = f"twice the memory: less than {share:.0%} of the time".replace("%", " %")
     rows: list[Row] = [
-        {**asdict(one), "set": workload.name, "constraints": 1, "mb": one.nbytes / 2**20}
-        for one in found.values()
+        {**asdict(one), "set": workload.name, "constraints": 1, "mb": one.nbytes / 2**20, "paper": words}
+        for one, words in zip(found.values(), (paper, "", ""), strict=True)
     ]
-    rows[0]["paper"] = paper
     bars = [
         Bar(
             f"{workload.name}: time with the whole over half",

@@ -36,7 +36,7 @@ def expression_text(expr: Expr) -> str:  # noqa: PLR0911, PLR0912  # one for eac
                 return f"'{format_instant(value)}'"
             return "NULL" if value is None else repr(value)
         case DurationExpr(us):
-            return format_duration(us)
+            return str(format_duration(us))
         case NowExpr():
             return "NOW"
         case NegativeExpr(operand):

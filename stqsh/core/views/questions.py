@@ -119,11 +119,12 @@ class Shape:
 
         Such a view serves the same question about any other value.
         """
-        equal = {one: one.left.name for one in self.conditions if _is_equality(one, types)}
+        names = [_equal_column(one, types) for one in self.conditions]
+        equal = {name for name in names if name is not None}
         if not equal:
             return self.as_view
-        rest = tuple(one for one in self.conditions if one not in equal)
-        more = (GroupColumn(ColumnExpr(name), types[name]) for name in sorted(set(equal.values())))
+        rest = tuple(one for one, name in zip(self.conditions, names, strict=True) if name is None)
+        more = (GroupColumn(ColumnExpr(name), types[name]) for name in sorted(equal))
         groups = (*self.groups, *(group for group in more if group not in self.groups))
         return Shape(rest, groups, stored_measures(self.measures))
 
@@ -215,8 +216,9 @@ def _instant(expr: Expr, now: int) -> int | None:
     return found[0].as_py() if pa.types.is_integer(found.type) else None
 
 
-def _is_equality(expr: Expr, types: dict[str, str]) -> bool:
+def _equal_column(expr: Expr, types: dict[str, str]) -> str | None:
+    """Return the column that a condition sets equal to a constant, None for another condition."""
     match expr:
-        case CompareExpr("=", ColumnExpr(name), LiteralExpr()):
-            return types.get(name) in _EXACT
-    return False
+        case CompareExpr("=", ColumnExpr(name), LiteralExpr()) if types.get(name) in _EXACT:
+            return name
+    return None

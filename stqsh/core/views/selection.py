@@ -191,9 +191,10 @@ def dominated(some: Sequence[Candidate], gains: Array, costs: Array, by: int) ->
     It answers all that they answer, and to have them beside it costs more than it spares.
     """
     view = some[by]
-    same = np.array([one.node == view.node and view.shape.answers(one.shape) for one in some])
+    same: Array = np.array([one.node == view.node and view.shape.answers(one.shape) for one in some])
     spared = np.maximum(gains - gains[:, [by]], 0.0).sum(axis=0)
-    return same & (spared <= costs)
+    found: Array = same & (spared <= costs)
+    return found
 
 
 def _take_off(some: Sequence[Candidate], gains: Array, more: Array, taken: Array, best: int) -> None:
