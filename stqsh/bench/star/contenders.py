@@ -43,6 +43,11 @@ class Contender:
     learn: Callable[[EventViews, PresentObjects, float], None] | None = None
     _asked: int = field(default=0, init=False)
 
+    @property
+    def learns(self) -> bool:
+        """Whether past questions make later ones quicker."""
+        return self.kept is not None and (self.learn is not None or self.kept.patience is not _NEVER)
+
     def answer(self, state: SlotState, spec: SnapshotSpec) -> pa.Table:
         """Return an answer."""
         return whole([share for share in [part(state, spec, kept=self.kept)] if share is not None], spec)

@@ -8,7 +8,7 @@ from functools import cached_property
 from importlib import import_module
 
 from stqsh.bench.harness.drive import Say
-from stqsh.bench.sole.result import FigureResult
+from stqsh.bench.paper_figures import FigureResult
 from stqsh.bench.star.asking import StarScale, World
 from stqsh.bench.star.world import make_posts
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from stqsh.bench.harness.drive import Say
-from stqsh.bench.sole.drawing import MISSING, can_draw
-from stqsh.bench.sole.result import FigureResult
-from stqsh.bench.sole.run import show_bars, show_figure, write
+from stqsh.bench.paper_figures import FigureResult, save_figure, show_figure, show_goals
+from stqsh.bench.sole.drawing import MISSING, can_draw, draw
 from stqsh.bench.star.asking import QUICK, StarScale
 from stqsh.bench.star.figures import FIGURES, StarRun, measure
 
@@ -34,7 +32,10 @@ def run(
     for number in figures or FIGURES:
         for result in measure(number, bench):
             show_figure(result)
-            write(result, asdict(bench.scale), out, drawn=drawn, bench="star")
+            stem = f"figure-{result.name}"
+            save_figure(result, "star", bench.scale, out / f"{stem}.json")
+            if drawn and result.charts:
+                draw(result, out / f"{stem}.png")
             results.append(result)
-    show_bars([bar for result in results for bar in result.bars])
+    show_goals(results, "all goals")
     return results

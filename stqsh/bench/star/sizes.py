@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from stqsh.bench.figures import Row
-from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
+from stqsh.bench.paper_figures import Chart, FigureResult, Goal, Line
 from stqsh.bench.star.asking import ask
 from stqsh.bench.star.contenders import baseline_1, q_cache, scan
 from stqsh.bench.star.figures import StarRun
@@ -24,7 +24,7 @@ _COLUMNS = {
 
 def measure(bench: StarRun) -> list[FigureResult]:
     """Figure 8, by our own scan in the place of Simba and GeoSpark; with larger sides than the paper's."""
-    rows, lines, bars = list[Row](), dict[str, list[float]](), list[Bar]()
+    rows, lines, goals = list[Row](), dict[str, list[float]](), list[Goal]()
     for side in SIDES:
         workload = Workload("S2", "COUNT(*)", 0, side)
         ways = [scan(), baseline_1(), q_cache(bench.scale.budget)]
@@ -33,7 +33,9 @@ def measure(bench: StarRun) -> list[FigureResult]:
             lines.setdefault(name, []).append(timed.mean_ms)
             rows.append({**asdict(timed), "side": 100 * side, "times": found["scan"].mean_ms / timed.mean_ms})
         cells = found["Baseline-1"].mean_ms
-        bars.append(Bar(f"side {100 * side:g} %: cells over a scan", 1.0, found["scan"].mean_ms / cells))
+        goals.append(
+            Goal(f"side {100 * side:g} %: cells over a scan", "-", 1.0, found["scan"].mean_ms / cells)
+        )
     sides = [100 * side for side in SIDES]
     charts = [
         Chart("Q_S2-Count", "side, %", "mean ms", [Line(name, sides, y) for name, y in lines.items()], "xy")
@@ -43,4 +45,4 @@ def measure(bench: StarRun) -> list[FigureResult]:
         " side. They do not run here; a scan of our own columns is the measure instead."
     )
     title = "snapshot response against the side of ranges"
-    return [FigureResult("8", title, _COLUMNS, rows, charts, bars, [note])]
+    return [FigureResult("8", title, _COLUMNS, rows, goals, [note], charts)]

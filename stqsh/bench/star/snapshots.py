@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from stqsh.bench.figures import Row
-from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
+from stqsh.bench.paper_figures import Chart, FigureResult, Goal, Line
 from stqsh.bench.star.asking import ask
 from stqsh.bench.star.contenders import baseline_1, baseline_2, q_cache, scan
 from stqsh.bench.star.figures import StarRun
@@ -38,7 +38,7 @@ def constraints(bench: StarRun) -> list[FigureResult]:
 
 
 def _constraints(bench: StarRun, number: str, kind: str, aggregate: str) -> FigureResult:
-    rows, lines, bars = list[Row](), dict[str, list[float]](), list[Bar]()
+    rows, lines, goals = list[Row](), dict[str, list[float]](), list[Goal]()
     counts = (1, 2, 3, 4)
     for count in counts:
         workload, budget = Workload(kind, aggregate, count), bench.scale.budget
@@ -57,19 +57,13 @@ def _constraints(bench: StarRun, number: str, kind: str, aggregate: str) -> Figu
             rows.append({**asdict(timed), **more, "mb": timed.nbytes / 2**20})
         wanted = 10.0 if count == 1 else 4.0
         quick = found["Q-cache"].mean_ms
-        bars.append(Bar(f"{workload.name}, {count}: Q-cache over Baseline-1", wanted, base / quick))
-        bars.append(
-            Bar(
-                f"{workload.name}, {count}: Q-cache over Baseline-2", 2.0, found["Baseline-2"].mean_ms / quick
-            )
-        )
-    charts = [
-        Chart(
-            str(rows[0]["set"]), "constraints", "mean ms", [Line(n, counts, y) for n, y in lines.items()], "y"
-        )
-    ]
+        what = f"{workload.name}, {count}: Q-cache over"
+        goals.append(Goal(f"{what} Baseline-1", _PAPER[count], wanted, base / quick))
+        goals.append(Goal(f"{what} Baseline-2", "2 to 3 x", 2.0, found["Baseline-2"].mean_ms / quick))
+    curves = [Line(name, counts, times) for name, times in lines.items()]
+    charts = [Chart(str(rows[0]["set"]), "constraints", "mean ms", curves, "y")]
     title = f"snapshot response against constraints, {rows[0]['set']}"
-    return FigureResult(number, title, _COLUMNS, rows, charts, bars, [_note(bench)])
+    return FigureResult(number, title, _COLUMNS, rows, goals, [_note(bench)], charts)
 
 
 def memory(bench: StarRun) -> list[FigureResult]:
@@ -88,17 +82,11 @@ def _memory(bench: StarRun, number: str, aggregate: str) -> FigureResult:
         {**asdict(one), "set": workload.name, "constraints": 1, "mb": one.nbytes / 2**20, "paper": words}
         for one, words in zip(found.values(), (paper, "", ""), strict=True)
     ]
-    bars = [
-        Bar(
-            f"{workload.name}: time with the whole over half",
-            share,
-            whole.mean_ms / half.mean_ms,
-            least=False,
-        )
-    ]
+    what = f"{workload.name}: time with the whole over half"
+    goals = [Goal(what, paper, share, whole.mean_ms / half.mean_ms, least=False)]
     columns = {name: text for name, text in _COLUMNS.items() if name != "times"}
     title = f"snapshot response against memory, {workload.name}"
-    return FigureResult(number, title, columns, rows, (), bars, [_note(bench)])
+    return FigureResult(number, title, columns, rows, goals, [_note(bench)])
 
 
 def _note(bench: StarRun) -> str:
