@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stqsh.core.kernels.geometry.polygons import turn
 from stqsh.core.regions import polygon_table as module
-from stqsh.core.regions.polygon_table import PolygonTable
+from stqsh.core.regions.polygon_table import PolygonTable, polygon_arrays
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
 
 halves = st.integers(-9, 9).map(lambda n: n / 2)
@@ -109,7 +109,7 @@ def test_many_vertices(vertices):
     x, y = np.concatenate([draw, star(vertices), hole]).T.copy()
     found = areas.contains(np.full(len(x), row), x, y)
     assert found.tolist() == shapely.intersects_xy(polygon, x, y).tolist()
-    assert len(areas._arrays.edge) < 5 * len(shapely.get_coordinates(polygon)) + 16
+    assert len(polygon_arrays(areas).edge) < 5 * len(shapely.get_coordinates(polygon)) + 16
 
 
 @given(st.lists(st.one_of(st.integers(0, 3), st.just("drop")), max_size=12))
@@ -145,7 +145,7 @@ def test_room_is_made_for_new_areas(monkeypatch):
         ).all()
         areas.drop(number)
     assert len(areas) == 1
-    assert len(areas._arrays.edge) < 2000
+    assert len(polygon_arrays(areas).edge) < 2000
     areas.release_polygons(np.array([kept]))
     assert areas.state.nbytes == 0
 
@@ -184,7 +184,8 @@ def test_areas_made_smaller_hold_what_shapely_says_of_smaller_ones(geometries, m
         found = areas.contains(rows, x, y, np.full(len(x), factor))
         assert found[: len(shapely.get_coordinates(smaller))].all()
         assert found[shapely.intersects_xy(smaller.buffer(-1e-9), x, y)].all()
-        assert not found[~shapely.intersects_xy(smaller.buffer(1e-9), x, y)].any()
+        # Not by a buffer: one of 1e-9 leaves out parts of shapes that are nearly as thin.
+        assert not found[shapely.distance(smaller, shapely.points(x, y)) > 1e-9].any()
         np.testing.assert_array_equal(areas.contains(rows, x, y, np.ones(len(x))), areas.contains(rows, x, y))
 
 

@@ -50,12 +50,22 @@ class Commands:
         os.kill(json.loads(content)["pid"], signal.SIGKILL)
 
 
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """Commands on one session, which all tests share: an engine that is killed comes back."""
+    folder = tmp_path_factory.mktemp("ways")
+    with environment(folder / "home") as environ:
+        commands = Commands(folder, environ)
+        yield commands
+        commands("stop")
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Commands]:
-    with environment(tmp_path / "home") as environ:
-        run = Commands(tmp_path, environ)
-        yield run
-        run("stop")
+def run(commands: Commands) -> Iterator[Commands]:
+    """The commands; the session has no streams before and after."""
+    yield commands
+    done = commands("-c", "DROP QUERY q; DROP STREAM posts;")
+    assert done.returncode == 0, done.stderr
 
 
 def rows(first: int, last: int) -> str:
@@ -118,3 +128,4 @@ def test_an_alert_acts_while_no_shell_is_there(run: Commands) -> None:
     ]
     [shown] = run("-c", "SHOW ALERTS;").stdout.splitlines()
     assert [json.loads(shown)["row"][name] for name in ("done", "failed")] == [3, 0]
+    assert run("-c", "DROP ALERT a;").returncode == 0

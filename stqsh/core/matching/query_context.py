@@ -172,7 +172,7 @@ class QueryContext:
         """Filter pairs by the moving circles, as they are after a step."""
         queries = self.queries
         mine = (queries.shape == CIRCLE) & (queries.focal >= 0)
-        pairs = self._in_wide_rectangles(pairs, arrivals, step)
+        pairs = _filter_wide_rectangles(self, pairs, arrivals, step)
         if not mine.any():
             return pairs
         x, y = np.full(len(queries), np.nan), np.full(len(queries), np.nan)
@@ -180,21 +180,6 @@ class QueryContext:
         x[at], y[at] = self.centres(at, np.full(len(at), step))
         circles = QueryCircles(x, y, queries.radius)
         return pairs._replace(flags=filter_circles(pairs, arrivals, circles, self.planar))
-
-    def _in_wide_rectangles(self, pairs: CandidatePairs, arrivals: Transitions, step: int) -> CandidatePairs:
-        """Filter pairs by the moving rectangles that reach over the 180 degree meridian after a step."""
-        queries = self.queries
-        at = np.flatnonzero((queries.focal >= 0) & (queries.shape != CIRCLE) & ~(queries.reach > 0))
-        at = at[np.isneginf(self.boxes(at, step)[:, 0])] if not self.planar else at[:0]
-        if not len(at):
-            return pairs
-        x, y = np.full(len(queries), np.nan), np.full(len(queries), np.nan)
-        x[at], y[at] = self.centres(at, np.full(len(at), step))
-        tested = np.flatnonzero(~np.isnan(x[pairs.query]))
-        query, lon = pairs.query[tested], arrivals.nx[pairs.event[tested]]
-        flags = pairs.flags.copy()
-        flags[tested[are_beside(lon, x[query], y[query], queries.x1[query])]] &= ~np.uint8(IS)
-        return pairs._replace(flags=flags)
 
 
 def context_of(
@@ -238,6 +223,24 @@ def own_objects(batch: StreamBatch) -> Array:
         own[at[at >= 0]] = new[at >= 0]
     seen[0] = len(objects)
     return own
+
+
+def _filter_wide_rectangles(
+    context: QueryContext, pairs: CandidatePairs, arrivals: Transitions, step: int
+) -> CandidatePairs:
+    """Filter pairs by the moving rectangles that reach over the 180 degree meridian after a step."""
+    queries = context.queries
+    at = np.flatnonzero((queries.focal >= 0) & (queries.shape != CIRCLE) & ~(queries.reach > 0))
+    at = at[np.isneginf(context.boxes(at, step)[:, 0])] if not context.planar else at[:0]
+    if not len(at):
+        return pairs
+    x, y = np.full(len(queries), np.nan), np.full(len(queries), np.nan)
+    x[at], y[at] = context.centres(at, np.full(len(at), step))
+    tested = np.flatnonzero(~np.isnan(x[pairs.query]))
+    query, lon = pairs.query[tested], arrivals.nx[pairs.event[tested]]
+    flags = pairs.flags.copy()
+    flags[tested[are_beside(lon, x[query], y[query], queries.x1[query])]] &= ~np.uint8(IS)
+    return pairs._replace(flags=flags)
 
 
 def _filter_areas(context: QueryContext, pairs: CandidatePairs, events: Transitions) -> Array:

@@ -44,11 +44,6 @@ class PolygonTable(StateTable):
         super().__init__(state, "areas")
         self._named: dict[str, list[int]] = state.entry("areas")
 
-    @property
-    def _arrays(self) -> PolygonArrays:
-        box, edge = self.box.reshape(-1, 4), self.edge.reshape(-1, 4)
-        return PolygonArrays(box, self.bands, self.per_y, self.at, self.start, edge)
-
     def define(self, area: int, batch: pa.RecordBatch) -> None:
         """Add a named area; an existing one does not change.
 
@@ -119,7 +114,7 @@ class PolygonTable(StateTable):
     def boxes(self, rows: Array) -> Array:
         """Return the boxes of rows, float64 (n, 4): x1, y1, x2, y2; NaN for an empty area and for -1."""
         boxes = np.full((len(rows), 4), np.nan)
-        boxes[rows >= 0] = self._arrays.box[rows[rows >= 0]]
+        boxes[rows >= 0] = polygon_arrays(self).box[rows[rows >= 0]]
         return boxes
 
     def contains(self, rows: Array, x: Array, y: Array, factor: Array | None = None) -> Array:
@@ -127,15 +122,17 @@ class PolygonTable(StateTable):
 
         `factor`, float64 (n,), 0 .. 1, scales each area about the middle of its box.
         """
-        found = inside(rows.astype(np.int32), frozen(x), frozen(y), self._arrays)
+        found = inside(rows.astype(np.int32), frozen(x), frozen(y), polygon_arrays(self))
         if factor is not None:
             at = np.flatnonzero(factor < 1)
-            found[at] = inside_scaled(rows[at].astype(np.int32), x[at], y[at], factor[at], self._arrays)
+            found[at] = inside_scaled(
+                rows[at].astype(np.int32), x[at], y[at], factor[at], polygon_arrays(self)
+            )
         return found
 
     def edges(self, row: int) -> Array:
         """Return the edges of the area in a row, float64 (n, 4), once for each band that they cross."""
-        own = self._arrays
+        own = polygon_arrays(self)
         first = int(own.at[row])
         return own.edge[own.start[first] : own.start[first + int(own.bands[row])]]
 
@@ -147,7 +144,7 @@ class PolygonTable(StateTable):
         entries, lists = len(self.edge) // 4, len(self.start)
         self.grow(edge=laid.edge.reshape(-1), start=laid.start + entries)
         self.resize(size)
-        own = self._arrays
+        own = polygon_arrays(self)
         own.box[rows], own.bands[rows], own.per_y[rows] = laid.box, laid.bands, laid.per_y
         own.at[rows] = laid.at + lists
         self.use[rows] = use
@@ -155,15 +152,21 @@ class PolygonTable(StateTable):
     def _free(self, rows: Array) -> None:
         """Free rows; compact lists once more than half of all entries belong to removed areas."""
         self.use[rows] = _FREE
-        self._arrays.box[rows] = np.nan
+        polygon_arrays(self).box[rows] = np.nan
         left = np.flatnonzero(self.use != _FREE)
         size = int(left[-1]) + 1 if len(left) else 0
         self.resize(size)
-        own = self._arrays
+        own = polygon_arrays(self)
         first, last = own.start[own.at[left]], own.start[own.at[left] + own.bands[left]]
         if len(own.edge) > 2 * int((last - first).sum()) + _SPARE:
             start, edge = _compacted(own, left, first, last)
             self.store(start=start, edge=edge.reshape(-1))
+
+
+def polygon_arrays(table: PolygonTable) -> PolygonArrays:
+    """Return the arrays of a table as kernels take them, valid until an array is resized."""
+    box, edge = table.box.reshape(-1, 4), table.edge.reshape(-1, 4)
+    return PolygonArrays(box, table.bands, table.per_y, table.at, table.start, edge)
 
 
 def _names(state: SlotState, area: int) -> Interner:

@@ -115,7 +115,8 @@ class StateTable:
         """
         self.state, self.prefix = state, prefix
         self._specs = {**self.specs, **more} if more else self.specs
-        rows, missing = self._rows, [name for name in self._specs if f"{prefix}/{name}" not in state]
+        rows = _stored_rows(state, prefix, self._specs)
+        missing = [name for name in self._specs if f"{prefix}/{name}" not in state]
         found = state.entry("versions").get(prefix, 1) if len(missing) < len(self._specs) else self.version
         if found > self.version:
             raise TableVersionError(prefix, found, self.version)
@@ -135,13 +136,7 @@ class StateTable:
         raise TableVersionError(self.prefix, version, self.version)
 
     def __len__(self) -> int:
-        return self._rows
-
-    @property
-    def _rows(self) -> int:
-        """The number of rows; subclasses may define their length differently."""
-        name, spec = next(iter(self._specs.items()), ("", _NO_ARRAY))
-        return len(self.array(name)) // spec.width if f"{self.prefix}/{name}" in self.state else 0
+        return _stored_rows(self.state, self.prefix, self._specs)
 
     def array(self, name: str) -> Array:
         """Return an array by its name, a view that is valid until the array is resized."""
@@ -149,10 +144,10 @@ class StateTable:
 
     def append(self, **columns: npt.ArrayLike) -> Array:
         """Append rows and return their positions; columns that are not given are filled with zeros."""
-        before = self._rows
+        before = _stored_rows(self.state, self.prefix, self._specs)
         for name, values in columns.items():
             self.state.append(f"{self.prefix}/{name}", values)
-        rows = self._rows
+        rows = _stored_rows(self.state, self.prefix, self._specs)
         for name, spec in _columns(self._specs):
             if name not in columns:
                 self.state.resize(f"{self.prefix}/{name}", rows * spec.width)
@@ -192,6 +187,12 @@ class StateTable:
         popped = [self.array(name)[chosen] for name, _ in _columns(self._specs)]
         self.keep(~chosen)
         return popped
+
+
+def _stored_rows(state: SlotState, prefix: str, specs: Specs) -> int:
+    """Return the number of rows of a table's arrays, by the first of them."""
+    name, spec = next(iter(specs.items()), ("", _NO_ARRAY))
+    return len(state.array(f"{prefix}/{name}")) // spec.width if f"{prefix}/{name}" in state else 0
 
 
 def _columns(specs: Specs) -> list[tuple[str, ArraySpec]]:

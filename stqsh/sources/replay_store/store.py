@@ -77,9 +77,14 @@ class StoreWriter:
 
 
 class ReplayStore:
-    """Read a replay store by row number and tick; the columns point into memory-mapped files."""
+    """Read a replay store by row number and tick; the columns point into memory-mapped files.
+
+    Attributes:
+        row_bytes: The bytes of the last segment's file divided by its rows; 0 without a row.
+    """
 
     def __init__(self, directory: Path) -> None:
+        self.row_bytes = 0.0
         self._directory = directory
         self._segments = SegmentReader(directory)
         self._load()
@@ -88,11 +93,6 @@ class ReplayStore:
     def rows(self) -> int:
         """The number of rows so far."""
         return self._manifest.rows
-
-    @property
-    def row_bytes(self) -> float:
-        """The bytes of the last segment's file divided by its rows; 0 without a row."""
-        return self._row_bytes
 
     @property
     def first_tick(self) -> int:
@@ -192,10 +192,10 @@ class ReplayStore:
         sizes = [segment.rows for segment in manifest.segments]
         self._ends = list((np.cumsum(sizes, dtype=np.int64) + manifest.gone_rows).tolist())
         self._first_ticks = [segment.first_tick for segment in manifest.segments]
-        self._row_bytes = 0.0
+        self.row_bytes = 0.0
         if manifest.segments:
             last = manifest.segments[-1]
-            self._row_bytes = (self._directory / last.file).stat().st_size / last.rows
+            self.row_bytes = (self._directory / last.file).stat().st_size / last.rows
 
 
 def _stamp(directory: Path) -> tuple[int, int]:
