@@ -107,7 +107,7 @@ SELECT oid FROM s \G
     messages: list[str] = []
     shown = run(tmp_path, text, "jsonl", messages=messages, box="(0, 0, 1, 1)")
     assert shown == "-- 1 -----------------------------------\noid  1\n(1 row)\n"
-    feature = json.loads((tmp_path / "all.geojson").read_text())
+    [feature] = json.loads((tmp_path / "all.geojson").read_text())["features"]
     assert feature["geometry"] == {"type": "Point", "coordinates": [0.5, 0.5]}
     assert feature["properties"]["query"] == "q"
     assert (tmp_path / "piped").read_text().startswith("name,kind,")

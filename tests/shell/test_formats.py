@@ -1,6 +1,7 @@
 """GeoJSON, Markdown, vertical, Arrow and Parquet: what language.md, "Output", and a reader ask of them."""
 
 import json
+import unicodedata
 from dataclasses import replace
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
 from stqsh.errors import StqshError
 from stqsh.shell.terminal.capabilities import encode_for_terminal, terminal_charset
 from stqsh.shell.writers.arrow_files import PIECE, ArrowFileWriter
+from stqsh.shell.writers.redirect import open_outlet
 from tests.shell.samples import START_US, Paper, query, updates
 
 Q1 = query(7, "q1")
@@ -27,7 +29,7 @@ def placed(found: Updates) -> Updates:
     return found
 
 
-def test_a_feature_has_the_records_location_and_the_jsonl_record() -> None:
+def test_a_feature_has_the_records_location_and_the_select_list_flat() -> None:
     geo, lines = Paper("geojson"), Paper("jsonl")
     for paper in (geo, lines):
         paper.writer.mark(SnapshotMark(Q1, 12, START_US, "begin"))
@@ -35,14 +37,76 @@ def test_a_feature_has_the_records_location_and_the_jsonl_record() -> None:
         paper.writer.rows(2, SHOWN)
         paper.writer.answer(3, ANSWER)
     features = [json.loads(line) for line in geo.text.splitlines()]
-    assert [one["properties"] for one in features] == [json.loads(line) for line in lines.text.splitlines()]
+    assert [one["properties"] for one in features] == [
+        flat(json.loads(line)) for line in lines.text.splitlines()
+    ]
     assert [one["geometry"] and one["geometry"]["coordinates"] for one in features] == [
         None, [116.4, 39.9], None, None, None, None, [1.5, 2.25], None,
     ]  # fmt: skip
     assert geo.text.splitlines()[1] == (
         '{"type":"Feature","geometry":{"type":"Point","coordinates":[116.4,39.9]},"properties":{"query":"q1",'
-        '"step":12,"at":"2008-02-02T15:00:12Z","op":"+","key":"368","row":{"oid":"368","lon":116.4,"lat":39.9}}}'
+        '"step":12,"at":"2008-02-02T15:00:12Z","op":"+","key":"368","oid":"368","lon":116.4,"lat":39.9}}'
     )
+
+
+def flat(record: dict[str, object]) -> dict[str, object]:
+    """A record of JSON lines with its row beside the rest; what is named alike is the row's NAME."""
+    row = record.pop("row", {})
+    assert isinstance(row, dict)
+    return record | {f"row.{name}" if name in record else name: value for name, value in row.items()}
+
+
+def test_the_reason_is_among_the_properties() -> None:
+    paper = Paper("geojson")
+    paper.writer.updates(updates([Q1], [VANISHES]))
+    assert json.loads(paper.text) == {
+        "type": "Feature",
+        "geometry": None,
+        "properties": {
+            "query": "q1", "step": 14, "at": "2008-02-02T15:00:14Z", "op": "-", "key": "368",
+            "why": "disconnected", "oid": "368", "lon": None, "lat": None,
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [[], [ENTERS], [ENTERS, VANISHES]])
+def test_a_file_holds_a_feature_collection(rows, tmp_path) -> None:
+    path = tmp_path / "out.geojson"
+    outlet = open_outlet(str(path))
+    for row in rows:
+        outlet.writer("geojson", one_query=True).updates(updates([Q1], [row]))
+    outlet.close()
+    found = json.loads(path.read_text())
+    assert found["type"] == "FeatureCollection"
+    assert [one["properties"]["step"] for one in found["features"]] == [row[0] for row in rows]
+    assert len(path.read_text().splitlines()) == (len(rows) + 2 if rows else 1)
+
+
+def test_a_file_for_geojson_lines_holds_a_feature_a_line(tmp_path) -> None:
+    path = tmp_path / "out.geojsonl"
+    outlet = open_outlet(str(path))
+    outlet.writer("geojson", one_query=True).updates(updates([Q1], [ENTERS, VANISHES]))
+    outlet.close()
+    assert [json.loads(line)["type"] for line in path.read_text().splitlines()] == ["Feature"] * 2
+
+
+@pytest.mark.parametrize("form", ["jsonl", "geojson"])
+def test_json_is_one_line_for_every_reader(form) -> None:
+    odd = "a\x00b\x1fc\x7fd\x85e\x9ff\u2028g\u2029h\u00a0\u20ac\U0001f600"
+    paper = Paper(form)
+    paper.writer.updates(
+        updates([replace(Q1, name=odd), STATE], [ENTERS, (12, 9, "+", odd, odd, 1, 2, None, odd)])
+    )
+    paper.writer.rows(1, Rows("x", (odd,), ((odd,),)))
+    paper.writer.mark(SnapshotMark(replace(Q1, name=odd), 12, START_US, "begin"))
+    assert len(paper.text.splitlines()) == 4
+    assert not [one for one in paper.text if unicodedata.category(one) in ("Cc", "Zl", "Zp") and one != "\n"]
+    records = [json.loads(line) for line in paper.text.splitlines()]
+    if form == "geojson":
+        records = [one["properties"] for one in records]
+    assert [one.get("query") for one in records] == [odd, "state|2", None, odd]
+    assert records[1]["key"] == odd
+    assert "d\\u0085e\\u009ff\\u2028g\\u2029h\u00a0\u20ac\U0001f600" in paper.text
 
 
 def test_a_snapshot_without_its_location_is_nowhere() -> None:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from stqsh.client.read.group_keys import group_types, group_values, is_group_key
 from stqsh.client.read.projection import project
 from stqsh.control_characters import escape_controls
 from stqsh.shell.writers import text_columns
+from stqsh.shell.writers.json_text import dumps
 from stqsh.shell.writers.text_columns import UTC, Column, instant
 from stqsh.storage.update_log.reader import REASONS
 
@@ -254,7 +254,7 @@ def render_in_order(updates: Updates, render: Callable[[UpdateGroup], Sequence[T
 
 def json_template(columns: Sequence[AnyColumn]) -> bytes:
     """Return a JSON object as a template (`%`) that takes the JSON text of each column's value."""
-    return b"{%b}" % b",".join(orjson.dumps(one.name).replace(b"%", b"%%") + b":%b" for one in columns)
+    return b"{%b}" % b",".join(dumps(one.name).replace(b"%", b"%%") + b":%b" for one in columns)
 
 
 def json_objects(columns: Sequence[AnyColumn], template: bytes) -> list[bytes]:

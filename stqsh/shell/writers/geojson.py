@@ -1,22 +1,37 @@
-"""GeoJSON, one Feature a line (as GeoJSON text sequences have it, without their separator character).
+"""GeoJSON: a Feature for each record, one a line in a pipe, and together a FeatureCollection in a file.
 
-The geometry is the record's location in the stream's coordinates, `null` where there is none; the properties
-are the record that JSON lines have. Of a snapshot, the location is known where both its columns are selected.
+The geometry is the record's location in the stream's coordinates, `null` where there is none. The properties
+are what JSON lines have, with the select list beside the rest instead of in a `row`, as maps and tables show
+properties only if they are flat; a column that has the name of one of the others is called `row.NAME`. Of a
+snapshot, the location is known where both its columns are selected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from stqsh.shell.writers.columns import answer_columns, row_columns
-from stqsh.shell.writers.jsonl import data_lines, mark_line, update_lines
+from stqsh.shell.writers.columns import (
+    AnyColumn,
+    CellColumn,
+    UpdateGroup,
+    answer_columns,
+    head_columns,
+    json_objects,
+    json_template,
+    render_in_order,
+    row_columns,
+)
+from stqsh.shell.writers.jsonl import mark_line
 from stqsh.shell.writers.text_columns import NULL, json_fragments
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
     from stqsh.shell.writers.text_columns import Column
-    from stqsh.shell.writers.writer import Target
+    from stqsh.shell.writers.writer import ByteSink, Target
+
+_OPENING, _END = b'{"type":"FeatureCollection","features":[\n', b"\n]}\n"
 
 
 class GeoJsonWriter:
@@ -33,34 +48,76 @@ class GeoJsonWriter:
         axes = [f"c.{stream.x}", f"c.{stream.y}"]
         is_placed = set(axes) <= set(table.column_names)  # a row of an aggregate has no place
         points = _points(*(table.column(axis) for axis in axes)) if is_placed else [NULL] * table.num_rows
-        self._write(points, update_lines(updates))
+        self._write(points, render_in_order(updates, _group_properties))
 
     def mark(self, mark: SnapshotMark) -> None:
         """Write a Feature without a geometry."""
-        self._write([NULL], [mark_line(mark)])
+        self._write([NULL], [mark_line(mark).rstrip()])
 
     def rows(self, statement: int, rows: Rows) -> None:
         """Write Features without a geometry."""
-        self._write([NULL] * len(rows.rows), data_lines(statement, row_columns(rows)))
+        self._write([NULL] * len(rows.rows), _data_properties(statement, row_columns(rows), len(rows.rows)))
 
     def answer(self, statement: int, answer: Answer) -> None:
         """Write a Feature for each row."""
-        if answer.location is None:
-            points = [NULL] * answer.table.num_rows
-        else:
+        count = answer.table.num_rows
+        points = [NULL] * count
+        if answer.location is not None:
             # By place: a select list may name a column twice.
             x, y = (answer.table.column(answer.names.index(name)) for name in answer.location)
             points = _points(x, y)
-        self._write(points, data_lines(statement, answer_columns(answer)))
+        self._write(points, _data_properties(statement, answer_columns(answer), count))
 
     def script(self, text: str) -> None:
         """Write the script unchanged."""
         self._target.write_script(text)
 
-    def _write(self, points: Iterable[bytes], records: Iterable[bytes]) -> None:
+    def _write(self, points: Iterable[bytes], properties: Iterable[bytes]) -> None:
         feature = b'{"type":"Feature","geometry":%b,"properties":%b}\n'
-        lines = (feature % pair for pair in zip(points, map(bytes.rstrip, records), strict=True))
-        self._target.write(b"".join(lines))
+        self._target.write(b"".join(feature % pair for pair in zip(points, properties, strict=True)))
+
+
+@dataclass
+class FeatureCollection:
+    """A file that takes Features, one a line, and holds them as one FeatureCollection."""
+
+    file: ByteSink
+    _is_begun: bool = field(default=False, init=False)
+
+    def write(self, data: bytes) -> None:
+        """Write Features; the only line ends in them are those that end a Feature."""
+        if data:
+            self.file.write((b",\n" if self._is_begun else _OPENING) + data[:-1].replace(b"\n", b",\n"))
+            self._is_begun = True
+
+    def flush(self) -> None:
+        """Send what is buffered."""
+        self.file.flush()
+
+    def end(self) -> None:
+        """Complete the collection."""
+        self.file.write(_END if self._is_begun else _OPENING.rstrip() + _END.lstrip())
+
+
+def _group_properties(group: UpdateGroup) -> list[bytes]:
+    head, selected = head_columns(group.updates), group.selected()
+    record = (head.query, head.step, head.at, head.op, head.key)
+    reasons = [b"" if reason == NULL else b',"why":' + reason for reason in head.why.json()]
+    shown = json_template([_beside(column, head._fields) for column in selected])
+    template = json_template(record)[:-1] + b"%b" + (b"}" if shown == b"{}" else b"," + shown[1:])
+    columns = [*(column.json() for column in record), reasons, *(column.json() for column in selected)]
+    return list(map(template.__mod__, zip(*columns, strict=True)))
+
+
+def _data_properties(statement: int, columns: Sequence[AnyColumn], count: int) -> list[bytes]:
+    number = CellColumn("statement", [statement] * count)
+    shown = [number, *(_beside(column, (number.name,)) for column in columns)]
+    return json_objects(shown, json_template(shown))
+
+
+def _beside(column: AnyColumn, taken: Sequence[str]) -> AnyColumn:
+    """Return a column under a name that is not taken."""
+    return replace(column, name=f"row.{column.name}") if column.name in taken else column
 
 
 def _points(x: Column, y: Column) -> list[bytes]:

@@ -21,6 +21,7 @@ from stqsh.shell.writers.columns import (
     render_in_order,
     row_columns,
 )
+from stqsh.shell.writers.json_text import dumps
 from stqsh.shell.writers.text_columns import NULL
 
 if TYPE_CHECKING:
@@ -59,11 +60,11 @@ class JsonLinesWriter:
 def mark_line(mark: SnapshotMark) -> bytes:
     """Return the line of a mark."""
     record = {"query": mark.query.name, "step": mark.step, "snapshot": mark.edge}
-    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+    return dumps(record, orjson.OPT_APPEND_NEWLINE)
 
 
 def data_lines(statement: int, columns: Sequence[AnyColumn]) -> list[bytes]:
-    """Return a line for each row of a statement's answer."""
+    """Return a line for each row of a statement's answer; the columns are not empty."""
     return json_objects(columns, b'{"statement":%d,"row":%b}\n' % (statement, json_template(columns)))
 
 

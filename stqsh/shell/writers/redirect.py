@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from stqsh.errors import CommandLineError, StqshError
 from stqsh.shell.messages import file_error_hint, file_error_reason
+from stqsh.shell.writers.geojson import FeatureCollection
 from stqsh.shell.writers.opening import open_writer
 from stqsh.shell.writers.writer import COLUMNAR, SUFFIXES, ByteSink, Target, check_format
 
@@ -36,6 +37,7 @@ class Redirect:
         name: The destination as the user wrote it.
         format: The format that its name asks for, None for none.
         tables: The writer of a file of whole tables, which takes no format; else None.
+        is_collection: Whether GeoJSON is written as one FeatureCollection, and not a Feature a line.
     """
 
     name: str
@@ -43,7 +45,9 @@ class Redirect:
     _stream: ByteSink | None
     _end: Callable[[], None]
     tables: ArrowFileWriter | None = None
+    is_collection: bool = False
     _writers: dict[tuple[str, bool], Writer] = field(default_factory=dict, init=False)
+    _features: FeatureCollection | None = field(default=None, init=False)
 
     def writer(self, format_: str, *, one_query: bool, asked: bool = False) -> Writer:
         """Return the writer of a format, always the same one.
@@ -63,7 +67,10 @@ class Redirect:
         assert self._stream is not None, "only whole tables do without a stream"
         key = format_, one_query
         if key not in self._writers:
-            self._writers[key] = open_writer(format_, Target(self._stream, one_query))
+            stream = self._stream
+            if format_ == "geojson" and self.is_collection:
+                stream = self._features = self._features or FeatureCollection(stream)
+            self._writers[key] = open_writer(format_, Target(stream, one_query))
         return self._writers[key]
 
     def close(self) -> None:
@@ -73,6 +80,10 @@ class Redirect:
             StqshError: The command has failed, or the disk is full.
         """
         try:
+            if self.is_collection and self.format == "geojson":
+                self.writer(self.format, one_query=False)  # a file without Features is a collection of none
+            if self._features is not None:
+                self._features.end()
             self._end()
         except OSError as error:
             raise _write_error(self.name, error) from error
@@ -115,7 +126,7 @@ def open_outlet(words: str, format_: str | None = None) -> Redirect:
             packer.close()
         file.close()
 
-    return Redirect(words, wanted, stream, close)
+    return Redirect(words, wanted, stream, close, is_collection=suffix != ".geojsonl" and path.is_file())
 
 
 def _to_tables(name: str, path: Path, format_: str | None) -> Redirect:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.control_characters import escape_controls, has_controls
+from stqsh.shell.writers.json_text import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,7 @@ def json_fragments(column: Column) -> list[bytes]:
         return _number_fragments(array)
     if pa.types.is_list(array.type):  # the terms and counts of TOPK
         lists = array.to_pylist()
-        return [NULL if one is None else orjson.dumps([[*pair.values()] for pair in one]) for one in lists]
+        return [NULL if one is None else dumps([[*pair.values()] for pair in one]) for one in lists]
     return value_fragments(array.to_pylist())
 
 
@@ -100,7 +101,7 @@ def value_fragments(values: Sequence[object]) -> list[bytes]:
     if not values:
         return []
     # A raw newline can only be the serialiser's indentation.
-    return orjson.dumps(values, option=orjson.OPT_INDENT_2)[4:-2].split(b",\n  ")
+    return dumps(values, orjson.OPT_INDENT_2)[4:-2].split(b",\n  ")
 
 
 def whole(column: Column) -> pa.Array[Any]:
