@@ -52,11 +52,13 @@ class QueryOptions(msgspec.Struct, frozen=True, omit_defaults=True):
         dwell_us: how long an object must stay in or out of the region before it is reported, µs.
         min_accuracy: the least share of the answer that load shedding leaves, 0 to 1.
         since_now: whether only events that come after the query count (SINCE NOW).
+        changes: whether objects that stay in the answer are sent again when what is selected changes.
     """
 
     dwell_us: int | None = None
     min_accuracy: float | None = None
     since_now: bool = False
+    changes: bool = False
 
 
 class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,12 +215,19 @@ class QueryKindEntry:
 
 
 RANGE = QueryKindEntry("range")
-NEAREST = QueryKindEntry("nearest", True, {"dwell": "dwell on the nearest neighbours"})
+NEAREST = QueryKindEntry(
+    "nearest",
+    True,
+    {"dwell": "dwell on the nearest neighbours", "changes": "changes of the nearest neighbours"},
+)
 AGGREGATE = QueryKindEntry("aggregate", unsupported={"dwell": "dwell on aggregates"}, is_resent=True)
 NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True, {"dwell": "dwell on aggregates"})
 REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True, {"dwell": "dwell on aggregates"})
 
-FIRST = QueryKindEntry("first", unsupported={"dwell": "dwell on queries with LIMIT"})
+FIRST = QueryKindEntry(
+    "first",
+    unsupported={"dwell": "dwell on queries with LIMIT", "changes": "changes in queries with LIMIT"},
+)
 
 BUILT_IN = {
     kind.name: kind for kind in (RANGE, NEAREST, AGGREGATE, NEAREST_AGGREGATE, REFRESHED_NEAREST, FIRST)

@@ -69,6 +69,8 @@ def command_text(command: Command, names: dict[int, str]) -> str:
     clauses += [f"FOR {duration(query['for_us'])}"] if query["for_us"] else []
     if "dwell_us" in query["options"]:
         clauses.append(f"WITH (dwell => {duration(query['options']['dwell_us'])})")
+    if query["options"].get("changes"):
+        clauses.append("WITH (changes => true)")
     clauses = [f"REGISTER QUERY {query['name']}", *clauses, "AS", select_text(query, query["id"])]
     return " ".join(clauses) + ";"
 

@@ -18,7 +18,12 @@ def check_register(desk: StatementContext, spec: QuerySpec) -> None:
 
 
 def check_pause(desk: StatementContext, query: QueryRow) -> None:
-    """Raise `NotSupportedError` for a query of which slots remember what they sent, if objects may cross."""
+    """Raise `NotSupportedError` for a query of which slots remember what they sent, if objects may cross.
+
+    Slots remember objects and not their rows, so a query with `changes` could not tell which have changed.
+    """
+    if query.spec.options.changes and not find_kind(query.spec.kind).is_resent:
+        raise NotSupportedError("PAUSE QUERY of a query with changes")
     if not find_kind(query.spec.kind).is_resent and _has_crossing(desk, query.stream_id):
         raise NotSupportedError(f"PAUSE QUERY of objects on {_CROSSING}")
 

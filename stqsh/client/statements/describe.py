@@ -132,7 +132,7 @@ def _options_text(options: QueryOptions) -> str:
     """Return the options that a query was given."""
     dwell = [] if options.dwell_us is None else [f"dwell {format_duration(options.dwell_us)}"]
     accuracy = [] if options.min_accuracy is None else [f"min_accuracy {options.min_accuracy:g}"]
-    return ", ".join(dwell + accuracy)
+    return ", ".join([*(["changes"] if options.changes else []), *dwell, *accuracy])
 
 
 def describe_query(query: QueryRow) -> Iterator[Rows]:

@@ -25,6 +25,7 @@ from stqsh.core.matching.moving_index import ObjectCellStore
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext, context_of
 from stqsh.core.matching.region_scaling import scale, will_scale
+from stqsh.core.matching.row_changes import RangeQueries, RowChanges, StayingMembers
 from stqsh.core.matching.static_index import StaticRegionIndex
 from stqsh.core.matching.update_emitter import UpdateEmitter
 from stqsh.core.output.batch_output import BatchOutput, QueryUpdates, arrivals
@@ -32,6 +33,7 @@ from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.retention_mode import memory_of
+from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.query import RANGE
 
 Array = npt.NDArray[Any]
@@ -47,6 +49,10 @@ class RangeKind(QueryKind):
     def build(self, batch: StreamBatch, output: BatchOutput) -> RangeLogic:
         """Load the queries of a slot for one batch."""
         return RangeLogic(self, batch, output)
+
+    def queries(self, state: SlotState, stream: int) -> RangeQueries:
+        """Return the kind's queries over a stream."""
+        return RangeQueries(state, self.prefix(stream))
 
     def needs_each_step(self, queries: QueryTable) -> bool:
         """Return whether a query has DWELL: its updates show the record at the step in which they are due."""
@@ -73,12 +79,15 @@ class RangeKind(QueryKind):
 class RangeLogic(QueryLogic):
     """One batch of a stream's range queries."""
 
+    queries: RangeQueries
+
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         state, prefix = batch.state, self.prefix
         self._sent, self._dwell = SentAnswers(state, prefix), DwellTable(state, prefix)
         self._index = StaticRegionIndex(batch, prefix)
         self._conditions = QueryConditions(state, prefix, self.queries, batch.objects)
+        self._changes = RowChanges(state, prefix, self.queries, self._conditions)
         self._area = memory_of(state, batch.spec.id).area
         self._frozen: list[SentPairs] = [(np.empty(0, np.int64), np.empty(0, np.int32))]
         self._since: Array | None = None
@@ -87,6 +96,7 @@ class RangeLogic(QueryLogic):
     def register(self, positions: Array, new: NewQueries) -> None:
         """Store the conditions and keywords of new queries, and scale their regions."""
         self._conditions.add(positions, self._index.add_keywords(new))
+        self._changes.add(positions, new)
         scale(self.queries, self._area, positions)
         self._is_outdated = True
 
@@ -136,10 +146,11 @@ class RangeLogic(QueryLogic):
             return
         context = self._context()
         living = QueryLifetimes(self._since, queries.until)
-        updates = [QueryUpdates(*region_updates(context, self._index, living))]
+        found, staying = region_updates(context, self._index, living, self._changes.wanted)
+        updates = [QueryUpdates(*found), self._changes.updates(context, staying)]
         starting = begun[queries.until[begun] > first]
         if len(starting):
-            updates += _first_answers(context, starting, self._frozen)
+            updates += self._first_answers(context, starting)
         self._emit(context, updates)
 
     def _emit(self, context: QueryContext, updates: list[QueryUpdates]) -> None:
@@ -154,12 +165,35 @@ class RangeLogic(QueryLogic):
         if waiting or len(self._dwell):
             emitter.emit(self._dwell.lasting(context, waiting))
 
+    def _first_answers(self, context: QueryContext, positions: Array) -> Iterator[QueryUpdates]:
+        """Yield first answers, and for resumed and rescaled queries the difference to what they had sent."""
+        objects, first = context.batch.objects, context.batch.timing.first
+        members = context.members(positions, first)
+        had_query, had_obj = (np.concatenate(column) for column in zip(*self._frozen, strict=True))
+        if not len(had_query):  # comparing with nothing would sort millions of first members
+            yield arrivals(first, members.query, members.version)
+            return
+        count = len(objects.table)
+        had, has = had_query * count + had_obj, members.query.astype(np.int64) * count + members.obj
+        new, gone = ~np.isin(has, had), ~np.isin(had, has)
+        yield arrivals(first, members.query[new], members.version[new])
+        stays = np.flatnonzero(~new & self._changes.wanted[members.query])
+        query, obj, version = (column[stays] for column in members)
+        steps = np.full(len(obj), first)
+        before = objects.versions_after(obj, steps - 1)
+        yield self._changes.updates(context, StayingMembers(steps, query, before, version))
+        query, obj = had_query[gone], had_obj[gone].astype(np.int32)
+        steps = np.full(len(obj), first)
+        why, show = objects.reasons(objects.versions_after(obj, steps), obj, steps)
+        yield QueryUpdates(steps, query, np.full(len(obj), -1), why, show)
+
     def _members(self, context: QueryContext, positions: Array, step: int) -> AnswerMembers:
         """Return what queries have sent by a step and not taken back; waiting changes are dropped."""
         return self._dwell.sent_members(context, context.members(positions, step), positions, step)
 
     def _context(self) -> QueryContext:
-        return context_of(self.batch, self.queries, self._conditions, self.prefix)
+        staying = self._changes.wanted
+        return context_of(self.batch, self.queries, self._conditions, self.prefix, staying=staying)
 
     def _take_back(self, context: QueryContext, positions: Array, step: int, why: int) -> None:
         emitter = UpdateEmitter(context, self.output)
@@ -169,23 +203,3 @@ class RangeLogic(QueryLogic):
         ids, objects = self._sent.pop_queries(self.queries.id[positions[paused]])
         versions = self.batch.objects.shown(objects, step - 1)
         emitter.emit_end(step, np.searchsorted(self.queries.id, ids), why, versions)
-
-
-def _first_answers(
-    context: QueryContext, positions: Array, frozen: list[SentPairs]
-) -> Iterator[QueryUpdates]:
-    """Yield first answers, and for resumed and rescaled queries the difference to what they had sent."""
-    objects, first = context.batch.objects, context.batch.timing.first
-    members = context.members(positions, first)
-    had_query, had_obj = (np.concatenate(column) for column in zip(*frozen, strict=True))
-    if not len(had_query):  # comparing with nothing would sort millions of first members
-        yield arrivals(first, members.query, members.version)
-        return
-    count = len(objects.table)
-    had, has = had_query * count + had_obj, members.query.astype(np.int64) * count + members.obj
-    new, gone = ~np.isin(has, had), ~np.isin(had, has)
-    yield arrivals(first, members.query[new], members.version[new])
-    query, obj = had_query[gone], had_obj[gone].astype(np.int32)
-    steps = np.full(len(obj), first)
-    why, show = objects.reasons(objects.versions_after(obj, steps), obj, steps)
-    yield QueryUpdates(steps, query, np.full(len(obj), -1), why, show)

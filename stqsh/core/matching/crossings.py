@@ -15,26 +15,37 @@ import numpy.typing as npt
 from stqsh.core.kernels.events.transitions import Transitions, places_after
 from stqsh.core.kernels.events.updates import UpdateArrays
 from stqsh.core.matching.query_context import QueryContext
+from stqsh.core.matching.row_changes import StayingMembers, came
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.spec.chunk import RecordRole
 
 Array = npt.NDArray[Any]
 
 
-def without_crossings(context: QueryContext, updates: UpdateArrays) -> UpdateArrays:
-    """Return updates without those of objects that cross while they stay in the query's answer."""
+def without_crossings(
+    context: QueryContext, updates: UpdateArrays, wanted: Array
+) -> tuple[UpdateArrays, StayingMembers]:
+    """Return updates without those of objects that cross while they stay in the query's answer.
+
+    The second value has such objects that cross to this slot, for the queries that are wanted, bool.
+    """
     objects = context.batch.objects
+    nobody = np.zeros(len(updates.step), np.bool_)
     if not len(objects.rows.roles) or not len(updates.step):
-        return updates
+        return updates, _cross(updates, nobody, updates.show, wanted)
     elsewhere = _versions_elsewhere(objects, updates)
     crossing = np.flatnonzero(elsewhere >= 0)
     if not len(crossing):
-        return updates
+        return updates, _cross(updates, nobody, updates.show, wanted)
     # The old slot looks at the end of the step, the new one at the end of the step before.
     steps = updates.step[crossing] - (updates.op[crossing] > 0)
-    stays = np.zeros(len(updates.step), np.bool_)
+    stays = nobody
     stays[crossing] = are_members(context, updates.query[crossing], elsewhere[crossing], steps)
-    return UpdateArrays(*(column[~stays] for column in updates))
+    return UpdateArrays(*(column[~stays] for column in updates)), _cross(updates, stays, elsewhere, wanted)
+
+
+def _cross(updates: UpdateArrays, stays: Array, elsewhere: Array, wanted: Array) -> StayingMembers:
+    return came(UpdateArrays(*(column[stays] for column in updates)), elsewhere[stays], wanted)
 
 
 def _versions_elsewhere(objects: BatchObjects, updates: UpdateArrays) -> Array:

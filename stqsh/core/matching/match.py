@@ -13,6 +13,7 @@ from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes
 from stqsh.core.matching.crossings import without_crossings
 from stqsh.core.matching.moving_index import moving_pairs
 from stqsh.core.matching.query_context import QueryContext
+from stqsh.core.matching.row_changes import StayingMembers, staying_members, together
 from stqsh.core.matching.time_events import with_time_events
 from stqsh.core.objects.batch_objects import joined
 
@@ -73,12 +74,18 @@ def match(
     return context.conditions.filter_pairs(pairs, events), events
 
 
-def region_updates(context: QueryContext, index: RegionIndex, lives: QueryLifetimes) -> UpdateArrays:
-    """Return the updates that a batch's events cause for the queries alive then, and count their pairs."""
+def region_updates(
+    context: QueryContext, index: RegionIndex, lives: QueryLifetimes, wanted: Array
+) -> tuple[UpdateArrays, StayingMembers]:
+    """Return the updates that a batch's events cause for the queries alive then, and count their pairs.
+
+    The second value has the members with new records that stay in the answers of wanted queries, bool.
+    """
     pairs, events = match(context, index, lives)
     count_pairs(pairs, context.queries.tested, context.queries.matched)
     why, show = context.batch.objects.reasons(events.new, events.obj, events.step)
-    return without_crossings(context, make_updates(pairs, events, why, show))
+    updates, crossing = without_crossings(context, make_updates(pairs, events, why, show), wanted)
+    return updates, together(staying_members(pairs, events, wanted), crossing)
 
 
 def renumbered(event: Array, order: Array | None, more: int = 0) -> Array:

@@ -1,4 +1,4 @@
-"""The options of a query: `WITH (dwell => 5 s, kind => 'x')`."""
+"""The options of a query: `WITH (dwell => 5 s, changes => true)`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, near
 from stqsh.spec.query import BUILT_IN, QueryOptions
 
-OPTIONS = ("dwell", "kind", "min_accuracy")
+OPTIONS = ("changes", "dwell", "kind", "min_accuracy")
 
 
 def query_options(query: RegisterQuery | RegisterQueries, kind: str) -> tuple[str, QueryOptions]:
@@ -27,13 +27,19 @@ def query_options(query: RegisterQuery | RegisterQueries, kind: str) -> tuple[st
             )
     if "kind" in given:
         kind = _kind(given["kind"], kind)
+    changes = "changes" in given and _switch(given["changes"], "changes")
+    if not changes:
+        given.pop("changes", None)
     for name, words in BUILT_IN[kind].unsupported.items() if kind in BUILT_IN else ():
         if name in given:
             raise NotSupportedError(words)
+    if changes and "dwell" in given:
+        raise NotSupportedError("changes together with dwell")
     return kind, QueryOptions(
         dwell_us=_dwell(given["dwell"]) if "dwell" in given else None,
         min_accuracy=_share(given["min_accuracy"]) if "min_accuracy" in given else None,
         since_now=query.since_now,
+        changes=changes,
     )
 
 
@@ -44,6 +50,12 @@ def _kind(value: Literal | Quantity, natural: str) -> str:
     if named in BUILT_IN and named != natural:
         raise BindError(f"this is a {natural} query, and no {named} query", value.span)
     return named
+
+
+def _switch(value: Literal | Quantity, name: str) -> bool:
+    if not isinstance(value, Literal) or not isinstance(value.value, bool):
+        raise BindError(f"{name} is true or false", value.span, expected=("true", "false"))
+    return value.value
 
 
 def _dwell(value: Literal | Quantity) -> int:

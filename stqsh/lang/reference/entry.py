@@ -31,6 +31,7 @@ _TIMES = {
 }
 OPTIONS: dict[str, dict[str, str]] = {
     "WITH": {
+        "changes": "whether members whose selected columns change are sent again: changes => true",
         "dwell": "a row counts as in or out only after it has stayed so for this long: dwell => 5 s",
         "min_accuracy": "the least share of its objects that load shedding may leave: min_accuracy => 0.9",
         "kind": "the name of a query kind that was plugged in",

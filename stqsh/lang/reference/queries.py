@@ -13,7 +13,7 @@ _SELECT = """SELECT * | expression [AS name], … FROM stream [alias] [, table [
 CONTINUOUS = (
     ReferenceEntry(
         "REGISTER QUERY",
-        """REGISTER QUERY name [SINCE NOW] [FOR duration] [WITH (dwell => duration, min_accuracy => share)] AS
+        """REGISTER QUERY name [SINCE NOW] [FOR duration] [WITH (option => value, …)] AS
   SELECT list FROM stream [, table] [WHERE condition] [INSIDE region | NEAREST k TO place]
   [ORDER BY expression, …] [LIMIT n]""",
         "Register a continuous query, which sends the rows that enter (+) and leave (-) its answer.",
@@ -124,10 +124,12 @@ In a snapshot WINDOW T takes the records of the last T before the end of the las
     ),
     ReferenceEntry(
         "WITH",
-        "REGISTER QUERY name WITH (dwell => duration, min_accuracy => share, kind => 'name') AS …",
-        "Set options of a query: how long a change must last before it counts, how much of its answer load"
+        "REGISTER QUERY name WITH (changes => true, dwell => 5 s, min_accuracy => 0.9, kind => 'name') AS …",
+        "Set options of a query: whether members whose selected columns change are sent again, how long a"
+        " change must last before it counts, how much of its answer load"
         " shedding must leave, or the name of a query kind that was plugged in.",
         "REGISTER QUERY steady WITH (dwell => 20 s) AS SELECT oid FROM taxis INSIDE square",
-        "dwell stores a time for each member that changes, and sends fewer updates.",
+        "dwell stores a time for each member that changes, and sends fewer updates. changes compares what is"
+        " selected for each new record of a member.",
     ),
 )

@@ -89,6 +89,7 @@ class Oracle:
             elif query.paused:
                 query.changed = {}
             else:
+                out += self._changes(n, query_id, query, before)
                 out += self._difference(n, query_id, query)
         if self.spec["keep_us"] == 0:
             self._forget()
@@ -236,6 +237,24 @@ class Oracle:
             del query.changed[name]
         query.sent ^= dwelt
         return out
+
+    def _changes(self, n: int, query_id: int, query: Live, before: dict[Any, Row]) -> list[Update]:
+        """With `changes`: the old and the new row of members that stay, where what is selected differs."""
+        if not query.spec["options"].get("changes"):
+            return []
+        then = Oracle(self.spec, self.clock, self.world, before)
+        changed = [
+            name
+            for name in query.sent & self.answer(query.spec, n)
+            if then._selected(name, query.spec, n) != self._selected(name, query.spec, n)
+        ]
+        old = [then._update(n, query_id, query.spec, name, "changed") for name in changed]
+        return old + [self._update(n, query_id, query.spec, name, "") for name in changed]
+
+    def _selected(self, name: Any, query: Spec, n: int) -> list[Any]:
+        """What a query selects of the stored record of an object."""
+        row, centre = self.stored[name], self.centre(query["region"], n)
+        return [value(e, row, self.clock.at(n), self.world, centre) for _, e in query["select"]]
 
     def _why(self, name: Any, query: Spec, n: int) -> str:
         row = self.stored[name]

@@ -30,7 +30,7 @@ def limited_query(draw: st.DrawFn, query: Spec) -> Spec:
     shown: list[Any] = [column for column in query["select"] if not parts_of([column], "distance")]
     by = st.tuples(st.sampled_from([e for _, e in shown]), st.booleans(), st.booleans()).map(list)
     order = draw(st.lists(by, max_size=2))
-    options = {name: value for name, value in query["options"].items() if name != "dwell_us"}
+    options = {name: value for name, value in query["options"].items() if name not in ("dwell_us", "changes")}
     first = {"order": order, "limit": draw(st.sampled_from([0, 1, 1, 2, 2, 3, 50]))}
     if query["join"] is None and draw(st.booleans()):
         query |= {"region": {"type": "all"}, "condition": None, "areas": []}

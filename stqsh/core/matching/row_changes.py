@@ -1,0 +1,149 @@
+"""Queries WITH (changes => true): what members that stay in an answer select, and whether it changes.
+
+Such a query sends `-` with an object's old row and `+` with its new one when a new record of the object
+differs in what the query selects. Old and new are versions of records, as in transitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stqsh.core.aggregates.keys import canonical
+from stqsh.core.conditions.evaluation import columns_read, compute
+from stqsh.core.conditions.operations import DISTANCE
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.events.updates import UpdateArrays
+from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
+from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.matching.query_context import QueryContext
+from stqsh.core.output.batch_output import QueryUpdates
+from stqsh.core.queries.query_table import QueryTable
+from stqsh.core.queries.registrations import NewQueries
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec
+from stqsh.spec.chunk import WHY
+from stqsh.spec.expression import DistanceExpr, Expr, has_node
+
+Array = npt.NDArray[Any]
+Distances = Callable[[Array, Array], Array]
+"""Returns the distances of versions from the centres of queries, given by position; float64 (n,)."""
+
+CHANGED = WHY.index("changed")
+
+
+class RangeQueries(QueryTable):
+    """Range queries."""
+
+    shown = ArraySpec(np.int32)  # one more than the place, in the header, of what shows its changes; else 0
+
+
+class StayingMembers(NamedTuple):
+    """Members with a new record that stay in answers, (n,) each: steps, positions of queries, versions."""
+
+    step: Array
+    query: Array
+    old: Array
+    new: Array
+
+
+def staying_members(pairs: CandidatePairs, events: Transitions, wanted: Array) -> StayingMembers:
+    """Return the members with a new record that stay in the answers of queries that are wanted, bool."""
+    stay = (pairs.flags == WAS | IS) & wanted[pairs.query]
+    at = np.flatnonzero(stay)
+    at = at[events.old[pairs.event[at]] != events.new[pairs.event[at]]]
+    event = pairs.event[at]
+    return StayingMembers(events.step[event], pairs.query[at], events.old[event], events.new[event])
+
+
+def together(some: StayingMembers, more: StayingMembers) -> StayingMembers:
+    """Return members of two kinds as one table."""
+    return StayingMembers(*(np.concatenate(columns) for columns in zip(some, more, strict=True)))
+
+
+class RowChanges:
+    """What the queries of one kind over a stream select, and how it changes.
+
+    The header has the distinct select lists of queries with `changes`, as JSON, in `forms`.
+    """
+
+    def __init__(
+        self, state: SlotState, prefix: str, queries: RangeQueries, conditions: QueryConditions
+    ) -> None:
+        self._queries, self._conditions = queries, conditions
+        self._forms: list[str] = state.entry("forms").setdefault(prefix, [])
+
+    @property
+    def wanted(self) -> Array:
+        """Which queries send changes; bool (queries,)."""
+        wanted: Array = self._queries.shown > 0
+        return wanted
+
+    def add(self, positions: Array, new: NewQueries) -> None:
+        """Store what new queries at these positions select, if they send changes."""
+        texts = [
+            msgspec.json.encode(tuple(column.value for column in spec.select)).decode()
+            if spec.options.changes
+            else ""
+            for spec in new.patterns
+        ]
+        used = dict.fromkeys(texts[which] for which in np.unique(new.which).tolist())
+        self._forms += [text for text in used if text and text not in self._forms]
+        numbers = {text: place + 1 for place, text in enumerate(self._forms)}
+        self._queries.shown[positions] = new.spread([numbers.get(text, 0) for text in texts], np.int32)
+
+    def updates(self, context: QueryContext, members: StayingMembers) -> QueryUpdates:
+        """Return `-` and `+` of the members whose rows differ."""
+        # Only centres that stand still have distances here, so any step will do.
+        distances = partial(context.distances, step=context.batch.timing.first)
+        differs, forms = np.zeros(len(members.query), np.bool_), self._queries.shown[members.query]
+        for form in np.unique(forms).tolist():
+            at = np.flatnonzero(forms == form)
+            exprs = msgspec.json.decode(self._forms[form - 1], type=tuple[Expr, ...])
+            differs[at] = self._differ(exprs, StayingMembers(*(column[at] for column in members)), distances)
+        step, query, old, new = (column[differs] for column in members)
+        count = len(step)
+        op = np.repeat(np.array([-1, 1], np.int8), count)
+        why = np.repeat(np.array([CHANGED, 0], np.int8), count)
+        show = np.concatenate([old, new]).astype(np.int64)
+        return QueryUpdates(np.tile(step, 2), np.tile(query, 2), op, why, show)
+
+    def _differ(self, exprs: tuple[Expr, ...], members: StayingMembers, distances: Distances) -> Array:
+        """Return whether some expression has another value for the new version; bool (n,)."""
+        found = np.zeros(len(members.query), np.bool_)
+        before, after = (
+            self._values(exprs, members.query, versions, distances) for versions in (members.old, members.new)
+        )
+        for old, new in zip(before, after, strict=True):
+            other: Any = pc.fill_null(pc.not_equal(old, new), False)
+            null: Any = pc.xor(pc.is_null(old), pc.is_null(new))
+            found |= pc.or_(other, null).to_numpy(zero_copy_only=False)
+        return found
+
+    def _values(
+        self, exprs: tuple[Expr, ...], query: Array, versions: Array, distances: Distances
+    ) -> list[pa.Array[Any]]:
+        resolver = self._conditions.resolver
+        names = {name for expr in exprs for name in columns_read(expr, resolver.location)}
+        columns = self._conditions.columns(sorted(names), versions.astype(np.int32))
+        if any(has_node(expr, DistanceExpr) for expr in exprs):
+            far = distances(query, versions)
+            columns[DISTANCE] = pa.array(far, mask=np.isnan(far))
+        return [canonical(compute(expr, columns, 0, resolver)) for expr in exprs]
+
+
+def came(updates: UpdateArrays, elsewhere: Array, wanted: Array) -> StayingMembers:
+    """Return updates of objects that cross while they stay in answers, as members with a new record.
+
+    `elsewhere` is the version that the other slot has of each. Only the slot to which an object crosses has
+    both its records, so only arrivals count.
+    """
+    at = np.flatnonzero((updates.op > 0) & wanted[updates.query])
+    return StayingMembers(updates.step[at], updates.query[at], elsewhere[at], updates.show[at])
