@@ -6,10 +6,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from stqsh.profile import Profile
+from stqsh.spec.chunk import unpack
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.region import PolygonSpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
-from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table
+from stqsh.storage.catalogue import area_geometry, find_area, find_query, find_stream, find_table
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.sinks.sink_catalogue import IS_ALERT, find_alert, find_sink
@@ -48,6 +50,13 @@ class SessionCatalogue:
         """Return the AreaSpec of a live region or set of regions."""
         found = find_area(self._db, name)
         return found.spec if found else None
+
+    def polygons(self, area: AreaSpec, member: str | None) -> tuple[PolygonSpec, ...]:
+        """Return the polygons of a region, or of a member of a set of regions."""
+        # Few queries need them, and what reads them takes a while to load.
+        from stqsh.sources.region_files import polygons_of
+
+        return polygons_of(unpack(area_geometry(self._db, area.id)), member)
 
     def query(self, name: str) -> QuerySpec | None:
         """Return the QuerySpec of a live query."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.region import PolygonSpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
@@ -25,6 +26,9 @@ class CatalogueView(Protocol):
 
     def area(self, name: str) -> AreaSpec | None:
         """Return the spec of a region or a set of regions; None if there is none of that name."""
+
+    def polygons(self, area: AreaSpec, member: str | None) -> tuple[PolygonSpec, ...]:
+        """Return the polygons of a region, or of a member of a set of regions."""
 
     def sink(self, name: str) -> SinkSpec | None:
         """Return the spec of a sink; None if there is no sink of that name."""
@@ -51,6 +55,7 @@ class Catalogue:
     areas: Mapping[str, AreaSpec] = field(default_factory=dict)
     sinks: Mapping[str, SinkSpec] = field(default_factory=dict)
     alerts: Mapping[str, SinkSpec] = field(default_factory=dict)
+    shapes: Mapping[tuple[str, str | None], tuple[PolygonSpec, ...]] = field(default_factory=dict)
 
     def stream(self, name: str) -> StreamSpec | None:
         """Return the StreamSpec of a stream."""
@@ -67,6 +72,10 @@ class Catalogue:
     def area(self, name: str) -> AreaSpec | None:
         """Return the AreaSpec of a region or a set of regions."""
         return self.areas.get(name)
+
+    def polygons(self, area: AreaSpec, member: str | None) -> tuple[PolygonSpec, ...]:
+        """Return the polygons of a region, or of a member of a set of regions."""
+        return self.shapes[area.name, member]
 
     def sink(self, name: str) -> SinkSpec | None:
         """Return the SinkSpec of a sink."""

@@ -18,6 +18,7 @@ from stqsh.sources.formats.json_file import JsonObject, as_text
 from stqsh.sources.formats.record_schema import near
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
 from stqsh.sources.source_files import find_files
+from stqsh.spec.region import PolygonSpec
 from stqsh.spec.stream import FileSourceSpec
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [("member", pa.string()), ("wkb", pa.binary())]
@@ -95,6 +96,21 @@ def region_of_member(geometry: pa.RecordBatch, member: str | None) -> RegionSet:
     members, wkb = geometry.column("member").to_pylist(), geometry.column("wkb").to_pylist()
     chosen = [shape for name, shape in zip(members, wkb, strict=True) if member in (None, name)]
     return _made([None], [shapely.union_all(shapely.from_wkb(chosen))], [])
+
+
+def polygons_of(geometry: pa.RecordBatch, member: str | None) -> tuple[PolygonSpec, ...]:
+    """Return the polygons of one member of a set, or of a single region, without its edges in common."""
+    members, wkb = geometry.column("member").to_pylist(), geometry.column("wkb").to_pylist()
+    [shape] = [shape for name, shape in zip(members, wkb, strict=True) if name == member]
+    parts = shapely.get_parts(shapely.from_wkb(shape))
+    return tuple(
+        PolygonSpec(
+            tuple(
+                tuple(map(tuple, shapely.get_coordinates(ring).tolist())) for ring in shapely.get_rings(part)
+            )
+        )
+        for part in parts.tolist()
+    )
 
 
 def no_polygons() -> RegionSet:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from stqsh.spec.region import CircleSpec, NamedRegionSpec, Region
+from stqsh.spec.region import CircleSpec, NamedRegionSpec, PolygonSpec, Region
 
 Value: TypeAlias = bool | int | float | str | None
 Match: TypeAlias = Literal["all", "any"]
@@ -254,7 +254,8 @@ def areas_of(expr: Expr | None) -> set[int]:
     """Return the ids of the named regions, and sets of them, that an expression refers to."""
     sets = {node.area for node in find_nodes(expr, RegionOfExpr)}
     regions = [node.region for node in find_nodes(expr, InsideExpr)]
-    named = {region.area for region in regions if isinstance(region, NamedRegionSpec | CircleSpec)}
+    kinds = NamedRegionSpec | CircleSpec | PolygonSpec
+    named = {region.area for region in regions if isinstance(region, kinds)}
     return sets | {area for area in named if area is not None}
 
 

@@ -77,10 +77,11 @@ class CircleSpec(RegionBase, frozen=True, omit_defaults=True, tag="circle"):
         return True
 
 
-class PolygonSpec(RegionBase, frozen=True, tag="polygon"):
-    """A polygon: its outer ring, then its holes."""
+class PolygonSpec(RegionBase, frozen=True, omit_defaults=True, tag="polygon"):
+    """A polygon: its outer ring, then its holes; `area` is the id of the named region that has it, if any."""
 
     rings: tuple[Ring, ...]
+    area: int | None = None
 
 
 class NamedRegionSpec(RegionBase, frozen=True, tag="area"):

@@ -136,11 +136,47 @@ def test_a_circle_of_the_plane_is_none_beyond_the_pole(session: Session, folder:
         do(session, folder, "SELECT oid FROM taxis INSIDE plane;")
 
 
-def test_named_regions_over_the_180th_meridian_are_for_planes(session: Session, folder: Path) -> None:
-    do(session, folder, DEFINITIONS + "CREATE REGION fiji AS (177, -19, 182, -16);")
-    do(session, folder, "CREATE REGION edge AS (177, -19, 180, -16); SELECT oid FROM taxis INSIDE edge;")
-    with pytest.raises(NotSupportedError, match="over the 180th meridian, such as fiji"):
-        do(session, folder, "SELECT oid FROM taxis INSIDE fiji;")
+FIJI = """
+CREATE MOVING STREAM ships FROM FILE 'ships.csv' TICK 1 s;
+CREATE MOVING STREAM plane FROM FILE 'ships.csv' TICK 1 s PLANAR;
+CREATE REGIONS islands FROM FILE 'islands.geojson' NAME name;
+CREATE REGION fiji AS (177, -19, 182, -16);
+REGISTER QUERY a_named AS SELECT oid FROM ships INSIDE fiji;
+REGISTER QUERY b_member AS SELECT oid FROM ships INSIDE islands['fiji'];
+REGISTER QUERY c_polygon AS SELECT oid FROM ships INSIDE POLYGON ((177 -19, 182 -19, 182 -16, 177 -16));
+REGISTER QUERY d_outside AS SELECT oid FROM ships WHERE NOT loc INSIDE fiji;
+REGISTER QUERY e_west AS SELECT oid FROM ships INSIDE POLYGON ((-183 -19, -178 -19, -178 -16, -183 -16));
+REGISTER QUERY f_plane AS SELECT oid FROM plane INSIDE fiji;
+RUN;
+"""
+
+
+def test_regions_over_the_180th_meridian_go_on_at_the_other_side(session: Session, folder: Path) -> None:
+    places = {"a": 179, "b": -179, "c": 180, "d": -180, "e": -178, "f": 176.5, "g": -177.9, "h": 177}
+    rows = [f"{oid},{lon},-17,2025-01-01T00:00:01Z" for oid, lon in places.items()]
+    (folder / "ships.csv").write_text("\n".join(["oid,lon,lat,ts", *rows, ""]))
+    ring = [[177, -19], [182, -19], [182, -16], [177, -16], [177, -19]]
+    shape = {"type": "Polygon", "coordinates": [ring]}
+    island = {"type": "Feature", "properties": {"name": "fiji"}, "geometry": shape}
+    (folder / "islands.geojson").write_text(json.dumps(island))
+    lines = parsed(run_script(session, FIJI, folder / "script.stq"))
+    found = dict.fromkeys(sorted({line["query"] for line in lines}), "")
+    for line in lines:
+        found[line["query"]] += line["key"]
+    assert found == {
+        "a_named": "abcdeh",
+        "b_member": "abcdeh",
+        "c_polygon": "abcdeh",
+        "d_outside": "fg",
+        "e_west": "abcdeh",
+        "f_plane": "ach",
+    }
+    [answer] = do(session, folder, "SELECT oid FROM ships INSIDE islands['fiji'];")
+    assert "".join(answer.table.column("oid").to_pylist()) == "abcdeh"
+    with pytest.raises(StqshError, match="region fiji has 3 queries"):
+        do(session, folder, "DROP REGION fiji;")
+    with pytest.raises(NotSupportedError, match="over the 180th meridian, such as islands\\['fiji'\\]"):
+        do(session, folder, "SELECT oid, REGION(islands) AS island FROM ships;")
 
 
 def test_rectangles_of_rows_go_on_beyond_the_180th_meridian(session: Session, folder: Path) -> None:

@@ -473,5 +473,11 @@ def test_a_rectangle_goes_on_beyond_the_meridian(
     assert spec["condition"] == (inside[0] if len(inside) == 1 else ["or", inside])
     same = bound(f"SELECT oid FROM taxis WHERE FALSE OR loc INSIDE ({x1}, 1, {x2}, 2)", taxis).spec
     assert same["region"] == {"type": "all"}
-    with pytest.raises(NotSupportedError, match="a polygon that reaches over the 180th meridian"):
-        bound(f"SELECT oid FROM taxis INSIDE POLYGON (({x1} 0, 200 0, 200 1))", taxis)
+
+
+def test_a_polygon_goes_on_beyond_the_meridian(taxis: Catalogue) -> None:
+    spec = bound("SELECT oid FROM taxis INSIDE POLYGON ((170 -1, 200 0, 170 3))", taxis).spec
+    east, west = ([[x, -1.0], [x + 30, 0.0], [x, 3.0], [x, -1.0]] for x in (170.0, -190.0))
+    parts = [["inside", {"type": "polygon", "rings": [ring]}] for ring in (east, west)]
+    assert spec["region"] == {"type": "rect", "x1": -180.0, "y1": -1.0, "x2": 180.0, "y2": 3.0}
+    assert spec["condition"] == ["or", parts]

@@ -199,7 +199,8 @@ def _inside(node: Inside, scope: Scope) -> TypedExpression:
     if moves(node.region):
         raise NotSupportedError("a moving region under OR or NOT, or beside another region")
     region = bound_region(node.region, scope.stream, scope.catalogue)
-    return _true_or_false(is_inside(over_meridian(region, scope.stream) or (region,)), node)
+    parts = over_meridian(region, scope.stream, scope.catalogue)
+    return _true_or_false(is_inside((region,) if parts is None else parts.regions), node)
 
 
 def is_inside(parts: tuple[Region, ...]) -> Expr:

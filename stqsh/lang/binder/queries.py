@@ -125,7 +125,15 @@ def _registered(
         raise BindError(f"SINCE NOW is for event streams; {stream.name} is a moving stream", place)
     if options.dwell_us and stream.keeps_none:
         raise BindError(f"{stream.name} keeps no events (KEEP NONE), so none can dwell", place)
+    if options.changes and isinstance(spec.region, MovingCircleSpec):
+        _check_changes(spec)
     return replace(spec, for_us=for_us, kind=kind, options=options)
+
+
+def _check_changes(spec: QuerySpec) -> None:
+    """Raise `NotSupportedError` for a query whose rows change though their objects do not report."""
+    if any(has_node(column.value, DistanceExpr) for column in spec.select):
+        raise NotSupportedError("changes of DISTANCE from a moving object")
 
 
 def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
@@ -290,10 +298,10 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
         no_aggregate=NO_AGGREGATE_IN_WHERE,
     )
     conditions = [condition(part, scope) for part in rest]
-    parts = over_meridian(place, source.stream)
-    if parts:
-        place = RectangleSpec(-ANTIMERIDIAN, parts[0].y1, ANTIMERIDIAN, parts[0].y2)
-        conditions.append(is_inside(parts))
+    parts = over_meridian(place, source.stream, catalogue)
+    if parts is not None:
+        place = RectangleSpec(-ANTIMERIDIAN, parts.south, ANTIMERIDIAN, parts.north)
+        conditions.append(is_inside(parts.regions))
     join: JoinSpec | None = None
     if source.joined is not None:
         conditions.append(has_row(source.joined))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -48,6 +48,7 @@ from stqsh.units import EXAMPLES, UNITS, metres
 _PLANE = StreamSpec(name="", columns=(), key="", x="", y="", time="", planar=True, source=FileSourceSpec(""))
 """A stream over which every fixed region makes sense."""
 POLE, ANTIMERIDIAN = 90.0, 180.0
+_TURN = 2 * ANTIMERIDIAN
 _FEWEST_CORNERS = 3
 MOST_NEIGHBOURS = 2**31 - 1
 _SOME = 3
@@ -64,33 +65,71 @@ def bound_region(region: Region, stream: StreamSpec, catalogue: CatalogueView) -
     return bound
 
 
-def over_meridian(region: BoundRegion, stream: StreamSpec) -> tuple[RectangleSpec, ...]:
-    """Return the parts of a region that reaches over the 180th meridian; empty for other regions.
+class Parts(NamedTuple):
+    """The parts of a region that reaches over the 180th meridian, and the latitudes that enclose them."""
 
-    Raises:
-        NotSupportedError: it is a polygon.
-    """
+    regions: tuple[RectangleSpec | PolygonSpec, ...]
+    south: float
+    north: float
+
+
+def over_meridian(region: BoundRegion, stream: StreamSpec, catalogue: CatalogueView) -> Parts | None:
+    """Return the parts of a region that reaches over the 180th meridian; None for other regions."""
     if stream.planar:
-        return ()
-    if isinstance(region, PolygonSpec) and _farthest(region) > ANTIMERIDIAN:
-        raise NotSupportedError("a polygon that reaches over the 180th meridian")
-    if not isinstance(region, RectangleSpec) or isinstance(region.x1, Hole):
-        return ()
+        return None
+    if isinstance(region, RectangleSpec):
+        return _rectangle_over_meridian(region)
+    if isinstance(region, PolygonSpec):
+        return _polygons_over_meridian([region])
+    if not isinstance(region, NamedRegionSpec) or isinstance(region.member, Hole):
+        return None
+    area = catalogue.area(region.name)
+    if area is None or (region.member or "") not in area.beyond:
+        return None
+    polygons = catalogue.polygons(area, region.member)
+    return _polygons_over_meridian([replace(polygon, area=area.id) for polygon in polygons])
+
+
+def _rectangle_over_meridian(region: RectangleSpec) -> Parts | None:
+    if isinstance(region.x1, Hole):
+        return None
     x1, y1, x2, y2 = region.box
     if x1 >= -ANTIMERIDIAN and x2 <= ANTIMERIDIAN:
-        return ()
-    turn = 2 * ANTIMERIDIAN
-    if x2 - x1 >= turn:
-        return (RectangleSpec(-ANTIMERIDIAN, y1, ANTIMERIDIAN, y2),)
-    first = math.floor((x1 + ANTIMERIDIAN) / turn) - 1  # 180 is the same meridian as -180
-    ends = [(x1 - turns * turn, x2 - turns * turn) for turns in (first, first + 1, first + 2)]
+        return None
+    if x2 - x1 >= _TURN:
+        return Parts((RectangleSpec(-ANTIMERIDIAN, y1, ANTIMERIDIAN, y2),), y1, y2)
+    ends = [(x1 - by, x2 - by) for by in _turns(x1, x2)]
     parts = [(max(low, -ANTIMERIDIAN), min(high, ANTIMERIDIAN)) for low, high in ends]
-    return tuple(RectangleSpec(low, y1, high, y2) for low, high in parts if low <= high)
+    return Parts(tuple(RectangleSpec(low, y1, high, y2) for low, high in parts), y1, y2)
 
 
-def _farthest(polygon: PolygonSpec) -> float:
-    """Return the greatest longitude of a polygon, east or west."""
-    return max(abs(x) for ring in polygon.rings for x, _ in ring)
+def _polygons_over_meridian(polygons: list[PolygonSpec]) -> Parts | None:
+    """Return all polygons, each as often as a turn of the earth brings it between -180 and 180.
+
+    They are not cut at the meridian: places are only on this side of it.
+    """
+    corners = [corner for polygon in polygons for ring in polygon.rings for corner in ring]
+    if max(abs(x) for x, _ in corners) <= ANTIMERIDIAN:
+        return None
+    parts = []
+    for polygon in polygons:
+        longitudes = [x for ring in polygon.rings for x, _ in ring]
+        parts += [_turned(polygon, by) for by in _turns(min(longitudes), max(longitudes))]
+    latitudes = [y for _, y in corners]
+    return Parts(tuple(parts), min(latitudes), max(latitudes))
+
+
+def _turned(polygon: PolygonSpec, by: float) -> PolygonSpec:
+    """Return a polygon that lies that many degrees further west."""
+    return replace(polygon, rings=tuple(tuple((x - by, y) for x, y in ring) for ring in polygon.rings))
+
+
+def _turns(west: float, east: float) -> list[float]:
+    """Return by how many degrees to turn what lies between two longitudes, so that it meets -180 to 180."""
+    first = math.floor((west + ANTIMERIDIAN) / _TURN) - 1  # 180 is the same meridian as -180
+    last = math.floor((east + ANTIMERIDIAN) / _TURN)
+    turns = [turns * _TURN for turns in range(first, last + 1)]
+    return [by for by in turns if west - by <= ANTIMERIDIAN and east - by >= -ANTIMERIDIAN]
 
 
 def fixed_region(region: Region, catalogue: CatalogueView) -> BoundRegion:
@@ -167,13 +206,11 @@ def _named(region: NamedRegion, stream: StreamSpec, catalogue: CatalogueView) ->
         circle: CircleSpec = replace(area.circle, area=area.id)
         return circle
     if region.member is None:
-        _check_meridian(area, "", stream)
         return NamedRegionSpec(area.id, area.name)
     if not area.set:
         raise BindError(f"{area.name} is a single region and has no members", region.member.span)
     if isinstance(region.member, Parameter):
-        for one in area.beyond:
-            _check_meridian(area, one, stream)
+        check_meridian(area, stream)
         member_hole = hole(region.member, "member", members=tuple(area.members))
         return NamedRegionSpec(area.id, area.name, member_hole)
     member = str(region.member.value)
@@ -183,15 +220,14 @@ def _named(region: NamedRegion, stream: StreamSpec, catalogue: CatalogueView) ->
             region.member.span,
             near=near(member, area.members),
         )
-    _check_meridian(area, member, stream)
     return NamedRegionSpec(area.id, area.name, member)
 
 
-def _check_meridian(area: AreaSpec, member: str, stream: StreamSpec) -> None:
-    """Raise `NotSupportedError` if a region, or a member of a set, reaches over the 180th meridian."""
-    if not stream.planar and member in area.beyond:
-        name = _member(area.name, member) if area.set else area.name
-        raise NotSupportedError(f"a named region that reaches over the 180th meridian, such as {name}")
+def check_meridian(area: AreaSpec, stream: StreamSpec) -> None:
+    """Raise `NotSupportedError` if a member of a set that is asked as a whole reaches over the meridian."""
+    if area.beyond and not stream.planar:
+        name = _member(area.name, area.beyond[0])
+        raise NotSupportedError(f"a set with a region that reaches over the 180th meridian, such as {name}")
 
 
 def _member(area: str, member: str) -> str:
