@@ -122,7 +122,8 @@ class RowChanges:
             self._values(exprs, members.query, versions, distances) for versions in (members.old, members.new)
         )
         for old, new in zip(before, after, strict=True):
-            other: Any = pc.fill_null(pc.not_equal(old, new), False)
+            differs: Any = pc.not_equal(old, new)
+            other: Any = differs.fill_null(False)
             null: Any = pc.xor(pc.is_null(old), pc.is_null(new))
             found |= pc.or_(other, null).to_numpy(zero_copy_only=False)
         return found
