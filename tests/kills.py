@@ -4,10 +4,11 @@
 
 Each round runs moving objects, posts and a stream that retains what is significant, with all kinds of
 queries, aggregates among them, in a new session. Its engine, the engine's parent, JVM, daemon, workers and
-clients are killed or stopped at random times, its shared memory is lost now and then, and posts are routed
-anew all the time. The update log must then be the same to the byte as that of an engine that runs in one
-process and that nothing disturbs. `--disk FOLDER` puts the sessions on a small disk, which is filled up once
-a round.
+clients are killed or stopped at random times, its shared memory is lost now and then, posts are routed anew
+all the time, and another stream with a query comes and goes. The update log must then be the same to the byte
+as that of an engine that runs in one process and that nothing disturbs, each post must be in the window or in
+the archive, and nothing may be left of the streams that went. `--disk FOLDER` puts the sessions on a small
+disk, which is filled up once a round.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -28,6 +30,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import pyarrow.dataset as ds
 from support.killing import Disturber, run_disturbed
 from support.local import local_session
 from support.running import Together, log_so_far, run_script
@@ -35,7 +38,7 @@ from support.seeded import moving_script, posts_script, significant_script, with
 
 from stqsh.client.api import Session, connect
 from stqsh.client.engine_process import stop_engine
-from stqsh.client.results import Message
+from stqsh.client.results import Answer, Message
 from stqsh.client.run import RunHandle
 from stqsh.errors import StqshError
 from stqsh.storage.catalogue import live_streams
@@ -57,6 +60,11 @@ WEIGHTS = {
 }
 FULL_S = 15.0
 """How long the disk stays full."""
+PASSING = "passing"
+"""The stream that comes and goes."""
+GOES = f"DROP QUERY IF EXISTS {PASSING}_bodies; DROP STREAM IF EXISTS {PASSING};"
+PASSING_SHARE = 0.4
+"""The share of the changes that make it or drop it."""
 STRATEGIES = ("object", "grid", "agrid", "quadtree", "qttree")
 
 
@@ -92,21 +100,36 @@ def filled_once(folder: Path, draw: random.Random, *, small: bool) -> Iterator[N
 
 
 @contextmanager
-def routed_at_random(session: Session, draw: random.Random) -> Iterator[None]:
-    """Change the routing of event streams at random, beside what runs."""
-    over, said = threading.Event(), list[str]()
+def changed_at_random(session: Session, draw: random.Random, passing: tuple[str, Path]) -> Iterator[None]:
+    """Change the routing of event streams, and make and drop a stream, at random, beside what runs.
+
+    Args:
+        session: the session, through connections of its own.
+        draw: decides what is done, and when.
+        passing: the statements that make the stream PASSING and a query over it, and their script.
+    """
+    over, said = threading.Event(), Counter[str]()
+
+    def statement() -> str:
+        if draw.random() < PASSING_SHARE:
+            return passing[0] if draw.random() < 0.5 else GOES
+        slots = draw.randint(1, 9)
+        repartition = f"REPARTITION posts USING {draw.choice(STRATEGIES)} INTO {slots} SLOTS;"
+        return draw.choice([repartition, "REBALANCE posts;"])
+
+    def execute(other: Session, text: str) -> None:
+        try:
+            for outcome in other.execute(text, file=str(passing[1])):
+                if isinstance(outcome, Message):
+                    said[outcome.text.split()[0] if "version" not in outcome.text else "version"] += 1
+        except StqshError as error:  # of an engine that is dead just now, or of a full disk
+            print(f"  {type(error).__name__}: {error}", flush=True)
 
     def change() -> None:
         with connect(session.home.name, home=session.home.path.parent, autoplay=False) as other:
-            names = [stream.name for stream in live_streams(other.link.db) if stream.spec.is_event]
             while not over.wait(draw.uniform(0.5, 4)):
-                name, slots = draw.choice(names), draw.randint(1, 9)
-                statement = f"REPARTITION {name} USING {draw.choice(STRATEGIES)} INTO {slots} SLOTS;"
-                try:
-                    outcomes = other.execute(draw.choice([statement, f"REBALANCE {name};"]))
-                    said.extend(outcome.text for outcome in outcomes if isinstance(outcome, Message))
-                except StqshError as error:  # of an engine that is dead just now, or of a full disk
-                    print(f"  {type(error).__name__}: {error}", flush=True)
+                execute(other, statement())
+            execute(other, GOES)
 
     changer = threading.Thread(target=change)
     changer.start()
@@ -115,12 +138,29 @@ def routed_at_random(session: Session, draw: random.Random) -> Iterator[None]:
     finally:
         over.set()
         changer.join()
-        print(f"  {sum('version' in text for text in said)} new routings", flush=True)
+        print(f"  {said['version']} new routings, {said['stream']} streams made or dropped", flush=True)
 
 
 def updates_after(step: int, output: bytes) -> list[bytes]:
-    """Return the lines of updates after a step."""
-    return [line for line in output.splitlines() if json.loads(line)["step"] > step]
+    """Return the lines of updates after a step, without those of the stream that comes and goes."""
+    lines = ((json.loads(line), line) for line in output.splitlines())
+    return [text for line, text in lines if line["step"] > step and not line["query"].startswith(PASSING)]
+
+
+def all_posts(session: Session, archive: Path) -> list[str]:
+    """The keys of the posts in the window and in the archive; a key may have come again later."""
+    (answer,) = session.execute("SELECT oid FROM posts;")
+    assert isinstance(answer, Answer)
+    window: list[str] = answer.table.column("oid").to_pylist()
+    return sorted([*window, *ds.dataset(archive, partitioning="hive").to_table().column("oid").to_pylist()])
+
+
+def split_script(text: str, archive: Path) -> tuple[str, str]:
+    """Return a script whose posts have an archive, and the statements that make PASSING, a copy of posts."""
+    create = next(found for found in re.findall(r"CREATE .*?;", text, re.DOTALL) if "STREAM posts" in found)
+    passing = create.replace("STREAM posts", f"STREAM {PASSING}")
+    query = f"REGISTER QUERY {PASSING}_bodies AS SELECT oid, body FROM {PASSING};"
+    return text.replace("KEEP 20 s", f"KEEP 20 s ARCHIVE TO '{archive}'"), f"{passing}\n{query}"
 
 
 def run_round(folder: Path, disk: Path | None, seed: int, number: int) -> Disturber:
@@ -137,24 +177,30 @@ def run_round(folder: Path, disk: Path | None, seed: int, number: int) -> Distur
     script = Together([*cases, significant_script(seed + 2, steps=STEPS)], [1, 1, 1])
     file = script.write(folder)
     text = with_aggregates(file.read_text(encoding="utf-8"))
+    archives = folder / "old", folder / "old-reference"
+    disturbed, passing = split_script(text, archives[0])
     sessions = (disk or folder) / "sessions"
     with connect(f"round-{seed}", home=sessions, autoplay=False) as session:
-        for _ in session.execute(text.removesuffix("RUN;\n"), file=str(file)):
+        for _ in session.execute(disturbed.removesuffix("RUN;\n"), file=str(file)):
             pass
         query = next(row.name for row in session.queries() if row.live)
         running = next(o for o in session.execute("RUN;") if isinstance(o, RunHandle))
         disturber = Disturber(session, draw, folder, query)
         with (
             filled_once(sessions, draw, small=disk is not None),
-            routed_at_random(session, random.Random(seed)),
+            changed_at_random(session, random.Random(seed), (passing, file)),
         ):
             run_disturbed(disturber, running, draw_disturbances(draw, number))
-        output = log_so_far(session, running)
+        session.start_engine()
+        output, posts = log_so_far(session, running), all_posts(session, archives[0])
+        left = [stream.name for stream in live_streams(session.link.db) if stream.name == PASSING]
         # On a full disk the engine folds the oldest updates, which nobody reads.
         [(folded,)] = session.link.db.query("SELECT coalesce(max(step), 0) FROM update_base")
         stop_engine(session.home)
     with local_session(folder / "reference") as session:
-        expected = run_script(session, text, file)
+        expected = run_script(session, split_script(text, archives[1])[0], file)
+        assert posts == all_posts(session, archives[1]), f"seed {seed}: posts were lost or archived twice"
+    assert not left, f"{left} was dropped, and is there"
     if updates_after(folded, output) != updates_after(folded, expected) or folded == STEPS:
         (folder / "expected.jsonl").write_bytes(expected)
         (folder / "output.jsonl").write_bytes(output)

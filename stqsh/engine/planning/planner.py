@@ -106,7 +106,8 @@ class Planner:
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})
         tasks = cut_into_tasks(self.home, self.slots, head, span, ledger, self._tuning)
         tasks = [replace(task, routes=routes) for task in tasks]
-        return with_live(tasks, self._live.slices(first, last, ledger, self._tuning), self._live.access)
+        live = self._live.slices(first, last, ledger, self._tuning)
+        return with_live(tasks, live, self._live.access) if live else tasks
 
     def _next(self, offset: Offset, now_us: int) -> Offset | None:
         """Decide the batch after `offset`, whose clock rows are applied; None if there is nothing to do."""

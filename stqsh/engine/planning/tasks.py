@@ -174,8 +174,6 @@ def with_live(
     tasks: list[SourceTask], slices: Sequence[Sequence[LiveSlice]], access: LiveAccess
 ) -> list[SourceTask]:
     """Give tasks the slices of live streams, one group each; those that read for one slot get all."""
-    if not slices:
-        return tasks
     if tasks[0].only is not None:
         together = tuple(piece for group in slices for piece in group)
         return [replace(task, live=together, access=access) for task in tasks]

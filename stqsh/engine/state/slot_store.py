@@ -17,7 +17,7 @@ from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.errors import EngineError
 from stqsh.spec.chunk import CHUNK, Chunk, from_table, to_table
 
-_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
+_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)  # payloads are one column
 
 
 class StaleBatchError(EngineError):
