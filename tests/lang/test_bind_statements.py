@@ -163,8 +163,6 @@ def test_streams_of_files_take_no_values(taxis: Catalogue) -> None:
         ("SELECT * FROM taxis SYNC 5 s", "SYNC on a query without aggregates"),
         ("CREATE TABLE t (a INT) FROM STDIN", "STDIN of other things than streams"),
         ("CREATE REGIONS t FROM GENERATOR 'g'", "generators of other things than streams"),
-        ("FOLLOW '368'", "FOLLOW"),
-        ("FOLLOW 368 IN taxis", "FOLLOW"),
         ("CREATE TABLE t (a INT) FROM INSERTS", "INSERTS of other things than streams"),
         ("CREATE TABLE t (a INT) FROM HTTP PORT 8080", "HTTP of other things than streams"),
         ("SET cache.objects = '64 MB'", "SET cache.objects"),

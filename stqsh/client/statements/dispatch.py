@@ -290,6 +290,7 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.PauseQuery: pause_query,
     statements.ResumeQuery: resume_query,
     statements.Tail: tail,
+    statements.Follow: deferred("follow", "follow"),
     statements.Watch: watch,
     statements.Map: draw_map,
     statements.Show: show,
@@ -316,13 +317,13 @@ def check_kind(kind: str) -> None:
         raise StqshError(f"there is no kind of query called {kind!r}", hint=f"kinds: {', '.join(KINDS)}")
 
 
-def free_name(desk: StatementContext) -> str:
-    """Return a name for a SUBSCRIBE that no query has had yet: `sub_1`, `sub_2`, …"""
-    (count,) = desk.link.db.query("SELECT count(*) FROM queries WHERE name GLOB 'sub_[0-9]*'")[0]
+def free_name(desk: StatementContext, word: str = "sub") -> str:
+    """Return a name for a SUBSCRIBE that no query has had yet: `sub_1`, `sub_2`, …; or after another word."""
+    (count,) = desk.link.db.query("SELECT count(*) FROM queries WHERE name GLOB ?", f"{word}_[0-9]*")[0]
     number = int(count) + 1
-    while find_query(desk.link.db, f"sub_{number}") or find_stream(desk.link.db, f"sub_{number}"):
+    while find_query(desk.link.db, f"{word}_{number}") or find_stream(desk.link.db, f"{word}_{number}"):
         number += 1
-    return f"sub_{number}"
+    return f"{word}_{number}"
 
 
 def _change_state(

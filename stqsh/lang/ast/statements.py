@@ -9,7 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from stqsh.lang.ast.expressions import Column, Expression, Literal, Name, Nearest, Node, Quantity, Region
+from stqsh.lang.ast.expressions import (
+    Column,
+    Expression,
+    Literal,
+    Name,
+    Nearest,
+    Node,
+    Parameter,
+    Quantity,
+    Region,
+)
 from stqsh.lang.ast.statement import (
     AlertAction,
     ColumnDefinition,
@@ -31,15 +41,59 @@ from stqsh.lang.ast.statement import (
 )
 
 __all__ = [
-    "AlertAction", "ColumnDefinition", "CreateAlert",
-    "CreateRegion", "CreateRegions", "CreateSink", "CreateStream", "CreateTable",
-    "DataSource", "Describe", "DirectorySource", "Drop", "Dump", "Explain", "ExportDeadLetters", "FileSource",
-    "FileTarget", "GeneratorSource", "Help", "HttpSource", "HttpTarget", "Insert", "InsertsSource",
-    "KafkaSource", "KafkaTarget", "Map",
-    "ObjectKind", "Options", "OrderItem", "Pause", "PauseQuery", "Play", "Rebalance", "RegisterQueries",
-    "RegisterQuery", "Relation", "Repartition", "ResumeQuery", "Run", "Select", "SelectItem", "SetSetting",
-    "Show", "ShowQuery", "SinkTarget", "SocketSource", "Statement", "StdinSource", "Subscribe",
-    "Tail", "ValueRow", "Watch",
+    "AlertAction",
+    "ColumnDefinition",
+    "CreateAlert",
+    "CreateRegion",
+    "CreateRegions",
+    "CreateSink",
+    "CreateStream",
+    "CreateTable",
+    "DataSource",
+    "Describe",
+    "DirectorySource",
+    "Drop",
+    "Dump",
+    "Explain",
+    "ExportDeadLetters",
+    "FileSource",
+    "FileTarget",
+    "Follow",
+    "GeneratorSource",
+    "Help",
+    "HttpSource",
+    "HttpTarget",
+    "Insert",
+    "InsertsSource",
+    "KafkaSource",
+    "KafkaTarget",
+    "Map",
+    "ObjectKind",
+    "Options",
+    "OrderItem",
+    "Pause",
+    "PauseQuery",
+    "Play",
+    "Rebalance",
+    "RegisterQueries",
+    "RegisterQuery",
+    "Relation",
+    "Repartition",
+    "ResumeQuery",
+    "Run",
+    "Select",
+    "SelectItem",
+    "SetSetting",
+    "Show",
+    "ShowQuery",
+    "SinkTarget",
+    "SocketSource",
+    "Statement",
+    "StdinSource",
+    "Subscribe",
+    "Tail",
+    "ValueRow",
+    "Watch",
 ]  # fmt: skip
 
 ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT"]
@@ -286,6 +340,14 @@ class Tail(Statement):
     only: OneOf["+", "-"] | None = None
     where: Expression | None = None
     limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Follow(Statement):
+    """`FOLLOW id [IN stream]`."""
+
+    key: Literal | Parameter
+    stream: Name | None = None
 
 
 # ------------------------------------------------------------------------------------- administration

@@ -9,6 +9,7 @@ from stqsh.lang.ast.statements import (
     Describe,
     Dump,
     ExportDeadLetters,
+    Follow,
     Help,
     Map,
     Pause,
@@ -103,6 +104,13 @@ def tail(parts: Parts) -> Tail:
     """Build `TAIL name clauses`."""
     name, *clauses = parts
     return fill(Tail(name), by_field(clauses))
+
+
+@rule("follow")
+def follow(parts: Parts) -> Follow:
+    """Build `FOLLOW id [IN stream]`."""
+    key, stream, output = parts
+    return Follow(key, stream, format=_format(output))
 
 
 @rule("show")

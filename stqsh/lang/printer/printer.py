@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from stqsh.lang.ast import statements
-from stqsh.lang.ast.expressions import Column, Name
+from stqsh.lang.ast.expressions import Column, Name, Parameter
 from stqsh.lang.errors import locating
 from stqsh.lang.printer import definitions, queries
-from stqsh.lang.printer.values import column_name, constant, identifier, joined, pace, quoted
+from stqsh.lang.printer.values import column_name, constant, identifier, joined, pace, parameter, quoted
 
 
 def to_sql(statement: statements.Statement) -> str:
@@ -78,6 +78,11 @@ def _map(node: statements.Map) -> str:
     return joined(("MAP", _name(node.stream), _names(node.queries), file))
 
 
+def _follow(node: statements.Follow) -> str:
+    key = parameter(node.key) if isinstance(node.key, Parameter) else constant(node.key)
+    return joined((f"FOLLOW {key}", None if node.stream is None else f"IN {_name(node.stream)}"))
+
+
 _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.CreateStream: definitions.create_stream,
     statements.CreateTable: definitions.create_table,
@@ -93,6 +98,7 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.Subscribe: queries.subscribe,
     statements.Explain: queries.explain,
     statements.Tail: queries.tail,
+    statements.Follow: _follow,
     statements.Run: _run,
     statements.Play: _play,
     statements.Pause: lambda node: f"PAUSE {_name(node.stream)}",

@@ -46,4 +46,14 @@ is left out.""",
         "TAIL near FROM START ONLY + LIMIT 3",
         "Nothing for the engine: updates are read from the session's log. FROM START reads all of it.",
     ),
+    ReferenceEntry(
+        "FOLLOW",
+        "FOLLOW id [IN stream] [FORMAT x]",
+        "Show each record of one object as it comes, its last one first. Ctrl-C leaves it.",
+        "FOLLOW 'ambulance' IN taxis",
+        "A query of one object, which is dropped when it is left.",
+        """Of several records in one step the last one counts, and one that repeats the one before it in all
+columns is not shown. A - says that the object has gone. Without IN it is the only stream of moving objects.
+On the map, t follows the selected object and draws its trail.""",
+    ),
 )

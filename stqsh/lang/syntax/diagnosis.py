@@ -65,9 +65,7 @@ _ANY_VALUE = frozenset(
 _UNITS = frozenset({"duration", "length", "speed"})
 _NAME = "IDENT"
 _AFTER_NAMES = frozenset({"FROM", "AS", "WHERE", "SELECT"})
-_TO_COME = {
-    ("FOLLOW",): "FOLLOW",
-}
+_TO_COME = {}
 """Words that the parser does not know yet, so that neither completion nor HELP offers them."""
 _RIGHT_SIGNS = {"=>": ">=", "==": "=", "=<": "<=", "><": "<>"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from stqsh.shell.map.terminal.canvas import Array, DotGrid
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 STEP = 0.15
 """The share of the shown part that an arrow key moves."""
 ZOOM = 1.5
+_MOST_PLACES = 500
 _LEFT, _SMALL = 0.02, 0.5
 """Limits of a map that shows everything: it is fitted again once more than this share of the objects is out
 of view, or a scale finer by this factor would do.
@@ -23,11 +24,19 @@ of view, or a scale finer by this factor would do.
 
 @dataclass
 class Camera:
-    """The part of the world that is shown; `follow` is the key of an object that stays in the centre."""
+    """The part of the world that is shown.
+
+    Attributes:
+        projection: How it is drawn, None before the first picture.
+        is_fitting: Whether everything is shown.
+        follow: The key of an object that stays in the centre.
+        trail: The places where it was since it is followed, in order.
+    """
 
     projection: MapProjection | None = None
     is_fitting: bool = True
     follow: Any = None
+    trail: list[tuple[float, float]] = field(default_factory=list)
 
     def aim(self, scene: Scene, grid: DotGrid) -> MapProjection:
         """Return the projection for a scene on a canvas of a size."""
@@ -42,13 +51,16 @@ class Camera:
         if number is not None and self.projection is not None:
             x, y = float(scene.places.x[number]), float(scene.places.y[number])
             self.projection = self.projection.centred(x, y)
+            if self.trail[-1:] != [(x, y)]:
+                self.trail = [*self.trail[1 - _MOST_PLACES :], (x, y)]
         assert self.projection is not None, "it has been fitted"
         return self.projection
 
     def pan(self, right: int, up: int) -> None:
         """Move by a step, and follow nothing any more."""
         if self.projection is not None:
-            self.is_fitting, self.follow = False, None
+            self.is_fitting = False
+            self._leave()
             self.projection = self.projection.panned(right * STEP, up * STEP)
 
     def zoom(self, steps: int) -> None:
@@ -60,7 +72,8 @@ class Camera:
     def drag(self, across: float, down: float) -> None:
         """Move the map by some dots, and follow nothing any more."""
         if self.projection is not None:
-            self.is_fitting, self.follow = False, None
+            self.is_fitting = False
+            self._leave()
             held = self.projection
             self.projection = held.panned(-across / held.width, down / held.height)
 
@@ -78,12 +91,18 @@ class Camera:
 
     def fit(self) -> None:
         """Show everything again."""
-        self.projection, self.is_fitting, self.follow = None, True, None
+        self.projection, self.is_fitting = None, True
+        self._leave()
 
     def chase(self, key: Any) -> None:
         """Keep an object in the centre; None follows none."""
+        self.trail = self.trail if key == self.follow else []
         self.follow = key
         self.is_fitting = self.is_fitting and key is None
+
+    def _leave(self) -> None:
+        """Follow nothing any more."""
+        self.follow, self.trail = None, []
 
     def look_at(self, scene: Scene, number: int) -> None:
         """Bring an object into view without a change of scale."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TICKS_ACROSS, TICKS_DOWN = 6, 4
 _GRATICULE_DOTS = 160
+_HALF_WORLD = 180.0
 
 
 @dataclass
@@ -55,9 +56,14 @@ def extent(scene: Scene) -> Box | None:
 
 
 def draw(
-    canvas: Canvas, scene: Scene, projection: MapProjection, look: MapOptionsShown, palette: Palette
+    canvas: Canvas,
+    scene: Scene,
+    projection: MapProjection,
+    look: MapOptionsShown,
+    palette: Palette,
+    trail: Sequence[tuple[float, float]] = (),
 ) -> int:
-    """Draw a scene; return the number of its objects in view."""
+    """Draw a scene, and the trail of the object that is followed; return the number of objects in view."""
     across, down = projection.dots(scene.places.x, scene.places.y)
     if look.graticule:
         _draw_graticule(canvas, projection, palette)
@@ -71,6 +77,7 @@ def draw(
         _draw_answer(canvas, drawn, (across, down), LETTERS[number], palette.of(number, "bold"))
     for number, drawn in shown:
         _draw_centre(canvas, drawn, projection, palette.of(number, "bold"))
+    _draw_trail(canvas, trail, projection, palette)
     _draw_picked(canvas, scene, (across, down), look, palette)
     if look.regions:
         _draw_labels(canvas, scene, shown, projection, palette)
@@ -202,6 +209,18 @@ def _draw_centre(canvas: Canvas, drawn: DrawnQuery, projection: MapProjection, s
     x, y = drawn.outline.centre
     across, down = projection.dots(np.array([x]), np.array([y]))
     canvas.letters(across, down, "+" if drawn.outline.focal is None else FOCAL, style)
+
+
+def _draw_trail(
+    canvas: Canvas, trail: Sequence[tuple[float, float]], projection: MapProjection, palette: Palette
+) -> None:
+    """Draw the way between places, but not around the world."""
+    if len(trail) < 2:
+        return
+    places = np.array(trail)
+    ways = np.hstack([places[:-1], places[1:]])
+    near = projection.planar | (np.abs(ways[:, 2] - ways[:, 0]) < _HALF_WORLD)
+    canvas.lines(_in_dots(ways[near], projection), palette.picked)
 
 
 def _draw_picked(

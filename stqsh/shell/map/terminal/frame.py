@@ -68,7 +68,7 @@ class MapPicture:
         """Return the screen: at most `height` lines of `width` characters."""
         canvas = Canvas(max(_LEAST, width - 2), max(_LEAST, height - AROUND), braille=self.braille)
         projection = self.camera.aim(self.scene, canvas.grid)
-        visible = draw(canvas, self.scene, projection, self.look, self.palette)
+        visible = draw(canvas, self.scene, projection, self.look, self.palette, self.camera.trail)
         self._write_ticks(canvas, projection)
         self._write_panels(canvas, projection)
         return [

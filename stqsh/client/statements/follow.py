@@ -1,0 +1,39 @@
+"""FOLLOW: a query of one object that is dropped when its reader leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stqsh.client.read.followed import Followed
+from stqsh.client.read.subscription import TailOptions
+from stqsh.client.results import Outcome
+from stqsh.client.statements.context import StatementContext
+from stqsh.client.statements.dispatch import free_name
+from stqsh.lang.ast import statements
+from stqsh.lang.ast.expressions import Name
+from stqsh.lang.binder.bind import bind
+from stqsh.lang.binder.follow import BoundFollow
+from stqsh.lang.printer.printer import to_sql
+from stqsh.storage import catalogue_writer
+
+
+def follow(desk: StatementContext, statement: statements.Follow) -> Iterator[Outcome]:
+    """Follow an object, from its last record on."""
+    bound: BoundFollow = bind(statement, desk.view).spec
+    name = free_name(desk, "follow")
+    spec = bind(statements.Subscribe(bound.each, piece=statement.piece), desk.view, name=name).spec
+    text = to_sql(statements.RegisterQuery(Name(name), bound.each))
+    registered = catalogue_writer.Registered(f"{text};", spec, desk.owner)
+    asked, stream = desk.snapshots.bound(bound.last, desk.view)
+    found = desk.snapshots.ask(asked, stream)
+    first = desk.link.progress().step + 1  # before it is registered
+    query = catalogue_writer.register(desk.link.db, registered)
+    desk.link.wake()
+    yield Followed(
+        query,
+        TailOptions(from_step=first),
+        desk.link,
+        temporary=True,
+        until_idle=desk.is_script,
+        last=(found.table, found.step, found.at_us),
+    )
