@@ -40,6 +40,18 @@ class Commands:
             timeout=300,
         )
 
+    def start(self, text: str) -> subprocess.Popen[str]:
+        """Begin statements that go on."""
+        command = [*STQSH, "-s", "ways", "-c", text]
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self._environ,
+            stdout=subprocess.PIPE,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+
     def keys(self, count: int) -> list[int]:
         """Return the keys of the first updates of the query."""
         found = self("-c", f"TAIL q FROM START LIMIT {count};").stdout
@@ -129,3 +141,24 @@ def test_an_alert_acts_while_no_shell_is_there(run: Commands) -> None:
     [shown] = run("-c", "SHOW ALERTS;").stdout.splitlines()
     assert [json.loads(shown)["row"][name] for name in ("done", "failed")] == [3, 0]
     assert run("-c", "DROP ALERT a;").returncode == 0
+
+
+def test_an_object_is_followed_record_by_record_in_a_pipe(run: Commands) -> None:
+    columns = COLUMNS.replace("id BIGINT", "id STRING")
+    run("-c", f"CREATE MOVING STREAM buses {columns} FROM INSERTS; PLAY buses;")
+    insert = "INSERT INTO buses VALUES ('a', {0}, 50, NOW), ('b', {0}, 50, NOW);"
+    assert run("-c", insert.format(1) + "RUN 1 STEPS;").returncode == 0
+    with run.start("FOLLOW 'a';") as following:
+        assert following.stdout is not None
+        found = []
+        for lon in (1, 2, 3):
+            if lon > 1:
+                assert run("-c", insert.format(lon)).returncode == 0
+            found.append(json.loads(following.stdout.readline()))
+        following.send_signal(signal.SIGINT)
+        assert following.wait(60) == 130
+    assert [(line["op"], line["key"], line["row"]["lon"]) for line in found] == [
+        ("+", "a", 1.0),
+        ("+", "a", 2.0),
+        ("+", "a", 3.0),
+    ]
