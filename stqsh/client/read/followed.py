@@ -84,9 +84,10 @@ def _telling(table: pa.Table) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _first(step: int, at_us: int | None) -> pa.Table:
-    head = {"step": [step], "at_us": [at_us], "query": [0], "op": [1], "why": [0]}
     types = (pa.int64(), pa.int64(), pa.int64(), pa.int8(), pa.int8())
-    return pa.table(head, pa.schema(list(zip(_HEAD, types, strict=True))))
+    values = (step, at_us, 0, 1, 0)
+    columns = [pa.array([value], kind) for value, kind in zip(values, types, strict=True)]
+    return pa.table(columns, names=list(_HEAD))
 
 
 def _values(table: pa.Table, stream: StreamSpec) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from lark.lexer import Token
 
-from stqsh.errors import NotSupportedError, StqshError
+from stqsh.errors import StqshError
 from stqsh.lang.ast.source import Span
 from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.syntax.expected import what_may_follow
@@ -65,8 +65,6 @@ _ANY_VALUE = frozenset(
 _UNITS = frozenset({"duration", "length", "speed"})
 _NAME = "IDENT"
 _AFTER_NAMES = frozenset({"FROM", "AS", "WHERE", "SELECT"})
-_TO_COME = {}
-"""Words that the parser does not know yet, so that neither completion nor HELP offers them."""
 _RIGHT_SIGNS = {"=>": ">=", "==": "=", "=<": "<=", "><": "<>"}
 
 
@@ -74,9 +72,6 @@ def diagnose(scan: ScannedText) -> StqshError:
     """Return the error of a scan that stopped at a character, at a token, or at the end of the text."""
     if scan.stopped_at is not None:
         return _bad_character(scan, scan.stopped_at)
-    coming = _to_come(scan)
-    if coming is not None:
-        return coming
     follow = what_may_follow(scan.stacks[-1])
     for reason in _REASONS:
         fault = reason(scan, follow)
@@ -102,16 +97,6 @@ def in_words(follow: Collection[str]) -> tuple[str, ...]:
     words += sorted(word for word in rest if word.isalpha())
     words += sorted(word for word in rest if not word.isalpha() and word != ";")
     return (*words, ";") if ";" in rest else tuple(words)
-
-
-def _to_come(scan: ScannedText) -> NotSupportedError | None:
-    """Explain a statement or a source that the language has and the parser does not know yet."""
-    words = tuple(token.upper() for token in scan.tokens)
-    stops = (
-        words[-size:] for size in (1, 2) if size == len(words) or (size == 2 and words[:1] == ("CREATE",))
-    )
-    coming = next((_TO_COME[stop] for stop in stops if stop in _TO_COME), None)
-    return None if coming is None else NotSupportedError(coming)
 
 
 def _missing_name(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
