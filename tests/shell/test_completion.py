@@ -193,3 +193,15 @@ def test_roles_are_offered_from_the_file_that_is_named(tmp_path: Path) -> None:
     assert completions("CREATE MOVING STREAM f KEY S", f" {source};") == ["Schiff"]
     assert completions(f"CREATE MOVING STREAM f {source} LOCATION (") == ["Laenge", "Breite", '"Fahrt kn"']
     assert "Uhr" in completions(f"CREATE MOVING STREAM f {source} TIME ")
+
+
+def test_follow_offers_the_keys_of_its_stream() -> None:
+    assert completions("FOLLOW ", " IN taxis;") == ["'ambulance'", "'taxi-001'", "'taxi-002'"]
+    assert completions("FOLLOW 7", " IN posts;") == ["7", "71"]
+    assert "taxis" in completions("FOLLOW 'a' IN ")
+
+
+def test_insert_offers_columns_where_they_are_listed() -> None:
+    assert completions("INSERT INTO taxis (") == ["oid", "lon", "lat", "ts", "status"]
+    assert not {"oid", "lon", "plate"} & set(completions("INSERT INTO taxis VALUES ("))
+    assert "NOW" in completions("INSERT INTO taxis VALUES ('a', ")

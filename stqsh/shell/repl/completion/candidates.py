@@ -19,6 +19,7 @@ from stqsh.shell.repl.completion.context import (
     CursorContext,
     column_types,
     declared,
+    followed_in,
     named_file,
     options_of,
     relations,
@@ -110,7 +111,10 @@ class Candidates:
     def _stream(self, cursor: CursorContext) -> tuple[str, str] | None:
         """Return the statement's stream and its key column."""
         keys = {name: (name, key) for name, key in self.glance.keys}
-        found = [keys[name] for name in relations(cursor).values() if name in keys]
+        names = list(relations(cursor).values())
+        if cursor.first == "FOLLOW":
+            names = [followed_in(cursor) or next(iter(keys), "")]
+        found = [keys[name] for name in names if name in keys]
         return found[0] if found else None
 
     def _live_keys(self, cursor: CursorContext) -> list[Word]:
@@ -156,6 +160,9 @@ class Candidates:
         if cursor.first == "TAIL":
             yield from self._followed(cursor)
             return
+        if cursor.first == "INSERT":
+            yield from self._inserted(cursor)
+            return
         fitting = column_types(cursor)
         own = declared(cursor) or _of_file(cursor)
         held = dict(self.glance.columns)
@@ -173,6 +180,13 @@ class Candidates:
         places = {"CIRCLE", "NEAREST", "KNN"} & {word.upper() for word in (*cursor.words, *cursor.after)}
         if places and not qualifier:
             yield "DISTANCE", "metres from the centre"
+
+    def _inserted(self, cursor: CursorContext) -> Iterator[Word]:
+        """Yield the columns that INSERT INTO may list; its values are no columns."""
+        stream = cursor.words[2].strip('"') if len(cursor.words) > 2 else ""
+        is_listing = all(word.upper() != "VALUES" for word in cursor.words[3:])
+        for column, kind in dict(self.glance.columns).get(stream, ()) if is_listing else ():
+            yield _column(column), f"{kind} of {stream}"
 
     def _followed(self, cursor: CursorContext) -> Iterator[Word]:
         """Yield columns for the condition of a TAIL: what its query selects, then its relations' columns."""

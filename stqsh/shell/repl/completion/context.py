@@ -79,7 +79,7 @@ def wanted_value(cursor: CursorContext) -> Wanted | None:
     last = cursor.last
     if last(1) == "FILE" or (last(1) == "TO" and cursor.first == "MAP"):
         return "path"
-    if last(1) == "AROUND" or (last(1) == "TO" and last(3) == "NEAREST"):
+    if last(1) in ("AROUND", "FOLLOW") or (last(1) == "TO" and last(3) == "NEAREST"):
         return "key"
     if last(1) == "," and (
         (last(2) in _QUOTED and last(3) == "(" and last(4) != "KNN")
@@ -107,6 +107,12 @@ def relations(cursor: CursorContext) -> dict[str, str]:
         if names:
             found[names[-1].strip('"')] = names[0].strip('"')
     return found
+
+
+def followed_in(cursor: CursorContext) -> str:
+    """Return the stream that a FOLLOW names behind the cursor; "" without one."""
+    upper = [token.upper() for token in cursor.after]
+    return cursor.after[upper.index("IN") + 1].strip('"') if "IN" in upper[:-1] else ""
 
 
 _CLAUSES = frozenset(
