@@ -118,7 +118,7 @@ def star_command(
     out: Annotated[Path, typer.Option(help="Folder for JSON and plots.")] = Path("star"),
 ) -> None:
     """Repeat figures of STAR section 8: snapshots of aggregates with views and without."""
-    from stqsh.bench.star.run import run
+    from stqsh.bench.star.runner import run
 
     try:
         run(figure or [], out, _say, quick=quick)

@@ -1,7 +1,7 @@
 """Alerts: an action for updates of a query, at most one in EVERY of the session's clock.
 
 What an alert does takes its own thread's time only. An action that takes longer than EVERY misses the updates
-that come meanwhile, so an alert never falls behind.
+that come while it runs, so an alert never falls behind.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AlertTarget:
         link: the session.
         alert: the alert.
         target: what it does.
-        identity: what tells it from all others.
+        identity: what distinguishes it from all others.
         authorization: the header of that name for POST.
     """
 

@@ -1,7 +1,7 @@
 """Sinks TO FILE: a file for each batch, or several for one of very many updates.
 
 A file is written under a hidden name. The position that is then recorded names it, and only then it gets its
-final name. So a file appears whole, once, and never again, even if its reader has taken it away meanwhile.
+final name. So a file appears whole, once, and never again, even if its reader has taken it away by then.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ from support.specs import stream_spec
 from core.slots import SPEC, TICK, Slot
 from stqsh.core.snapshots.select import part, selection_of, whole
 from stqsh.core.views import time_slots
-from stqsh.core.views.cells import CellBox, CellGrid, Extent, Node
+from stqsh.core.views.cells import CellBox, CellGrid, CellNode, Extent
 from stqsh.core.views.kept_answers import KeptAnswers, Patience
 from stqsh.core.views.questions import question_of
-from stqsh.core.views.selection import Candidate, dominated, greedy
+from stqsh.core.views.selection import ViewCandidate, dominated, greedy
 from stqsh.core.views.views import Size
 from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.syntax.parse import parse
@@ -225,9 +225,9 @@ def test_the_greedy_choice_takes_the_best_for_its_space_and_drops_the_dominated(
     narrow = question_of(selection_of(slot.state, spec_of(text))).shape
     wide = narrow.widened(stream_spec(SPEC | EVENTS).types)
     some = [
-        Candidate(wide, Node(0, 0, 0)),
-        Candidate(narrow.as_view, Node(0, 0, 0)),
-        Candidate(narrow.as_view, Node(1, 0, 0)),
+        ViewCandidate(wide, CellNode(0, 0, 0)),
+        ViewCandidate(narrow.as_view, CellNode(0, 0, 0)),
+        ViewCandidate(narrow.as_view, CellNode(1, 0, 0)),
     ]
     gains = np.array([[90.0, 95.0, 20.0], [90.0, 0.0, 0.0]])
     sizes, costs = [Size(4, 100), Size(4, 80), Size(2, 40)], np.array([10.0, 10.0, 10.0])

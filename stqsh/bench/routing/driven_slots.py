@@ -61,7 +61,7 @@ class Answers:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Collect no garbage meanwhile."""
+    """Collect no garbage until the end of the block."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

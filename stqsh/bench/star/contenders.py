@@ -15,7 +15,7 @@ from stqsh.core.views.cells import ROOT
 from stqsh.core.views.covering import ROW_COST, VIEW_COST, event_cost
 from stqsh.core.views.event_views import EventViews
 from stqsh.core.views.kept_answers import KeptAnswers, Patience
-from stqsh.core.views.selection import Candidate, usable
+from stqsh.core.views.selection import ViewCandidate, usable
 from stqsh.core.views.views import View
 from stqsh.spec.expression import ContainsExpr, has_node
 from stqsh.spec.query import SnapshotSpec
@@ -110,7 +110,7 @@ def choose_classic(views: EventViews, present: PresentObjects, budget: float) ->
         and not any(has_node(one, ContainsExpr) for one in asked.shape.conditions)
     ]
     shapes = sorted({asked.shape.as_view for asked in history}, key=repr)
-    some = [Candidate(shape, ROOT) for shape in shapes]
+    some = [ViewCandidate(shape, ROOT) for shape in shapes]
     if not some:
         return
     there = {view.shape: view for view in views.views}

@@ -8,7 +8,7 @@ from stqsh.bench.figures import Row
 from stqsh.bench.paper_figures import Chart, FigureResult, Goal, Line
 from stqsh.bench.star.asking import ask
 from stqsh.bench.star.contenders import baseline_1, baseline_2, q_cache, scan
-from stqsh.bench.star.figures import StarRun
+from stqsh.bench.star.figure_run import StarRun
 from stqsh.bench.star.workload import Workload
 
 AGGREGATES = ("COUNT(*)", "TOPK(body, 10)")

@@ -1,4 +1,4 @@
-"""The keys of aggregate rows: bytes in the log, and the values of GROUP BY for whoever reads them."""
+"""The keys of aggregate rows: bytes in the log, and the values of GROUP BY for their readers."""
 
 from __future__ import annotations
 

@@ -39,26 +39,26 @@ class Extent(NamedTuple):
 NO_EXTENT = Extent(np.inf, np.inf, -np.inf, -np.inf)
 
 
-class Node(NamedTuple):
+class CellNode(NamedTuple):
     """A node of the pyramid: its level, 0 for the root, and its column and row on that level."""
 
     level: int
     column: int
     row: int
 
-    def holds(self, other: Node) -> bool:
+    def holds(self, other: CellNode) -> bool:
         """Return whether another node is this one or within it."""
         down = other.level - self.level
         return down >= 0 and (other.column >> down, other.row >> down) == (self.column, self.row)
 
     @property
-    def children(self) -> tuple[Node, ...]:
+    def children(self) -> tuple[CellNode, ...]:
         """The four nodes of the next level."""
         level, column, row = self.level + 1, 2 * self.column, 2 * self.row
-        return tuple(Node(level, column + i, row + j) for j in (0, 1) for i in (0, 1))
+        return tuple(CellNode(level, column + i, row + j) for j in (0, 1) for i in (0, 1))
 
 
-ROOT = Node(0, 0, 0)
+ROOT = CellNode(0, 0, 0)
 
 
 class CellBox(NamedTuple):
@@ -83,7 +83,7 @@ class CellBox(NamedTuple):
 
 
 class CellGrid:
-    """A square grid of `2 ** depth` columns over an area; what lies outside is in cells of the border.
+    """A square grid of `2 ** depth` columns over an area; what is outside is in cells of the border.
 
     Attributes:
         depth: the level of the cells.
@@ -125,20 +125,20 @@ class CellGrid:
         numbers: Array = _SPREAD[columns] | _SPREAD[rows] << 1
         return numbers
 
-    def span(self, node: Node) -> tuple[int, int]:
+    def span(self, node: CellNode) -> tuple[int, int]:
         """Return the first number of a node's cells, and the number after the last."""
         size = 1 << 2 * (self.depth - node.level)
         first = int(_SPREAD[node.column] | _SPREAD[node.row] << 1) * size
         return first, first + size
 
-    def box_of(self, node: Node) -> CellBox:
+    def box_of(self, node: CellNode) -> CellBox:
         """Return the cells of a node."""
         side = 1 << self.depth - node.level
         first, low = node.column * side, node.row * side
         return CellBox(first, low, first + side - 1, low + side - 1)
 
-    def area_of(self, node: Node) -> Extent:
-        """Return the area of a node; border nodes also hold what lies outside the grid."""
+    def area_of(self, node: CellNode) -> Extent:
+        """Return the area of a node; border nodes also hold what is outside the grid."""
         side = 1 << node.level
         width, height = (self.area.x2 - self.area.x1) / side, (self.area.y2 - self.area.y1) / side
         x1, y1 = self.area.x1 + node.column * width, self.area.y1 + node.row * height

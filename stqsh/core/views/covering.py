@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.conditions.region_test import RegionNow
-from stqsh.core.views.cells import ROOT, CellBox, CellGrid, Node
+from stqsh.core.views.cells import ROOT, CellBox, CellGrid, CellNode
 from stqsh.core.views.questions import Question, Shape
 from stqsh.core.views.time_slots import TimeSlot, TimeSlots
 from stqsh.core.views.views import View
@@ -156,8 +156,8 @@ class _Usable:
 
     def __init__(self, grid: CellGrid, times: Times, asked: Shape, weight: float) -> None:
         self._grid, self._times, self._asked, self._weight = grid, times, asked, weight
-        self._uses: dict[Node, tuple[float, ViewUse]] = {}
-        self._above: set[Node] = set()
+        self._uses: dict[CellNode, tuple[float, ViewUse]] = {}
+        self._above: set[CellNode] = set()
 
     def add(self, view: View) -> None:
         """Take note of a view that can answer the question."""
@@ -172,21 +172,22 @@ class _Usable:
         if known is None or cost < known[0]:
             self._uses[node] = cost, ViewUse(view, slots, spared)
         self._above |= {
-            Node(up, node.column >> node.level - up, node.row >> node.level - up) for up in range(node.level)
+            CellNode(up, node.column >> node.level - up, node.row >> node.level - up)
+            for up in range(node.level)
         }
 
     def chosen(self) -> list[ViewUse]:
         """Return the views of the cheapest way."""
         return [*self._start(ROOT)]
 
-    def _start(self, node: Node) -> Iterator[ViewUse]:
+    def _start(self, node: CellNode) -> Iterator[ViewUse]:
         if node in self._uses:
             yield from self._cheapest(node)[1]
         elif node in self._above:
             for child in node.children:
                 yield from self._start(child)
 
-    def _cheapest(self, node: Node) -> tuple[float, list[ViewUse]]:
+    def _cheapest(self, node: CellNode) -> tuple[float, list[ViewUse]]:
         best: tuple[float, list[ViewUse]] = self._weight * self._times.count(self._grid.span(node)), []
         if node in self._uses:
             cost, use = self._uses[node]

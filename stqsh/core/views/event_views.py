@@ -22,7 +22,7 @@ from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelec
 from stqsh.core.snapshots.groups import group_states
 from stqsh.core.views.covering import Cover, cells_of_region, cover_of
 from stqsh.core.views.questions import Question, Shape
-from stqsh.core.views.selection import Asked, Candidate, Situation, choose
+from stqsh.core.views.selection import Asked, Situation, ViewCandidate, choose
 from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
 from stqsh.core.views.views import Size, View, answered, size_of
 
@@ -80,7 +80,7 @@ class EventViews:
         slots: the time slots.
         views: the views.
         asked: the number of questions.
-        due: the question after which views are chosen anew, twice as many as the last time.
+        due: the question after which views are chosen again, twice as many as the last time.
     """
 
     slots: TimeSlots
@@ -89,7 +89,7 @@ class EventViews:
     due: int = 24
     history: deque[Asked] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _seen: deque[int] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    _sizes: dict[Candidate, Size] = field(default_factory=dict)
+    _sizes: dict[ViewCandidate, Size] = field(default_factory=dict)
 
     def continue_from(self, other: EventViews) -> None:
         """Take over the history of views over the same cells, whose events got other numbers."""
@@ -179,9 +179,9 @@ class EventViews:
         self._seen.append(len(present.stored.x))
 
     def choose(self, present: PresentObjects, budget: float) -> None:
-        """Choose views anew by the history, within a budget of bytes; the others are let go."""
+        """Choose views again by the history, within a budget of bytes; the others are let go."""
         count = len(present.stored.x)
-        there = {Candidate(view.shape, view.node): view for view in self.views}
+        there = {ViewCandidate(view.shape, view.node): view for view in self.views}
         if len(self._sizes) > _SIZES_KEPT:
             self._sizes.clear()
         self._sizes |= {one: view.size for one, view in there.items() if view.parts}
@@ -230,7 +230,7 @@ class EventViews:
                 if slot.rows not in view.parts:
                     yield view, slot
 
-    def _size(self, one: Candidate, present: PresentObjects) -> Size:
+    def _size(self, one: ViewCandidate, present: PresentObjects) -> Size:
         """Return the expected size of a view, by a sample of the events of its node."""
         if one not in self._sizes:
             begin, end = (np.array([cell]) for cell in self.slots.grid.span(one.node))

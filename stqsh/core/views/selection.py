@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.views.cells import CellBox, CellGrid, Node
+from stqsh.core.views.cells import CellBox, CellGrid, CellNode
 from stqsh.core.views.covering import ROW_COST, VIEW_COST, event_cost, is_within
 from stqsh.core.views.questions import Shape
 from stqsh.core.views.views import Size
@@ -38,18 +38,18 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ViewCandidate:
     """A view that may be kept."""
 
     shape: Shape
-    node: Node
+    node: CellNode
 
 
 @dataclass(frozen=True)
 class Chosen:
     """A view to be kept, with its expected rows and its benefit."""
 
-    candidate: Candidate
+    candidate: ViewCandidate
     size: Size
     benefit: float
 
@@ -68,11 +68,11 @@ class Situation:
     """
 
     grid: CellGrid
-    count: Callable[[Node], int]
-    measure: Callable[[Candidate], Size]
+    count: Callable[[CellNode], int]
+    measure: Callable[[ViewCandidate], Size]
     arrivals: float
     types: dict[str, str]
-    kept: frozenset[Candidate]
+    kept: frozenset[ViewCandidate]
 
 
 def choose(history: Sequence[Asked], budget: float, situation: Situation) -> list[Chosen]:
@@ -96,7 +96,7 @@ def choose(history: Sequence[Asked], budget: float, situation: Situation) -> lis
     return greedy(some, sizes, gains, costs[best], budget)
 
 
-def candidates(history: Sequence[Asked], situation: Situation) -> list[Candidate]:
+def candidates(history: Sequence[Asked], situation: Situation) -> list[ViewCandidate]:
     """Return the views that past questions suggest, each once, and those that are there."""
     found = dict.fromkeys(situation.kept)
     for asked in history:
@@ -104,15 +104,15 @@ def candidates(history: Sequence[Asked], situation: Situation) -> list[Candidate
             continue
         nodes = covered_nodes(situation.grid, asked.covered)
         for shape in {asked.shape.as_view, asked.shape.widened(situation.types)}:
-            found |= dict.fromkeys(Candidate(shape, node) for node in nodes)
+            found |= dict.fromkeys(ViewCandidate(shape, node) for node in nodes)
     return sorted(found, key=lambda one: (one.node, repr(one.shape)))
 
 
-def covered_nodes(grid: CellGrid, covered: CellBox) -> list[Node]:
+def covered_nodes(grid: CellGrid, covered: CellBox) -> list[CellNode]:
     """Return the largest nodes that make up a box of cells, from the paper's `n_q` downwards."""
-    found, level = list[Node](), [Node(0, 0, 0)]
+    found, level = list[CellNode](), [CellNode(0, 0, 0)]
     while level and len(found) < _NODES:
-        below = list[Node]()
+        below = list[CellNode]()
         for node in level:
             box = grid.box_of(node)
             if is_within(box, covered):
@@ -133,7 +133,7 @@ def _are_apart(box: CellBox, other: CellBox) -> bool:
     )
 
 
-def usable(history: Sequence[Asked], some: Sequence[Candidate], grid: CellGrid) -> Array:
+def usable(history: Sequence[Asked], some: Sequence[ViewCandidate], grid: CellGrid) -> Array:
     """Return which candidates can answer which past questions, bool (questions, candidates)."""
     shapes = list({one.shape: None for one in some})
     asked = list({one.shape: None for one in history})
@@ -148,7 +148,7 @@ def usable(history: Sequence[Asked], some: Sequence[Candidate], grid: CellGrid) 
     return together
 
 
-def _upkeep(some: Sequence[Candidate], counts: Array, situation: Situation) -> Array:
+def _upkeep(some: Sequence[ViewCandidate], counts: Array, situation: Situation) -> Array:
     """Return what views cost: to be made, unless they are there, and to be continued; float64 (n,)."""
     made = np.array([one not in situation.kept for one in some])
     weights = np.array([event_cost(one.shape) for one in some])
@@ -157,7 +157,7 @@ def _upkeep(some: Sequence[Candidate], counts: Array, situation: Situation) -> A
 
 
 def greedy(
-    some: Sequence[Candidate], sizes: Sequence[Size], gains: Array, costs: Array, budget: float
+    some: Sequence[ViewCandidate], sizes: Sequence[Size], gains: Array, costs: Array, budget: float
 ) -> list[Chosen]:
     """Take candidates by benefit for space until the budget is spent, without those that are dominated.
 
@@ -185,7 +185,7 @@ def greedy(
     return chosen
 
 
-def dominated(some: Sequence[Candidate], gains: Array, costs: Array, by: int) -> Array:
+def dominated(some: Sequence[ViewCandidate], gains: Array, costs: Array, by: int) -> Array:
     """Return which candidates a chosen one dominates (definition 4.2), bool (n,).
 
     It answers all that they answer, and to have them beside it costs more than it spares.
@@ -197,7 +197,7 @@ def dominated(some: Sequence[Candidate], gains: Array, costs: Array, by: int) ->
     return found
 
 
-def _take_off(some: Sequence[Candidate], gains: Array, more: Array, taken: Array, best: int) -> None:
+def _take_off(some: Sequence[ViewCandidate], gains: Array, more: Array, taken: Array, best: int) -> None:
     """Reduce what candidates still gain by what a chosen one has taken of the same events."""
     node = some[best].node
     for i, one in enumerate(some):

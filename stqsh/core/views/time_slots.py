@@ -3,7 +3,7 @@
 A time slot is a run of rows of the event table, as events are stored in the order in which they arrive. New
 events wait in the tail until there are enough of them for a slot. Equal neighbours are joined as they age,
 up to an eighth of all events: recent slots are fine, old ones coarse. Nothing is lost by that, as the
-events of a slot that a question covers in part are told apart by their times.
+events of a slot that a question covers in part are distinguished by their times.
 """
 
 from __future__ import annotations

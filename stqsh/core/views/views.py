@@ -20,7 +20,7 @@ from stqsh.core.aggregates.answers import KEY
 from stqsh.core.aggregates.keys import decode_keys, number_groups
 from stqsh.core.aggregates.states import COUNTED, SUMMED, VALUES, States, add_states, leader
 from stqsh.core.conditions.evaluation import compute, evaluate
-from stqsh.core.views.cells import Node
+from stqsh.core.views.cells import CellNode
 from stqsh.core.views.questions import Shape
 from stqsh.core.views.time_slots import TimeSlot
 from stqsh.spec.aggregate import Measure
@@ -55,7 +55,7 @@ class View:
     """
 
     shape: Shape
-    node: Node
+    node: CellNode
     parts: dict[Rows, States] = field(default_factory=dict)
     expected: float = 0.0
     benefit: float = 0.0

@@ -120,12 +120,12 @@ def _polygons_over_meridian(polygons: list[PolygonSpec]) -> Parts | None:
 
 
 def _turned(polygon: PolygonSpec, by: float) -> PolygonSpec:
-    """Return a polygon that lies that many degrees further west."""
+    """Return a polygon moved west by a number of degrees."""
     return replace(polygon, rings=tuple(tuple((x - by, y) for x, y in ring) for ring in polygon.rings))
 
 
 def _turns(west: float, east: float) -> list[float]:
-    """Return by how many degrees to turn what lies between two longitudes, so that it meets -180 to 180."""
+    """Return by how many degrees to turn what is between two longitudes, so that it meets -180 to 180."""
     first = math.floor((west + ANTIMERIDIAN) / _TURN) - 1  # 180 is the same meridian as -180
     last = math.floor((east + ANTIMERIDIAN) / _TURN)
     turns = [turns * _TURN for turns in range(first, last + 1)]

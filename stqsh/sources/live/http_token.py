@@ -1,4 +1,4 @@
-"""The token of an HTTP stream: whoever posts records to its port must know it.
+"""The token of an HTTP stream: clients that post records to its port must know it.
 
 It is in a file of the stream's folder, which only the session's user can read, and nowhere else: not in the
 control log, nor in DUMP. It stays the same as long as the stream lives.

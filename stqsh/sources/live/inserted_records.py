@@ -1,7 +1,7 @@
 """Records that users and programs put in: any number of processes append to the spool of one stream.
 
 The file `end` has the place behind the last segment. It is replaced under a lock, after the segment is
-written, so a segment counts as a whole or not at all, and whoever appended it knows that it is kept.
+written, so a segment counts as a whole or not at all, and its writer knows that it is kept.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Notices: what alerts say to the shells of a session, in a file that each shell reads from its end on.
 
-Nothing depends on it: the file begins anew when it is large.
+Nothing depends on it: the file begins again when it is large.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, save_figure, show_figure, show_goals
 from stqsh.bench.sole.drawing import MISSING, can_draw, draw
 from stqsh.bench.star.asking import QUICK, StarScale
-from stqsh.bench.star.figures import FIGURES, StarRun, measure
+from stqsh.bench.star.figure_run import FIGURES, StarRun, measure
 
 
 def run(
