@@ -13,7 +13,7 @@ INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo kafka-demo shell test hunt kills check bench peers screens clean
+.PHONY: help install demo kafka-demo kafka-kills shell test hunt kills check bench peers screens clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -53,6 +53,10 @@ hunt: $(READY)     ## the properties only, on examples not seen before
 
 kills: $(READY)    ## processes of sessions killed at random; SEED=7 KILLS=200 say which and how often
 	@$(BIN)/python tests/kills.py --seed $(SEED) --kills $(KILLS)
+
+kafka-kills: $(READY)  ## 2 M records through Kafka while everything is killed; SEED says what is
+	@STQSH_ONCE_RECORDS=2000000 STQSH_ONCE_KILLS=30 STQSH_ONCE_RATE=8000 SEED=$(SEED) \
+	  $(BIN)/python -m pytest -s tests/kafka/test_exactly_once.py
 
 check: $(INSTALLED)  ## ruff, mypy --strict, the import borders
 	@$(BIN)/ruff check stqsh tests

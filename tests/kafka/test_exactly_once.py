@@ -30,9 +30,9 @@ from stqsh.errors import StqshError
 from stqsh.storage.engine_info import read_engine
 from stqsh.storage.progress import stream_statuses
 
-RECORDS = int(os.environ.get("STQSH_KAFKA_RECORDS", "40000"))
-KILLS = int(os.environ.get("STQSH_KAFKA_KILLS", "0"))
-RATE = float(os.environ.get("STQSH_KAFKA_RATE", "1000"))
+RECORDS = int(os.environ.get("STQSH_ONCE_RECORDS", "40000"))
+KILLS = int(os.environ.get("STQSH_ONCE_KILLS", "0"))
+RATE = float(os.environ.get("STQSH_ONCE_RATE", "1000"))
 SEED = int(os.environ.get("SEED", "11"))
 FEW = ("engine", "sink", "broker", "still")
 ALL = ("engine", "jvm", "worker", "worker", "daemon", "parent", "several", "sink", "sink", "broker", "still")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,14 +47,28 @@ def read_live(
     batches: list[pa.RecordBatch] = []
     letters: list[DeadLetter] = []
     dead = size = 0
-    for found in read_records(stream, directory, wanted, access.profile, skips=access.skips):
-        batches.append(found.records)
-        letters += found.dead[: MOST_LETTERS - len(letters)]
-        dead += len(found.dead)
-        size += found.size
+    with _without_collections():
+        for found in read_records(stream, directory, wanted, access.profile, skips=access.skips):
+            batches.append(found.records)
+            letters += found.dead[: MOST_LETTERS - len(letters)]
+            dead += len(found.dead)
+            size += found.size
     records = _joined(batches, stream)
     lines = (orjson.dumps(letter._asdict(), option=orjson.OPT_APPEND_NEWLINE) for letter in letters)
     return ReadSlice(records, TakenMessages(records.num_rows, dead, size, b"".join(lines).decode()))
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Keep Python's collector from looking for cycles among messages, which have none.
+
+    It would look after every few hundred of them, and make fetching 50,000 five times as expensive.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _joined(batches: list[pa.RecordBatch], stream: StreamSpec) -> pa.RecordBatch:

@@ -187,11 +187,14 @@ def is_small(first: Offset, last: Offset, slots: int, tuning: EngineTuning = TUN
     """Return whether a batch is best read by a task for each slot.
 
     That costs no shuffle (50 of 125 ms). Each of these tasks reads all rows, so there must be few records,
-    and no commands or definitions.
+    fewer still of live streams, and no commands or definitions.
     """
     before = first.taken
-    records = sum(taken - before.get(stream, 0) for stream, taken in last.taken.items())
-    is_few = records <= tuning.by_slot_records // slots
+    new = {stream: taken - before.get(stream, 0) for stream, taken in last.taken.items()}
+    messages = sum(new[stream] for stream in last.live)
+    is_few = (
+        sum(new.values()) <= tuning.by_slot_records // slots and messages <= tuning.by_slot_messages // slots
+    )
     return is_few and (first.seq, first.defined) == (
         last.seq,
         last.defined,

@@ -17,6 +17,9 @@ from stqsh.sources.live.protocol import MessageRange, RecordsGoneError, SourceAw
 
 #: The most partitions that keep a consumer in a process: those read last.
 _KEPT = 16
+#: So many messages, which another process has read, are fetched and dropped: to place a consumer anew takes
+#: longer, and they are often here already.
+_PASSED_OVER = 200_000
 #: The most messages that are decoded together.
 _TOGETHER = 50_000
 #: A broker that says nothing for so long is away.
@@ -50,8 +53,8 @@ class _Placed:
 class KafkaReader:
     """Consumers that this process keeps between tasks, one a partition.
 
-    To go on where a consumer stopped costs nothing. To move one to another partition while it fetches takes
-    librdkafka a second now and then.
+    To go on where a consumer stopped costs nothing. To place it anew while it fetches takes librdkafka
+    several times as long as to fetch 20,000 messages, and now and then a second.
 
     Args:
         settings: of the client.
@@ -87,14 +90,12 @@ class KafkaReader:
             self._idle.pop(next(iter(self._idle))).consumer.close()
 
     def _placed(self, wanted: MessageRange) -> _Placed:
-        """Return a consumer that goes on at the start of a range."""
-        topic, _, number = wanted.part.rpartition("/")
+        """Return a consumer that goes on at the start of a range, or a little before it."""
         idle = self._idle.pop(wanted.part, None)
-        if idle is not None and idle.at == wanted.start:
+        if idle is not None and idle.at <= wanted.start <= idle.at + _PASSED_OVER:
             return idle
         consumer = self._consumer() if idle is None else idle.consumer
-        consumer.assign([TopicPartition(topic, int(number), wanted.start)])
-        return _Placed(consumer, wanted.start)
+        return _assigned(consumer, wanted)
 
     def _consumer(self) -> Consumer:
         own: Any = {"logger": silent_logger(), "error_cb": self._complaints}
@@ -105,17 +106,22 @@ class KafkaReader:
 
     def _read(self, placed: _Placed, wanted: MessageRange) -> Iterator[Messages]:
         number = int(wanted.part.rpartition("/")[2])
-        at, heard = wanted.start, time.monotonic()
+        at, heard = placed.at, time.monotonic()
         while at < wanted.stop:
             got = placed.consumer.consume(min(_TOGETHER, wanted.stop - at), _LOOK_S)
             good = [message for message in got if message.error() is None]
             if good:
                 last = _offset(good[-1])
-                inside = good if last < wanted.stop else [m for m in good if _offset(m) < wanted.stop]
+                inside = good
+                if at < wanted.start or last >= wanted.stop:
+                    inside = [m for m in good if wanted.start <= _offset(m) < wanted.stop]
                 at = last + 1
                 if inside:
                     yield self._columns(wanted.part, number, inside)
             events = [(error.code(), message) for message in got if (error := message.error())]
+            if at < wanted.start and any(code in _GONE for code, _ in events):
+                at = _assigned(placed.consumer, wanted).at  # only what it was to pass over is gone
+                continue
             at = max([at, *(self._place_of(code, message, wanted) for code, message in events)])
             if any(code in _GONE for code, _ in events):
                 return  # librdkafka fetches no more until it is placed again
@@ -149,6 +155,13 @@ class KafkaReader:
         if code in _UNKNOWN:
             raise RecordsGoneError(f"Kafka no longer has {wanted.part}", hint="DROP the stream")
         return 0
+
+
+def _assigned(consumer: Consumer, wanted: MessageRange) -> _Placed:
+    """Place a consumer at the start of a range."""
+    topic, _, number = wanted.part.rpartition("/")
+    consumer.assign([TopicPartition(topic, int(number), wanted.start)])
+    return _Placed(consumer, wanted.start)
 
 
 def _offset(message: Message) -> int:

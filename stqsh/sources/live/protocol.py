@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol, TypeAlias
 
 from stqsh.errors import SourceError
@@ -17,6 +18,10 @@ from stqsh.sources.live.decoding import Messages
 
 Position: TypeAlias = "dict[str, int]"
 """The next place to read in each part, by the part's name."""
+
+
+#: A slice may be larger than an equal share by this factor.
+_UNEVEN = 1.25
 
 
 class SourceAwayError(SourceError):
@@ -132,20 +137,28 @@ def ranges(first: Position, last: Position) -> list[MessageRange]:
 def split(wanted: Iterable[MessageRange], pieces: int) -> list[list[MessageRange]]:
     """Cut ranges, in their order, into at most `pieces` slices of about equal size.
 
+    The cuts are between parts where that makes no slice much larger: to go on in a part costs a reader
+    nothing, and to begin within one does.
+
+    >>> split([MessageRange("t/0", 0, 5), MessageRange("t/1", 0, 4)], 2)
+    [[MessageRange(part='t/0', start=0, stop=5)], [MessageRange(part='t/1', start=0, stop=4)]]
     >>> split([MessageRange("t/0", 0, 6), MessageRange("t/1", 0, 2)], 2)
     [[MessageRange(part='t/0', start=0, stop=4)], [MessageRange(part='t/0', start=4, stop=6), \
 MessageRange(part='t/1', start=0, stop=2)]]
     """
     wanted = list(wanted)
-    total = sum(each.size for each in wanted)
+    ends = list(accumulate(each.size for each in wanted))
+    total = ends[-1] if ends else 0
     pieces = max(1, min(pieces, total))
+    exact = [total * piece // pieces for piece in range(pieces + 1)]
+    cuts = [0, *(min(ends, key=lambda end: abs(end - at)) for at in exact[1:-1]), total]
+    if max(after - before for before, after in pairwise(cuts)) > _UNEVEN * total / pieces:
+        cuts = exact
     slices: list[list[MessageRange]] = [[] for _ in range(pieces)]
-    before = 0
-    for part, start, stop in wanted:
-        for piece in range(pieces):
-            low, high = total * piece // pieces - before, total * (piece + 1) // pieces - before
-            cut = MessageRange(part, max(start, start + low), min(stop, start + high))
+    for (part, start, stop), end in zip(wanted, ends, strict=True):
+        first = end - (stop - start)
+        for piece, (low, high) in enumerate(pairwise(cuts)):
+            cut = MessageRange(part, max(start, start + low - first), min(stop, start + high - first))
             if cut.size > 0:
                 slices[piece].append(cut)
-        before += stop - start
     return [piece for piece in slices if piece]
