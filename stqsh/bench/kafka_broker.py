@@ -21,18 +21,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
-from stqsh.engine.spark.java import find_java
+from stqsh.bench.maven import bring, java
 from stqsh.errors import StqshError
 
 VERSION = "4.1.1"
 _SCALA = "2.13"
-_BRING_S = 300.0
 _START_S = 60.0
-_IVY_SETTINGS = """<ivysettings><settings defaultResolver="named"/>
-<resolvers><ibiblio name="named" m2compatible="true" root="{root}"/></resolvers></ivysettings>
-"""
 _PROPERTIES = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{control}
@@ -57,56 +51,17 @@ log.initial.task.delay.ms=100
 _CLUSTER_ID = "c3Rxc2hzdHFzaHN0cXNoMA"
 
 
-class KafkaMissingError(StqshError):
-    """Kafka's jars cannot be had on this machine."""
-
-
-def bring_jars(cache: Path | None = None) -> Path:
+def bring_jars() -> Path:
     """Return the directory that holds Kafka's jars; bring them if they are not there.
 
     Raises:
-        KafkaMissingError: they cannot be had.
+        LibraryMissingError: they cannot be had.
     """
-    cache = cache or Path(platformdirs.user_cache_dir("stqsh"))
-    jars = cache / f"kafka-{VERSION}"
-    if jars.is_dir():
-        return jars
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, prefix=".kafka-") as work:
-        _retrieve(Path(work))
-        try:
-            (Path(work) / "lib").rename(jars)
-        except OSError:
-            if not jars.is_dir():  # another process was quicker
-                raise
-    return jars
+    return bring(f"kafka-{VERSION}", "org.apache.kafka", f"kafka_{_SCALA}", VERSION)
 
 
-def _retrieve(work: Path) -> None:
-    import pyspark
-
-    ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"), None)
-    if ivy is None:
-        raise KafkaMissingError("Spark brings no Ivy, which would bring Kafka's jars")
-    command = [_java(), "-jar", str(ivy), "-cache", str(work / "ivy"), "-confs", "default"]
-    if root := os.environ.get("STQSH_MAVEN"):
-        (work / "settings.xml").write_text(_IVY_SETTINGS.format(root=root), encoding="utf-8")
-        command += ["-settings", str(work / "settings.xml")]
-    command += ["-dependency", "org.apache.kafka", f"kafka_{_SCALA}", VERSION]
-    command += ["-retrieve", f"{work}/lib/[artifact]-[revision].[ext]"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_BRING_S, check=False)
-    except subprocess.TimeoutExpired:
-        raise KafkaMissingError(f"Kafka's jars did not come within {_BRING_S:.0f} s") from None
-    if done.returncode or not (work / "lib" / f"kafka_{_SCALA}-{VERSION}.jar").exists():
-        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise KafkaMissingError(
-            f"Kafka's jars cannot be brought: {lines[-1] if lines else 'Ivy says nothing'}"
-        )
-
-
-def _java() -> str:
-    return str(find_java().home / "bin" / "java")
+class KafkaFailedError(StqshError):
+    """A broker does not start."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +123,7 @@ class KafkaBroker:
 
     def start(self) -> None:
         """Start the broker, or start it again with its data, and wait until it answers."""
-        command = [_java(), "-Xmx512m", "-cp", f"{self._jars}/*", "kafka.Kafka", str(self._properties)]
+        command = [java(), "-Xmx512m", "-cp", f"{self._jars}/*", "kafka.Kafka", str(self._properties)]
         with (self._directory / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -182,7 +137,7 @@ class KafkaBroker:
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > until:
                 self.stop()
-                raise KafkaMissingError(f"Kafka does not start: {self._last_words()}")
+                raise KafkaFailedError(f"Kafka does not start: {self._last_words()}")
             time.sleep(0.1)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
@@ -209,10 +164,10 @@ class KafkaBroker:
             return False
 
     def _run(self, *words: str) -> None:
-        command = [_java(), "-cp", f"{self._jars}/*", *words]
+        command = [java(), "-cp", f"{self._jars}/*", *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environ())
         if done.returncode:
-            raise KafkaMissingError(f"{words[0]} fails: {(done.stderr or done.stdout).strip()[-300:]}")
+            raise KafkaFailedError(f"{words[0]} fails: {(done.stderr or done.stdout).strip()[-300:]}")
 
     def _last_words(self) -> str:
         log = self._directory / "broker.log"

@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from stqsh.engine.config import TUNING
 from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning.planner import Planner
 from stqsh.sources.live.line_spool import SPOOL, SpoolSource, SpoolWriter
@@ -151,6 +152,19 @@ def test_what_is_taken_is_reported_once(world: World, by_slot: bool) -> None:
     ]
     assert [(each.records, each.dead) for each in taken] == [(1, 1)]
     assert orjson.loads(taken[0].letters)["line"] == 2
+
+
+def test_messages_are_read_for_each_slot_only_where_they_are_few(world: World) -> None:
+    world.planner = Planner(world.planner.home, 2, tuning=replace(TUNING, by_slot_messages=8))
+    world.play()
+    for number, (count, is_few) in enumerate(
+        [(1, False), (4, True), (5, False)]
+    ):  # the first brings commands
+        world.say(*"abcdefgh"[:count])
+        end = world.batch(number * TICK)
+        assert end is not None
+        assert end.by_slot == is_few
+        assert len(world.records(world.before, end)) == count
 
 
 def test_a_run_ends_with_its_steps_and_one_to_the_end_with_the_source(world: World) -> None:

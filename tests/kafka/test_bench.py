@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from stqsh.bench.maven import LibraryMissingError
+from stqsh.bench.peers import kafka_spark
 from stqsh.bench.suite.kafka import KafkaOptions, measure
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -21,3 +23,17 @@ def test_all_records_are_counted_and_probes_come_back(
     assert whole["dead"] == 0
     assert damaged["dead"] == pytest.approx(2_000, rel=0.1)
     assert 10 < fresh["probes"] <= 36  # of 60, without the warm-up and those that a busy machine is late with
+
+
+@pytest.mark.usefixtures("kafka_jars")
+def test_sparks_own_reader_gives_the_same_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        kafka_spark.bring_reader()
+    except LibraryMissingError as problem:
+        pytest.skip(str(problem))
+    monkeypatch.setenv("STQSH_HOME", str(tmp_path))
+    ours, theirs = measure(
+        KafkaOptions((), queries=20, objects=500, seconds=0, peer_records=20_000), lambda _: None
+    )
+    assert ours["dead"] == 0
+    assert len(theirs["records_per_s"]) == 4

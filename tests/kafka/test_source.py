@@ -7,18 +7,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from confluent_kafka import Producer
 from support.kafka import add_partitions, make_topic, send
 
 import stqsh
 from stqsh.bench.kafka_broker import KafkaBroker, running_broker
 from stqsh.client.api import Session
-from stqsh.client.results import Rows
-from stqsh.errors import HomeError, StqshError
+from stqsh.client.results import Answer, Rows
+from stqsh.errors import EngineDeadError, HomeError, StqshError
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -50,7 +52,7 @@ class Folded:
         threading.Thread(target=self._follow, daemon=True).start()
 
     def _follow(self) -> None:
-        with suppress(HomeError):  # the tests are over: the session is closed
+        with suppress(HomeError, EngineDeadError):  # the tests are over: the session is closed
             for updates in self._session.updates(from_start=True):
                 for each in updates.table.to_pylist():
                     if each["query"] == self._query:
@@ -125,6 +127,31 @@ def test_patterns_starts_and_new_partitions(session: Session, broker: KafkaBroke
     add_partitions(broker.address, other, 3)
     send(broker.address, other, [(None, row("c", 3))], 2)
     folded.reaches({"a", "b", "c"})
+
+
+def test_columns_of_kafka_and_a_start_at_a_time(session: Session, broker: KafkaBroker, topic: str) -> None:
+    begun = int(time.time()) - 60
+    producer = Producer({"bootstrap.servers": broker.address})
+    for n in range(6):
+        value = orjson.dumps({"lon": n, "lat": 5})
+        producer.produce(topic, value, f"k{n}", n % 2, timestamp=(begun + n) * 1000)
+    producer.flush()
+    columns = "(_key STRING, lon DOUBLE, lat DOUBLE, _timestamp TIMESTAMP, _partition BIGINT, _offset BIGINT)"
+    start = datetime.fromtimestamp(begun + 2, UTC).isoformat()
+    execute(
+        session,
+        f"CREATE MOVING STREAM b {columns} KEY _key LOCATION (lon, lat) TIME _timestamp"
+        f" FROM KAFKA '{broker.address}' TOPIC '{topic}' FROM TIMESTAMP '{start}';"
+        " REGISTER QUERY q AS SELECT * FROM b INSIDE (0, 0, 10, 10);",
+    )
+    Folded(session).reaches({"k2", "k3", "k4", "k5"})
+    [answer] = [each for each in execute(session, "SELECT * FROM b;") if isinstance(each, Answer)]
+    assert answer.table.select(["_key", "_partition", "_offset"]).to_pylist() == [
+        {"_key": f"k{n}", "_partition": n % 2, "_offset": n // 2} for n in range(2, 6)
+    ]
+    assert [at.timestamp() for at in answer.table.column("_timestamp").to_pylist()] == [
+        begun + n for n in range(2, 6)
+    ]
 
 
 def test_a_broker_that_is_away_is_waited_for(session: Session, kafka_jars: Path, tmp_path: Path) -> None:

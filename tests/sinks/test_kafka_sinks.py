@@ -132,7 +132,7 @@ def test_a_broker_that_is_away_is_waited_for(session: Session) -> None:
     [rows] = list(session.execute("SHOW SINKS;"))
     shown = dict(zip(rows.columns, rows.rows[0], strict=True))  # type: ignore[union-attr]
     assert shown["state"] == "waiting"
-    assert shown["last error"].startswith("127.0.0.1:9: ")
+    assert shown["last error"].startswith("Kafka at 127.0.0.1:9 does not answer: ")
 
 
 def test_a_setting_that_cannot_be_is_told_and_may_be_mended(session: Session, broker: KafkaBroker) -> None:

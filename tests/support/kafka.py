@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from stqsh.bench.kafka_broker import KafkaBroker, KafkaMissingError, bring_jars, running_broker
+from stqsh.bench.kafka_broker import KafkaBroker, bring_jars, running_broker
+from stqsh.bench.maven import LibraryMissingError
 
 Message = tuple[bytes | None, bytes | None]
 
@@ -21,7 +22,7 @@ def kafka_jars() -> Path:
     """The jars of Kafka; tests are skipped where they cannot be had."""
     try:
         return bring_jars()
-    except KafkaMissingError as problem:
+    except LibraryMissingError as problem:
         pytest.skip(f"no Kafka: {problem}")
 
 
@@ -64,6 +65,8 @@ def send(address: str, topic: str, messages: Iterable[Message], partition: int =
     """Send messages of key and value, and wait until the broker has them."""
     producer = Producer({"bootstrap.servers": address, "linger.ms": 5, "enable.idempotence": True})
     for key, value in messages:
+        while len(producer) > 50_000:
+            producer.poll(0.1)
         producer.poll(0)
         producer.produce(topic, value, key, partition)
     assert producer.flush(60) == 0

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 _STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 BUCKETS = 8
-_CONFIG = {
+CONFIG = {
     "spark.master": "local[2]",
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -112,7 +112,7 @@ def grouped(records: DataFrame, way: str) -> DataFrame:
 def main(way: str, folder: Path, names: list[str]) -> None:
     """Process the portions in order."""
     builder: Any = SparkSession.builder
-    for key, value in _CONFIG.items():
+    for key, value in CONFIG.items():
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -30,6 +30,8 @@ from stqsh.bench.harness.registration import statements
 from stqsh.bench.harness.workload import rectangles
 from stqsh.bench.kafka_broker import KafkaBroker, running_broker
 from stqsh.bench.options import option
+from stqsh.bench.peers import kafka_spark
+from stqsh.bench.peers.peer import PeerFailedError
 from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Updates
@@ -71,6 +73,7 @@ class KafkaOptions:
     damaged: float = option(0.1, "The share of messages that cannot be read, in the case damaged.")
     seconds: int = option(30, "How long the load for freshness lasts; 0: leave it out.")
     load: float = option(0.5, "The share of the rate of json that it has.")
+    peer_records: int = option(0, "Records that Spark's own Kafka reader takes with a join by hand; 0: none.")
 
     def __post_init__(self) -> None:
         if unknown := set(self.cases) - {"json", "damaged", "csv", "arrow"}:
@@ -86,11 +89,11 @@ def measure(options: KafkaOptions, say: Say) -> list[Row]:
     rows, rate = list[Row](), 0.0
     say("starting a broker")
     with running_broker() as broker:
-        for case in options.cases:
+        for number, case in enumerate(options.cases):
             count = options.records * (MORE_ARROW if case == "arrow" else 1)
             say(f"filling a topic with {count:,} records of {case}")
             form, share = ("json", options.damaged) if case == "damaged" else (case, 0.0)
-            topic = _new_topic(broker, f"bench-{case}")
+            topic = _new_topic(broker, f"bench-{number}")
             KafkaLoad(form, count, options.objects, share).send(broker.address, topic)
             say(f"reading {case}")
             rates, costs = drained(_reading(broker, topic, form, options), broker.pid, count)
@@ -100,7 +103,37 @@ def measure(options: KafkaOptions, say: Say) -> list[Row]:
             asked = rate * options.load
             say(f"sending {asked:,.0f} records/s for {options.seconds} s")
             rows.append({"case": f"json at {options.load:g} of the load", **fresh(broker, asked, options)})
+        if options.peer_records:
+            rows += compared(broker, options, say)
     return rows
+
+
+def compared(broker: KafkaBroker, options: KafkaOptions, say: Say) -> list[Row]:
+    """Return rows for a session and for Spark's own reader, which answer the same from the same topic.
+
+    Raises:
+        PeerFailedError: their answers differ.
+    """
+    count, topic = options.peer_records, _new_topic(broker, "bench-peer")
+    say(f"reading {count:,} records, by stqsh and by Spark's Kafka reader")
+    KafkaLoad("json", count, options.objects).send(broker.address, topic)
+    sizes = np.zeros(options.queries, np.int64)
+
+    @contextmanager
+    def counted() -> Iterator[Session]:
+        with _reading(broker, topic, "json", options) as session:
+            yield session
+            sizes[:] = [query.size for query in session.queries()]
+
+    ours, costs = drained(counted(), broker.pid, count)
+    theirs = kafka_spark.run(broker.address, topic, count, rectangles(options.queries))
+    if not np.array_equal(sizes, theirs.counts):
+        raise PeerFailedError("Spark's Kafka reader and stqsh answer differently")
+    said = {"queries": options.queries}
+    return [
+        {"case": "json, few records", **said, "records_per_s": ours, **costs},
+        {"case": "Spark's Kafka reader", **said, "records_per_s": theirs.rates},
+    ]
 
 
 def drained(
