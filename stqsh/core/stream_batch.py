@@ -108,10 +108,11 @@ def _unknown(
         yield from commands
         return
     known = np.concatenate([kind.queries(state, spec.id).id for kind in KINDS.values()])
+    among = set(known.tolist())
     for command in commands:
         if isinstance(command, NewQueries):
             yield command.those(command.are_new | ~np.isin(command.ids, known))
-        elif not _is_known_elsewhere(command) or command.query.id not in known:
+        elif not _is_known_elsewhere(command) or command.query.id not in among:
             yield command
 
 

@@ -32,6 +32,12 @@ class Cells:
         x1, y1, x2, y2 = self.bounds
         return _indices(y, y1, y2, self.side) * self.side + _indices(x, x1, x2, self.side)
 
+    def centres(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the centre of each cell: x and y, float64 (side * side,) each."""
+        x1, y1, x2, y2 = self.bounds
+        middles = (np.arange(self.side) + 0.5) / self.side
+        return np.tile(x1 + middles * (x2 - x1), self.side), np.repeat(y1 + middles * (y2 - y1), self.side)
+
     def of_boxes(self, boxes: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the cells that boxes touch.
 

@@ -57,9 +57,9 @@ class Cut(NamedTuple):
     """A rectangle in two.
 
     Attributes:
-        cost: the cost of the dearer half.
-        first: the half with the lower rows or columns.
-        second: the other half.
+        cost: the cost of the dearer half; of parts of other shares, what it would be in proportion.
+        first: the part with the lower rows or columns.
+        second: the other part.
     """
 
     cost: float
@@ -88,46 +88,50 @@ class PrefixSums:
         below = self.below
         return float(below[high, right] - below[low, right] - below[high, left] + below[low, left])
 
-    def cut_rows(self, within: CellBlock) -> Cut | None:
-        """Cut a rectangle between two rows such that the dearer half costs least; None for a single row."""
+    def cut_rows(self, within: CellBlock, share: float = 0.5) -> Cut | None:
+        """Cut a rectangle between two rows such that the dearer part costs least; None for a single row.
+
+        The first part is to have a share of the cost; each part counts by what it costs more than its share.
+        """
         low, high, left, right = within
         if high - low < 2:
             return None
-        at = low + _even_cut(self.below[low : high + 1, right] - self.below[low : high + 1, left])
-        return self._halves(CellBlock(low, at, left, right), CellBlock(at, high, left, right))
+        at = low + _even_cut(self.below[low : high + 1, right] - self.below[low : high + 1, left], share)
+        return self._parts(CellBlock(low, at, left, right), CellBlock(at, high, left, right), share)
 
-    def cut_columns(self, within: CellBlock) -> Cut | None:
+    def cut_columns(self, within: CellBlock, share: float = 0.5) -> Cut | None:
         """Cut a rectangle between two columns likewise; None for a single column."""
         low, high, left, right = within
         if right - left < 2:
             return None
-        at = left + _even_cut(self.below[high, left : right + 1] - self.below[low, left : right + 1])
-        return self._halves(CellBlock(low, high, left, at), CellBlock(low, high, at, right))
+        at = left + _even_cut(self.below[high, left : right + 1] - self.below[low, left : right + 1], share)
+        return self._parts(CellBlock(low, high, left, at), CellBlock(low, high, at, right), share)
 
-    def best_cut(self, within: CellBlock) -> Cut | None:
+    def best_cut(self, within: CellBlock, share: float = 0.5) -> Cut | None:
         """Return the best of all cuts (Tornado section 4.1), of equal ones that of the longer side.
 
         A single cell has none.
         """
-        cuts = [self.cut_columns(within), self.cut_rows(within)]
+        cuts = [self.cut_columns(within, share), self.cut_rows(within, share)]
         if within.height > within.width:
             cuts.reverse()
         return min((cut for cut in cuts if cut is not None), key=lambda cut: cut.cost, default=None)
 
-    def _halves(self, first: CellBlock, second: CellBlock) -> Cut:
-        return Cut(max(self.total(first), self.total(second)), first, second)
+    def _parts(self, first: CellBlock, second: CellBlock, share: float) -> Cut:
+        dearer = max(self.total(first) / share, self.total(second) / (1 - share)) / 2
+        return Cut(dearer, first, second)
 
 
-def _even_cut(running: Floats) -> int:
+def _even_cut(running: Floats, share: float) -> int:
     """Return after how many lines to cut; running sums of lines, float64 (lines + 1,), at least two lines.
 
-    Of cuts that are equally good, such as those in empty space, it is the one nearest to the middle.
+    Of cuts that are equally good, such as those in empty space, it is the one nearest to the share.
     """
     first = running[1:-1] - running[0]
-    dearer = np.maximum(first, running[-1] - running[0] - first)
+    dearer = np.maximum(first / share, (running[-1] - running[0] - first) / (1 - share))
     best = np.flatnonzero(dearer <= dearer.min())
-    middle = (len(running) - 1) / 2
-    return 1 + int(best[np.argmin(np.abs(best + 1 - middle))])
+    wanted = (len(running) - 1) * share
+    return 1 + int(best[np.argmin(np.abs(best + 1 - wanted))])
 
 
 def painted(rectangles: Sequence[CellBlock], side: int) -> NDArray[np.int32]:

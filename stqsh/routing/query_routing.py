@@ -50,17 +50,17 @@ class QueryRouting:
             return []
         boxes = [self.boxes(stream, command) for command in new]
         starts = np.cumsum([len(some) for some in boxes])[:-1]
-        return np.split(self._slots_touching(stream.id, np.concatenate(boxes)), starts)
+        return np.split(self.slots_touching(stream.id, np.concatenate(boxes)), starts)
 
     def boxes(self, stream: StreamSpec, command: RegisterCommand | QueryRows) -> NDArray[np.float64]:
         """Return a box around the region of each query, float64 (n, 4); infinite ones may be everywhere."""
         if isinstance(command, RegisterCommand):
-            return np.array([self._box(command.query.region, stream.planar)])
+            return np.array([self.box(command.query.region, stream.planar)])
         region, count = command.pattern.region, len(command.ids)
         if ("region", "member") in command.paths:
             return np.tile(np.array(EVERYWHERE), (count, 1))
         if not isinstance(region, RectangleSpec | CircleSpec) or not command.numbers:
-            return np.tile(np.array(self._box(region, stream.planar)), (count, 1))
+            return np.tile(np.array(self.box(region, stream.planar)), (count, 1))
         names = _CORNERS if isinstance(region, RectangleSpec) else _CIRCLE
         measures = [command.numbers.get(name, np.full(count, getattr(region, name))) for name in names]
         if isinstance(region, RectangleSpec):
@@ -68,7 +68,7 @@ class QueryRouting:
         x, y, radius = measures
         return circle_boxes(x, y, radius, stream.planar)
 
-    def _slots_touching(self, stream: int, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def slots_touching(self, stream: int, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return which slots boxes concern; infinite ones concern all, which so need not learn of them."""
         tables = self._tables(stream)
         touched = np.isinf(boxes).all(axis=1, keepdims=True) | np.zeros((1, self.slots), np.bool_)
@@ -78,7 +78,7 @@ class QueryRouting:
             touched[:, : table.slots] |= table.slots_touching(boxes)
         return touched
 
-    def _box(self, region: Region, planar: bool) -> Box:
+    def box(self, region: Region, planar: bool) -> Box:
         """Return a box around a stationary region; nearest neighbours may be everywhere."""
         match region:
             case RectangleSpec():

@@ -37,6 +37,9 @@ LEAVES_A_SLOT = 8
 
 _MOST_LEAVES_A_SLOT = 64
 
+_UNEVEN = range(-4, 5)
+"""By how many slots a part of a rectangle may differ from half of them."""
+
 
 def object_table(load: Load, slots: int) -> RoutingTable:
     """Deal all records by the hashes of their keys."""
@@ -59,12 +62,25 @@ def grid_table(load: Load, slots: int) -> RoutingTable:
 
 
 def agrid_table(load: Load, slots: int) -> RoutingTable:
-    """Cut the dearest rectangle until each slot has one: Tornado's A-Grid (section 4.1)."""
+    """Cut the plane into a rectangle for each slot, of about equal cost: Tornado's A-Grid (section 4.1).
+
+    Tornado cuts the dearest rectangle in two until there are enough. How even that is depends on the number
+    of slots. Rectangles that are cut in proportion to the slots that they are for are better, or worse, and
+    the better of the two is taken.
+    """
     hot = hot_cells(load.cost, slots)
     sums, side = PrefixSums.of(_cost_to_deal(load.cost, hot)), load.cells.side
+    whole = CellBlock(0, side, 0, side)
+    tilings = [sorted(_dearest_first(sums, whole, slots)), sorted(_in_proportion(sums, whole, slots))]
+    rectangles = min(tilings, key=lambda tiling: max(map(sums.total, tiling)))
+    return table_of_rectangles("agrid", load.cells, slots, rectangles, np.arange(len(rectangles)), hot)
+
+
+def _dearest_first(sums: PrefixSums, whole: CellBlock, count: int) -> list[CellBlock]:
+    """Cut the dearest rectangle in two until there is a number of them, or only single cells are left."""
     final: list[CellBlock] = []
-    heap = [(0.0, 0, CellBlock(0, side, 0, side))]
-    while heap and len(heap) + len(final) < slots:
+    heap = [(0.0, 0, whole)]
+    while heap and len(heap) + len(final) < count:
         _, number, dearest = heapq.heappop(heap)
         cut = sums.best_cut(dearest)
         if cut is None:
@@ -72,8 +88,20 @@ def agrid_table(load: Load, slots: int) -> RoutingTable:
             continue
         heapq.heappush(heap, (-sums.total(cut.first), 2 * number + 1, cut.first))
         heapq.heappush(heap, (-sums.total(cut.second), 2 * number + 2, cut.second))
-    rectangles = sorted(final + [rectangle for _, _, rectangle in heap])
-    return table_of_rectangles("agrid", load.cells, slots, rectangles, np.arange(len(rectangles)), hot)
+    return final + [rectangle for _, _, rectangle in heap]
+
+
+def _in_proportion(sums: PrefixSums, within: CellBlock, count: int) -> list[CellBlock]:
+    """Cut a rectangle into a number of them, each part in proportion to how many it becomes.
+
+    There are fewer if it has not so many cells.
+    """
+    firsts = {min(max(count // 2 + more, 1), count - 1) for more in _UNEVEN} if count > 1 else set()
+    cuts = [(cut, first) for first in sorted(firsts) if (cut := sums.best_cut(within, first / count))]
+    if not cuts:
+        return [within]
+    cut, first = min(cuts, key=lambda one: one[0].cost)
+    return [*_in_proportion(sums, cut.first, first), *_in_proportion(sums, cut.second, count - first)]
 
 
 def quadtree_table(load: Load, slots: int) -> RoutingTable:

@@ -10,9 +10,10 @@ by object has one such leaf.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,10 @@ from stqsh.spec.chunk import pack, unpack
 HASHED = -1
 """The slot of a leaf whose records are dealt to all slots by the hashes of their keys."""
 
+_FEW_BOXES = 8
+"""Of so many boxes the cells are looked at."""
+_LEAVES_A_SUM = 16
+"""So many leaves of a slot are compared with boxes in the time in which a sum over its cells is looked up."""
 _EVERYWHERE: Bounds = (0.0, 0.0, 1.0, 1.0)
 
 
@@ -82,14 +87,57 @@ class RoutingTable:
         touched = np.zeros((len(boxes), self.slots), np.bool_)
         if not len(boxes):
             return touched
-        low, high, left, right = self.cells.of_boxes(boxes).T
+        spans = self.cells.of_boxes(boxes)
+        if len(boxes) <= _FEW_BOXES:
+            held: Iterable[tuple[Any, int]] = (
+                (at, owner) for at, span in enumerate(spans.tolist()) for owner in self._owners_in(span)
+            )
+        elif len(self._leaf_boxes) and len(self._leaf_boxes) <= _LEAVES_A_SUM * self.slots:
+            held = self._by_leaves(spans)
+        else:
+            held = self._by_sums(spans)
+        for rows, owner in held:
+            touched[rows, slice(None) if owner == HASHED else owner] = True
+        return touched
+
+    def _owners_in(self, span: Sequence[int]) -> list[int]:
+        """Return the owners of the cells in a row of `Cells.of_boxes`."""
+        low, high, left, right = span
+        found: list[int] = np.unique(self.owners[low:high, left:right]).tolist()
+        return found
+
+    def _by_leaves(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
+        """Yield which spans touch each leaf, as positions, and the leaf's owner; leaves are rectangles."""
+        low, high, left, right = np.ascontiguousarray(spans.T.astype(np.int16))
+        for box, owner in zip(self._leaf_boxes.tolist(), self.slot.tolist(), strict=True):
+            held = (low < box[1]) & (high > box[0]) & (left < box[3]) & (right > box[2])
+            yield np.flatnonzero(held), owner
+
+    def _by_sums(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
+        """Yield which spans touch the cells of each owner, as positions, and the owner."""
+        low, high, left, right = spans.T
         for owner, sums in self._sums():
             held = sums[high, right] - sums[low, right] - sums[high, left] + sums[low, left] > 0
-            if owner == HASHED:
-                touched |= held[:, None]
-            else:
-                touched[:, owner] |= held
-        return touched
+            yield np.flatnonzero(held), owner
+
+    @cached_property
+    def _leaf_boxes(self) -> NDArray[np.int16]:
+        """The rows and columns of each leaf as in `Cells.of_boxes`, (leaves, 4).
+
+        It has no rows if some leaf is not a rectangle, or there are about as many leaves as cells.
+        """
+        side, count = self.cells.side, len(self.slot)
+        none = np.empty((0, 4), np.int16)
+        if 4 * count > side * side:
+            return none
+        rows, columns = np.divmod(np.arange(side * side), side)
+        leaves = self.leaf.ravel()
+        boxes = np.tile(np.array([side, 0, side, 0], np.int16), (count, 1))
+        for at, places in ((0, rows), (2, columns)):
+            np.minimum.at(boxes[:, at], leaves, places)
+            np.maximum.at(boxes[:, at + 1], leaves, places + 1)
+        sizes = (boxes[:, 1] - boxes[:, 0]).astype(np.int64) * (boxes[:, 3] - boxes[:, 2])
+        return boxes if np.array_equal(sizes, np.bincount(leaves, minlength=count)) else none
 
     def _sums(self) -> Iterator[tuple[int, NDArray[np.int32]]]:
         """Yield each owner, and how many of its cells are below a row and left of a column.
@@ -115,6 +163,19 @@ class RoutingTable:
     def moved_cells(self, other: RoutingTable) -> int:
         """Return how many cells have another owner in another table of the same cells."""
         return int(np.count_nonzero(self.owners != other.owners))
+
+    def packages_to(self, other: RoutingTable) -> int:
+        """Return how many packages another table makes of the cells that change owners.
+
+        A package has the cells that one slot hands over to another (CheetahGIS section V-D). Cells that are
+        dealt by hash count as those of one more slot, unless the number of slots changes: then all slots hand
+        over.
+        """
+        x, y = other.cells.centres()
+        old, new = self.owners.ravel()[self.cells.of_places(x, y)], other.owners.ravel()
+        pairs = np.column_stack([old, new])[old != new]
+        dealt_anew = self.slots != other.slots and bool(((old == HASHED) & (new == HASHED)).any())
+        return len(np.unique(pairs, axis=0)) + (self.slots if dealt_anew else 0)
 
     @property
     def _leaves_are_cells(self) -> bool:

@@ -79,12 +79,14 @@ class RoutePlan(NamedTuple):
 
     Attributes:
         table: its table.
+        packages: how many pairs of slots there are of which one hands cells over to the other.
         moved: the share of the queries that some slot has to learn of, 0 to 1.
         before, after: the largest load of a slot divided by the mean, under the old table and this one.
         adjuster: the load adjuster that made it, None for a new layout.
     """
 
     table: RoutingTable
+    packages: int
     moved: float
     before: float
     after: float
@@ -149,6 +151,7 @@ def put_in_force(
             why=plan.adjuster or "REPARTITION",
             is_automatic=is_automatic,
             leaves=len(table.slot),
+            packages=plan.packages,
             moved=plan.moved,
             before=plan.before,
             predicted=plan.after,
@@ -194,7 +197,9 @@ def _plan(
     recent: RecentInput, old: RoutingTable, new: RoutingTable, adjuster: str | None = None
 ) -> RoutePlan:
     moved = _newly_touched(old, new, recent.boxes)
-    return RoutePlan(new, moved, load_ratio(recent, old), load_ratio(recent, new), adjuster)
+    return RoutePlan(
+        new, old.packages_to(new), moved, load_ratio(recent, old), load_ratio(recent, new), adjuster
+    )
 
 
 def _newly_touched(old: RoutingTable, new: RoutingTable, boxes: Floats) -> float:

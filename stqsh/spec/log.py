@@ -94,6 +94,7 @@ class StreamRouted(NamedEntry, frozen=True):
         why: REPARTITION, or the load adjuster that made it.
         is_automatic: whether SET balance made it, not a statement.
         leaves: the number of its leaves.
+        packages: how many pairs of slots there are of which one hands cells over to the other.
         moved: the share of the stream's queries that some slot has to learn of, 0 to 1.
         before, predicted: the largest load of a slot divided by the mean, under the routing before it and, as
             expected, under this one.
@@ -105,6 +106,7 @@ class StreamRouted(NamedEntry, frozen=True):
     why: str = ""
     is_automatic: bool = False
     leaves: int = 0
+    packages: int = 1
     moved: float = 0.0
     before: float = 0.0
     predicted: float = 0.0

@@ -6,9 +6,13 @@ from typing import NamedTuple
 
 from stqsh.routing.table import RoutingTable
 from stqsh.spec.log import StreamRouted
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, append
+from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import LogRow
 
+INITIAL = 0
+"""Stands for the routing before the first REPARTITION; others have the numbers of their rows in the log."""
 BALANCE_ERROR = "balance_error"
 """Where the session's meta data have why streams cannot be balanced."""
 
@@ -47,3 +51,24 @@ def read_table(control: ControlDb, seq: int) -> RoutingTable:
 def append_route(control: ControlDb, entry: StreamRouted, table: RoutingTable, text: str = "") -> LogRow:
     """Append a routing to the log; it takes effect with the next step."""
     return append(control, entry, text, table.packed())
+
+
+def have_expired(
+    control: ControlDb, spec: StreamSpec, following: int, step: int, tick_us: int | None
+) -> bool:
+    """Return whether no record is kept any more that was dealt before a routing.
+
+    SSTD (section 5.2) keeps the mapping tables of older versions for as long as events are stored by them.
+
+    Args:
+        control: the control log.
+        spec: the stream.
+        following: the number of the routing's row in the log.
+        step: the step after which that is asked.
+        tick_us: the length of a tick, None before the first step.
+    """
+    taken, kept_us = step_taken(control, following), spec.keep_us if spec.is_event else spec.report_every_us
+    if kept_us is None or taken is None or tick_us is None:
+        return False
+    # A record is at most one tick younger than its step, and goes in the step after its time is over.
+    return (step - taken - 2) * tick_us > kept_us

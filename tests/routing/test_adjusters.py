@@ -16,7 +16,13 @@ from stqsh.routing.adjusters.greedy import best_remedy, query_copies
 from stqsh.routing.adjusters.ladder import moved_queries, proposals, suggest
 from stqsh.routing.cells import Cells
 from stqsh.routing.load import Load, slot_loads
-from stqsh.routing.strategies import STRATEGIES, leaves_are_rectangles, leaves_are_squares
+from stqsh.routing.partitioning import CellBlock
+from stqsh.routing.strategies import (
+    STRATEGIES,
+    leaves_are_rectangles,
+    leaves_are_squares,
+    table_of_rectangles,
+)
 from stqsh.routing.table import HASHED, RoutingTable
 
 PAIRS = [(name, strategy) for name, found in ADJUSTERS.items() for strategy in sorted(found.fits)]
@@ -129,8 +135,9 @@ def test_a_remedy_that_scatters_cells_is_cut_short() -> None:
 
 def test_a_free_slot_takes_half_of_the_dearest_rectangle() -> None:
     load = odd_loads(16)["even"]
-    three = STRATEGIES["agrid"](load, 3)
-    table = RoutingTable("agrid", three.cells, three.leaf, three.slot, 4)
+    rectangles = [CellBlock(0, 8, 0, 8), CellBlock(8, 16, 0, 8), CellBlock(0, 16, 8, 16)]
+    none = np.zeros((16, 16), np.bool_)
+    table = table_of_rectangles("agrid", load.cells, 4, rectangles, np.arange(3), none)
     new = ADJUSTERS["splitmerge"].propose(table, load, 1.05)
     assert new is not None and ratio(new, load) == 1
     assert 3 in new.slot and (new.owners != table.owners).mean() == 0.25

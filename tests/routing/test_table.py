@@ -11,7 +11,9 @@ from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.routing.cells import Cells, z_order
 from stqsh.routing.initial_routing import SIDE, sampled_grid
+from stqsh.routing.load import Load
 from stqsh.routing.object_routing import slots_of
+from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import HASHED, RoutingTable
 
 numbers = st.floats(-200, 200) | st.sampled_from([-10.0, 0.0, 0.1, 10.0])
@@ -122,3 +124,29 @@ def test_a_table_is_read_back_as_it_was_written(leaf: list[int], slot: list[int]
     again = RoutingTable.unpacked(table.packed())
     assert (again.strategy, again.cells, again.slots) == ("agrid", cells, 9)
     assert np.array_equal(again.owners, table.owners)
+
+
+@pytest.mark.parametrize("strategy", list(STRATEGIES))
+@pytest.mark.parametrize("count", [1, 5, 40])
+def test_boxes_touch_the_owners_of_their_cells_however_they_are_looked_up(strategy: str, count: int) -> None:
+    chance = np.random.default_rng(6)
+    x, y = np.clip(chance.normal(0.3, 0.05, (2, 4000)), 0, 1)
+    corners = chance.uniform(-0.1, 1, (60, 2))
+    boxes = np.hstack([corners, corners + chance.uniform(0, 0.3, (60, 2))])
+    table = STRATEGIES[strategy](Load.of(Cells((0.0, 0.0, 1.0, 1.0), 32), x, y, boxes), count)
+    wanted = np.zeros((60, count), np.bool_)
+    for at, (low, high, left, right) in enumerate(table.cells.of_boxes(boxes).tolist()):
+        owners = np.unique(table.owners[low:high, left:right])
+        wanted[at, slice(None) if HASHED in owners else owners] = True
+    assert np.array_equal(table.slots_touching(boxes), wanted)
+    assert np.array_equal(table.slots_touching(boxes[:3]), wanted[:3])
+
+
+def test_packages_are_pairs_of_slots_of_which_one_hands_cells_over() -> None:
+    cells = Cells((0.0, 0.0, 4.0, 4.0), 2)
+    old = RoutingTable("grid", cells, np.arange(4, dtype=np.int32).reshape(2, 2), np.array([0, 0, 1, 2]), 3)
+    assert old.packages_to(old) == 0
+    assert old.packages_to(old.with_owners(np.array([1, 1, 1, 0]))) == 2, "0 to 1, and 2 to 0"
+    finer = RoutingTable("grid", Cells(cells.bounds, 4), np.zeros((4, 4), np.int32), np.array([1]), 3)
+    assert old.packages_to(finer) == 2, "0 and 2 to 1"
+    assert RoutingTable.by_object(2).packages_to(RoutingTable.by_object(3)) == 2, "both hand over"

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stqsh.client.catalogue_view import SessionCatalogue
+    from stqsh.client.read.asked_slots import AskedSlots
     from stqsh.core.snapshots.analysis import OperatorRun
     from stqsh.core.state.slot_state import SlotState
     from stqsh.core.views.event_views import Usage
@@ -73,8 +74,18 @@ class SnapshotReader:
     def __init__(self, link: Connection, profile: Profile | None = None, *, direct: bool = True) -> None:
         self._link, self._profile, self.direct = link, profile, direct
         self._published: PublishedSlots | None = None
+        self._asked: AskedSlots | None = None
         self._bound: dict[str, tuple[int, SnapshotSpec, StreamSpec]] = {}
         self._kept: KeptAnswers | None = None
+
+    @property
+    def asked(self) -> AskedSlots:
+        """What finds the slots to look at."""
+        from stqsh.client.read.asked_slots import AskedSlots  # numba
+
+        if self._asked is None:
+            self._asked = AskedSlots(self._link)
+        return self._asked
 
     def bound(self, statement: Select, view: SessionCatalogue) -> tuple[SnapshotSpec, StreamSpec]:
         """Return the spec of a SELECT and that of its stream; cached as long as the log has nothing new."""
@@ -115,7 +126,7 @@ class SnapshotReader:
         if progress.step == 0:
             return _merged([], spec, stream, Progress())
         kept = self.kept() if stream.is_event and counts_groups(spec) else None
-        found = self.read(lambda states: _answer(states, spec, stream, kept), progress.step)
+        found = self.read(lambda states: _answer(self.asked, states, spec, stream, kept), progress.step)
         if found is not None:
             return found
         shares, progress = self._answer_by_log(spec)
@@ -240,14 +251,14 @@ def counts_groups(spec: SnapshotSpec) -> bool:
 
 
 def _answer(
-    states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, kept: KeptAnswers | None
+    asked: AskedSlots,
+    states: list[SlotState],
+    spec: SnapshotSpec,
+    stream: StreamSpec,
+    kept: KeptAnswers | None,
 ) -> SnapshotResult:
     """Return the answer on the slots' states; raise `NotPublishedError` if they lack what it needs."""
-    from stqsh.core.snapshots.select import part
-
-    place = _place(states, spec)
-    found = (part(state, spec, place, kept=kept) for state in states)
-    shares = [share for share in found if share is not None]
+    shares = asked.shares(states, spec, stream, _place(states, spec), kept)
     clock = states[0].header["clock"]
     progress = Progress(step=clock["step"], base_tick=clock["base_tick"], tick_us=clock["tick_us"])
     return _merged(shares, spec, stream, progress)

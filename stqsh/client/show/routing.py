@@ -88,7 +88,8 @@ def _change(last: StreamRoute | None) -> str | None:
     entry = last.entry
     balance = f"max/mean {entry.before:.2f}, {entry.predicted:.2f} expected"
     by = f"balance, {entry.why}" if entry.is_automatic else entry.why
-    return f"{by}: {balance}; slots learned of {entry.moved:.0%} of the queries"
+    packages = "1 package" if entry.packages == 1 else f"{entry.packages} packages"
+    return f"{by}: {balance}; {packages}, slots learned of {entry.moved:.0%} of the queries"
 
 
 def _slot_rows(stream: str, table: RoutingTable, recent: RecentInput) -> Iterator[tuple[Any, ...]]:

@@ -42,7 +42,7 @@ def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> 
         ("kind", f"continuous {spec.kind}"),
         *_place(spec, stream, measured),
         *_kept(desk, spec, stream),
-        ("slots", _slots(measured, stream)),
+        ("slots", desk.snapshots.asked.text(stream, spec.region, _slots(measured))),
         ("index", _index(kind, measured)),
         ("candidates a record", _candidates(kind, measured)),
         *_order(spec, kind, measured, "a change of an object"),
@@ -61,7 +61,7 @@ def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
         ("kind", f"snapshot {'count of ' if spec.aggregate == 'count' else ''}{spec.kind}"),
         *_kept(desk, spec, stream),
         *_place(spec, stream, measured),
-        ("slots", f"{measured.slots} of {measured.slots}: each answers for its own objects"),
+        ("slots", desk.snapshots.asked.text(stream, spec.region, _each(measured))),
         ("access", _access(spec, kind)),
         *_from_kept(desk, spec, stream),
         *_order(spec, kind, measured, "the snapshot"),
@@ -148,10 +148,12 @@ def _kept(desk: StatementContext, spec: BoundQuery, stream: StreamSpec) -> list[
             ("accuracy", accuracy_shown(accuracy)), *neighbours]  # fmt: skip
 
 
-def _slots(measured: QueryMeasure, stream: StreamSpec) -> str:
-    event = stream.is_event
-    spread = "those whose cells the region touches" if event else "objects are on all of them"
-    return f"{measured.holders} of {measured.slots}: {spread}"
+def _slots(measured: QueryMeasure) -> str:
+    return f"{measured.holders} of {measured.slots}: objects are on all of them"
+
+
+def _each(measured: QueryMeasure) -> str:
+    return f"{measured.slots} of {measured.slots}: each answers for its own objects"
 
 
 def _access(spec: SnapshotSpec, kind: KindExplanation) -> str:

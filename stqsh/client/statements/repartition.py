@@ -13,6 +13,7 @@ from stqsh.lang.binder.administration import RebalanceSpec, RepartitionSpec
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.printer.printer import to_sql
 from stqsh.routing.adjusters import ADJUSTERS
+from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.routing_plans import (
     RoutePlan,
@@ -26,7 +27,7 @@ from stqsh.sources.routing_plans import (
 )
 from stqsh.spec.log import StreamRouted
 from stqsh.storage.catalogue import live_queries, live_streams
-from stqsh.storage.progress import stream_statuses, unknown_until
+from stqsh.storage.progress import step_taken, stream_statuses, unknown_until
 from stqsh.storage.rows import Progress, StreamRow
 
 _MOVES = {
@@ -59,7 +60,7 @@ def repartition(desk: StatementContext, statement: Repartition) -> Iterator[Outc
             find_previous_rows(desk.link.home, stream.spec)
         recent = recent_input(desk.link.home, desk.link.db, stream.spec)
         plan = plan_repartition(recent, table, spec.strategy, slots)
-        yield _put_in_force(desk, stream, plan, text)
+        yield from _put_in_force(desk, stream, plan, text)
 
     def check(stream: StreamRow) -> None:
         if spec.strategy != "object":
@@ -78,10 +79,12 @@ def rebalance(desk: StatementContext, statement: Rebalance) -> Iterator[Outcome]
             yield Message(f"{stream.name}: dealt by hash: nothing to move")
             return
         if spec.adjuster is not None and table.strategy not in ADJUSTERS[spec.adjuster].fits:
-            other = _SUITS.get(spec.adjuster, "qttree")
+            *others, last = (name for name in STRATEGIES if name in ADJUSTERS[spec.adjuster].fits)
+            needed = f"{', '.join(others)} or {last}" if others else last
             raise StqshError(
-                f"{spec.adjuster} {_MOVES[spec.adjuster]}, and {stream.name} is routed by {table.strategy}",
-                hint=f"REPARTITION {stream.name} USING {other};",
+                f"{spec.adjuster} needs {needed}: it {_MOVES[spec.adjuster]},"
+                f" and {stream.name} is routed by {table.strategy}",
+                hint=f"REPARTITION {stream.name} USING {_SUITS.get(spec.adjuster, 'qttree')};",
             )
         recent = recent_input(desk.link.home, desk.link.db, stream.spec)
         plan = plan_rebalance(recent, table, spec.adjuster)
@@ -89,7 +92,7 @@ def rebalance(desk: StatementContext, statement: Rebalance) -> Iterator[Outcome]
             yield Message(f"{stream.name}: nothing to gain (max/mean {load_ratio(recent, table):.2f})")
             return
         _check_steps_known(desk, stream)
-        yield _put_in_force(desk, stream, plan, text)
+        yield from _put_in_force(desk, stream, plan, text)
 
     yield from _for_streams(desk, spec.stream, change)
 
@@ -173,15 +176,20 @@ def _check_steps_known(desk: StatementContext, stream: StreamRow) -> None:
             )
 
 
-def _put_in_force(desk: StatementContext, stream: StreamRow, plan: RoutePlan, text: str) -> Message:
-    """Log a routing, and say what it is."""
-    entry = put_in_force(desk.link.db, stream, plan, text).entry
+def _put_in_force(desk: StatementContext, stream: StreamRow, plan: RoutePlan, text: str) -> Iterator[Message]:
+    """Log a routing, say what it is and what it is to bring, and in a script wait until it is in force."""
+    row = put_in_force(desk.link.db, stream, plan, text)
+    entry = row.entry
     assert isinstance(entry, StreamRouted)
     desk.link.wake()
-    routing = f"{entry.strategy} over {_slots(entry.slots)}, version {entry.version}, 1 package, moving"
-    balance = f"max/mean {plan.before:.2f}, {plan.after:.2f} expected"
-    by = f"{plan.adjuster}, " if plan.adjuster else ""
-    return Message(f"{stream.name}: {routing} ({by}{balance})")
+    packages = "1 package" if entry.packages == 1 else f"{entry.packages} packages"
+    routing = f"{entry.strategy} over {_slots(entry.slots)}, version {entry.version}, {packages}, moving"
+    by = f" by {plan.adjuster}" if plan.adjuster else ""
+    yield Message(f"{stream.name}: {routing}")
+    yield Message(f"{stream.name}: max/mean {plan.before:.2f}, {plan.after:.2f} expected{by}")
+    for progress in desk.link.watch() if desk.is_script else ():
+        if not (progress.stats.running or progress.stats.playing) or step_taken(desk.link.db, row.seq):
+            return
 
 
 def _is_read(desk: StatementContext, stream: StreamRow) -> bool:

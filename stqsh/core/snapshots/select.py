@@ -40,7 +40,9 @@ Array = npt.NDArray[Any]
 Selecting: TypeAlias = Callable[[PresentObjects, SnapshotSpec, RegionNow], SnapshotSelection]
 """Makes the operators of a snapshot of the objects, the snapshot, and its region as it is now."""
 
-_KEY, _RANK, _COUNT = "key", "rank", "count"
+RANK = "rank"
+"""The column of a share with the ranks of its rows, for kinds that rank their members."""
+_KEY, _COUNT = "key", "count"
 
 
 class KeptShares(Protocol):
@@ -163,10 +165,10 @@ def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
         count = pc.sum(found[_COUNT]).as_py() or 0
         most = count if wanted is None else wanted  # each slot counts as many as it has
         return pa.table({spec.output: [min(count, most)]})
-    if _RANK in found.column_names:
-        order = pc.sort_indices(found, sort_keys=[(_RANK, "ascending"), (_KEY, "ascending")])
+    if RANK in found.column_names:
+        order = pc.sort_indices(found, sort_keys=[(RANK, "ascending"), (_KEY, "ascending")])
         found = found.take(order[:wanted])
-    if _RANK in found.column_names and not spec.order:
+    if RANK in found.column_names and not spec.order:
         found = found.slice(0, spec.limit)
     else:
         found = found.take(_first(found, spec))
@@ -236,7 +238,7 @@ def _rows(selection: SnapshotSelection, objects: Array, rank: Array | None) -> p
         objects = objects[_first(pa.table(order), selection.spec).to_numpy()]
     columns = _columns(selection, objects)
     if rank is not None:
-        columns[_RANK] = pa.array(rank)
+        columns[RANK] = pa.array(rank)
     return pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
 
 

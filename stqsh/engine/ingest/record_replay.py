@@ -17,12 +17,12 @@ import orjson
 
 from stqsh import routing
 from stqsh.engine.ingest.task_reader import CHUNK_RECORDS, record_chunks
-from stqsh.engine.planning.routes import INITIAL
 from stqsh.engine.planning.tasks import SourceTask, StreamSlice
 from stqsh.errors import EngineError
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage.payload_refs import Reference, reference_in
+from stqsh.storage.stream_routes import INITIAL
 
 #: The version of the references and of how slices become chunks; references of another cannot be read.
 FORMAT = 3

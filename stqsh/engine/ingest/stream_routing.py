@@ -9,7 +9,6 @@ import numpy as np
 
 from stqsh.engine.ingest.crossing_records import RowRouting
 from stqsh.engine.ingest.slot_commands import Concerned
-from stqsh.engine.planning.routes import INITIAL
 from stqsh.engine.planning.tasks import BatchHead, SourceTask
 from stqsh.routing.query_routing import QueryRouting
 from stqsh.routing.table import RoutingTable
@@ -21,8 +20,8 @@ from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
-from stqsh.storage.queries.query_commands import Command, living_queries
-from stqsh.storage.stream_routes import read_table
+from stqsh.storage.queries.query_commands import Command, gathered, living_queries
+from stqsh.storage.stream_routes import INITIAL, read_table
 
 
 class StreamRouting:
@@ -90,14 +89,14 @@ def adoptions(task: SourceTask, head: BatchHead, stream: StreamSpec) -> tuple[li
     before, _ = head.commands
     routing, control, clock = StreamRouting(task), ControlDb(Path(task.home)), head.clock
     living = list(living_queries(control, stream.id, before, clock.tick_us, clock.first_step))
-    queries = [command for command in living if not isinstance(command, PauseCommand)]
-    commands: list[Command] = []
-    concerned: Concerned = []
-    known, wanted = (routing.queries(up_to).slots_of(stream, queries) for up_to in (before, None))
-    for command, old, new in zip(queries, known, wanted, strict=True):
-        slots = new & ~old
-        if slots.any():
-            commands.append(command)
-            concerned.append(slots)
+    queries = gathered([command for command in living if not isinstance(command, PauseCommand)])
+    wanted, known = routing.queries(), routing.queries(before)
+    boxes = [np.empty((0, 4)), *(wanted.boxes(stream, command) for command in queries)]
+    every = np.concatenate(boxes)
+    new = wanted.slots_touching(stream.id, every) & ~known.slots_touching(stream.id, every)
+    _, *news = np.split(new, np.cumsum([len(some) for some in boxes])[:-1])
+    learned = [pair for pair in zip(queries, news, strict=True) if pair[1].any()]
+    commands: list[Command] = [command for command, _ in learned]
+    concerned: Concerned = [slots for _, slots in learned]
     paused = [command for command in living if isinstance(command, PauseCommand)]
     return [*commands, *paused], [*concerned, *(np.ones((1, task.slots), np.bool_) for _ in paused)]

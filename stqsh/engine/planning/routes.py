@@ -11,12 +11,8 @@ from itertools import pairwise
 
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.spec.offset import Offset
-from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.progress import step_taken
-
-INITIAL = 0
-"""Stands for the routing before the first REPARTITION; others have the numbers of their rows in the log."""
+from stqsh.storage.stream_routes import INITIAL, have_expired
 
 
 def routes_in_use(
@@ -29,7 +25,7 @@ def routes_in_use(
         kept = [
             row
             for row, following in pairwise(rows)
-            if following > first.seq or not _has_expired(control, spec, following, last)
+            if following > first.seq or not have_expired(control, spec, following, last.step, last.tick_us)
         ]
         found[stream_id] = (*kept, rows[-1])
     return found
@@ -50,12 +46,3 @@ def rows_dealt(ledger: PlannerState, offset: Offset) -> dict[int, tuple[tuple[in
         for stream, rows in ledger.routes.items()
         if not ledger.streams[stream].is_event
     }
-
-
-def _has_expired(control: ControlDb, spec: StreamSpec, following: int, last: Offset) -> bool:
-    """Return whether all records have expired that were dealt before the routing `following`."""
-    step, kept_us = step_taken(control, following), spec.keep_us if spec.is_event else spec.report_every_us
-    if kept_us is None or step is None or last.tick_us is None:
-        return False
-    # A record is at most one tick younger than its step, and goes in the step after its time is over.
-    return (last.step - step - 2) * last.tick_us > kept_us

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
+from msgspec import structs
 
 from stqsh.spec.chunk import unpack
 from stqsh.spec.command import (
@@ -19,13 +21,17 @@ from stqsh.spec.command import (
 )
 from stqsh.spec.log import QueryBlock, QueryDropped, QueryPaused, QueryResumed, StreamDropped
 from stqsh.spec.query import QuerySpec, SlotQuery, slot_query
-from stqsh.spec.query_rows import QueryRows
+from stqsh.spec.query_rows import Path, QueryRows
+from stqsh.spec.region import RectangleSpec
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.progress import steps_taken
 from stqsh.storage.queries.query_templates import QueryTemplate
 from stqsh.storage.rows import LogRow
 
 Command: TypeAlias = "SlotCommand | QueryRows"
+
+_ANY = RectangleSpec(0.0, 0.0, 0.0, 0.0)
+_CORNERS: tuple[Path, ...] = (("region", "x1"), ("region", "y1"), ("region", "x2"), ("region", "y2"))
 
 _CHANGES: dict[type, type[DropCommand | PauseCommand | ResumeCommand]] = {
     QueryDropped: DropCommand,
@@ -100,6 +106,29 @@ def living_queries(
             case PauseCommand(id=id_) | ResumeCommand(id=id_):
                 paused[id_] = isinstance(command, PauseCommand)
     yield from (PauseCommand(id=id_) for id_, is_paused in paused.items() if is_paused and id_ not in dropped)
+
+
+def gathered(commands: Sequence[RegisterCommand | QueryRows]) -> list[RegisterCommand | QueryRows]:
+    """Return queries with those that differ only in the corners of their rectangles in columns.
+
+    Slots read such columns many times as fast as one query at a time.
+    """
+    found: list[RegisterCommand | QueryRows] = []
+    alike: dict[tuple[SlotQuery, int | None], list[SlotQuery]] = {}
+    for command in commands:
+        if isinstance(command, RegisterCommand) and isinstance(command.query.region, RectangleSpec):
+            pattern = structs.replace(command.query, id=0, region=_ANY)
+            alike.setdefault((pattern, command.step), []).append(command.query)
+        else:
+            found.append(command)
+    for (_, step), queries in alike.items():
+        values = tuple(
+            pa.array([getattr(query.region, str(name)) for query in queries], pa.float64())
+            for _, name in _CORNERS
+        )
+        ids = np.array([query.id for query in queries])
+        found.append(QueryRows(queries[0], ids, _CORNERS, values, step))
+    return found
 
 
 def _is_over(query: SlotQuery, begun: int, tick_us: int | None, step: int) -> bool:

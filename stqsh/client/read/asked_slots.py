@@ -1,0 +1,116 @@
+"""The slots that a snapshot looks at: those that may hold records in its region.
+
+A slot is passed over if none of its cells touches the region, under no routing by which records were dealt
+that are still kept (SSTD section 5.2). For nearest neighbours the slots whose cells hold the centre are asked
+first: what they find bounds the circle that the others may add to (SSTD section 6.2, CheetahGIS section VI).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.client.connection import Connection
+from stqsh.core.kernels.geometry.circles import circle_box
+from stqsh.core.snapshots.select import RANK, KeptShares, part
+from stqsh.core.state.slot_state import SlotState
+from stqsh.routing.query_routing import EVERYWHERE, QueryRouting
+from stqsh.routing.table import RoutingTable
+from stqsh.sources.kept_routes import KeptTables
+from stqsh.spec.chunk import unpack
+from stqsh.spec.query import Place, SnapshotSpec
+from stqsh.spec.region import NearestSpec, Region
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.catalogue import area_geometry
+
+Slots = NDArray[np.bool_]
+Box = tuple[float, float, float, float]
+
+
+class AskedSlots:
+    """Finds the slots that snapshots of a client look at, and asks them."""
+
+    def __init__(self, link: Connection) -> None:
+        self._link, self._tables = link, KeptTables(link.home, link.db)
+
+    def shares(
+        self,
+        states: list[SlotState],
+        spec: SnapshotSpec,
+        stream: StreamSpec,
+        place: Place | None,
+        kept: KeptShares | None = None,
+    ) -> list[pa.RecordBatch]:
+        """Return the shares of a snapshot's answer of all slots that may have one.
+
+        Args:
+            states: the states of all slots, in order.
+            spec: the snapshot.
+            stream: its stream.
+            place: where the focal object of its region is, if it has one.
+            kept: what is kept of earlier snapshots.
+        """
+
+        def ask(chosen: Slots) -> list[pa.RecordBatch]:
+            asked = (state for state, wanted in zip(states, chosen.tolist(), strict=True) if wanted)
+            shares = (part(state, spec, place, kept=kept) for state in asked)
+            return [share for share in shares if share is not None]
+
+        # The states come first: a routing that they know is in the log by now.
+        clock, count, region = states[0].header["clock"], len(states), spec.region
+        tables = self._tables.of(stream, clock["step"], clock["tick_us"])
+        everyone, centre = np.ones(count, np.bool_), None
+        if isinstance(region, NearestSpec) and spec.aggregate is None and spec.aggregates is None:
+            centre = region.place or place
+        is_bounded = centre is not None or not region.is_nearest
+        if spec.lookup is not None or not is_bounded or _are_hashed(tables):
+            return ask(everyone)
+        routing = self._routing(count, [table.over(count) for table in tables])
+
+        def touched(box: Box) -> Slots:
+            found: Slots = routing.slots_touching(stream.id, np.array([box]))[0]
+            return found
+
+        if centre is None or not isinstance(region, NearestSpec):
+            return ask(touched(routing.box(region, stream.planar)))
+        first = touched((*centre, *centre))
+        shares = ask(first)
+        far = np.sort(np.concatenate([np.empty(0), *(share.column(RANK).to_numpy() for share in shares)]))
+        within = circle_box(*centre, far[region.k - 1], stream.planar) if len(far) >= region.k else None
+        return [*shares, *ask((everyone if within is None else touched(within)) & ~first)]
+
+    def text(self, stream: StreamSpec, region: Region, otherwise: str) -> str:
+        """Return on how many of a stream's slots a region is, and why, for EXPLAIN.
+
+        `otherwise` is what to say if all records are dealt by hash.
+        """
+        progress = self._link.progress()
+        tables = self._tables.of(stream, progress.step, progress.tick_us)
+        if _are_hashed(tables):
+            return otherwise
+        count = max(table.slots for table in tables)
+        routing = self._routing(count, tables)
+        box = routing.box(region, stream.planar)
+        if box == EVERYWHERE:
+            return f"{count} of {count}: {_everywhere(region)}"
+        touched = int(routing.slots_touching(stream.id, np.array([box])).sum())
+        older = f", under {len(tables)} routings whose records are kept" if len(tables) > 1 else ""
+        return f"{touched} of {count}: those whose cells the region touches{older}"
+
+    def _routing(self, slots: int, tables: list[RoutingTable]) -> QueryRouting:
+        def geometry(area: int) -> pa.RecordBatch:
+            return unpack(area_geometry(self._link.db, area))
+
+        return QueryRouting(slots, lambda _: tables, geometry)
+
+
+def _are_hashed(tables: list[RoutingTable]) -> bool:
+    """Return whether records may be on any slot, wherever they are."""
+    return all(table.is_hashed for table in tables)
+
+
+def _everywhere(region: Region) -> str:
+    if isinstance(region, NearestSpec):
+        return "the nearest may be on any"
+    return "the region moves" if region.focal_key is not None else "there is no region"
