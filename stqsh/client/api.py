@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,14 +25,13 @@ from stqsh.client.engine_process import OnProgress, stop_engine, wait_until_read
 from stqsh.client.read.accuracy import Summary, summary
 from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.client.read.subscription import OnIdle, UpdateReader
-from stqsh.client.results import Answer, BulkRegistration, Outcome, Updates
+from stqsh.client.results import BulkRegistration, Outcome, Updates
 from stqsh.client.run import RunHandle
 from stqsh.client.sink_wait import finish_sinks
+from stqsh.client.statement_groups import groups_of, parsed, performed
 from stqsh.client.statements.context import StatementContext
-from stqsh.client.statements.dispatch import perform, start_run
-from stqsh.errors import StqshError
+from stqsh.client.statements.dispatch import start_run
 from stqsh.lang.ast import statements as ast
-from stqsh.lang.syntax.parse import parse
 from stqsh.profile import Profile, load_profile
 from stqsh.spec.log import LogKind, RunSteps, RunToEnd
 from stqsh.storage import catalogue_writer
@@ -47,16 +45,12 @@ from stqsh.storage.catalogue import (
 )
 from stqsh.storage.control_log import ControlDb, check_queries
 from stqsh.storage.engine_info import EngineInfo, claim_session
+from stqsh.storage.functions import add_function
 from stqsh.storage.home import SessionHome, open_home, remove_home, sessions_root
 from stqsh.storage.rows import AreaRow, Progress, QueryRow, StreamRow, TableRow
 from stqsh.storage.session_settings import session_settings, use_profile
 
 _OWED: tuple[LogKind, ...] = ("register", "register_alike", "drop", "pause_query", "resume_query")
-_QUICK = (ast.RegisterQuery, ast.Drop, ast.PauseQuery, ast.ResumeQuery)
-_GROUP = 500
-"""Maximum number of quick statements in one transaction."""
-_SHORT = 1000
-"""Maximum length in characters of a text whose statements are cached."""
 
 
 def connect(
@@ -167,14 +161,14 @@ class Session:
         >>> answer.step, answer.table.to_pylist()
         (10, [{'free': 100}])
         """
-        statements = _parsed(text, file) if isinstance(text, str) else text
+        statements = parsed(text, file) if isinstance(text, str) else text
         desk = replace(self._desk, script=file)
         number = 1
-        for group in _groups(statements):
+        for group in groups_of(statements):
             if on_statement is not None:
                 on_statement(number)
             number += len(group)
-            yield from _performed(desk, group, number - 1)
+            yield from performed(desk, group, number - 1)
 
     def register_many(self, template: str, table: Any) -> BulkRegistration:
         """Register a continuous query for each row of a table.
@@ -200,6 +194,27 @@ class Session:
         from stqsh.client.statements.register_queries import register_many  # pyarrow
 
         return register_many(self._desk, template, table)
+
+    def register_function(
+        self, name: str, function: Callable[..., Any], *, returns: str | None = None
+    ) -> None:
+        """Register a Python function for select lists, conditions and groups, see `stqsh.client.functions`.
+
+        Example:
+            session.register_function("topic", lambda bodies: pc.utf8_lower(bodies))
+
+        Args:
+            name: its name, in any case.
+            function: takes an Arrow array for each argument, and returns a column of as many values.
+            returns: STRING, BIGINT, DOUBLE or BOOLEAN; by default what the function's annotation says, or
+                what it gives for a text.
+
+        Raises:
+            StqshError: the name is none or taken, or the function cannot be sent to the engine.
+        """
+        from stqsh.client.functions import function_spec  # pyarrow, cloudpickle
+
+        add_function(self.link.db, function_spec(name, function, returns))
 
     def finish_script(self) -> RunHandle | None:
         """Log the RUN that the end of a script implies (language.md, "Running"), and return it.
@@ -349,55 +364,3 @@ class Session:
         self.link.db.close()
         if self.home.temporary:
             remove_home(self.home)
-
-
-def _performed(desk: StatementContext, group: list[ast.Statement], number: int) -> Iterator[Outcome]:
-    """Execute the statements of a group, in one transaction if there are several.
-
-    `number` is that of the last one.
-    """
-    if len(group) > 1:
-        yield from _perform_together(desk, group)
-        return
-    for outcome in perform(desk, group[0]):
-        yield replace(outcome, statement=number) if isinstance(outcome, Answer) else outcome
-        if isinstance(outcome, RunHandle):
-            outcome.wait()
-
-
-def _groups(statements: Sequence[ast.Statement]) -> Iterator[list[ast.Statement]]:
-    """Yield statements one by one, but runs of those that only change queries as groups."""
-    group: list[ast.Statement] = []
-    for statement in statements:
-        if group and not (
-            isinstance(group[-1], _QUICK) and isinstance(statement, _QUICK) and len(group) < _GROUP
-        ):
-            yield group
-            group = []
-        group.append(statement)
-    if group:
-        yield group
-
-
-def _parsed(text: str, file: str | None) -> Sequence[ast.Statement]:
-    """Return the statements of a text; those of short texts, which may be repeated often, are cached."""
-    return _parsed_before(text, file) if len(text) <= _SHORT else parse(text, file)
-
-
-_parsed_before = lru_cache(256)(parse)
-
-
-def _perform_together(desk: StatementContext, group: list[ast.Statement]) -> Iterator[Outcome]:
-    """Execute quick statements in one transaction, up to the first that fails; raise its error at the end."""
-    outcomes: list[Outcome] = []
-    failed: StqshError | None = None
-    with desk.link.db.transaction():
-        for statement in group:
-            try:
-                outcomes += perform(desk, statement)
-            except StqshError as error:
-                failed = error
-                break
-    yield from outcomes
-    if failed is not None:
-        raise failed

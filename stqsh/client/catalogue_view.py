@@ -7,12 +7,14 @@ from typing import Any
 
 from stqsh.profile import Profile
 from stqsh.spec.chunk import unpack
+from stqsh.spec.function import FunctionSpec
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.region import PolygonSpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.catalogue import area_geometry, find_area, find_query, find_stream, find_table
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.functions import known_functions
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.sinks.sink_catalogue import IS_ALERT, find_alert, find_sink
 
@@ -72,6 +74,10 @@ class SessionCatalogue:
         """Return the SinkSpec of a live alert."""
         found = find_alert(self._db, name)
         return found.spec if found else None
+
+    def function(self, name: str) -> FunctionSpec | None:
+        """Return a function that a user has registered, by its name in upper case."""
+        return known_functions(self._db).get(name)
 
     def names(self, kind: str) -> Collection[str]:
         """Return the names in use of a kind, in order of creation; of very many queries only the last."""

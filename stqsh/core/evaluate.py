@@ -7,6 +7,7 @@ from time import perf_counter_ns
 import msgspec
 
 from stqsh.core.conditions.resolver import apply_definitions, apply_drops
+from stqsh.core.conditions.user_functions import take_failures
 from stqsh.core.contract.batch import SlotBatch
 from stqsh.core.kinds import KINDS
 from stqsh.core.state.slot_state import SlotClock, SlotState, stream_specs
@@ -58,6 +59,7 @@ def _all_streams(batch: SlotBatch) -> list[Chunk]:
 
 def _stats(batch: SlotBatch, took_ns: int) -> SlotStats:
     """Return the statistics of the batch."""
+    failed = take_failures()
     state, streams = batch.state, [int(stream) for stream in batch.state.entry("streams")]
     return SlotStats(
         slot=batch.slot,
@@ -65,5 +67,7 @@ def _stats(batch: SlotBatch, took_ns: int) -> SlotStats:
         bytes=state.nbytes,
         total_us=took_ns // 1000,
         memory=batch.memory,
+        failed_calls=failed.times,
+        failure=failed.reason,
         **batch.totals,
     )

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from stqsh.spec.function import FunctionSpec
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.region import PolygonSpec
 from stqsh.spec.sink import SinkSpec
@@ -36,6 +37,9 @@ class CatalogueView(Protocol):
     def alert(self, name: str) -> SinkSpec | None:
         """Return the spec of an alert; None if there is no alert of that name."""
 
+    def function(self, name: str) -> FunctionSpec | None:
+        """Return a function that a user has registered, by its name in upper case; None for none."""
+
     def names(self, kind: str) -> Collection[str]:
         """Return the names in use of a kind: "stream", "query", "table", "region", "sink" or "alert"."""
 
@@ -56,6 +60,7 @@ class Catalogue:
     sinks: Mapping[str, SinkSpec] = field(default_factory=dict)
     alerts: Mapping[str, SinkSpec] = field(default_factory=dict)
     shapes: Mapping[tuple[str, str | None], tuple[PolygonSpec, ...]] = field(default_factory=dict)
+    functions: Mapping[str, FunctionSpec] = field(default_factory=dict)
 
     def stream(self, name: str) -> StreamSpec | None:
         """Return the StreamSpec of a stream."""
@@ -84,6 +89,10 @@ class Catalogue:
     def alert(self, name: str) -> SinkSpec | None:
         """Return the SinkSpec of an alert."""
         return self.alerts.get(name)
+
+    def function(self, name: str) -> FunctionSpec | None:
+        """Return a function that a user has registered."""
+        return self.functions.get(name)
 
     def names(self, kind: str) -> Collection[str]:
         """Return the names of a kind, in the order in which they were given."""

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from stqsh.spec.expression import ColumnExpr, Expr
+from stqsh.spec.expression import ColumnExpr, Expr, compared_with_now
 
 MeasureFunction: TypeAlias = Literal["count", "distinct", "sum", "avg", "min", "max", "topk"]
 OutputType: TypeAlias = str
@@ -77,6 +77,9 @@ class AggregateSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         over: whether the members are those of a region, or the nearest neighbours.
         sync_us: the duration between refreshes, µs; None to follow every step.
         window_us: the age of the oldest record that counts at a refresh, µs; None for all.
+        each_step: whether groups may change though no member does, since their expressions read NOW or the
+            distance from a moving object: without SYNC they are computed anew in each step.
+        error: how much too high the counts of TOPK may be, as a share of a group's records; 0 for exact ones.
     """
 
     over: Literal["range", "nearest"] = "range"
@@ -88,6 +91,23 @@ class AggregateSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     limit: int | None = None
     sync_us: int | None = None
     window_us: int | None = None
+    each_step: bool = False
+    error: float = 0.0
+
+    @property
+    def over_records(self) -> list[Expr | None]:
+        """The expressions over records."""
+        return [*(group.value for group in self.groups), *(measure.argument for measure in self.measures)]
+
+    @property
+    def over_groups(self) -> list[Expr | None]:
+        """The expressions over groups."""
+        return [*(one.value for one in self.select), self.having, *(one.value for one in self.order)]
+
+    @property
+    def heeds_time(self) -> bool:
+        """Whether expressions over groups read NOW, so that rows change as time passes."""
+        return any(True for expr in self.over_groups for _ in compared_with_now(expr))
 
 
 def group_column(number: int) -> ColumnExpr:

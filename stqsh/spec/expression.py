@@ -57,6 +57,13 @@ class DistanceExpr(ExprBase, frozen=True, tag="distance"):
     """The distance of the object from the centre of the query's region."""
 
 
+class DistanceToExpr(ExprBase, frozen=True, tag="distance_to"):
+    """The distance of the location from a place: DISTANCE where the order of members depends on it."""
+
+    x: float
+    y: float
+
+
 class NegativeExpr(ExprBase, frozen=True, tag="neg"):
     """A number with the other sign."""
 
@@ -132,6 +139,24 @@ class FunctionExpr(ExprBase, frozen=True, tag="fn"):
     operand: Expr
 
 
+class CallExpr(ExprBase, frozen=True, tag="call"):
+    """A call of a function that a user has registered, which it carries along.
+
+    Attributes:
+        name: the function's name.
+        code: the function, see `FunctionSpec.code`.
+        arguments: its arguments.
+        kinds: their column types.
+        type: the column type of its values.
+    """
+
+    name: str
+    code: str
+    arguments: tuple[Expr, ...]
+    kinds: tuple[str, ...]
+    type: str
+
+
 class RegionOfExpr(ExprBase, frozen=True, tag="region_of"):
     """The first region by name of a set, by the set's id, that holds the location; NULL if none does."""
 
@@ -187,6 +212,7 @@ Expr: TypeAlias = (
     | DurationExpr
     | NowExpr
     | DistanceExpr
+    | DistanceToExpr
     | NegativeExpr
     | ArithmeticExpr
     | ConcatExpr
@@ -197,6 +223,7 @@ Expr: TypeAlias = (
     | ContainsExpr
     | IsNullExpr
     | FunctionExpr
+    | CallExpr
     | RegionOfExpr
     | InsideExpr
     | AndExpr
@@ -242,7 +269,17 @@ def has_node(expr: Expr | None, node: type[ExprBase]) -> bool:
     return next(find_nodes(expr, node), None) is not None
 
 
-_OF_PLACES = (InsideExpr, InsideEachExpr, RegionOfExpr)
+def compared_with_now(expr: Expr | None) -> Iterator[tuple[Expr, int]]:
+    """Find what an expression compares with NOW ± a duration, and that duration, µs."""
+    for node in find_nodes(expr, CompareExpr):
+        match node.right:
+            case NowExpr():
+                yield node.left, 0
+            case ArithmeticExpr(operator, NowExpr(), DurationExpr(us)):
+                yield node.left, us if operator == "+" else -us
+
+
+_OF_PLACES = (InsideExpr, InsideEachExpr, RegionOfExpr, DistanceToExpr)
 
 
 def reads_location(expr: Expr | None) -> bool:

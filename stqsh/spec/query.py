@@ -53,12 +53,14 @@ class QueryOptions(msgspec.Struct, frozen=True, omit_defaults=True):
         min_accuracy: the least share of the answer that load shedding leaves, 0 to 1.
         since_now: whether only events that come after the query count (SINCE NOW).
         changes: whether objects that stay in the answer are sent again when what is selected changes.
+        error: how much too high counts of TOPK may be, as a share of a group's records.
     """
 
     dwell_us: int | None = None
     min_accuracy: float | None = None
     since_now: bool = False
     changes: bool = False
+    error: float | None = None
 
 
 class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):

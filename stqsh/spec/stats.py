@@ -65,6 +65,8 @@ class SlotStats(Struct, frozen=True):
 
     Attributes:
         objects: objects present, None in the report of Aggregate.
+        failed_calls: how often functions of the user failed.
+        failure: the reason of the first of these times.
         memory: of significant streams, by id.
     """
 
@@ -80,6 +82,8 @@ class SlotStats(Struct, frozen=True):
     bytes: int = 0
     total_us: int = 0
     memory: dict[int, StreamMemory] = {}
+    failed_calls: int = 0
+    failure: str = ""
 
 
 class TimeSplit(Struct, frozen=True):
@@ -188,6 +192,8 @@ class BatchStats(Struct, frozen=True):
         rebuilt: the number of slots whose state had to be rebuilt.
         live: how live streams are, by id.
         message_bytes: the mean size of the messages that the last batch with any has read.
+        failed_calls: how often functions of the user have failed since the engine started.
+        failure: the reason of the first of these times.
     """
 
     records: int = 0
@@ -209,3 +215,5 @@ class BatchStats(Struct, frozen=True):
     time: TimeSplit | None = None
     live: dict[int, LiveState] = {}
     message_bytes: float = 0.0
+    failed_calls: int = 0
+    failure: str = ""

@@ -112,6 +112,11 @@ def queries_over_area(db: ControlDb, area_id: int) -> list[str]:
     return _names_asking(db, asks, area_id)
 
 
+def approximate_topk(db: ControlDb) -> list[str]:
+    """Return the names of the live queries with approximate TOPK."""
+    return _names_asking(db, "coalesce(json_extract({}, '$.aggregates.error'), 0) > ?1", 0)
+
+
 def _names_asking(db: ControlDb, asks: str, id_: int) -> list[str]:
     """Return the names of the live queries whose spec, or whose pattern's, satisfies an SQL condition."""
     alike = f"pattern IN (SELECT id FROM patterns WHERE {asks.format('patterns.spec')})"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.query_tallies import QueryTally, read_tallies
-from stqsh.spec.query import find_kind
+from stqsh.spec.query import SlotQuery, find_kind
 from stqsh.spec.stats import MemoryStats, Warmup
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import live_queries, live_streams, query_by_id
@@ -151,6 +151,12 @@ def settled_at(query: QueryRow, stream: StreamRow, progress: Progress) -> int:
     return until if until > progress.step else 0
 
 
+def topk_text(spec: SlotQuery) -> str:
+    """Return what is approximate in a query with approximate TOPK; "" for other queries."""
+    error = spec.aggregates.error if spec.aggregates is not None else 0.0
+    return f"counts of TOPK are too high by up to {100 * error:g} % of a group's records" if error else ""
+
+
 class AccuracyWatch:
     """Watches the accuracy of one query's answer.
 
@@ -169,6 +175,10 @@ class AccuracyWatch:
             return ""
         self._looked = now
         query = query_by_id(self._link.db, self._query)
+        if about := topk_text(query.spec):
+            self.text = about if query.live else ""
+            is_news, self._announced = not self._announced, True
+            return f"the answer is approximate: {about}" if is_news else ""
         found = accuracies(self._link, [query])[query.id]
         if found.is_exact or not query.live:
             self.text = ""

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from stqsh.spec.chunk import unpack
 from stqsh.spec.expression import (
+    CallExpr,
     ColumnExpr,
     DistanceExpr,
     Expr,
@@ -128,7 +129,12 @@ def _computed(updates: Updates, expr: Expr) -> Any:
     columns[DISTANCE if has_node(expr, DistanceExpr) else ""] = _whole(_distance(table))
     looks_up = has_node(expr, JoinExpr) or reads_location(expr)
     resolver = _resolver(updates, expr) if looks_up else None
-    return compute(expr, columns, _whole(table.column("at_us")), resolver)
+    found = compute(expr, columns, _whole(table.column("at_us")), resolver)
+    if has_node(expr, CallExpr):
+        from stqsh.client.read.function_failures import check_functions
+
+        check_functions()
+    return found
 
 
 def _resolver(updates: Updates, expr: Expr) -> Resolver:

@@ -309,7 +309,9 @@ def _place(states: list[SlotState], spec: BoundQuery) -> tuple[float, float] | N
 def _merged(
     shares: Sequence[pa.RecordBatch], spec: SnapshotSpec, stream: StreamSpec, progress: Progress
 ) -> SnapshotResult:
+    from stqsh.client.read.function_failures import check_shares
     from stqsh.core.snapshots.select import nothing, whole
 
+    check_shares(shares)
     table = whole(shares or [nothing(stream, spec)], spec)
     return SnapshotResult(table, progress.step, progress.at_us())

@@ -27,6 +27,7 @@ from stqsh.spec.stream import (
     SocketSourceSpec,
 )
 from stqsh.storage.catalogue import (
+    approximate_topk,
     count_queries,
     large_queries,
     live_areas,
@@ -49,6 +50,7 @@ DEAD_LETTERS_SHOWN = 1000
 LETTER_SHOWN = 200
 """The most characters of a bad record that are shown; EXPORT writes what is kept."""
 
+_NAMED = 5
 _SLOT_COLUMNS = ("slot", "records", "stale", "updates", "objects", "queries", "bytes")
 _SLOT_TIMES = ("decode_us", "kernel_us", "state_us")
 
@@ -67,6 +69,7 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
         ("clock", format_instant(progress.at_us())),
         ("streams", _activity(link, progress)),
         ("answers", summary(link).text()),
+        ("approximate TOPK", _approximate(link)),
         ("groups", _many_groups(link, profile)),
         ("shedding", shedding_text(progress.stats.memory) or _at_rest(link, profile)),
         *_load(progress.stats),
@@ -75,6 +78,13 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
         ("settings", profile.name),
     ]
     yield Rows("status", ("item", "value"), tuple(item for item in items if item[1] is not None))
+
+
+def _approximate(link: Connection) -> str | None:
+    """Return which queries have approximate TOPK; None for none."""
+    names = approximate_topk(link.db)
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more if names else None
 
 
 def _many_groups(link: Connection, profile: Profile) -> str | None:
@@ -315,6 +325,11 @@ def _load(stats: BatchStats) -> list[tuple[str, Any]]:
         ("last batch: records", stats.records),
         ("last batch: stale", stats.stale),
         ("last batch: updates", stats.updates),
+        *(
+            [("functions: failed calls", stats.failed_calls), ("functions: first reason", stats.failure)]
+            if stats.failed_calls
+            else []
+        ),
         ("last batch: time", ", ".join(split) or None),
     ]
 

@@ -25,6 +25,7 @@ from stqsh.storage.catalogue import (
     queries_over_area,
     queries_over_table,
 )
+from stqsh.storage.functions import known_functions
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import AreaRow, QueryRow, SinkRow, StreamRow, StreamStatus, TableRow
 from stqsh.storage.sinks.sink_catalogue import live_sinks
@@ -157,7 +158,7 @@ def dump(link: Connection) -> Script:
     live = {row.id for rows in (live_streams, live_tables, live_areas) for row in rows(link.db)}
     sinks = {sink.id: sink for sink in live_sinks(link.db)}
     queries = {row.id: row for row in live_queries(link.db) if row.owner is None}
-    lines = list(_last_settings(link))
+    lines = [*_last_settings(link), *_functions(link)]
     for first, last, text in link.db.query(_DEFINITIONS):
         if last in sinks:
             lines += _sink_creation(text, sinks[last], {row.name for row in queries.values()})
@@ -168,6 +169,12 @@ def dump(link: Connection) -> Script:
                 lines.append(f"PAUSE QUERY {_quoted(queries[id_].name)};")
     lines += _routings(link)
     return Script("\n".join(lines) + "\n" if lines else "")
+
+
+def _functions(link: Connection) -> Iterator[str]:
+    """Yield a comment for each function that is registered from Python."""
+    for name in known_functions(link.db):
+        yield f"-- {name} is a Python function: session.register_function({name.lower()!r}, …)"
 
 
 def _routings(link: Connection) -> Iterator[str]:

@@ -218,7 +218,7 @@ def explain_statement(desk: StatementContext, statement: statements.Explain) -> 
 def select(desk: StatementContext, statement: statements.Select) -> Iterator[Outcome]:
     """Execute SELECT: answer a snapshot once; with SYNC it is a SUBSCRIBE."""
     if statement.sync is not None:
-        yield from subscribe(desk, statements.Subscribe(statement))
+        yield from subscribe(desk, statements.Subscribe(statement, piece=statement.piece))
         return
     spec, stream = desk.snapshots.bound(statement, desk.view)
     if desk.autoplay and desk.snapshots.is_about_to_play(stream):

@@ -12,6 +12,7 @@ import pyarrow.compute
 from stqsh.core.aggregates.keys import canonical, decode_keys
 from stqsh.core.aggregates.limbs import doubles_of, wholes_of
 from stqsh.core.aggregates.states import COUNTED, SUMMED, States, leader
+from stqsh.core.aggregates.summaries import estimated
 from stqsh.core.conditions.evaluation import compute, evaluate
 from stqsh.spec.aggregate import AggregateSpec, Measure
 from stqsh.spec.chunk import arrow_type
@@ -34,29 +35,45 @@ def output_type(name: str) -> pa.DataType:
     return TOPK if name == "TOPK" else arrow_type(name)
 
 
-def show_measures(measures: tuple[Measure, ...], states: States) -> pa.Table:
-    """Return the values of measures, the columns `m0`, `m1`, …; states must not be negative."""
+def show_measures(measures: tuple[Measure, ...], states: States, *, about: bool = False) -> pa.Table:
+    """Return the values of measures, the columns `m0`, `m1`, …; states must not be negative.
+
+    `about`: whether TOPK has summaries.
+    """
     rows = states.by.num_rows
     totals = {name: states.totals[name].to_numpy() for name in states.totals.column_names}
-    shown = {f"m{j}": _measure(measures, j, totals, states) for j in range(len(measures))}
+    shown = {f"m{j}": _measure(measures, j, totals, states, about) for j in range(len(measures))}
     return pa.table(shown) if shown else pa.table({"": pa.nulls(rows)}).select([])
 
 
-def show_groups(spec: AggregateSpec, states: States, now_us: int) -> pa.Table:
-    """Return the rows of groups, whose keys are the column `key` of `states.by`.
+def group_values(spec: AggregateSpec, states: States) -> pa.Table:
+    """Return what groups are, whose keys are the column `key` of `states.by`.
 
-    The columns are those of `states.by`, n, g0 …, m0 …, the select list s0 …, ORDER BY o0 …, and `passes`,
-    whether HAVING is TRUE. Negative states and groups without members are the caller's to leave out.
+    The columns are those of `states.by`, n, g0 … and m0 …. Negative states are the caller's to leave out.
     """
     keys: Any = states.by[KEY].combine_chunks()
     groups = decode_keys(keys, [group.type for group in spec.groups])
     table = states.by.append_column(MEMBERS, states.totals["n"])
     for i, column in enumerate(groups):
         table = table.append_column(f"g{i}", column)
-    shown = show_measures(spec.measures, states)
+    shown = show_measures(spec.measures, states, about=spec.error > 0)
     for name in shown.column_names:
         table = table.append_column(name, shown[name])
-    return _with_outputs(spec, table, now_us)
+    return table
+
+
+def show_groups(spec: AggregateSpec, states: States, now_us: pa.Array[Any] | int) -> pa.Table:
+    """Return the rows of groups.
+
+    The columns are those of `group_values`, the select list s0 …, ORDER BY o0 …, and `passes`, whether HAVING
+    is TRUE. Groups without members are the caller's to leave out.
+
+    Args:
+        spec: What the query computes.
+        states: The states of the groups.
+        now_us: The meaning of NOW, µs: one instant, or one for each group.
+    """
+    return _with_outputs(spec, group_values(spec, states), now_us)
 
 
 def first_groups(spec: AggregateSpec, shown: pa.Table) -> Array:
@@ -64,18 +81,23 @@ def first_groups(spec: AggregateSpec, shown: pa.Table) -> Array:
     at = np.flatnonzero(shown[PASSES].to_numpy())
     passing: Any = pa.array(at)
     table = shown.select([KEY, *(f"o{i}" for i in range(len(spec.order)))]).take(passing)
-    keys = []
-    for i, one in enumerate(spec.order):
-        if one.nulls_first:
-            table = table.append_column(f"n{i}", table[f"o{i}"].is_valid().cast(pa.int8()))
-            keys.append((f"n{i}", "ascending"))
-        keys.append((f"o{i}", "descending" if one.is_descending else "ascending"))
-    order = pc.sort_indices(table, sort_keys=[*keys, (KEY, "ascending")])
+    order = group_order(spec, table, [])
     first: Array = at[order.to_numpy()]
     return first if spec.limit is None else first[: spec.limit]
 
 
-def _with_outputs(spec: AggregateSpec, table: pa.Table, now_us: int) -> pa.Table:
+def group_order(spec: AggregateSpec, table: pa.Table, before: list[str]) -> Any:
+    """Return the positions of rows by the columns `before`, then ORDER BY, then key."""
+    keys = [(name, "ascending") for name in before]
+    for i, one in enumerate(spec.order):
+        if one.nulls_first:
+            table = table.append_column(f"null{i}", table[f"o{i}"].is_valid().cast(pa.int8()))
+            keys.append((f"null{i}", "ascending"))
+        keys.append((f"o{i}", "descending" if one.is_descending else "ascending"))
+    return pc.sort_indices(table, sort_keys=[*keys, (KEY, "ascending")])
+
+
+def _with_outputs(spec: AggregateSpec, table: pa.Table, now_us: pa.Array[Any] | int) -> pa.Table:
     columns = {name: _whole(table[name]) for name in table.column_names}
     for i, output in enumerate(spec.select):
         value = _value(output.value, columns, now_us)
@@ -88,7 +110,7 @@ def _with_outputs(spec: AggregateSpec, table: pa.Table, now_us: int) -> pa.Table
     return table.append_column(PASSES, passes)
 
 
-def _value(expr: Expr, columns: dict[str, Any], now_us: int) -> Column:
+def _value(expr: Expr, columns: dict[str, Any], now_us: pa.Array[Any] | int) -> Column:
     """Return the values of an expression; plain columns keep their types."""
     if isinstance(expr, ColumnExpr):
         return columns[expr.name]
@@ -104,7 +126,9 @@ def _whole(column: Any) -> Column:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _measure(measures: tuple[Measure, ...], number: int, totals: dict[str, Array], states: States) -> Column:
+def _measure(
+    measures: tuple[Measure, ...], number: int, totals: dict[str, Array], states: States, about: bool
+) -> Column:
     measure, rows = measures[number], states.by.num_rows
     if measure.argument is None:
         return pa.array(totals["n"])
@@ -116,7 +140,8 @@ def _measure(measures: tuple[Measure, ...], number: int, totals: dict[str, Array
     if measure.function == "distinct":
         return pa.array(np.bincount(at, minlength=rows))
     if measure.function == "topk":
-        return _top(values, at, rows, measure.k)
+        terms = estimated(values, rows) if about else values
+        return _top(terms, terms["row"].to_numpy(), rows, measure.k)
     return _extreme(measure, values, at, rows)
 
 

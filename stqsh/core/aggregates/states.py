@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from stqsh.core.aggregates.keys import canonical, distinct_rows, encode_keys
 from stqsh.core.aggregates.limbs import add_terms, normalised
+from stqsh.core.aggregates.summaries import summarised
 from stqsh.core.texts.tokenizer import coded_terms
 from stqsh.spec.aggregate import Measure
 
@@ -84,6 +85,7 @@ def contribute(
     records: Contribution,
     *,
     lasting: bool = True,
+    error: float = 0.0,
 ) -> States:
     """Return what records contribute to the rows of `by`.
 
@@ -93,6 +95,7 @@ def contribute(
         by: What identifies the rows.
         records: The rows of the records.
         lasting: Whether records may leave later; without, only the extremes are kept for MIN and MAX.
+        error: How much too high counts of TOPK may be, as a share of a row's records; these are whole rows.
     """
     totals: dict[str, Array] = {"n": _tally(records, by.num_rows)}
     values: list[pa.Table] = []
@@ -107,7 +110,9 @@ def contribute(
         if function in SUMMED and leader(measures, j, SUMMED) == j:
             totals |= add_terms(f"s{j}", known, own.rows, own.signs, by.num_rows)
         if function in _LISTED:
-            values.append(_occurrences(j, measure, known, own, lasting))
+            found = _occurrences(j, measure, known, own, lasting)
+            is_about = error > 0 and function == "topk"
+            values.append(summarised(found, totals["n"], error, measure.k) if is_about else found)
     return States(by, _table(totals), _by_value(values))
 
 

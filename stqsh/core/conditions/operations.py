@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,17 +14,22 @@ from stqsh.core.conditions import column_functions
 from stqsh.core.conditions.column_functions import Value
 from stqsh.core.conditions.containment import inside, inside_each
 from stqsh.core.conditions.resolver import Resolver
+from stqsh.core.conditions.user_functions import call_function
+from stqsh.core.kernels.geometry.distance import distances_between
+from stqsh.core.kernels.jit import frozen
 from stqsh.core.texts.tokenizer import contains
 from stqsh.spec.expression import (
     AmongExpr,
     AndExpr,
     ArithmeticExpr,
     BetweenExpr,
+    CallExpr,
     ColumnExpr,
     CompareExpr,
     ConcatExpr,
     ContainsExpr,
     DistanceExpr,
+    DistanceToExpr,
     DurationExpr,
     Expr,
     ExprBase,
@@ -203,6 +209,13 @@ def _function(context: EvaluationContext, expr: FunctionExpr) -> Value:
     return column_functions.moment_part(expr.name, value)
 
 
+def _user_function(context: EvaluationContext, expr: CallExpr) -> Value:
+    rows, repeat = len(next(iter(context.columns.values()))), pa.repeat
+    values = [context.value(argument) for argument in expr.arguments]
+    columns = [repeat(one, rows) if isinstance(one, pa.Scalar) else one for one in values]  # type: ignore[call-overload]
+    return call_function(expr, columns, rows)
+
+
 def _region_of(context: EvaluationContext, expr: RegionOfExpr) -> Value:
     return context.resolver.areas.first_members(expr.area, *_places(context))
 
@@ -210,6 +223,13 @@ def _region_of(context: EvaluationContext, expr: RegionOfExpr) -> Value:
 def _distance(context: EvaluationContext, expr: DistanceExpr) -> Value:
     del expr
     return context.column(DISTANCE)
+
+
+def _distance_to(context: EvaluationContext, expr: DistanceToExpr) -> Value:
+    x, y = (np.asarray(one, np.float64) for one in _places(context))
+    from_x, from_y = (np.full(len(x), place) for place in (expr.x, expr.y))
+    far = distances_between(from_x, from_y, frozen(x), frozen(y), context.resolver.planar)
+    return pa.array(far, mask=np.isnan(far))
 
 
 def _like(context: EvaluationContext, expr: LikeExpr) -> Value:
@@ -259,8 +279,10 @@ _RULES: dict[type[ExprBase], Callable[[EvaluationContext, Any], Value]] = {
     InsideExpr: _inside,
     InsideEachExpr: _inside_each,
     FunctionExpr: _function,
+    CallExpr: _user_function,
     RegionOfExpr: _region_of,
     DistanceExpr: _distance,
+    DistanceToExpr: _distance_to,
     IsNullExpr: _is_null,
     AndExpr: _conjunction,
     OrExpr: _disjunction,

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from stqsh.core.aggregates.answers import KEY, PASSES, show_groups
+from stqsh.core.aggregates.answers import KEY, PASSES, group_order, show_groups
 from stqsh.core.aggregates.keys import distinct_rows
 from stqsh.core.aggregates.states import States
 from stqsh.core.groups.group_store import GroupStore
@@ -58,9 +57,12 @@ class ShownVersions(NamedTuple):
 
 
 def show_versions(
-    store: GroupStore, versions: GroupVersions, there: Array
+    store: GroupStore, versions: GroupVersions, there: Array, instants: Array
 ) -> tuple[ShownVersions, GroupRows]:
-    """Show the versions marked in `there`, bool (versions,)."""
+    """Show the versions marked in `there`, bool (versions,).
+
+    `instants`, int64 (versions,), are the meanings of NOW, µs.
+    """
     count = len(versions.group)
     row, content = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
     passes, answered = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
@@ -68,7 +70,7 @@ def show_versions(
     tables, rows = [pa.table({KEY: pa.array([], pa.binary())})], 0
     for form in np.flatnonzero(np.bincount(forms[there])).tolist():
         at, spec = np.flatnonzero(there & (forms == form)), store.spec(form)
-        shown = show_groups(spec, _states(store, spec, versions, at), 0)
+        shown = show_groups(spec, states_of(store, spec, versions, at), pa.array(instants[at]))
         row[at] = rows + np.arange(len(at))
         content[at] = _contents(shown, len(spec.select))
         passes[at] = shown[PASSES].to_numpy()
@@ -80,7 +82,7 @@ def show_versions(
     return ShownVersions(row, content, passes, answered), GroupRows(tables)
 
 
-def _states(store: GroupStore, spec: AggregateSpec, versions: GroupVersions, at: Array) -> States:
+def states_of(store: GroupStore, spec: AggregateSpec, versions: GroupVersions, at: Array) -> States:
     """Return the states of some versions."""
     keys = store.texts(versions.key[versions.group[at]])
     columns: Any = {f"c{j}": np.zeros(len(at), np.int64) for j in range(len(spec.measures))}
@@ -113,16 +115,11 @@ def _within_limit(spec: AggregateSpec, versions: GroupVersions, at: Array, shown
     """Return which rows are among the first of their query's in their step; all of its groups are there."""
     passes = shown[PASSES].to_numpy()
     chosen = np.flatnonzero(passes)
-    keys: list[Any] = [("query", "ascending"), ("step", "ascending")]
-    keys += [
-        (f"o{i}", "descending" if one.is_descending else "ascending") for i, one in enumerate(spec.order)
-    ]
-    keys.append((KEY, "ascending"))
     query, step = versions.query[versions.group[at]][chosen], versions.step[at][chosen]
     taken: Any = pa.array(chosen)
     table = shown.take(taken).append_column("query", pa.array(query))
     table = table.append_column("step", pa.array(step))
-    order = pc.sort_indices(table, sort_keys=keys).to_numpy()
+    order = group_order(spec, table, ["query", "step"]).to_numpy()
     first = np.diff(query[order], prepend=-1) != 0
     first |= np.diff(step[order], prepend=-1) != 0
     begin = np.flatnonzero(first)

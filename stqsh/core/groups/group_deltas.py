@@ -61,13 +61,20 @@ class GroupDeltas:
         timing: The batch's steps.
         ids: The ids of the queries by position.
         distances: Gives DISTANCE.
+        now_us: The meaning of NOW, µs.
     """
 
     def __init__(
-        self, records: RecordColumns, versions: int, timing: BatchTiming, ids: Array, distances: Distances
+        self,
+        records: RecordColumns,
+        versions: int,
+        timing: BatchTiming,
+        ids: Array,
+        distances: Distances,
+        now_us: int = 0,
     ) -> None:
         self._records, self._versions, self._timing, self._ids = records, versions, timing, ids
-        self._distances = distances
+        self._distances, self._now_us = distances, now_us
 
     def of_pairs(self, spec: AggregateSpec, pairs: CandidatePairs, events: Transitions) -> States | None:
         """Return what pairs of events and queries, all of one spec, change; None for nothing."""
@@ -88,7 +95,7 @@ class GroupDeltas:
             None if one.argument is None else columns[one.argument].take(taken) for one in spec.measures
         ]
         records = Contribution(rows, changes.sign)
-        return _without_zeros(contribute(spec.measures, arguments, by, records))
+        return _without_zeros(contribute(spec.measures, arguments, by, records, error=spec.error))
 
     def _counted(self, pairs: CandidatePairs, events: Transitions) -> States | None:
         """Return the changes of the number of members alone."""
@@ -146,7 +153,7 @@ class GroupDeltas:
         if any(has_node(expr, DistanceExpr) for expr in wanted):
             far = self._distances(query, versions)
             columns[DISTANCE] = pa.array(far, mask=np.isnan(far))
-        return {expr: canonical(_array(compute(expr, columns, 0, resolver))) for expr in wanted}
+        return {expr: canonical(_array(compute(expr, columns, self._now_us, resolver))) for expr in wanted}
 
     def _scratch(self) -> Array:
         return np.full(self._versions, -1, np.int32)

@@ -19,6 +19,7 @@ from stqsh.core.groups.group_versions import (
     with_values,
 )
 from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, GroupMarks, heard_marks
+from stqsh.core.groups.passing_time import PassingTime
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.merge import MergedUpdates, MergeInput
@@ -41,6 +42,7 @@ class _GroupMerge:
         self._store = GroupStore(batch.state, batch.spec.id, f"s{batch.spec.id}/{batch.kind}")
         self._marks, specs = heard_marks(batch.marks)
         self._store.register(self._marks.those(REGISTER), specs)
+        self._time = PassingTime(self._store, self._marks, specs)
         self._totals, self._values = self._store.totals(), self._store.values()
 
     def run(self) -> MergedUpdates:
@@ -48,19 +50,35 @@ class _GroupMerge:
         moves = self._differences()
         begun = self._store.queries.begun.copy()
         groups = self._touched(moves)
+        if len(self._time.awake):
+            moves = self._with_turns(groups, moves)
         moves = self._at_all_steps(groups, moves)
-        versions = versions_of(groups, self._totals, moves, self._first_step(moves))
-        versions, values = with_values(versions, groups, self._values, moves, self._store)
-        shown, rows = show_versions(self._store, versions, self._there(versions, begun))
+        versions, values = self._versions(groups, moves)
+        instants = self._time.instants(versions)
+        shown, rows = show_versions(self._store, versions, self._there(versions, begun), instants)
         gone = self._removed(versions)
         updates = [
             changes(versions, shown, is_event=self._batch.spec.is_event),
             removals(versions, shown, *gone),
         ]
         self._begin()
+        self._time.note()
         self._keep(groups, versions, values)
         merged = QueryUpdates(*(np.concatenate(c) for c in zip(*(u[:5] for u in updates), strict=True)))
         return MergedUpdates(merged, rows)
+
+    def _versions(self, groups: PairIndex, moves: Differences) -> tuple[GroupVersions, GroupValues]:
+        """Return the states of groups in the batch, and the occurrences after it."""
+        versions = versions_of(groups, self._totals, moves, self._first_step(moves))
+        return with_values(versions, groups, self._values, moves, self._store)
+
+    def _with_turns(self, groups: PairIndex, moves: Differences) -> Differences:
+        """Return the differences, with one of nothing where NOW alone may change a row."""
+        versions, _ = self._versions(groups, moves)
+        turns, steps = self._time.turns(versions)
+        return moves._replace(
+            totals=_added([moves.totals, turns]), steps=np.concatenate([moves.steps, steps])
+        )
 
     def _first_step(self, moves: Differences) -> int:
         """Return the first step of all that happens."""
@@ -142,9 +160,9 @@ class _GroupMerge:
         return ids[np.isin(forms, limited)]
 
     def _touched(self, moves: Differences) -> PairIndex:
-        """Return the groups to look at: those that change, or whose queries end, or have a LIMIT."""
+        """Return the groups to look at: they change, or their queries end, heed time or have a LIMIT."""
         ids = [self._marks.query[np.isin(self._marks.mark, (DROP, END))]]
-        ids.append(self._limited(sorted_distinct(moves.totals.query)))
+        ids += [self._limited(sorted_distinct(moves.totals.query)), self._time.awake]
         whole = np.concatenate(ids)
         stored = np.isin(self._totals.query, whole)
         alone = sorted_distinct(whole)

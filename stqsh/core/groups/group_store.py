@@ -26,6 +26,7 @@ class _StoredQueries(StateTable):
     id = ArraySpec(np.int64)
     form = ArraySpec(np.int32)  # what it computes, a position in the header's list
     begun = ArraySpec(np.bool_)  # whether its answer has begun
+    seen = ArraySpec(np.int64)  # where rows change as time passes, as of when they were shown, µs
 
 
 class _StoredTotals(StateTable):

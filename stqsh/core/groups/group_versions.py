@@ -216,5 +216,6 @@ def _wanted(store: GroupStore, query: Array, measure: Array) -> tuple[Array, Arr
 
 def _sort_of(spec: AggregateSpec, number: int) -> tuple[int, int]:
     measure = spec.measures[number]
-    sort = {"min": FIRST, "max": LAST, "topk": TOP}.get(measure.function, ALL)
+    top = ALL if spec.error else TOP  # of merged summaries the first are only known when they are shown
+    sort = {"min": FIRST, "max": LAST, "topk": top}.get(measure.function, ALL)
     return sort, measure.k

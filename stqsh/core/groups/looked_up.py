@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import msgspec
+import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from msgspec.structs import replace
@@ -18,9 +20,11 @@ from stqsh.core.aggregates.keys import canonical, decode_keys, encode_keys
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.groups.group_deltas import RecordColumns
 from stqsh.core.groups.group_store import whole
+from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.joined_tables import JoinedTables
+from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.expression import ColumnExpr, Expr, InsideExpr, JoinExpr, RegionOfExpr, rewrite
+from stqsh.spec.expression import CallExpr, ColumnExpr, Expr, InsideExpr, JoinExpr, RegionOfExpr, rewrite
 
 Array = npt.NDArray[Any]
 
@@ -40,7 +44,7 @@ def separated(spec: AggregateSpec, tables: JoinedTables) -> SeparatedSpec:
     found: dict[Expr, ColumnExpr] = {}
 
     def column_for(node: Expr) -> Expr | None:
-        if not isinstance(node, RegionOfExpr | InsideExpr | JoinExpr):
+        if not isinstance(node, CallExpr | RegionOfExpr | InsideExpr | JoinExpr):
             return None
         name = f"{_MARK}{len(found)}:{_type(node, tables)}"
         return found.setdefault(node, ColumnExpr(name))
@@ -73,7 +77,58 @@ def lookup_columns(names: Iterable[str], keys: Any) -> dict[str, pa.Array[Any]]:
     return dict(zip(ordered, decode_keys(keys, types), strict=True)) if ordered else {}
 
 
-def _type(node: RegionOfExpr | InsideExpr | JoinExpr, tables: JoinedTables) -> str:
+class Lookups:
+    """What the queries of a kind look up; the header's entry "lookups" lists it as JSON."""
+
+    def __init__(self, state: SlotState, prefix: str) -> None:
+        self._state = state
+        self._texts: list[str] = state.entry("lookups").setdefault(prefix, [])
+
+    def separate(self, new: NewQueries) -> tuple[list[AggregateSpec], Array]:
+        """Return what each pattern of new queries computes, and what each query looks up.
+
+        The latter are places in the header's list, from 1 on; 0 for nothing; int32 (queries,).
+        """
+        tables = JoinedTables(self._state)
+        patterns = [pattern.aggregates or AggregateSpec() for pattern in new.patterns]  # some of other kinds
+        found = [separated(spec, tables) for spec in patterns]
+        looks = new.spread([self._number(one.lookups) for one in found], np.int32)
+        return [one.spec for one in found], looks
+
+    def keys(self, looks: Array, versions: Array, records: RecordColumns) -> pa.BinaryArray:
+        """Return the keys of what is looked up for versions, null where `looks` says nothing."""
+        if not looks.any():
+            return pa.nulls(len(looks), pa.binary())
+        place = np.full(len(looks), -1, np.int64)
+        parts: list[pa.BinaryArray] = []
+        at = 0
+        for number in np.unique(looks[looks > 0]).tolist():
+            mine = np.flatnonzero(looks == number)
+            lookups = msgspec.json.decode(self._texts[number - 1], type=tuple[Expr, ...])
+            distinct, position = np.unique(versions[mine], return_inverse=True)
+            parts.append(lookup_keys(lookups, records, distinct.astype(np.int32)))
+            place[mine] = at + position
+            at += len(distinct)
+        positions: Any = pa.array(place, mask=place < 0)
+        keys: pa.BinaryArray = pa.concat_arrays(parts).take(positions)
+        return keys
+
+    def clear(self) -> None:
+        """Forget everything, since no query is left."""
+        self._texts.clear()
+
+    def _number(self, lookups: tuple[Expr, ...]) -> int:
+        if not lookups:
+            return 0
+        text = msgspec.json.encode(lookups).decode()
+        if text not in self._texts:
+            self._texts.append(text)
+        return self._texts.index(text) + 1
+
+
+def _type(node: CallExpr | RegionOfExpr | InsideExpr | JoinExpr, tables: JoinedTables) -> str:
+    if isinstance(node, CallExpr):
+        return node.type
     if isinstance(node, JoinExpr):
         return tables.type(node.table, node.wanted)
     return "STRING" if isinstance(node, RegionOfExpr) else "BOOLEAN"

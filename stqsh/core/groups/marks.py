@@ -1,7 +1,8 @@
 """Changes of aggregate queries themselves, as slots send them to Aggregate: "marks" chunks.
 
 All slots that hold a query send the same mark, which counts once. A query's answer begins, with its first row
-or again after a pause, with BEGIN: slots then send all of its members.
+or again after a pause, with BEGIN: slots then send all of its members. WAKE comes with each batch for a query
+whose rows change as time passes.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.events.updates import DROPPED
+from stqsh.spec.clock import BatchClock
 
 Array = npt.NDArray[Any]
 
-REGISTER, BEGIN, DROP, END = 1, 2, 3, 4
+REGISTER, BEGIN, DROP, END, WAKE = 1, 2, 3, 4, 5
 
 _MARKS: list[tuple[str, pa.DataType]] = [
     ("query", pa.int64()),
@@ -26,7 +30,31 @@ _MARKS: list[tuple[str, pa.DataType]] = [
     ("spec", pa.dictionary(pa.int32(), pa.string())),
 ]
 MARKS = pa.schema(_MARKS)
-"""A change of a query at a step; `spec`, the JSON of its `AggregateSpec`, belongs to REGISTER."""
+"""A change of a query at a step; `spec` is the JSON of its `AggregateSpec` for REGISTER, and that of the
+batch's `GroupClock` for WAKE."""
+
+
+class GroupClock(msgspec.Struct, frozen=True, array_like=True):
+    """The steps of a batch and their times, as Aggregate needs them for rows that change as time passes.
+
+    Attributes:
+        first: The first step.
+        last: The last step.
+        base: The tick of step 1.
+        tick: The length of a tick, µs.
+        closing: The step after the end of all streams, 0 if it is not in the batch.
+    """
+
+    first: int
+    last: int
+    base: int
+    tick: int
+    closing: int
+
+    @property
+    def timing(self) -> BatchTiming:
+        """The timing of the steps."""
+        return BatchTiming(self.first, self.last, self.base, self.tick, -1)
 
 
 class GroupMarks(NamedTuple):
@@ -55,12 +83,23 @@ class SpokenMarks:
         none = np.full(count, -1, np.int32)
         self._marks.append(GroupMarks(query, np.full(count, step), np.full(count, mark, np.int8), none))
 
+    def wake(self, query: Array, clock: BatchClock) -> None:
+        """Add the mark of queries whose rows change as time passes."""
+        if len(query) and clock.base_tick is not None and clock.tick_us is not None:
+            times = GroupClock(
+                clock.first_step, clock.last_step, clock.base_tick, clock.tick_us, clock.closing
+            )
+            text = msgspec.json.encode(times).decode()
+            self._add_texts(query, clock.first_step, WAKE, [text], np.zeros(len(query), np.int32))
+
     def register(self, query: Array, step: int, specs: list[str], which: Array) -> None:
         """Add the registration of queries; `which` gives the place of each one's spec."""
-        count = len(query)
-        place = (which + len(self._specs)).astype(np.int32)
-        self._specs += specs
-        self._marks.append(GroupMarks(query, np.full(count, step), np.full(count, REGISTER, np.int8), place))
+        self._add_texts(query, step, REGISTER, specs, which)
+
+    def _add_texts(self, query: Array, step: int, mark: int, texts: list[str], which: Array) -> None:
+        count, place = len(query), (which + len(self._specs)).astype(np.int32)
+        self._specs += texts
+        self._marks.append(GroupMarks(query, np.full(count, step), np.full(count, mark, np.int8), place))
 
     def retire(self, query: Array, steps: Array, why: int) -> None:
         """Add the marks of queries, given by their ids, that are dropped or whose FOR ends at these steps."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.groups.marks import SpokenMarks
-from stqsh.core.queries.query_table import QueryTable
+from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec
@@ -32,7 +32,14 @@ class QueryForms:
         self._queries = queries
         self._texts: list[str] = state.entry("forms").setdefault(prefix, [])
 
-    def add(self, positions: Array, new: NewQueries, marks: SpokenMarks, step: int) -> None:
+    def add(
+        self,
+        positions: Array,
+        new: NewQueries,
+        marks: SpokenMarks,
+        step: int,
+        specs: list[AggregateSpec] | None = None,
+    ) -> None:
         """Store what new queries compute, and announce to Aggregate those that are not only new to the slot.
 
         Args:
@@ -40,8 +47,9 @@ class QueryForms:
             new: The queries.
             marks: The marks to Aggregate.
             step: The step.
+            specs: What each pattern computes, if that is something other than it says.
         """
-        specs = [pattern.aggregates or AggregateSpec() for pattern in new.patterns]  # some of other kinds
+        specs = specs or [pattern.aggregates or AggregateSpec() for pattern in new.patterns]
         texts = [msgspec.json.encode(spec).decode() for spec in specs]
         used = dict.fromkeys(texts[which] for which in np.unique(new.which).tolist())
         self._texts += [text for text in used if text not in self._texts]
@@ -57,6 +65,15 @@ class QueryForms:
         each = [-1 if (us := of(spec)) is None else us for spec in specs]
         durations: Array = np.array([*each, -1], np.int64)[self._queries.form]
         return durations
+
+    def heeding_time(self, among: Array) -> Array:
+        """Return the active queries whose rows change as time passes, of those given as bool (queries,)."""
+        heeds = self.durations(lambda spec: 1 if spec.heeds_time else None) > 0
+        return np.flatnonzero(heeds & among & (self._queries.mode == ACTIVE))
+
+    def all(self) -> Iterator[AggregateSpec]:
+        """Yield what the queries compute, each sort once."""
+        return map(self._spec, np.flatnonzero(np.bincount(self._queries.form, minlength=1)).tolist())
 
     def among(self, queries: Array) -> Iterator[tuple[AggregateSpec, Array | slice]]:
         """Yield what queries, given by position, compute, and which of them compute it."""

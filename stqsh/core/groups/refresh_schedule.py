@@ -12,9 +12,11 @@ import numpy.typing as npt
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
 from stqsh.core.groups.refresh_times import Refresh, next_refresh, refreshes_since
-from stqsh.core.groups.turning_points import turning_points, window_points
+from stqsh.core.groups.turning_points import stored_points, turning_points, window_points
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.queries.query_table import ACTIVE
+from stqsh.spec.aggregate import AggregateSpec
+from stqsh.spec.expression import Expr, compared_with_now
 
 Array = npt.NDArray[Any]
 
@@ -27,51 +29,68 @@ class DueQueries(NamedTuple):
         positions: The queries, int64 (n,).
         begin: Whether it is their first refresh in the batch, at which all slots say all of their members.
         end: The step of the refresh at which the slot says all of its members again; NEVER in this batch.
+        seen: The last step whose records count: that of the refresh for queries that are computed anew in
+            each step, else the one before.
     """
 
     refresh: Refresh
     positions: Array
     begin: bool
     end: int
+    seen: int
 
 
 class RefreshSchedule:
     """The refreshes of a batch, or of a piece of one.
 
-    All slots begin again at the first refresh of a batch. After it each skips those at which its own members
-    cannot have changed.
+    Queries without SYNC that are computed anew in each step are refreshed at the start of each tick, though
+    over what is stored after the step. All slots begin again at the first refresh of a batch. After it each
+    skips those at which its own members cannot have changed.
     """
 
     def __init__(
         self, batch: StreamBatch, queries: FormedQueries, forms: QueryForms, conditions: QueryConditions
     ) -> None:
         self._batch, self._queries, self._conditions = batch, queries, conditions
-        self.every_us = forms.durations(lambda spec: spec.sync_us)
+        self._anew = forms.durations(lambda spec: 1 if spec.each_step else None) > 0
+        self._compared = [pair for spec in forms.all() for pair in _compared(spec)]
+        sync_us = forms.durations(lambda spec: spec.sync_us)
+        self.every_us = np.where(self._anew, batch.timing.tick, sync_us)
         self.windows_us = forms.durations(lambda spec: spec.window_us)
 
     def by_duration(self) -> Iterator[Iterator[DueQueries]]:
         """Yield the refreshes in order of their steps, for each duration between refreshes."""
         active = (self.every_us > 0) & (self._queries.mode == ACTIVE)
-        for every_us in np.unique(self.every_us[active]).tolist():
-            yield self._due_every(every_us, np.flatnonzero(active & (self.every_us == every_us)))
+        for anew in (False, True):
+            some = active & (self._anew == anew)
+            for every_us in np.unique(self.every_us[some]).tolist():
+                yield self._due_every(every_us, np.flatnonzero(some & (self.every_us == every_us)), anew)
 
-    def _due_every(self, every_us: int, mine: Array) -> Iterator[DueQueries]:
+    def _due_every(self, every_us: int, mine: Array, anew: bool) -> Iterator[DueQueries]:
         timing, clock = self._batch.timing, self._batch.clock
         after = next_refresh(timing, every_us, timing.last + 1, clock.last_step, clock.closing)
         begin = next_refresh(timing, every_us, clock.first_step, clock.last_step, clock.closing)
-        refreshes = self._refreshes(every_us, self.windows_us[mine])
+        refreshes = self._refreshes(every_us, self.windows_us[mine], anew)
         ends = [*(refresh.step for refresh in refreshes), after][1:]
         for refresh, end in zip(refreshes, ends, strict=True):
             due = mine[self._queries.until[mine] > refresh.step]
-            yield DueQueries(refresh, due, refresh.step == begin, end)
+            seen = refresh.step if anew else refresh.step - 1
+            yield DueQueries(refresh, due, refresh.step == begin, end, seen)
 
-    def _refreshes(self, every_us: int, windows_us: Array) -> list[Refresh]:
-        """Return the refreshes at which members on this slot may have changed."""
+    def _refreshes(self, every_us: int, windows_us: Array, anew: bool) -> list[Refresh]:
+        """Return the refreshes at which members on this slot, or what they add up to, may have changed."""
         timing, closing = self._batch.timing, self._batch.clock.closing
         lengths = np.unique(windows_us[windows_us >= 0])
-        points = [self._turning] + ([window_points(self._batch, lengths)] if len(lengths) else [])
+        points = [self._turning, stored_points(self._batch, 0 if anew else 1)]
+        points += [window_points(self._batch, lengths)] if len(lengths) else []
         return refreshes_since(timing, every_us, np.concatenate(points), closing)
 
     @cached_property
     def _turning(self) -> Array:
-        return turning_points(self._batch, self._conditions)
+        return turning_points(self._batch, self._conditions, self._compared)
+
+
+def _compared(spec: AggregateSpec) -> Iterator[tuple[Expr, int]]:
+    """Yield what expressions over records compare with NOW, and the durations added to it."""
+    for expr in spec.over_records:
+        yield from compared_with_now(expr)

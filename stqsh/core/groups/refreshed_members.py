@@ -1,4 +1,4 @@
-"""The members of queries at a refresh: of what was stored before its step, as of its instant."""
+"""The members of queries at a refresh: of what is stored then, as of its instant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pyarrow as pa
 from stqsh.core.aggregates.states import States
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
-from stqsh.core.groups.refresh_times import Refresh, timing_at
+from stqsh.core.groups.refresh_schedule import DueQueries
+from stqsh.core.groups.refresh_times import timing_at
 from stqsh.core.kernels.events.transitions import places_after, places_at
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import QueryContext, context_of
@@ -25,31 +26,31 @@ Array = npt.NDArray[Any]
 
 
 class ObjectsAsOf(BatchObjects):
-    """The objects of a batch before a step, present or not as of an instant."""
+    """The objects of a batch that a refresh sees, present or not as of its instant."""
 
-    def __init__(self, objects: BatchObjects, refresh: Refresh) -> None:
+    def __init__(self, objects: BatchObjects, due: DueQueries) -> None:
         self.table, self.rows, self.stored = objects.table, objects.rows, objects.stored
         self.sources, self.numbers, self.versions = objects.sources, objects.numbers, objects.versions
         self.removals = objects.removals
-        self.timing = timing_at(objects.timing, refresh)
+        self.timing = timing_at(objects.timing, due.refresh)
         self._places = {}
-        self._objects, self._before, self._instant = objects, refresh.step - 1, refresh.instant
+        self._objects, self._seen, self._instant = objects, due.seen, due.refresh.instant
 
     def at(self, step: int) -> ObjectPlaces:
         """Return all objects as of the instant; `step` is that of the refresh."""
         if step not in self._places:
-            versions = self._objects.at(self._before).versions
+            versions = self._objects.at(self._seen).versions
             x, y = places_at(versions, step, self.rows.arrays, self.stored, self.timing)
-            gone = self.removals.cover(versions, self._before)
+            gone = self.removals.cover(versions, self._seen)
             x[gone] = y[gone] = np.nan
             self._places = {step: ObjectPlaces(versions, x, y)}
         return self._places[step]
 
     def places(self, objects: Array, steps: Array) -> tuple[Array, Array]:
         """Return the place of each object as of the instant, float64 (n,) each; NaN if it is not present."""
-        versions = self._objects.versions_after(objects, np.full(len(objects), self._before))
+        versions = self._objects.versions_after(objects, np.full(len(objects), self._seen))
         x, y = places_after(versions, steps.astype(np.int64), *self.sources, self.timing)
-        gone = self.removals.cover(versions, self._before)
+        gone = self.removals.cover(versions, self._seen)
         x[gone] = y[gone] = np.nan
         return x, y
 
@@ -64,10 +65,10 @@ class ObjectsAsOf(BatchObjects):
 
 
 def context_as_of(
-    batch: StreamBatch, objects: ObjectsAsOf, queries: QueryTable, prefix: str, refresh: Refresh
+    batch: StreamBatch, objects: ObjectsAsOf, queries: QueryTable, prefix: str, due: DueQueries
 ) -> QueryContext:
     """Return the context of the one step of a refresh."""
-    focal = ObjectsAsOf(batch.focal, refresh)
+    focal = ObjectsAsOf(batch.focal, due)
     as_of = replace(batch, timing=objects.timing, objects=objects, focal=focal)
     return context_of(as_of, queries, QueryConditions(batch.state, prefix, queries, objects), prefix)
 
@@ -75,12 +76,12 @@ def context_as_of(
 class RefreshedMembers:
     """Finds the members of queries at one refresh of a batch."""
 
-    def __init__(self, batch: StreamBatch, queries: QueryTable, prefix: str, refresh: Refresh) -> None:
-        self._refresh = refresh
-        self._objects = objects = ObjectsAsOf(batch.objects, refresh)
-        self._context = context_as_of(batch, objects, queries, prefix, refresh)
-        conditions = self._context.conditions
-        self._deltas = GroupDeltas(conditions, objects.versions, objects.timing, queries.id, self._distances)
+    def __init__(self, batch: StreamBatch, queries: QueryTable, prefix: str, due: DueQueries) -> None:
+        self._refresh = refresh = due.refresh
+        self._objects = objects = ObjectsAsOf(batch.objects, due)
+        self._context = context_as_of(batch, objects, queries, prefix, due)
+        records, timing, now_us = self._context.conditions, objects.timing, refresh.instant
+        self._deltas = GroupDeltas(records, objects.versions, timing, queries.id, self._distances, now_us)
 
     def _distances(self, query: Array, versions: Array) -> Array:
         return self._context.distances(query, versions, self._refresh.step)

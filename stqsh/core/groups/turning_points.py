@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,23 +12,40 @@ import numpy.typing as npt
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.matching.query_conditions import QueryConditions
-from stqsh.core.matching.time_events import compared_values
+from stqsh.core.matching.time_events import compared_values, values_compared
 from stqsh.core.objects.batch_objects import BatchObjects
+from stqsh.spec.expression import Expr
 
 Array = npt.NDArray[Any]
 
 
-def turning_points(batch: StreamBatch, conditions: QueryConditions) -> Array:
-    """Return the instants at which members of queries may change, whatever their windows; µs, int64 (n,).
+def turning_points(
+    batch: StreamBatch, conditions: QueryConditions, compared: Iterable[tuple[Expr, int]]
+) -> Array:
+    """Return the instants at which time may change members of queries; µs, int64 (n,).
 
     The batch's own beginning is one of them: what happened before it is not known any more.
+
+    Args:
+        batch: The batch.
+        conditions: The conditions of the queries.
+        compared: What queries compare with NOW besides, and the durations that they add to it, µs.
     """
     found = [np.array([batch.timing.at(batch.timing.first)], np.int64)]
-    for objects in (batch.objects, batch.focal):
-        found += [_stored_from(objects), _silent_from(objects)]
-    for values, shifts in compared_values(conditions, batch.objects):
+    found += [_silent_from(objects) for objects in (batch.objects, batch.focal)]
+    for values, shifts in chain(
+        compared_values(conditions, batch.objects), values_compared(compared, conditions, batch.objects)
+    ):
         found += [values - shift + late for shift in shifts.tolist() for late in (0, 1)]
     return np.unique(np.concatenate(found))
+
+
+def stored_points(batch: StreamBatch, later: int) -> Array:
+    """Return from when on the batch's records are seen, and no more those that were removed; µs, int64 (n,).
+
+    `later` is how many steps after their own they are seen.
+    """
+    return np.concatenate([_stored_from(objects, later) for objects in (batch.objects, batch.focal)])
 
 
 def window_points(batch: StreamBatch, windows_us: Array) -> Array:
@@ -35,11 +54,10 @@ def window_points(batch: StreamBatch, windows_us: Array) -> Array:
     return np.unique(np.concatenate([times + 1, *(times + length + 1 for length in windows_us.tolist())]))
 
 
-def _stored_from(objects: BatchObjects) -> Array:
-    """Return from when on refreshes see the batch's records, and no more those that were removed."""
+def _stored_from(objects: BatchObjects, later: int) -> Array:
     removed = np.empty(0, np.int64) if objects.removals.since is None else objects.removals.since
     steps = np.concatenate([objects.rows.arrays.step, removed[removed < NEVER]])
-    instants: Array = objects.timing.at(np.unique(steps) + 1)
+    instants: Array = objects.timing.at(np.unique(steps) + later)
     return instants
 
 

@@ -81,7 +81,9 @@ class AggregateKind(MergingKind):
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows of an aggregate: its members are found as a range query's are."""
         found = RangeKind().explain(given)
-        return replace(found, operators=(*found.operators, "groups"))
+        spec = getattr(given.spec, "aggregates", None)
+        about = f"groups (TOPK approximate, error {spec.error:g})" if spec and spec.error else "groups"
+        return replace(found, operators=(*found.operators, about))
 
 
 class AggregateLogic(QueryLogic):
@@ -147,7 +149,7 @@ class AggregateLogic(QueryLogic):
         context = self._context()
         pairs, events = match(context, self._index, QueryLifetimes(since, queries.until))
         count_pairs(pairs, queries.tested, queries.matched)
-        # Only centres that stand still have distances here, so any step will do.
+        # Only centres that stand still have distances here, so any step will do; NOW is in none of them.
         deltas = GroupDeltas(
             self._conditions,
             self.batch.objects.versions,
@@ -160,6 +162,7 @@ class AggregateLogic(QueryLogic):
         self._marks.add(queries.id[starting], first, BEGIN)
         self._found += self._begun(deltas, context, starting)
         self._found += self._refreshed(schedule)
+        self._marks.wake(queries.id[self._forms.heeding_time(queries.until > first)], self.batch.clock)
 
     def chunks(self) -> list[Chunk]:
         """Return the marks and the differences of groups."""
@@ -188,7 +191,7 @@ class AggregateLogic(QueryLogic):
             step, ids = due.refresh.step, self.queries.id
             if due.begin:
                 self._marks.add(ids[due.positions], step, BEGIN)
-            members = RefreshedMembers(self.batch, self.queries, self.prefix, due.refresh)
+            members = RefreshedMembers(self.batch, self.queries, self.prefix, due)
             changes = members.of(due.positions, schedule.windows_us)
             for spec, chosen in self._forms.among(changes.query):
                 some = MemberChanges(*(column[chosen] for column in changes))

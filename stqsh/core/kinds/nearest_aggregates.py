@@ -23,7 +23,7 @@ from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, Stream
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.group_store import GroupStore
-from stqsh.core.groups.looked_up import is_looked_up, lookup_columns, lookup_keys, separated
+from stqsh.core.groups.looked_up import Lookups, is_looked_up, lookup_columns
 from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, GroupMarks, SpokenMarks, heard_marks
 from stqsh.core.groups.payloads import group_payloads
 from stqsh.core.kinds.nearest import NearestKind, NearestLogic
@@ -32,14 +32,12 @@ from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.candidates import LOOKED_UP, CandidateRecords
 from stqsh.core.output.merge import MembersByStep, MergedMembers, MergedUpdates, MergeInput, first_k_members
 from stqsh.core.output.partials import MARKS
-from stqsh.core.queries.query_table import QueryTable
+from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.core.state.joined_tables import JoinedTables
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
-from stqsh.spec.expression import Expr
 from stqsh.spec.query import NEAREST_AGGREGATE
 
 Array = npt.NDArray[Any]
@@ -49,6 +47,7 @@ class NearestAggregateQueries(QueryTable):
     """Aggregate queries over the nearest."""
 
     looks = ArraySpec(np.int32)  # what it looks up, a place in the header's list from 1 on; 0 for nothing
+    heeds_time = ArraySpec(np.bool_)  # whether rows change as time passes
 
 
 class NearestAggregateKind(NearestKind):
@@ -66,7 +65,7 @@ class NearestAggregateKind(NearestKind):
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' candidates, and return the changes of the groups of the first k."""
-        return merge_neighbours(batch, keep=True, looks_up=True)
+        return merge_neighbours(batch, keep=True)
 
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: members are found as those of a kNN query are."""
@@ -82,49 +81,24 @@ class NearestAggregateLogic(NearestLogic):
     def __init__(self, kind: NearestAggregateKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         self._groups = SpokenMarks()
-        self._lookups: list[str] = batch.state.entry("lookups").setdefault(self.prefix, [])
+        self._lookups = Lookups(batch.state, self.prefix)
 
     def register(self, positions: Array, new: NewQueries) -> None:
         """Tell Aggregate what new queries compute, too."""
         super().register(positions, new)
-        tables = JoinedTables(self.batch.state)
-        patterns = [pattern.aggregates or AggregateSpec() for pattern in new.patterns]  # some of other kinds
-        found = [separated(spec, tables) for spec in patterns]
-        looks = new.spread([self._number(one.lookups) for one in found], np.int32)
-        self.queries.looks[positions] = looks
-        texts = [msgspec.json.encode(one.spec).decode() for one in found]
+        specs, self.queries.looks[positions] = self._lookups.separate(new)
+        texts = [msgspec.json.encode(spec).decode() for spec in specs]
         forms = list(dict.fromkeys(texts))
         number = {text: i for i, text in enumerate(forms)}
         which = new.spread([number[text] for text in texts], np.int32)
         self._groups.register(self.queries.id[positions], self.batch.timing.first, forms, which)
-
-    def _number(self, lookups: tuple[Expr, ...]) -> int:
-        """Return the place of what a query looks up in the header's list, from 1 on; 0 for nothing."""
-        if not lookups:
-            return 0
-        text = msgspec.json.encode(lookups).decode()
-        if text not in self._lookups:
-            self._lookups.append(text)
-        return self._lookups.index(text) + 1
+        heeds = new.spread([spec.heeds_time for spec in specs], np.bool_)
+        self.queries.heeds_time[positions] = heeds
 
     def looked_up(self, changes: CandidateChanges) -> pa.BinaryArray:
         """Return the keys of what queries look up for the candidates that they offer, null for others."""
         looks = np.where(changes.op > 0, self.queries.looks[changes.query], 0)
-        if not looks.any():
-            return pa.nulls(len(looks), pa.binary())
-        place = np.full(len(looks), -1, np.int64)
-        parts: list[pa.BinaryArray] = []
-        at = 0
-        for number in np.unique(looks[looks > 0]).tolist():
-            mine = np.flatnonzero(looks == number)
-            lookups = msgspec.json.decode(self._lookups[number - 1], type=tuple[Expr, ...])
-            versions, position = np.unique(changes.show[mine], return_inverse=True)
-            parts.append(lookup_keys(lookups, self._conditions, versions.astype(np.int32)))
-            place[mine] = at + position
-            at += len(versions)
-        positions: Any = pa.array(place, mask=place < 0)
-        keys: pa.BinaryArray = pa.concat_arrays(parts).take(positions)
-        return keys
+        return self._lookups.keys(looks, changes.show, self._conditions)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Let Aggregate take back the rows of queries, too."""
@@ -137,7 +111,10 @@ class NearestAggregateLogic(NearestLogic):
         """Offer candidates, and say which answers begin."""
         first = self.batch.timing.first
         starting = begun[self.queries.until[begun] > first]
-        self._groups.add(self.queries.id[starting], first, BEGIN)
+        queries = self.queries
+        self._groups.add(queries.id[starting], first, BEGIN)
+        awake = queries.heeds_time & (queries.mode == ACTIVE) & (queries.until > first)
+        self._groups.wake(queries.id[awake], self.batch.clock)
         super().on_events(begun)
 
     def chunks(self) -> list[Chunk]:
@@ -155,16 +132,15 @@ def marks_of_groups(batch: StreamBatch, groups: SpokenMarks, kind: str) -> list[
     return [Chunk(slot, stream, f"marks/{kind}", order, timing.first, timing.last, count, payload)]
 
 
-def merge_neighbours(batch: MergeInput, *, keep: bool, looks_up: bool) -> MergedUpdates:
+def merge_neighbours(batch: MergeInput, *, keep: bool) -> MergedUpdates:
     """Merge the slots' candidates, and return the changes of the groups of the first k.
 
     Unless `keep`, slots offer all candidates again in the next batch, with a mark that their queries begin.
-    With `looks_up`, candidates have what was looked up for them.
     """
     of_members = [marks for marks in batch.marks if marks.schema.equals(MARKS)]
     of_groups = [marks for marks in batch.marks if not marks.schema.equals(MARKS)]
     candidates = replace(batch, kind=f"{batch.kind}/members", marks=of_members)
-    members = first_k_members(candidates, keep=keep, looks_up=looks_up)
+    members = first_k_members(candidates, keep=keep, looks_up=True)
     groups = replace(batch, kind=f"{batch.kind}/groups", marks=of_groups, partials=[])
     partials = list(group_payloads(_contributions(groups, members)))
     return merge_groups(replace(groups, partials=partials))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, StreamBatch
+from stqsh.core.groups.looked_up import Lookups
 from stqsh.core.groups.marks import BEGIN, SpokenMarks
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
 from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule
@@ -34,10 +35,17 @@ from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import CandidateOffers
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec
 from stqsh.spec.chunk import Chunk
 from stqsh.spec.query import REFRESHED_NEAREST
 
 Array = npt.NDArray[Any]
+
+
+class RefreshedNearestQueries(FormedQueries):
+    """Refreshed aggregate queries over the nearest."""
+
+    looks = ArraySpec(np.int32)  # what it looks up, a place in the header's list from 1 on; 0 for nothing
 
 
 class RefreshedNearestKind(MergingKind):
@@ -49,13 +57,13 @@ class RefreshedNearestKind(MergingKind):
         """Load the queries of a slot for one batch."""
         return RefreshedNearestLogic(self, batch, output)
 
-    def queries(self, state: SlotState, stream: int) -> FormedQueries:
+    def queries(self, state: SlotState, stream: int) -> RefreshedNearestQueries:
         """Return the kind's queries over a stream."""
-        return FormedQueries(state, self.prefix(stream))
+        return RefreshedNearestQueries(state, self.prefix(stream))
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' candidates, and return the changes of the groups of the first k."""
-        return merge_neighbours(batch, keep=False, looks_up=False)
+        return merge_neighbours(batch, keep=False)
 
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: a refresh finds members as a snapshot does."""
@@ -66,7 +74,7 @@ class RefreshedNearestKind(MergingKind):
 class RefreshedNearestLogic(MergingLogic):
     """One batch of a stream's refreshed aggregates over the nearest."""
 
-    queries: FormedQueries
+    queries: RefreshedNearestQueries
 
     def __init__(self, kind: RefreshedNearestKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
@@ -74,18 +82,22 @@ class RefreshedNearestLogic(MergingLogic):
         self._forms = QueryForms(batch.state, self.prefix, self.queries)
         self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
         self._groups = SpokenMarks()
+        self._lookups = Lookups(batch.state, self.prefix)
 
     def register(self, positions: Array, new: NewQueries) -> None:
         """Store the conditions of new queries and what they compute, and announce them to Aggregate."""
         super().register(positions, new)
         self._conditions.add(positions, new)
         add_keywords(self.batch, self.prefix, new)
-        self._forms.add(positions, new, self._groups, self.batch.timing.first)
+        specs, self.queries.looks[positions] = self._lookups.separate(new)
+        self._forms.add(positions, new, self._groups, self.batch.timing.first, specs)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Remove queries; Aggregate takes back their rows."""
         self._groups.retire(self.queries.id[positions], steps, why)
         super().retire(positions, steps, why)
+        if not len(self.queries):
+            self._lookups.clear()
 
     def pause(self, positions: Array) -> None:
         """Say nothing more of queries, so that Aggregate keeps what was sent."""
@@ -98,6 +110,8 @@ class RefreshedNearestLogic(MergingLogic):
         schedule = RefreshSchedule(self.batch, self.queries, self._forms, self._conditions)
         for refreshes in schedule.by_duration():
             self._refresh(refreshes, schedule.windows_us)
+        awake = self._forms.heeding_time(self.queries.until > self.batch.timing.first)
+        self._groups.wake(self.queries.id[awake], self.batch.clock)
 
     def chunks(self) -> list[Chunk]:
         """Return the candidates, and the marks of members and of groups."""
@@ -122,7 +136,7 @@ class RefreshedNearestLogic(MergingLogic):
             step, ids = due.refresh.step, self.queries.id
             if due.begin:
                 self._groups.add(ids[due.positions], step, BEGIN)
-            found = RefreshedNeighbours(self.batch, self.queries, self.prefix, due.refresh)
+            found = RefreshedNeighbours(self.batch, self.queries, self.prefix, due)
             after = found.of(due.positions, windows_us)
             self._offer_changes(before, after, step)
             before = after.where(self.queries.until[after.query] > due.end)
@@ -144,7 +158,9 @@ class RefreshedNearestLogic(MergingLogic):
         count = len(some.query)
         steps, ops = np.full(count, step), np.full(count, op, np.int8)
         ids, no_reason = self.queries.id[some.query], np.zeros(count, np.int8)
-        self.partials.offer(CandidateOffers(steps, ids, ops, no_reason, show, some.distance))
+        looks = self.queries.looks[some.query] if op > 0 else np.zeros(count, np.int32)
+        keys = self._lookups.keys(looks, show, self._conditions)
+        self.partials.offer(CandidateOffers(steps, ids, ops, no_reason, show, some.distance, keys))
 
 
 def _unchanged(before: Neighbours, after: Neighbours, was: Array, now: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,25 @@ def with_time_events(events: Transitions, conditions: QueryConditions, objects: 
 
 def compared_values(conditions: QueryConditions, objects: BatchObjects) -> Iterator[tuple[Array, Array]]:
     """Yield what is compared with NOW, of all versions where it is not NULL, and its distances to NOW."""
+    return _values(_shifts(conditions), conditions, objects)
+
+
+def values_compared(
+    compared: Iterable[tuple[Expr, int]], conditions: QueryConditions, objects: BatchObjects
+) -> Iterator[tuple[Array, Array]]:
+    """Yield the same of other expressions, each with a duration that is added to NOW, µs."""
+    by_expr: dict[Expr, set[int]] = {}
+    for expr, shift in compared:
+        by_expr.setdefault(expr, set()).add(shift)
+    found = [(expr, np.array(sorted(shifts), np.int64)) for expr, shifts in by_expr.items()]
+    return _values(found, conditions, objects)
+
+
+def _values(
+    compared: list[tuple[Expr, Array]], conditions: QueryConditions, objects: BatchObjects
+) -> Iterator[tuple[Array, Array]]:
     versions = np.arange(objects.versions, dtype=np.int32)
-    for expr, shifts in _shifts(conditions):
+    for expr, shifts in compared:
         columns = conditions.columns(columns_read(expr, conditions.resolver.location), versions)
         values = compute(expr, columns, 0, conditions.resolver).drop_null()
         yield values.to_numpy(zero_copy_only=False).astype(np.int64), shifts

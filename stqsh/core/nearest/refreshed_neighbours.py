@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.groups.refresh_times import Refresh
+from stqsh.core.groups.refresh_schedule import DueQueries
 from stqsh.core.groups.refreshed_members import ObjectsAsOf, context_as_of
 from stqsh.core.kernels.geometry.distance import distances_between
 from stqsh.core.nearest.circle_search import CircleSearch, SearchCircles
@@ -47,10 +47,10 @@ NOBODY = Neighbours(
 class RefreshedNeighbours:
     """Finds the k nearest objects of queries at one refresh of a batch."""
 
-    def __init__(self, batch: StreamBatch, queries: QueryTable, prefix: str, refresh: Refresh) -> None:
-        self._step, self._queries = refresh.step, queries
-        self._objects = ObjectsAsOf(batch.objects, refresh)
-        self._context = context_as_of(batch, self._objects, queries, prefix, refresh)
+    def __init__(self, batch: StreamBatch, queries: QueryTable, prefix: str, due: DueQueries) -> None:
+        self._step, self._queries = due.refresh.step, queries
+        self._objects = ObjectsAsOf(batch.objects, due)
+        self._context = context_as_of(batch, self._objects, queries, prefix, due)
 
     def of(self, positions: Array, window_us: Array) -> Neighbours:
         """Return the k nearest of each query, or all if there are fewer; ties go to the smaller key.

@@ -22,6 +22,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from stqsh.core.conditions.region_test import RegionNow, reach_of
+from stqsh.core.conditions.user_functions import FAILURE, apart
 from stqsh.core.contract.query_kind import QueryKind
 from stqsh.core.contract.snapshot_selection import EVERYWHERE, PresentObjects, SnapshotSelection, StoredRows
 from stqsh.core.kinds import KINDS
@@ -116,11 +117,27 @@ def part(
     Returns:
         The columns key, `s0`, `s1`, … of the select list, `o0`, … of ORDER BY, and `rank` for kinds that rank
         their members; or one row `count`. It has no more rows than the answer may have. None if the slot does
-        not know the stream, or has no object with the key.
+        not know the stream, or has no object with the key. If functions of the user failed, the metadata of
+        its schema says why.
 
     Raises:
         ValueError: a region or expression is of an unknown kind.
     """
+    with apart() as failures:
+        found = _part(state, spec, place, selecting, kept)
+        failed = failures()
+    if found is None or not failed.times:
+        return found
+    return found.replace_schema_metadata({**(found.schema.metadata or {}), FAILURE: failed.text.encode()})
+
+
+def _part(
+    state: SlotState,
+    spec: SnapshotSpec,
+    place: Place | None,
+    selecting: Selecting,
+    kept: KeptShares | None,
+) -> pa.RecordBatch | None:
     selection = selection_of(state, spec, place, selecting)
     if selection is None:
         return None

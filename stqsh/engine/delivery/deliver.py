@@ -92,6 +92,7 @@ class Delivery:
         self._records = 0
         self._previous_us = 0
         self._mean_bytes = 0.0
+        self._failed_calls, self._failure = 0, ""
 
     def deliver(self, chunks: pa.Table, number: int, run_us: int = 0) -> None:
         """Deliver batch `number`.
@@ -163,6 +164,8 @@ class Delivery:
         elapsed = max(1, now - self._previous_us) if self._previous_us else max(1, split.total_us)
         self._previous_us = now
         self._records += records
+        self._failed_calls += sum(entry.failed_calls for entry in delivered.stats)
+        self._failure = self._failure or next((one.failure for one in delivered.stats if one.failure), "")
         return BatchStats(
             records=records,
             records_total=self._records,
@@ -183,6 +186,8 @@ class Delivery:
             time=split,
             live=clock.live,
             message_bytes=self._message_bytes(delivered),
+            failed_calls=self._failed_calls,
+            failure=self._failure,
         )
 
     def _message_bytes(self, delivered: BatchOutcome) -> float:

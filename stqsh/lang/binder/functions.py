@@ -11,7 +11,8 @@ from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import a_type
-from stqsh.spec.expression import FunctionExpr, RegionOfExpr
+from stqsh.spec.expression import CallExpr, FunctionExpr, RegionOfExpr
+from stqsh.spec.function import FunctionSpec
 
 RESULTS = {"DATE": "STRING", "HOUR": "BIGINT", "MINUTE": "BIGINT", "LENGTH": "BIGINT"}
 """The types of functions: '2008-02-02', 0 to 23, 0 to 59, in UTC; the number of a text's characters."""
@@ -30,6 +31,9 @@ def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
     """
     if node.name in AGGREGATES:
         return scope.aggregate(node)
+    registered = scope.catalogue.function(node.name)
+    if registered is not None and not node.distinct:
+        return _registered(node, registered, scope, bind)
     if node.name != "REGION" and node.name not in RESULTS:
         known = (*RESULTS, "REGION", *AGGREGATES)
         raise BindError(f"there is no function {node.name}", node.span, near=near(node.name, known))
@@ -38,6 +42,17 @@ def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
             f"DISTINCT is for COUNT, not for {node.name}", node.span, expected=("COUNT(DISTINCT x)",)
         )
     return _region(node, scope) if node.name == "REGION" else _function(node, scope, bind)
+
+
+def _registered(node: Call, function: FunctionSpec, scope: Scope, bind: Bind) -> TypedExpression:
+    """Return a call of a function that a user has registered."""
+    typed = [bind(argument, scope) for argument in node.arguments]
+    for argument, one in zip(node.arguments, typed, strict=True):
+        if one.type in ("DURATION", "NULL", "TOPK"):
+            raise BindError(f"{node.name} takes columns of values, but not {printed(argument)}", one.span)
+    kinds = tuple(one.type for one in typed)
+    expr = CallExpr(function.name, function.code, tuple(one.expr for one in typed), kinds, function.returns)
+    return TypedExpression(expr, function.returns, node.span)
 
 
 def _function(node: Call, scope: Scope, bind: Bind) -> TypedExpression:

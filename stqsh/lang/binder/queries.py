@@ -17,7 +17,7 @@ from stqsh.lang.binder.conditions import check_location, condition, is_inside
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
-from stqsh.lang.binder.parameters import typed
+from stqsh.lang.binder.parameters import Hole, typed
 from stqsh.lang.binder.query_options import query_options
 from stqsh.lang.binder.regions import ANTIMERIDIAN, bound_nearest, bound_region, moves, over_meridian
 from stqsh.lang.binder.scope import (
@@ -28,7 +28,7 @@ from stqsh.lang.binder.scope import (
     Scope,
 )
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
-from stqsh.lang.binder.unsupported import CONTINUOUS_RULES, QUERY_RULES, check, counts
+from stqsh.lang.binder.unsupported import QUERY_RULES, check, counts
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.printer import to_sql
@@ -37,16 +37,15 @@ from stqsh.spec.expression import (
     ColumnExpr,
     CompareExpr,
     DistanceExpr,
+    DistanceToExpr,
     Expr,
-    InsideExpr,
-    JoinExpr,
     LiteralExpr,
     NowExpr,
-    RegionOfExpr,
     areas_of,
     conjunction,
     conjuncts,
     has_node,
+    rewrite,
 )
 from stqsh.spec.query import (
     AGGREGATE,
@@ -55,6 +54,7 @@ from stqsh.spec.query import (
     REFRESHED_NEAREST,
     FirstSpec,
     JoinSpec,
+    OrderColumn,
     QueryKindEntry,
     QuerySpec,
     SelectColumn,
@@ -67,6 +67,7 @@ from stqsh.spec.region import (
     Key,
     MovingCircleSpec,
     NamedRegionSpec,
+    NearestSpec,
     RectangleSpec,
 )
 from stqsh.spec.region import Region as BoundRegion
@@ -118,7 +119,9 @@ def _registered(
 ) -> QuerySpec:
     spec = continuous(select, catalogue)
     for_us = None if query.duration is None else duration_us(query.duration, "FOR")
-    kind, options = query_options(query, spec.kind)
+    kind, options = query_options(query, spec.kind, spec.aggregates)
+    if spec.aggregates is not None and options.error is not None:
+        spec = replace(spec, aggregates=replace(spec.aggregates, error=options.error))
     stream, place = catalogue.stream(spec.stream), select.relations[0].span
     assert stream is not None, "the SELECT is bound"
     if options.since_now and not stream.is_event:
@@ -140,7 +143,6 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     """Return the spec of a continuous SELECT, without its id and with an empty name."""
     check(QUERY_RULES, select)
     query, select = _query(select, catalogue), without_distinct(select)
-    check(CONTINUOUS_RULES, select)
     if query.scope.stream.keeps_none:
         _check_forgotten(select, query.spec)
     if is_aggregated(select):
@@ -152,6 +154,8 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     spec = replace(query.spec, select=_listed(outputs), areas=areas)
     if select.limit is None:
         return spec  # the same rows in any order, as updates come in that of keys
+    if select.nearest is not None:
+        return _nearest_of_nearest(spec, select, order)
     if query.scope.stream.is_significant:
         raise NotSupportedError("LIMIT in a continuous query on a stream with RETAIN SIGNIFICANT")
     return _limited(spec, FirstSpec(order, min(select.limit, _MOST_MEMBERS)))
@@ -162,10 +166,40 @@ def _limited(spec: QuerySpec, first: FirstSpec) -> QuerySpec:
     values, listed = [one.value for one in first.order], [one.value for one in spec.select]
     if any(has_node(value, NowExpr) for value in values):
         raise NotSupportedError("NOW in ORDER BY of a continuous query with LIMIT")
-    if any(has_node(value, DistanceExpr) for value in (*values, *listed)):
-        raise NotSupportedError("DISTANCE in a continuous query with LIMIT")
     areas = _areas(spec.region, spec.condition, *values, *listed)
+    if any(has_node(value, DistanceExpr) for value in (*values, *listed)):
+        spec, first = _with_distances(spec, first)
     return replace(spec, kind=FIRST.name, first=first, areas=areas)
+
+
+def _with_distances(spec: QuerySpec, first: FirstSpec) -> tuple[QuerySpec, FirstSpec]:
+    """Return a query with LIMIT whose DISTANCE is that from its centre, which stands still."""
+    region = spec.region
+    if not isinstance(region, CircleSpec):
+        raise NotSupportedError("DISTANCE from a moving object in a continuous query with LIMIT")
+    if isinstance(region.x, Hole) or isinstance(region.y, Hole):
+        raise NotSupportedError("DISTANCE from parameters in continuous queries with LIMIT")
+    distance = DistanceToExpr(region.x, region.y)
+
+    def changed(expr: Expr) -> Expr:
+        return rewrite(expr, lambda node: distance if isinstance(node, DistanceExpr) else None)
+
+    select = tuple(replace(one, value=changed(one.value)) for one in spec.select)
+    order = tuple(replace(one, value=changed(one.value)) for one in first.order)
+    return replace(spec, select=select), replace(first, order=order)
+
+
+def _nearest_of_nearest(spec: QuerySpec, select: Select, order: tuple[OrderColumn, ...]) -> QuerySpec:
+    """Return NEAREST k with LIMIT n: without another order the n nearest of them, as rows come by distance.
+
+    Raises:
+        NotSupportedError: there is another order.
+    """
+    region, limit = spec.region, select.limit
+    assert isinstance(region, NearestSpec) and limit is not None
+    if order not in ((), (OrderColumn(DistanceExpr(), False),)) or isinstance(region.k, Hole) or not limit:
+        raise NotSupportedError("NEAREST with LIMIT 0, or with LIMIT and another order than that of DISTANCE")
+    return replace(spec, region=replace(region, k=min(region.k, limit)))
 
 
 def _check_forgotten(select: Select, spec: QuerySpec) -> None:
@@ -180,11 +214,10 @@ def _check_forgotten(select: Select, spec: QuerySpec) -> None:
 
 
 def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
-    spec = aggregated(select, query.scope, query.spec.region.is_nearest)
-    _check_continuous(spec, query.spec.region)
+    spec = _each_step(aggregated(select, query.scope, query.spec.region.is_nearest), query.spec.region)
     names = [output.name for output in spec.select]
     columns = tuple(SelectColumn(*pair) for pair in zip(names, log_columns(spec), strict=True))
-    areas = _areas(query.spec.region, query.spec.condition, *_over_records(spec))
+    areas = _areas(query.spec.region, query.spec.condition, *spec.over_records)
     kind = _kind_of_aggregates(spec).name
     return replace(query.spec, kind=kind, select=columns, aggregates=spec, areas=areas)
 
@@ -195,35 +228,23 @@ def _kind_of_aggregates(spec: AggregateSpec) -> QueryKindEntry:
     return NEAREST_AGGREGATE if spec.sync_us is None else REFRESHED_NEAREST
 
 
-def _check_continuous(spec: AggregateSpec, region: BoundRegion) -> None:
-    """Raise `NotSupportedError` for what continuous queries cannot aggregate yet.
+def _each_step(spec: AggregateSpec, region: BoundRegion) -> AggregateSpec:
+    """Return what a continuous query computes, and whether it has to do so anew in each step.
 
-    The distances of all members from a moving centre change in each step, and not only those of members that
-    report. At a refresh all members are looked at.
+    As time passes, what reads NOW changes, and the distances of all members from a moving centre, not only
+    those of members that report. At a refresh all members are looked at anyway.
+
+    Raises:
+        NotSupportedError: it reads NOW of the nearest.
     """
+    reads_now = any(has_node(expr, NowExpr) for expr in spec.over_records)
     if spec.over == "nearest":
-        _check_over_nearest(spec)
-    of_groups = [*(output.value for output in spec.select), spec.having, *(one.value for one in spec.order)]
-    for expr in (*_over_records(spec), *of_groups):
-        if has_node(expr, NowExpr):
-            raise NotSupportedError("NOW outside WHERE in a continuous query of aggregates")
-    every_step = spec.sync_us is None and isinstance(region, MovingCircleSpec)
-    if every_step and any(has_node(expr, DistanceExpr) for expr in _over_records(spec)):
-        raise NotSupportedError("DISTANCE from a moving object in aggregates that follow every step")
-
-
-def _check_over_nearest(spec: AggregateSpec) -> None:
-    """Raise `NotSupportedError` for what cannot be computed where the k nearest of all slots are known."""
-    if spec.sync_us is None:
-        return
-    for expr in _over_records(spec):
-        if any(has_node(expr, kind) for kind in (RegionOfExpr, JoinExpr, InsideExpr)):
-            raise NotSupportedError("regions and joined columns in refreshed aggregates over NEAREST")
-
-
-def _over_records(spec: AggregateSpec) -> list[Expr | None]:
-    """Return the expressions over records of an aggregate."""
-    return [*(group.value for group in spec.groups), *(measure.argument for measure in spec.measures)]
+        if reads_now:
+            raise NotSupportedError("NOW in groups and in aggregates over NEAREST")
+        return spec
+    moves = isinstance(region, MovingCircleSpec)
+    strays = moves and any(has_node(expr, DistanceExpr) for expr in spec.over_records)
+    return replace(spec, each_step=spec.sync_us is None and (reads_now or strays))
 
 
 def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
@@ -256,7 +277,7 @@ def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
         return replace(spec, aggregate="count", output=item.alias or "count")
     if is_aggregated(select):
         aggregates = aggregated(select, query.scope, bound.region.is_nearest)
-        areas = _areas(bound.region, bound.condition, *_over_records(aggregates))
+        areas = _areas(bound.region, bound.condition, *aggregates.over_records)
         return replace(spec, aggregates=replace(aggregates, sync_us=None), areas=areas, limit=None)
     outputs = select_list(select.items, query.scope)
     order = ordering(select.order_by, dataclasses.replace(query.scope, outputs=outputs))

@@ -7,13 +7,21 @@ from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import RegisterQueries, RegisterQuery
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, near
+from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.query import BUILT_IN, QueryOptions
 
-OPTIONS = ("changes", "dwell", "kind", "min_accuracy")
+OPTIONS = ("changes", "dwell", "error", "kind", "min_accuracy")
 
 
-def query_options(query: RegisterQuery | RegisterQueries, kind: str) -> tuple[str, QueryOptions]:
+def query_options(
+    query: RegisterQuery | RegisterQueries, kind: str, aggregates: AggregateSpec | None = None
+) -> tuple[str, QueryOptions]:
     """Return the query's kind, which is `kind` unless an option names another, and the given options.
+
+    Args:
+        query: The statement.
+        kind: The kind of the query by its SELECT.
+        aggregates: What it computes.
 
     Raises:
         BindError: an option does not exist, or its value does not fit.
@@ -40,6 +48,7 @@ def query_options(query: RegisterQuery | RegisterQueries, kind: str) -> tuple[st
         min_accuracy=_share(given["min_accuracy"]) if "min_accuracy" in given else None,
         since_now=query.since_now,
         changes=changes,
+        error=_error(given["error"], aggregates) if "error" in given else None,
     )
 
 
@@ -62,6 +71,17 @@ def _dwell(value: Literal | Quantity) -> int:
     if not isinstance(value, Quantity):
         raise BindError("dwell is a duration, such as 5 s", value.span)
     return duration_us(value, "dwell")
+
+
+def _error(value: Literal | Quantity, aggregates: AggregateSpec | None) -> float:
+    number = value.value if isinstance(value, Literal) and value.kind in ("INTEGER", "DECIMAL") else None
+    if number is None or not 0 < float(number) < 1:
+        raise BindError("error is a number between 0 and 1, such as 0.01", value.span)
+    if aggregates is None or all(measure.function != "topk" for measure in aggregates.measures):
+        raise BindError("error is for TOPK, whose counts it lets be too high", value.span)
+    if aggregates.sync_us is None or aggregates.over == "nearest":
+        raise NotSupportedError("approximate TOPK without SYNC or WINDOW, or over NEAREST")
+    return float(number)
 
 
 def _share(value: Literal | Quantity) -> float:

@@ -27,16 +27,6 @@ QUERY_RULES: tuple[Rule, ...] = (_plain_windows,)
 """Parts that no query supports yet."""
 
 
-def _nearest_in_order(select: statements.Select) -> str | None:
-    if is_aggregated(select) or select.nearest is None:
-        return None
-    return None if select.limit is None else "LIMIT with NEAREST in a continuous query"
-
-
-CONTINUOUS_RULES: tuple[Rule, ...] = (_nearest_in_order,)
-"""Parts that continuous queries do not support yet."""
-
-
 def _other_than_files(table: statements.CreateTable | statements.CreateRegions) -> str | None:
     kinds = {
         statements.KafkaSource: "KAFKA",

@@ -33,6 +33,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     "WITH": {
         "changes": "whether members whose selected columns change are sent again: changes => true",
         "dwell": "a row counts as in or out only after it has stayed so for this long: dwell => 5 s",
+        "error": "how much too high counts of TOPK may be, as a share of a group's records: error => 0.01",
         "min_accuracy": "the least share of its objects that load shedding may leave: min_accuracy => 0.9",
         "kind": "the name of a query kind that was plugged in",
     },

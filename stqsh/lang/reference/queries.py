@@ -124,10 +124,11 @@ In a snapshot WINDOW T takes the records of the last T before the end of the las
     ),
     ReferenceEntry(
         "WITH",
-        "REGISTER QUERY name WITH (changes => true, dwell => 5 s, min_accuracy => 0.9, kind => 'name') AS …",
+        "REGISTER QUERY name WITH (changes => true, dwell => 5 s, error => 0.01, min_accuracy => 0.9,"
+        " kind => 'name') AS …",
         "Set options of a query: whether members whose selected columns change are sent again, how long a"
-        " change must last before it counts, how much of its answer load"
-        " shedding must leave, or the name of a query kind that was plugged in.",
+        " change must last before it counts, how much too high counts of TOPK may be, how much of its answer"
+        " load shedding must leave, or the name of a query kind that was plugged in.",
         "REGISTER QUERY steady WITH (dwell => 20 s) AS SELECT oid FROM taxis INSIDE square",
         "dwell stores a time for each member that changes, and sends fewer updates. changes compares what is"
         " selected for each new record of a member.",

@@ -40,6 +40,8 @@ class LiveGroups(Live):
 class GroupOracle(Oracle):
     """A stream's state, and its aggregate queries."""
 
+    _now = 0
+
     def step(self, n: int, commands: list[Any], records: list[Row]) -> list[GroupUpdate]:  # type: ignore[override]
         """Take a step's commands, then its records; what must be told."""
         out: list[GroupUpdate] = []
@@ -89,6 +91,7 @@ class GroupOracle(Oracle):
     ) -> tuple[dict[GroupKey, tuple[Any, ...]], set[GroupKey], set[GroupKey]]:
         """The answer after step n, the groups with members, and those that HAVING lets in."""
         spec, found = query["aggregates"], {}
+        self._now = self.clock.at(n)
         centre = self.centre(query["region"], n)
         for name in self.answer(query, n):
             row = self.stored[name]
@@ -106,7 +109,7 @@ class GroupOracle(Oracle):
         return rows, alive, passing
 
     def _value(self, e: Any, row: Row, centre: Place | None = None) -> Any:
-        return value(e, row, 0, self.world, centre)
+        return value(e, row, self._now, self.world, centre)
 
     def _shown(self, spec: Spec, key: GroupKey, rows: list[Row], centre: Place | None) -> Row:
         shown = {f"g{i}": one for i, one in enumerate(key)}

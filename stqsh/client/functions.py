@@ -1,0 +1,125 @@
+"""Register a Python function with a session, for the expressions of its queries.
+
+A function takes one Arrow array for each argument, and returns as many values: an array, a list, or a column
+of numpy or pandas. Each value must depend on its own row only. It travels with the queries that call it, as
+cloudpickle writes it: with its code and what it uses of its own module; other modules are imported where the
+engine runs. So it survives a restart of the engine. Queries keep the function with which they were
+registered.
+
+Where it fails, or gives values of another type or number, a continuous query sees NULL, and SHOW STATUS
+counts and explains it; a snapshot, and a select list that is computed while updates are read, raise an error.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import re
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, get_args
+
+import pyarrow as pa
+import pyspark.cloudpickle
+
+from stqsh.core.conditions.user_functions import WrongNumberError, values_of_call
+from stqsh.errors import StqshError
+from stqsh.lang.binder.functions import AGGREGATES, RESULTS
+from stqsh.spec.expression import CallExpr
+from stqsh.spec.function import FunctionSpec, ResultType
+
+cloudpickle: Any = pyspark.cloudpickle  # it has no types
+
+_MOST_BYTES = 1 << 20
+_ANNOTATED: dict[Any, ResultType] = {str: "STRING", int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}
+_ANNOTATED |= {kind.__name__: name for kind, name in list(_ANNOTATED.items())}
+
+
+def function_spec(name: str, function: Callable[..., Any], returns: str | None) -> FunctionSpec:
+    """Return a function as queries carry it.
+
+    Raises:
+        StqshError: the name or the type is none, or the function cannot be sent to other processes.
+    """
+    upper = name.upper()
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise StqshError(f"{name!r} is no name of a function: take letters, digits and _")
+    if upper in AGGREGATES or upper in RESULTS or upper == "REGION":
+        raise StqshError(f"{upper} is a function of the language; take another name")
+    if not callable(function):
+        raise StqshError(f"{name} is no function, but a {type(function).__name__}")
+    code = _code(name, function)
+    return FunctionSpec(upper, code, _result(name, function, code, returns))
+
+
+def _code(name: str, function: Callable[..., Any]) -> str:
+    """Return a function with what it uses of its own module; installed modules are named only."""
+    try:
+        with _by_value(sys.modules.get(function.__module__ or "")):
+            content = cloudpickle.dumps(function)
+    except Exception as error:
+        raise StqshError(f"{name} cannot be sent to the engine: {error}") from error
+    if len(content) > _MOST_BYTES:
+        raise StqshError(
+            f"{name} takes {len(content):,} bytes, more than {_MOST_BYTES:,}: put what it needs into a file,"
+            " and read that when it is called first"
+        )
+    return base64.b64encode(content).decode("ascii")
+
+
+@contextmanager
+def _by_value(module: ModuleType | None) -> Iterator[None]:
+    """Let functions of a module that is not installed travel with their code."""
+    file = getattr(module, "__file__", None)
+    installed = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
+    if module is None or file is None or any(file.startswith(f"{path}/") for path in installed):
+        yield
+        return
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def _result(name: str, function: Callable[..., Any], code: str, returns: str | None) -> ResultType:
+    """Return the type of a function's values: as it is said, or annotated, or found by calling it."""
+    types: tuple[ResultType, ...] = get_args(ResultType)
+    _probe(name, function, code, "STRING")
+    if returns is not None:
+        found = next((kind for kind in types if kind == returns.upper()), None)
+        if found is None:
+            raise StqshError(f"{name} cannot return {returns}; there are {', '.join(types)}")
+        return found
+    annotated = _ANNOTATED.get(getattr(function, "__annotations__", {}).get("return"))
+    if annotated is not None:
+        return annotated
+    return next((kind for kind in types if _gives(name, function, code, kind)), types[0])
+
+
+def _gives(name: str, function: Callable[..., Any], code: str, kind: ResultType) -> bool:
+    """Return whether a function gives values of a type for texts in each argument."""
+    given = _probe(name, function, code, kind)
+    return given is not None and given.null_count == 0
+
+
+def _probe(name: str, function: Callable[..., Any], code: str, kind: ResultType) -> pa.Array[Any] | None:
+    """Return what a function gives for three texts in each argument; None if that does not suit it.
+
+    Raises:
+        StqshError: it gives another number of values.
+    """
+    try:
+        count = len(inspect.signature(function).parameters)
+    except ValueError:
+        count = 1
+    call = CallExpr(name, code, (), ("STRING",) * count, kind)
+    try:
+        return values_of_call(call, [pa.array(["a", "b c", "d"])] * count, 3)
+    except WrongNumberError as error:
+        raise StqshError(f"{name} does not take whole columns: {error}") from error
+    except Exception:  # it may take something other than texts
+        return None

@@ -1,0 +1,168 @@
+"""Functions that a user has registered: whole columns go in, and a whole column comes out.
+
+A value for which a function fails is NULL, whichever values are computed together with it, so that how a run
+is cut never shows, and one record never stops a stream. Failures are counted; who asks for values says them.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.spec.expression import CallExpr
+
+_TYPES: dict[str, pa.DataType] = {
+    "STRING": pa.string(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+}
+_KEPT = 64
+_nulls: Any = pa.nulls  # its stubs know no type that is computed
+
+Function = Callable[..., Any]
+
+FAILURE = b"failure"
+"""The entry of a schema's metadata that says why functions failed."""
+
+
+class WrongNumberError(ValueError):
+    """A function gives another number of values than there are rows."""
+
+
+class Failures(NamedTuple):
+    """How often functions failed, and the reason of the first time."""
+
+    times: int = 0
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """The reason, and how often there was one."""
+        return f"{self.reason}, and {self.times - 1:,} times more" if self.times > 1 else self.reason
+
+
+class _Noted(threading.local):
+    """The failures that are not reported yet."""
+
+    failures = Failures()
+
+
+_noted = _Noted()
+
+
+def take_failures() -> Failures:
+    """Return the failures in this thread since the last call."""
+    found, _noted.failures = _noted.failures, Failures()
+    return found
+
+
+@contextmanager
+def apart() -> Iterator[Callable[[], Failures]]:
+    """Keep the failures of a block apart; what it gives takes them."""
+    before = take_failures()
+    try:
+        yield take_failures
+    finally:
+        _noted.failures = before
+
+
+def call_function(expr: CallExpr, arguments: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
+    """Return the values of a function; NULL where it fails.
+
+    Args:
+        expr: The call.
+        arguments: The values of its arguments, (rows,) each.
+        rows: The number of rows.
+    """
+    columns = [_shown(*pair) for pair in zip(arguments, expr.kinds, strict=True)]
+    if not rows:
+        return pa.array([], _TYPES[expr.type])
+    try:
+        return values_of_call(expr, columns, rows)
+    except Exception as error:
+        if rows == 1:
+            _note(expr, error)
+            return _null(expr)
+    parts = [_one(expr, [column.slice(row, 1) for column in columns]) for row in range(rows)]
+    return pa.concat_arrays(parts)
+
+
+@lru_cache(_KEPT)
+def read_function(code: str) -> Function:
+    """Return the function that a code stands for."""
+    function: Function = pickle.loads(base64.b64decode(code))
+    return function
+
+
+def _one(expr: CallExpr, columns: list[pa.Array[Any]]) -> pa.Array[Any]:
+    try:
+        return values_of_call(expr, columns, 1)
+    except Exception as error:
+        _note(expr, error)
+        return _null(expr)
+
+
+def _null(expr: CallExpr) -> pa.Array[Any]:
+    null: pa.Array[Any] = _nulls(1, _TYPES[expr.type])
+    return null
+
+
+def _note(expr: CallExpr, error: Exception) -> None:
+    times, reason = _noted.failures
+    _noted.failures = Failures(times + 1, reason or f"{expr.name}: {type(error).__name__}: {error}")
+
+
+def values_of_call(expr: CallExpr, columns: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
+    """Return what a function gives for columns, (rows,) each.
+
+    Raises:
+        Exception: whatever it raises.
+        TypeError: it gives values of another type.
+        WrongNumberError: it gives more or fewer values.
+    """
+    given = read_function(expr.code)(*columns)
+    column = _column(given)
+    if len(column) != rows:
+        raise WrongNumberError(f"it gave {len(column)} values for {rows}")
+    wanted = _TYPES[expr.type]
+    if column.type != wanted and not _fits(column.type, wanted):
+        raise TypeError(f"it gave values of the type {column.type}, and is registered as {expr.type}")
+    return column.cast(wanted)
+
+
+def _column(given: Any) -> pa.Array[Any]:
+    """Return an array, a list, or a column of numpy or pandas as an Arrow array without a dictionary."""
+    if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
+        raise TypeError(f"it gave a {type(given).__name__}, and no column")
+    if isinstance(given, np.ndarray | list | tuple):
+        given = pa.array(given)
+    elif not isinstance(given, pa.Array | pa.ChunkedArray):
+        given = pa.array(given, from_pandas=True)
+    column = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
+    return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
+
+
+def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether values of a type are values of the other one, too."""
+    if pa.types.is_null(given):
+        return True
+    if pa.types.is_string(wanted):
+        return pa.types.is_large_string(given) or pa.types.is_string_view(given)
+    whole = pa.types.is_integer(given)
+    if pa.types.is_floating(wanted):
+        return whole or pa.types.is_floating(given)
+    return pa.types.is_integer(wanted) and whole
+
+
+def _shown(column: Any, kind: str) -> Any:
+    """Return an argument as functions see it: instants as timestamps in UTC."""
+    return column.view(pa.timestamp("us", "UTC")) if kind == "TIMESTAMP" else column

@@ -1,0 +1,145 @@
+"""Queries whose rows change as time passes, since their select list, HAVING or ORDER BY compares with NOW."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.aggregates.answers import group_values
+from stqsh.core.aggregates.states import States
+from stqsh.core.conditions.evaluation import compute
+from stqsh.core.groups.group_changes import states_of
+from stqsh.core.groups.group_store import GroupStore, GroupTotals
+from stqsh.core.groups.group_versions import GroupVersions
+from stqsh.core.groups.marks import DROP, END, WAKE, GroupClock, GroupMarks
+from stqsh.spec.aggregate import AggregateSpec
+from stqsh.spec.expression import Expr, compared_with_now
+
+Array = npt.NDArray[Any]
+
+
+class PassingTime:
+    """The meaning of NOW in the rows of a batch, and the steps at which it alone changes them.
+
+    Args:
+        store: The queries.
+        marks: The marks of the batch.
+        texts: What they refer to.
+    """
+
+    def __init__(self, store: GroupStore, marks: GroupMarks, texts: list[str]) -> None:
+        self._store, self._ends = store, marks
+        awake = marks.those(WAKE)
+        self.awake = awake.query
+        """The queries whose rows may change in the batch, by id, ascending."""
+        self._clock: GroupClock | None = None
+        if len(self.awake):
+            self._clock = msgspec.json.decode(texts[int(awake.spec[0])], type=GroupClock)
+
+    def instants(self, versions: GroupVersions) -> Array:
+        """Return the meaning of NOW in versions, µs, int64 (versions,); 0 where nothing asks for it.
+
+        What was shown before the batch was shown as of then.
+        """
+        position = np.searchsorted(self._store.queries.id, versions.query)[versions.group]
+        instants: Array = self._store.queries.seen[position].copy()
+        if self._clock is None:
+            return instants
+        mine = ~versions.is_first & np.isin(versions.query, self.awake)[versions.group]
+        instants[mine] = self._instants(self._every()[position[mine]], versions.step[mine], self._clock)
+        return instants
+
+    def turns(self, versions: GroupVersions) -> tuple[GroupTotals, Array]:
+        """Return the groups whose rows NOW may change by itself, and the steps; nothing else changes then.
+
+        `versions` are those that differences bring.
+        """
+        query, key, steps = [versions.query[:0]], [versions.key[:0]], [np.empty(0, np.int64)]
+        if self._clock is not None:
+            for at, step in self._turns(versions, self._clock):
+                query.append(versions.query[versions.group[at]])
+                key.append(versions.key[versions.group[at]])
+                steps.append(step)
+        return GroupTotals(np.concatenate(query), np.concatenate(key), {}), np.concatenate(steps)
+
+    def note(self) -> None:
+        """Remember as of when the rows are that the batch leaves."""
+        if self._clock is None:
+            return
+        queries, clock = self._store.queries, self._clock
+        mine = np.flatnonzero(np.isin(queries.id, self.awake))
+        last = np.full(len(mine), clock.last)
+        instants = self._instants(self._every()[mine], last, clock)
+        begun = clock.timing.at(clock.first)
+        refreshed = (instants >= begun) | (self._every()[mine] < 0)
+        queries.seen[mine[refreshed]] = instants[refreshed]
+
+    def _every(self) -> Array:
+        """Return the durations between refreshes of all queries, µs; -1 for those that follow every step."""
+        forms = self._store.queries.form
+        each = np.full(int(forms.max(initial=-1)) + 1, -1, np.int64)
+        for form in np.flatnonzero(np.bincount(forms)).tolist():
+            each[form] = self._store.spec(form).sync_us or -1
+        every: Array = each[forms]
+        return every
+
+    @staticmethod
+    def _instants(every: Array, steps: Array, clock: GroupClock) -> Array:
+        """Return as of when queries are evaluated in steps, or at their last refresh before the next step."""
+        timing = clock.timing
+        own = np.where(every < 0, 1, every)
+        last = (timing.at(steps + 1) - 1) // own * own
+        instants: Array = np.where((every < 0) | (steps == clock.closing), timing.at(steps), last)
+        return instants
+
+    def _turns(self, versions: GroupVersions, clock: GroupClock) -> Iterator[tuple[Array, Array]]:
+        """Yield versions within whose time a comparison turns, and the steps of that."""
+        position = np.searchsorted(self._store.queries.id, versions.query)
+        awake = np.isin(versions.query, self.awake)[versions.group] & (versions.totals["n"] > 0)
+        forms = self._store.queries.form[position][versions.group]
+        every, until = self._every()[position][versions.group], self._until(versions, clock)
+        for form in np.flatnonzero(np.bincount(forms[awake])).tolist():
+            at, spec = np.flatnonzero(awake & (forms == form)), self._store.spec(form)
+            for value, shift in _compared(spec, states_of(self._store, spec, versions, at)):
+                known = np.flatnonzero(value.is_valid().to_numpy(zero_copy_only=False))
+                moment = value.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)[known] - shift
+                for late in (0, 1):
+                    step = _first_step(moment + late, every[at[known]], clock)
+                    within = (step > versions.step[at[known]]) & (step < until[at[known]])
+                    yield at[known[within]], step[within]
+
+    def _until(self, versions: GroupVersions, clock: GroupClock) -> Array:
+        """Return the step at which another version takes the place of each, or its query ends."""
+        until = np.full(len(versions.group), clock.last + 1)
+        until[:-1] = np.where(versions.is_first[1:], clock.last + 1, versions.step[1:])
+        marks = self._ends
+        for mark in (DROP, END):
+            some = marks.those(mark)
+            for query, step in zip(some.query.tolist(), some.step.tolist(), strict=True):
+                mine = (versions.query == query)[versions.group]
+                until[mine] = np.minimum(until[mine], step)
+        return until
+
+
+def _first_step(instants: Array, every: Array, clock: GroupClock) -> Array:
+    """Return the first step of the batch in which queries are evaluated as of an instant or later."""
+    timing = clock.timing
+    own = np.where(every < 0, clock.tick, every)
+    multiple = -(-np.maximum(instants, timing.at(clock.first)) // own) * own
+    steps: Array = multiple // clock.tick - clock.base + 1
+    return steps
+
+
+def _compared(spec: AggregateSpec, states: States) -> Iterator[tuple[Any, int]]:
+    """Yield the values that are compared with NOW, µs, and the duration that is added to it."""
+    found: dict[tuple[Expr, int], None] = {}
+    for expr in spec.over_groups:
+        found |= dict.fromkeys(compared_with_now(expr))
+    table = group_values(spec, states)
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    for value, shift in found:
+        yield compute(value, columns, 0), shift

@@ -1,0 +1,118 @@
+"""NOW outside WHERE, and distances from moving objects: rows change as time passes, as the oracle says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.budget import share
+from support.cases import Case, Command, Spec
+from support.oracle.refreshes import run_refreshes
+from support.strategies import BATCHES, cases, cut, cuts, sampled
+from support.strategies.groups import FAR, forms_over, has_distances, values_of
+from test_law_groups import SLOTS, updates
+
+FEATURES = {
+    "rectangles": frozenset[str](),
+    "circles": frozenset({"circles"}),
+    "events": frozenset({"polygons", "inside", "events"}),
+    "texts": frozenset({"events", "text"}),
+    "neighbours": frozenset({"nearest", "events"}),
+}
+
+
+@st.composite
+def timely_cases(draw: st.DrawFn, features: frozenset[str]) -> Case:
+    """A case of aggregate queries whose rows change as time passes."""
+    some = cases(features).filter(lambda case: bool(case.records and case.queries))
+    case = draw(some)
+
+    def timely(command: Command) -> Command:
+        if command["op"] != "register":
+            return command
+        query = command["query"]
+        nearest = query["region"]["type"] == "nearest"
+        form = draw(timely_forms(case, query, nearest))
+        kind = "aggregate"
+        if nearest:
+            kind = "nearest_aggregate" if form["sync_us"] is None else "refreshed_nearest"
+        since = {name: value for name, value in query["options"].items() if name == "since_now"}
+        changed = {"kind": kind, "select": [], "options": since, "aggregates": form}
+        return command | {"query": query | changed}
+
+    commands = [(step, timely(command)) for step, command in case.commands]
+    first = next(command["query"] for _, command in commands if command["op"] == "register")
+    lasting = first | {"id": 900, "for_us": None, "condition": None, "areas": []}
+    return replace(case, commands=[(1, {"op": "register", "query": lasting}), *commands])
+
+
+@st.composite
+def timely_forms(draw: st.DrawFn, case: Case, query: Spec, nearest: bool) -> Spec:
+    """What a query computes, with comparisons with NOW in one place or another."""
+    tick = case.clock.tick_us
+    values = {name: one for name, one in values_of(case).items() if not name.startswith("zone")}
+    if not nearest:
+        fresh = draw(recent(["col", "ts"], tick))
+        values |= {"fresh": (fresh, "BOOLEAN")}
+        values |= FAR if has_distances(case, query, "circle", "moving_circle") else {}
+    form = draw(forms_over(values))
+    latest = [
+        i for i, one in enumerate(form["measures"]) if one[0] in ("min", "max") and one[2] == "TIMESTAMP"
+    ]
+    if not latest:
+        form["measures"].append(["max", ["col", "ts"], "TIMESTAMP", 0])
+        latest = [len(form["measures"]) - 1]
+    turning = draw(recent(["col", f"m{latest[0]}"], tick))
+    where = draw(st.sampled_from(["select", "having", "order", "none"]))
+    if where == "select":
+        form["select"].append(["recent", turning, "BOOLEAN"])
+    elif where == "having":
+        form["having"] = turning
+    elif where == "order":
+        form |= {"order": [[turning, draw(st.booleans())]], "limit": draw(st.integers(1, 2))}
+    form |= {"sync_us": draw(st.sampled_from([None, None, tick, 2 * tick, 3 * tick + 1])), "window_us": None}
+    return form | {"each_step": form["sync_us"] is None and not nearest}
+
+
+def recent(value: Any, tick: int) -> st.SearchStrategy[Any]:
+    """Whether a value is later than so long ago."""
+    ago = st.sampled_from([0, 1, tick, 2 * tick, 5 * tick + 1]).map(lambda us: ["dur", us])
+    shifted = st.builds(lambda op, us: ["arith", op, ["now"], us], st.sampled_from(["+", "-"]), ago)
+    return st.builds(lambda op, now: ["cmp", op, value, now], st.sampled_from([">", ">=", "=", "<"]), shifted)
+
+
+@share(4)
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+@given(st.data(), cuts, st.sampled_from(SLOTS))
+def test_rows_change_as_time_passes(
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int
+) -> None:
+    case = data.draw(timely_cases(features))
+    assert updates(case, count, cut(case, size)) == run_refreshes(case)
+
+
+@share(12, least=10)
+@given(timely_cases(FEATURES["events"]), cuts, st.sampled_from(SLOTS))
+def test_the_end_refreshes_them_once_more(case: Case, size: int | None, count: int) -> None:
+    assert updates(case, count, cut(case, size), ends=True) == run_refreshes(case, case.steps + 1)
+
+
+@share(40, least=6)
+@given(timely_cases(FEATURES["texts"]), st.sets(st.integers(0, 12), min_size=1))
+def test_neither_slots_nor_cuts_nor_restarts_change_them(case: Case, restarts: set[int]) -> None:
+    one = updates(case, SLOTS[0], cut(case, BATCHES[0]))
+    for count in SLOTS[1:]:
+        for size in BATCHES:
+            assert updates(case, count, cut(case, size), restarts) == one
+
+
+def test_cases_bring_updates_that_time_alone_causes() -> None:
+    drawn = sampled(timely_cases(FEATURES["rectangles"]), 40, seed=8)
+    found = 0
+    for case in drawn:
+        busy = {step for step, _ in (*case.records, *case.commands)}
+        found += any(u.step not in busy and u.why == "changed" for u in run_refreshes(case))
+    assert found >= 8
