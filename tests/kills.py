@@ -26,6 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -45,6 +46,7 @@ from stqsh.storage.catalogue import live_streams
 from stqsh.storage.disk_space import RESERVE, free_bytes
 
 STEPS = 400
+"""The length of a session, unless the command line says otherwise."""
 A_ROUND = 20
 """Disturbances of one round at most."""
 WEIGHTS = {
@@ -109,10 +111,11 @@ def changed_at_random(session: Session, draw: random.Random, passing: tuple[str,
         passing: the statements that make the stream PASSING and a query over it, and their script.
     """
     over, said = threading.Event(), Counter[str]()
+    turns = cycle([passing[0], GOES])
 
     def statement() -> str:
         if draw.random() < PASSING_SHARE:
-            return passing[0] if draw.random() < 0.5 else GOES
+            return next(turns)
         slots = draw.randint(1, 9)
         repartition = f"REPARTITION posts USING {draw.choice(STRATEGIES)} INTO {slots} SLOTS;"
         return draw.choice([repartition, "REBALANCE posts;"])
@@ -163,7 +166,7 @@ def split_script(text: str, archive: Path) -> tuple[str, str]:
     return text.replace("KEEP 20 s", f"KEEP 20 s ARCHIVE TO '{archive}'"), f"{passing}\n{query}"
 
 
-def run_round(folder: Path, disk: Path | None, seed: int, number: int) -> Disturber:
+def run_round(folder: Path, disk: Path | None, seed: int, number: int, steps: int) -> Disturber:
     """Run one session under `number` disturbances; raise AssertionError where its updates differ.
 
     Args:
@@ -171,10 +174,11 @@ def run_round(folder: Path, disk: Path | None, seed: int, number: int) -> Distur
         disk: the folder of a small disk for the sessions.
         seed: decides data, queries and disturbances.
         number: how many disturbances there are.
+        steps: how long the session is; the second half is disturbed.
     """
     draw = random.Random(seed)
-    cases = [moving_script(seed, steps=STEPS), posts_script(seed + 1, STEPS)]
-    script = Together([*cases, significant_script(seed + 2, steps=STEPS)], [1, 1, 1])
+    cases = [moving_script(seed, steps=steps), posts_script(seed + 1, steps)]
+    script = Together([*cases, significant_script(seed + 2, steps=steps)], [1, 1, 1])
     file = script.write(folder)
     text = with_aggregates(file.read_text(encoding="utf-8"))
     archives = folder / "old", folder / "old-reference"
@@ -201,7 +205,7 @@ def run_round(folder: Path, disk: Path | None, seed: int, number: int) -> Distur
         expected = run_script(session, split_script(text, archives[1])[0], file)
         assert posts == all_posts(session, archives[1]), f"seed {seed}: posts were lost or archived twice"
     assert not left, f"{left} was dropped, and is there"
-    if updates_after(folded, output) != updates_after(folded, expected) or folded == STEPS:
+    if updates_after(folded, output) != updates_after(folded, expected) or folded == steps:
         (folder / "expected.jsonl").write_bytes(expected)
         (folder / "output.jsonl").write_bytes(output)
         raise AssertionError(f"seed {seed}: the updates differ, see {folder}")
@@ -215,6 +219,7 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=STEPS, help="of each session")
     parser.add_argument("--disk", type=Path, default=None)
     wanted = parser.parse_args()
     os.environ["STQSH_ENGINE_MAX_RECORDS_PER_BATCH"] = "40"
@@ -223,7 +228,8 @@ def main() -> int:
     seed, begun = wanted.seed, time.monotonic()
     while done.total() < wanted.kills:
         folder = Path(tempfile.mkdtemp(prefix="stqsh-kills-"))
-        disturber = run_round(folder, wanted.disk, seed, min(A_ROUND, wanted.kills - done.total()))
+        number = min(A_ROUND, wanted.kills - done.total())
+        disturber = run_round(folder, wanted.disk, seed, number, wanted.steps)
         done.update(disturber.done)
         shutil.rmtree(folder)
         counts = ", ".join(f"{name} {count}" for name, count in sorted(done.items()))

@@ -65,6 +65,8 @@ class EngineTuning:
     prepare_look_s: float = 0.05
     #: A stream or table with more bytes of text than this is prepared in a process of its own.
     process_bytes: int = 32 << 20
+    #: How often the stores of dropped streams are looked at.
+    dropped_look_s: float = 5.0
     #: Minimum time between two reports of a preparation's progress.
     prepare_report_s: float = 0.2
     #: An endless stream is made ahead of the clock by this many steps at least, ...

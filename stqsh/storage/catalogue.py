@@ -33,6 +33,11 @@ def live_streams(db: ControlDb) -> list[StreamRow]:
     return [_stream(row) for row in db.query(f"{_STREAM} WHERE dropped_seq IS NULL ORDER BY id")]
 
 
+def dropped_streams(db: ControlDb) -> list[StreamRow]:
+    """Return the streams that have been dropped, in order of creation."""
+    return [_stream(row) for row in db.query(f"{_STREAM} WHERE dropped_seq IS NOT NULL ORDER BY id")]
+
+
 def first_stream(db: ControlDb) -> StreamRow | None:
     """Return the stream whose clock the session has: the first one, dropped or not once the clock runs."""
     started = db.query("SELECT 1 FROM progress WHERE tick_us IS NOT NULL")

@@ -14,6 +14,7 @@ import threading
 
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import TUNING, EngineTuning
+from stqsh.engine.ingest.dropped_stores import DroppedStores
 from stqsh.engine.ingest.intakes import Intakes
 from stqsh.engine.ingest.preparation import PreparedRow, prepare_row
 from stqsh.engine.ingest.preparation_process import PreparationProcesses, is_large
@@ -107,6 +108,7 @@ class StreamPreparer:
         self._home, self._control, self._tuning = home, control, tuning
         self._endless = EndlessStreams(home, control, tuning)
         self._live = Intakes(home)
+        self._dropped = DroppedStores(home, control, tuning)
         self._processes = PreparationProcesses(home, control)
         self._stopped = threading.Event()
         self._seen = -1
@@ -173,6 +175,8 @@ class StreamPreparer:
             self._endless.keep(streams)
             self._live.keep(streams)
             self._processes.keep(streams | {table.id for table in live_tables(self._control)})
+            self._dropped.find()
+        self._dropped.remove()
         return self._endless.extend_all()
 
 
