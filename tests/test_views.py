@@ -56,7 +56,7 @@ def test_a_question_that_comes_again_gets_a_view_which_is_shown(session: Session
     scanned = ask(session)
     assert list(table(session, "SHOW CACHE;")) == ["cache"]
     assert dict(zip(*_items(session), strict=True))["kept"] == "nothing that helps: the events are scanned"
-    session.snapshots.kept().patience = Patience(least=0, scans=0, first=4)
+    session.snapshots.kept().patience = Patience(least=0, scans=0, first=4, always=True)
     with (
         mock.patch.multiple("stqsh.core.views.covering", VIEW_COST=1.0),
         mock.patch.multiple("stqsh.core.views.selection", VIEW_COST=1.0),

@@ -29,7 +29,7 @@ from stqsh.lang.syntax.parse import parse
 
 KEEP_S = 40
 EVENTS = {"kind": "event", "keep_us": KEEP_S * TICK, "text": "status"}
-EAGER = Patience(least=0, scans=0, first=2)
+EAGER = Patience(least=0, scans=0, first=2, always=True)
 PLACES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, None])
 ROWS = st.lists(
     st.tuples(
@@ -187,6 +187,15 @@ def test_views_are_used_and_outlive_the_renumbering_of_events() -> None:
     assert usage is not None
     assert usage.views > 0
     assert usage.spared > 2 * usage.read
+
+
+def test_a_scan_is_left_to_where_it_is_quicker() -> None:
+    slot, kept = Slot(**EVENTS), KeptAnswers(1 << 20, Patience(least=0, scans=0))
+    slot.batch(1, 1, [(1, f"{i}", i / 50, 0.0, 1, "free", i % 3) for i in range(50)])
+    text = "n, COUNT(*) FROM taxis GROUP BY n"
+    assert kept.share(slot.state, selection_of(slot.state, spec_of(text))) is None
+    kept.patience = Patience(least=0, scans=0, always=True)
+    assert kept.share(slot.state, selection_of(slot.state, spec_of(text))) is not None
 
 
 def test_what_depends_on_more_than_events_is_scanned() -> None:

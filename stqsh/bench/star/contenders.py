@@ -21,7 +21,7 @@ from stqsh.spec.expression import ContainsExpr, has_node
 from stqsh.spec.query import SnapshotSpec
 
 _AT_ONCE = Patience(least=0, scans=0)
-_NEVER = Patience(least=0, scans=0, first=1 << 62)
+_NEVER = Patience(least=0, scans=0, first=1 << 62, always=True)
 ALL = 1 << 62
 """More events, and more questions, than there are."""
 

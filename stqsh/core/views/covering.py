@@ -27,6 +27,15 @@ VIEW_COST = 1000.0
 ROW_COST = 3.0
 """What a row of a view costs, in events that are read."""
 
+CELLS_COST = 4500.0
+"""What it costs to find the cells of a question, in events that are read."""
+
+_PASSED = 1 / 64
+"""What it costs to pass over an event in a scan."""
+
+_SCATTERED = 1 / 3
+"""What an event costs more that is read by its cell, as neighbours in a cell are far apart in memory."""
+
 TEXT_COST = 8.0
 """What an event costs whose words are counted, in other events."""
 
@@ -56,11 +65,17 @@ class Times:
 
 @dataclass(frozen=True)
 class ViewUse:
-    """A view that stands for its node in some time slots, and the number of events that need not be read."""
+    """A view that stands for its node in some time slots.
+
+    Attributes:
+        spared: the number of events that need not be read.
+        saved: what that saves, in events that are read.
+    """
 
     view: View
     slots: list[TimeSlot]
     spared: int
+    saved: float
 
 
 @dataclass(frozen=True)
@@ -97,6 +112,16 @@ class Cover:
     uses: list[ViewUse] = field(default_factory=list)
     inside: Runs = NO_RUNS
     border: Runs = NO_RUNS
+
+    def pays(self, events: int, *, counts: bool) -> bool:
+        """Return whether this is quicker than a scan of all events; `counts`: only their number is asked."""
+        runs = [self.border] if counts else [self.border, self.inside]
+        slots = (*self.times.whole, *self.times.part)
+        read = sum(
+            int((slot.starts[run.end] - slot.starts[run.begin]).sum()) for slot in slots for run in runs
+        )
+        saved = sum(use.saved for use in self.uses)
+        return saved + _PASSED * events > CELLS_COST + _SCATTERED * read
 
 
 def cells_of_region(slots: TimeSlots, reach: RegionNow) -> tuple[CellBox, CellBox]:
@@ -168,9 +193,10 @@ class _Usable:
         spared = sum(slot.count(span) for slot in slots)
         rest = self._times.count(span) - spared
         cost = VIEW_COST + ROW_COST * view.expected + self._weight * rest
+        saved = self._weight * (spared + rest) - cost
         known = self._uses.get(node)
         if known is None or cost < known[0]:
-            self._uses[node] = cost, ViewUse(view, slots, spared)
+            self._uses[node] = cost, ViewUse(view, slots, spared, saved)
         self._above |= {
             CellNode(up, node.column >> node.level - up, node.row >> node.level - up)
             for up in range(node.level)

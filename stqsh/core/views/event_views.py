@@ -34,7 +34,7 @@ REMEMBERED = 256
 AT_ONCE = 100_000
 """The most events that are read to make views on the occasion of one question."""
 
-_SAMPLE = 300
+_SAMPLE = 1000
 """The events by which the size of a view is estimated."""
 
 _SIZES_KEPT = 4096
@@ -114,10 +114,8 @@ class EventViews:
             for view in self.views:
                 view.join((one, other), (one.begin, other.end))
 
-    def answer(self, selection: SnapshotSelection, question: Question) -> tuple[States, Usage]:
+    def answer(self, selection: SnapshotSelection, question: Question, cover: Cover) -> tuple[States, Usage]:
         """Return the states of the groups of a question, and what was used for them."""
-        self.asked += 1
-        cover = self._cover(selection, question)
         parts, rows = list[States](), 0
         for use in cover.uses:
             states = use.view.sum_of(use.slots)
@@ -133,14 +131,14 @@ class EventViews:
         usage = Usage(len(events), counted, spared, len(cover.uses), rows)
         return add_states(parts) if len(parts) > 1 else parts[0], usage
 
-    def planned(self, selection: SnapshotSelection, question: Question) -> Usage:
+    def planned(self, selection: SnapshotSelection, question: Question, cover: Cover) -> Usage:
         """Return how a question would be answered now; nothing is noted."""
-        cover = self._cover(selection, question)
         events, counted = self._events(selection, question, cover)
         rows = sum(size_of(use.view.sum_of(use.slots)) for use in cover.uses)
         return Usage(len(events), counted, sum(use.spared for use in cover.uses), len(cover.uses), rows)
 
-    def _cover(self, selection: SnapshotSelection, question: Question) -> Cover:
+    def cover(self, selection: SnapshotSelection, question: Question) -> Cover:
+        """Return the cheapest way to answer a question by cells and views."""
         views = () if question.shape.is_count else self.views  # cells tell a number of events
         return cover_of(self.slots, question, selection.reach, views)
 
@@ -172,6 +170,7 @@ class EventViews:
 
     def remember(self, question: Question, reach: RegionNow, present: PresentObjects) -> None:
         """Add a question to the history."""
+        self.asked += 1
         _, covered = cells_of_region(self.slots, reach)
         total = max(1, self.slots.end)
         whole = sum(slot.end - slot.begin for slot, is_whole in self.slots.among(question.times) if is_whole)
@@ -245,10 +244,9 @@ def _scaled(found: States, events: int, sampled: int, slots: int) -> Size:
     """Return the size of the states of all events by those of a sample."""
     more = events / max(1, sampled)
     groups, values = found.by.num_rows, found.values.num_rows
-    seen = found.totals["n"].to_numpy()
-    once, twice = int((seen == 1).sum()), int((seen == 2).sum())
-    # Chao's estimate of how many groups there are, unless most events have a group of their own.
-    rows = groups * more if 2 * once > sampled else groups + once * (once - 1) / (2 * (twice + 1))
+    once = int((found.totals["n"].to_numpy() == 1).sum())
+    # Charikar's estimate of the number of groups, unless nearly each event has one of its own.
+    rows = groups * more if 20 * once > 19 * sampled else groups - once + once * more**0.5
     listed = values * (1.2 if 4 * values < sampled else more**0.7)
     width = _ROW_BYTES + 16 * found.totals.num_columns
     nbytes = min(rows * (slots + 1), events) * width + min(listed * (slots + 1), 16 * events) * _VALUE_BYTES

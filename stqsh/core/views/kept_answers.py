@@ -11,8 +11,9 @@ from stqsh.core.contract.snapshot_selection import SnapshotSelection
 from stqsh.core.objects.event_objects import times_renumbered
 from stqsh.core.snapshots.groups import states_share
 from stqsh.core.state.slot_state import SlotState
+from stqsh.core.views.covering import Cover
 from stqsh.core.views.event_views import EventViews, Usage
-from stqsh.core.views.questions import question_of
+from stqsh.core.views.questions import Question, question_of
 from stqsh.core.views.time_slots import TimeSlots
 
 
@@ -24,11 +25,13 @@ class Patience:
         least: events of a slot below which they are scanned, as nothing is quicker.
         scans: how often all events of a slot were scanned before they are sorted by cell.
         first: the number of questions after which views are chosen first.
+        always: whether cells and views are used even where a scan is quicker.
     """
 
     least: int = 50_000
     scans: float = 8.0
     first: int = 24
+    always: bool = False
 
 
 @dataclass
@@ -73,10 +76,14 @@ class KeptAnswers:
         views.catch_up(present)
         views.build(present)
         views.fit(budget)
-        states, usage = views.answer(selection, question)
         views.remember(question, selection.reach, present)
+        cover = views.cover(selection, question)
+        found = views.answer(selection, question, cover) if self._pays(cover, selection, question) else None
         if views.asked >= views.due:
             views.choose(present, budget)
+        if found is None:
+            return None
+        states, usage = found
         self.usage[stream] = self.usage.get(stream, Usage()).plus(usage)
         if selection.spec.aggregates is None:
             count = states.totals["n"][0].as_py() if states.by.num_rows else 0
@@ -90,7 +97,16 @@ class KeptAnswers:
         is_of_now = known is not None and known.numbering == times_renumbered(state, selection.spec.stream_id)
         if known is None or question is None or not is_of_now:
             return None
-        return known.views.planned(selection, question)
+        cover = known.views.cover(selection, question)
+        return (
+            known.views.planned(selection, question, cover)
+            if self._pays(cover, selection, question)
+            else None
+        )
+
+    def _pays(self, cover: Cover, selection: SnapshotSelection, question: Question) -> bool:
+        events = len(selection.present.stored.x)
+        return self.patience.always or cover.pays(events, counts=question.shape.is_count)
 
     def all(self) -> Iterator[tuple[int, int, EventViews]]:
         """Yield the slot, the stream and the views of all that is kept."""
