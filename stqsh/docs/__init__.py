@@ -6,7 +6,7 @@ from pathlib import Path
 
 TOPICS: dict[str, str] = {
     "language": "all statements and clauses",
-    "kafka": "live streams: Kafka, standard input, sockets",
+    "kafka": "live streams: Kafka, standard input, sockets, INSERT INTO, HTTP",
     "architecture": "how stqsh is built: the paths of a record and of a statement",
     "operations": "session homes, recovery, disk, memory, clusters, settings",
     "extending": "write your own kind of query, or your own source",

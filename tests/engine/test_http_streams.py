@@ -123,6 +123,14 @@ def test_what_is_refused_is_explained(listener: Listener, monkeypatch: pytest.Mo
     assert listener.kept() == []
 
 
+def test_a_client_that_asks_first_is_answered_first(listener: Listener) -> None:
+    assert listener.post(line("a"))[0] == 200  # it listens
+    with socket.create_connection(("127.0.0.1", listener.port), 60) as asking:
+        head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\nExpect: 100-continue\r\n"
+        asking.sendall(f"{head}Authorization: Bearer {token_of(listener.folder)}\r\n\r\n".encode())
+        assert asking.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
 def test_several_posts_at_once(listener: Listener) -> None:
     statuses: list[int] = []
 

@@ -182,6 +182,15 @@ class _Answers(BaseHTTPRequestHandler):
 
     do_GET = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_HEAD = _refuse_method
 
+    def handle_expect_100(self) -> bool:
+        """Refuse before the records are sent what would be refused afterwards."""
+        try:
+            self.server.intake.check(self._post())
+        except RefusedError as refused:
+            self._refuse(refused)
+            return False
+        return super().handle_expect_100()
+
     def log_message(self, format: str, *args: object) -> None:
         """Keep requests out of the log."""
 
