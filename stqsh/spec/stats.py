@@ -179,7 +179,7 @@ class BatchStats(Struct, frozen=True):
 
     Attributes:
         records, updates, stale: of the batch.
-        records_total: of all batches since the engine started.
+        records_total, stale_total: of all batches since the engine started.
         records_per_s: since the batch before; None before the first batch.
         steps: the number of the batch's steps.
         backlog: records that are due and not taken.
@@ -201,6 +201,7 @@ class BatchStats(Struct, frozen=True):
     records_per_s: int | float | None = None
     updates: int = 0
     stale: int = 0
+    stale_total: int = 0
     steps: int = 0
     backlog: int = 0
     room: int = 0

@@ -398,3 +398,18 @@ def test_rectangles_go_on_beyond_the_meridian(session: Session, folder: Path) ->
     ):
         (answer,) = do(session, folder, f"SELECT oid FROM ships {where};")
         assert answer.table["oid"].to_pylist() == found
+
+
+def test_stale_records_are_counted_over_all_batches(session: Session, folder: Path) -> None:
+    lines = [
+        "oid,lon,lat,ts",
+        "a,1,1,2025-01-01T00:00:05Z",
+        "a,2,2,2025-01-01T00:00:04Z",
+        "a,1,1,2025-01-01T00:00:09Z",
+    ]
+    (folder / "log.csv").write_text("\n".join([*lines, ""]))
+    script = "CREATE MOVING STREAM log FROM FILE 'log.csv' ORDER BY ARRIVAL; RUN 1 STEPS; RUN;"
+    run_script(session, script, folder / "script.stq")
+    [status] = do(session, folder, "SHOW STATUS;")
+    shown = dict(status.rows)
+    assert (shown["records"], shown["stale records"], shown["last batch: stale"]) == (3, 1, 0)

@@ -174,6 +174,17 @@ def test_a_condition_binds(text: str, expected: Any, taxis: Catalogue) -> None:
     assert plain(bind(statement, taxis).spec.condition) == expected
 
 
+def test_a_wrong_condition_says_what_was_expected(taxis: Catalogue) -> None:
+    for text, expected in (
+        ("ts AFTER 'noon'", ("something like '10 mins ago'", "a timestamp such as '2008-02-02T15:00:00'")),
+        ("loc INSIDE zones['x']", ("zones['north']", "zones['south']", "zones['7']")),
+    ):
+        [statement] = parse(f"REGISTER QUERY q AS SELECT * FROM taxis WHERE {text}")
+        with pytest.raises(BindError) as caught:
+            bind(statement, taxis)
+        assert caught.value.expected == expected
+
+
 @pytest.mark.parametrize(("text", "message", "close"), WRONG)
 def test_a_wrong_condition_is_told(text: str, message: str, close: str | None, taxis: Catalogue) -> None:
     [statement] = parse(f"REGISTER QUERY q AS SELECT * FROM taxis WHERE {text}")

@@ -474,3 +474,37 @@ def test_a_polygon_goes_on_beyond_the_meridian(taxis: Catalogue) -> None:
     parts = [["inside", {"type": "polygon", "rings": [ring]}] for ring in (east, west)]
     assert spec["region"] == {"type": "rect", "x1": -180.0, "y1": -1.0, "x2": 180.0, "y2": 3.0}
     assert spec["condition"] == ["or", parts]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("(changes => 1) AS SELECT oid FROM taxis", BindError, "changes is true or false"),
+        (
+            "(changes => true) AS SELECT oid FROM taxis NEAREST 1 TO (1, 1)",
+            NotSupportedError,
+            "changes of the nearest",
+        ),
+        (
+            "(changes => true) AS SELECT oid FROM taxis LIMIT 1",
+            NotSupportedError,
+            "changes in queries with LIMIT",
+        ),
+        (
+            "(changes => true, dwell => 1 s) AS SELECT oid FROM taxis",
+            NotSupportedError,
+            "changes together with dwell",
+        ),
+        (
+            "(changes => true) AS SELECT DISTANCE FROM taxis INSIDE CIRCLE(5) AROUND '1'",
+            NotSupportedError,
+            "changes of DISTANCE from a moving object",
+        ),
+    ],
+)
+def test_what_cannot_send_changes(text: str, error: type[Exception], message: str, taxis: Catalogue) -> None:
+    with pytest.raises(error, match=message):
+        bound(f"REGISTER QUERY q WITH {text}", taxis)
+    assert not bound("REGISTER QUERY q WITH (changes => false) AS SELECT oid FROM taxis", taxis).spec[
+        "options"
+    ]

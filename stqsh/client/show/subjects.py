@@ -317,6 +317,7 @@ def _load(stats: BatchStats) -> list[tuple[str, Any]]:
     split = (f"{part.removesuffix('_us')} {us / 1000:.0f} ms" for part, us in times.items())
     return [
         ("records", stats.records_total),
+        ("stale records", stats.stale_total),
         ("records/s", stats.records_per_s),
         ("lag", None if stats.lag_s is None else f"{stats.lag_s:.1f} s"),
         ("behind: records", stats.backlog),

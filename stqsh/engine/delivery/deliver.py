@@ -89,7 +89,7 @@ class Delivery:
         self._book = NameBook(control)
         self._shedding = SheddingController(control, session_settings(control))
         self._balancer = Balancer(home, control, lambda: session_settings(control))
-        self._records = 0
+        self._records = self._stale = 0
         self._previous_us = 0
         self._mean_bytes = 0.0
         self._failed_calls, self._failure = 0, ""
@@ -163,7 +163,9 @@ class Delivery:
         records = sum(entry.records for entry in delivered.stats)
         elapsed = max(1, now - self._previous_us) if self._previous_us else max(1, split.total_us)
         self._previous_us = now
+        stale = sum(entry.stale for entry in delivered.stats)
         self._records += records
+        self._stale += stale
         self._failed_calls += sum(entry.failed_calls for entry in delivered.stats)
         self._failure = self._failure or next((one.failure for one in delivered.stats if one.failure), "")
         return BatchStats(
@@ -171,7 +173,8 @@ class Delivery:
             records_total=self._records,
             records_per_s=round(records * 1e6 / elapsed),
             updates=sum(entry.updates for entry in delivered.stats),
-            stale=sum(entry.stale for entry in delivered.stats),
+            stale=stale,
+            stale_total=self._stale,
             steps=clock.steps,
             backlog=clock.backlog,
             room=clock.room,

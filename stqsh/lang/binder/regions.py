@@ -218,6 +218,7 @@ def _named(region: NamedRegion, stream: StreamSpec, catalogue: CatalogueView) ->
         raise BindError(
             f"{area.name} has no region {member!r}",
             region.member.span,
+            expected=tuple(_member(area.name, one) for one in area.members[:_SOME]),
             near=near(member, area.members),
         )
     return NamedRegionSpec(area.id, area.name, member)

@@ -108,7 +108,13 @@ def after(column: Expression, moment: str, span: Span, scope: Scope) -> Expr:
     end: Expression = Literal(moment, "STRING", span=span)
     if ago_us is not None:
         end = Arithmetic("-", Now(span=span), Quantity(ago_us / 1000, "ms", span=span), span=span)
-    return compare_moments(">", column, end, scope)
+    try:
+        return compare_moments(">", column, end, scope)
+    except BindError as error:
+        if ago_us is not None:
+            raise
+        expected = "something like '10 mins ago'", *error.expected
+        raise BindError(error.message, span, expected=expected) from None
 
 
 def _shifted(moment: Moment, offset_us: int) -> Expr:
