@@ -21,6 +21,7 @@ from stqsh.bench.kafka_broker import KafkaBroker, running_broker
 from stqsh.client.api import Session
 from stqsh.client.results import Answer, Rows
 from stqsh.errors import EngineDeadError, HomeError, StqshError
+from stqsh.storage.engine_info import read_engine
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -93,6 +94,10 @@ def session(opened: Session) -> Iterator[Session]:
 
 def execute(session: Session, text: str) -> list[object]:
     return list(session.execute(text))
+
+
+def taken(session: Session) -> object:
+    return show_streams(session)["rows"]
 
 
 def show_streams(session: Session) -> dict[str, object]:
@@ -169,6 +174,27 @@ def test_a_broker_that_is_away_is_waited_for(session: Session, kafka_jars: Path,
         send(broker.address, topic, [(None, row("b", 2))])
         folded.reaches({"a", "b"})
         assert folded.updates == [("a", 1), ("b", 1)]
+
+
+def test_a_batch_waits_for_its_broker_however_long(
+    session: Session, kafka_jars: Path, tmp_path: Path
+) -> None:
+    count, more = 120_000, "x" * 1000
+    with running_broker(tmp_path / "kafka") as broker:
+        topic = make_topic(broker.address, "t", 2)
+        execute(session, create(broker.address, topic) + "PAUSE b;")
+        value = orjson.dumps({"oid": "a", "lon": 1, "lat": 5, "ts": AT, "more": more})
+        send(broker.address, topic, ((None, value) for _ in range(count)))
+        execute(session, "PLAY b;")
+        wait_for(lambda: taken(session) not in (None, 0))
+        broker.stop(signal.SIGKILL)
+        wait_for(lambda: "a batch waits: Kafka at" in str(show_streams(session)["message"]))
+        broker.start()
+        wait_for(lambda: taken(session) == count, seen=lambda: taken(session))
+        wait_for(lambda: "waits" not in str(show_streams(session)["message"]), 20)
+        info = read_engine(session.home)
+        assert info is not None
+        assert info.restarts == 0
 
 
 def test_messages_that_retention_removes_are_told_and_may_be_skipped(
