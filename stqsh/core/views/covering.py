@@ -6,7 +6,7 @@ Nodes that the region covers in part are always answered by their events.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from stqsh.core.views.cells import ROOT, CellBox, CellGrid, CellNode
 from stqsh.core.views.questions import Question, Shape
 from stqsh.core.views.time_slots import TimeSlot, TimeSlots
 from stqsh.core.views.views import View
+from stqsh.spec.expression import ContainsExpr, has_node
 
 Array = npt.NDArray[Any]
 
@@ -33,11 +34,14 @@ CELLS_COST = 4500.0
 _PASSED = 1 / 64
 """What it costs to pass over an event in a scan."""
 
+_TESTED = 1 / 5
+"""What it costs a scan to find out that an event is of another time."""
+
 _SCATTERED = 1 / 3
 """What an event costs more that is read by its cell, as neighbours in a cell are far apart in memory."""
 
 TEXT_COST = 8.0
-"""What an event costs whose words are counted, in other events."""
+"""What an event costs whose words are counted or sought, in other events."""
 
 
 def event_cost(shape: Shape) -> float:
@@ -113,15 +117,18 @@ class Cover:
     inside: Runs = NO_RUNS
     border: Runs = NO_RUNS
 
-    def pays(self, events: int, *, counts: bool) -> bool:
-        """Return whether this is quicker than a scan of all events; `counts`: only their number is asked."""
-        runs = [self.border] if counts else [self.border, self.inside]
-        slots = (*self.times.whole, *self.times.part)
-        read = sum(
-            int((slot.starts[run.end] - slot.starts[run.begin]).sum()) for slot in slots for run in runs
-        )
-        saved = sum(use.saved for use in self.uses)
+    def pays(self, slots: TimeSlots, events: int, shape: Shape) -> bool:
+        """Return whether this is quicker than a scan of all events, which tests also those of other times."""
+        runs = [self.border] if shape.is_count else [self.border, self.inside]
+        read = _count([*self.times.whole, *self.times.part], runs)
+        tested = TEXT_COST if any(has_node(one, ContainsExpr) for one in shape.conditions) else _TESTED
+        saved = sum(use.saved for use in self.uses) + tested * (_count(slots.slots, runs) - read)
         return saved + _PASSED * events > CELLS_COST + _SCATTERED * read
+
+
+def _count(slots: Sequence[TimeSlot], runs: Sequence[Runs]) -> int:
+    """Return the number of events of runs of cells in time slots."""
+    return sum(int((slot.starts[run.end] - slot.starts[run.begin]).sum()) for slot in slots for run in runs)
 
 
 def cells_of_region(slots: TimeSlots, reach: RegionNow) -> tuple[CellBox, CellBox]:

@@ -13,7 +13,7 @@ from stqsh.core.snapshots.groups import states_share
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.views.covering import Cover
 from stqsh.core.views.event_views import EventViews, Usage
-from stqsh.core.views.questions import Question, question_of
+from stqsh.core.views.questions import Shape, question_of
 from stqsh.core.views.time_slots import TimeSlots
 
 
@@ -78,7 +78,11 @@ class KeptAnswers:
         views.fit(budget)
         views.remember(question, selection.reach, present)
         cover = views.cover(selection, question)
-        found = views.answer(selection, question, cover) if self._pays(cover, selection, question) else None
+        found = (
+            views.answer(selection, question, cover)
+            if self._pays(views, cover, selection, question.shape)
+            else None
+        )
         if views.asked >= views.due:
             views.choose(present, budget)
         if found is None:
@@ -100,13 +104,13 @@ class KeptAnswers:
         cover = known.views.cover(selection, question)
         return (
             known.views.planned(selection, question, cover)
-            if self._pays(cover, selection, question)
+            if self._pays(known.views, cover, selection, question.shape)
             else None
         )
 
-    def _pays(self, cover: Cover, selection: SnapshotSelection, question: Question) -> bool:
+    def _pays(self, views: EventViews, cover: Cover, selection: SnapshotSelection, shape: Shape) -> bool:
         events = len(selection.present.stored.x)
-        return self.patience.always or cover.pays(events, counts=question.shape.is_count)
+        return self.patience.always or cover.pays(views.slots, events, shape)
 
     def all(self) -> Iterator[tuple[int, int, EventViews]]:
         """Yield the slot, the stream and the views of all that is kept."""
