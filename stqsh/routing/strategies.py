@@ -94,7 +94,7 @@ def _dearest_first(sums: PrefixSums, whole: CellBlock, count: int) -> list[CellB
 def _in_proportion(sums: PrefixSums, within: CellBlock, count: int) -> list[CellBlock]:
     """Cut a rectangle into a number of them, each part in proportion to how many it becomes.
 
-    There are fewer if it has not so many cells.
+    There are fewer if it has fewer cells.
     """
     firsts = {min(max(count // 2 + more, 1), count - 1) for more in _UNEVEN} if count > 1 else set()
     cuts = [(cut, first) for first in sorted(firsts) if (cut := sums.best_cut(within, first / count))]

@@ -27,7 +27,7 @@ HASHED = -1
 """The slot of a leaf whose records are dealt to all slots by the hashes of their keys."""
 
 _FEW_BOXES = 8
-"""Of so many boxes the cells are looked at."""
+"""The number of boxes whose cells are looked at."""
 _LEAVES_A_SUM = 16
 """So many leaves of a slot are compared with boxes in the time in which a sum over its cells is looked up."""
 _EVERYWHERE: Bounds = (0.0, 0.0, 1.0, 1.0)

@@ -78,7 +78,7 @@ class AggregateSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         sync_us: the duration between refreshes, µs; None to follow every step.
         window_us: the age of the oldest record that counts at a refresh, µs; None for all.
         each_step: whether groups may change though no member does, since their expressions read NOW or the
-            distance from a moving object: without SYNC they are computed anew in each step.
+            distance from a moving object: without SYNC they are computed again in each step.
         error: how much too high the counts of TOPK may be, as a share of a group's records; 0 for exact ones.
     """
 

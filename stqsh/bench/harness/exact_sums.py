@@ -23,7 +23,7 @@ _OBJECTS, _PER_TICK, _TICKS, _BATCHES = 200_000, 100_000, 4, 5
 
 
 def measure_sums(count: int) -> Row:
-    """Return how much longer a batch takes with exact sums of so many squares than with plain ones.
+    """Return how much longer a batch takes with exact sums of this many squares than with plain ones.
 
     Both run in turn on the same records, so that whatever else the machine does meets both.
     """

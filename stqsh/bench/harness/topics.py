@@ -16,7 +16,7 @@ CREATE = (
     "body STRING) "
     "KEY id LOCATION (x, y) TIME ts FROM FILE '{file}' PLANAR BOUNDS (0, 0, 1, 1) TICK 1 s KEEP {keep} s;"
 )
-"""The stream of a file that `write_posts` wrote; it keeps posts for so many seconds."""
+"""The stream of a file that `write_posts` wrote; it keeps posts for this many seconds."""
 
 
 def write_posts(path: Path, ticks: int, per_tick: int, topics: int, *, said: bool, seed: int = 1) -> None:

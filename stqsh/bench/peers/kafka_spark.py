@@ -45,7 +45,7 @@ def bring_reader() -> list[Path]:
 
 
 def run(address: str, topic: str, records: int, squares: NDArray[Any]) -> KafkaPeerOutcome:
-    """Read a topic of so many records, and answer which objects are in which squares.
+    """Read a topic of this many records, and answer which objects are in which squares.
 
     Raises:
         LibraryMissingError: Spark's Kafka reader cannot be had.

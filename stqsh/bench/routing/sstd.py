@@ -168,7 +168,7 @@ def _row(case: _Case, found: dict[str, Measured], name: str) -> dict[str, float]
 
 
 def _most_by_whole_leaves(table: RoutingTable, load: Load) -> float:
-    """Return the most that dealing the leaves anew can gain by the model: one slot has the dearest leaf."""
+    """Return the most that dealing the leaves again can gain by the model: one slot has the dearest leaf."""
     loads, dearest = slot_loads(table, load.cost), float(leaf_costs(table, load.cost).max())
     return float(loads.max()) / max(dearest, float(loads.mean())) - 1
 

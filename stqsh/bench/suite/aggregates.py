@@ -130,7 +130,7 @@ def _topk(options: AggregatesOptions, say: Say) -> Iterator[Row]:
 
 
 def _posted(options: AggregatesOptions, say: Say, asked: tuple[int, float], select: str) -> Iterator[Row]:
-    """Yield what queries over posts cost, which are asked as so many squares of a side."""
+    """Yield what queries over posts cost, which are asked as this many squares of a side."""
     count, side = asked
     measured_ticks = options.minutes * _MINUTE
     with temporary_folder() as folder, stqsh.connect(temporary=True, autoplay=False) as session:

@@ -7,7 +7,7 @@ and a summary without the term adds what it left out. So counts are never too lo
 `error` times the group's records. They depend on how records are dealt to slots, and on nothing else.
 
 Sums must stay sums of differences, so a slot writes a counter as its excess over what is left out, times
-`_UNIT`, plus one, which tells how many summaries have the term; and what is left out as the count of no term.
+`_UNIT`, plus one, which says how many summaries have the term; and what is left out as the count of no term.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def summarised(values: pa.Table, records: Array, error: float, k: int) -> pa.Tab
         values: A table of `VALUES`; all records of a row come, or all leave.
         records: The number of records of each row, int64 (rows,).
         error: The share of the records that a count may be too high by.
-        k: The number of terms that a summary has at least, if there are so many.
+        k: The number of terms that a summary has at least, if there are that many.
     """
     row, count = values["row"].to_numpy(), values["n"].to_numpy()
     texts: Any = values["value"].combine_chunks()

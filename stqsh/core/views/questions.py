@@ -115,7 +115,7 @@ class Shape:
         return Shape(self.conditions, self.groups, stored_measures(self.measures))
 
     def widened(self, types: dict[str, str]) -> Shape:
-        """Return the shape of a view that tells all values of the columns that conditions set equal.
+        """Return the shape of a view that has all values of the columns that conditions set equal.
 
         Such a view serves the same question about any other value.
         """

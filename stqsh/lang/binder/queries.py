@@ -229,7 +229,7 @@ def _kind_of_aggregates(spec: AggregateSpec) -> QueryKindEntry:
 
 
 def _each_step(spec: AggregateSpec, region: BoundRegion) -> AggregateSpec:
-    """Return what a continuous query computes, and whether it has to do so anew in each step.
+    """Return what a continuous query computes, and whether it has to do so again in each step.
 
     As time passes, what reads NOW changes, and the distances of all members from a moving centre, not only
     those of members that report. At a refresh all members are looked at anyway.

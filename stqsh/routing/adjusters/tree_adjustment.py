@@ -36,8 +36,8 @@ def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
 
     SSTD stops where a merge would make a leaf that is dearer than all others. Here splits go on, up to a
     bound. A single cell cannot be split: SSTD's splits by texts do not exist. SSTD then deals all leaves
-    anew. Here leaves stay where most of their cost is, and the dearest slots give some away. Only where that
-    does not suffice all are dealt anew.
+    again. Here leaves stay where most of their cost is, and the dearest slots give some away. Only where that
+    does not suffice all are dealt again.
     """
     hashed = table.owners == HASHED
     sums = PrefixSums.of(np.where(hashed, 0.0, load.cost))

@@ -17,7 +17,7 @@ from stqsh.sources.live.protocol import MessageRange, RecordsGoneError, SourceAw
 
 #: The most partitions that keep a consumer in a process: those read last.
 _KEPT = 16
-#: So many messages, which another process has read, are fetched and dropped: to place a consumer anew takes
+#: So many messages, which another process has read, are fetched and dropped: to place a consumer again takes
 #: longer, and they are often here already.
 _PASSED_OVER = 200_000
 #: The most messages that are decoded together.
@@ -53,7 +53,7 @@ class _Placed:
 class KafkaReader:
     """Consumers that this process keeps between tasks, one a partition.
 
-    To go on where a consumer stopped costs nothing. To place it anew while it fetches takes librdkafka
+    To go on where a consumer stopped costs nothing. To place it again while it fetches takes librdkafka
     several times as long as to fetch 20,000 messages, and now and then a second.
 
     Args:
