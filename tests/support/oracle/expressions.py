@@ -97,6 +97,9 @@ def value(e: Any, row: Row, now: int, world: World = EMPTY, centre: Place | None
         case "distance":
             place = world.place(row)
             return None if place is None or centre is None else distance(centre, place, world.planar)
+        case "distance_to":
+            place = world.place(row)
+            return None if place is None else distance((args[0], args[1]), place, world.planar)
     inner = of(args[-1] if op == "fn" else args[0])
     return None if inner is None else _of_one(op, args, inner)
 
