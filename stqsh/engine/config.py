@@ -48,7 +48,7 @@ class EngineTuning:
     #: Up to this many records times slots, each slot's task reads all records: that is faster than a shuffle.
     by_slot_records: int = 400_000
     #: The same for messages of live streams, each of which takes ten times what a stored record does.
-    by_slot_messages: int = 120_000
+    by_slot_messages: int = 20_000
 
     #: A slot's log smaller than this is never worth a snapshot ...
     snapshot_log_bytes: int = 32 << 20
