@@ -189,7 +189,7 @@ def run_round(folder: Path, disk: Path | None, seed: int, number: int, steps: in
             pass
         query = next(row.name for row in session.queries() if row.live)
         running = next(o for o in session.execute("RUN;") if isinstance(o, RunHandle))
-        disturber = Disturber(session, draw, folder, query)
+        disturber = Disturber(session, draw, folder, query, most_s=1.0)
         with (
             filled_once(sessions, draw, small=disk is not None),
             changed_at_random(session, random.Random(seed), (passing, file)),

@@ -37,6 +37,7 @@ class Disturber:
         draw: decides what is killed, and when.
         folder: where clients write what they print.
         query: the name of a query that clients follow.
+        most_s: how long the session is left alone between two disturbances, at most.
         done: the disturbances so far, by name, in order.
     """
 
@@ -44,6 +45,7 @@ class Disturber:
     draw: random.Random
     folder: Path
     query: str = ""
+    most_s: float = 4.0
     done: list[str] = field(default_factory=list)
 
     def disturb(self, name: str) -> bool:
@@ -190,4 +192,4 @@ def run_disturbed(disturber: Disturber, running: RunHandle, names: Iterator[str]
             continue
         if disturber.disturb(name):
             name = next(names, None)
-            due = time.monotonic() + draw.uniform(0.2, 4)
+            due = time.monotonic() + draw.uniform(0.2, disturber.most_s)
