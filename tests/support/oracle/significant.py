@@ -66,6 +66,7 @@ class Significant(Oracle):
             elif query.paused:
                 query.changed = {}
             else:
+                out += self._changes(n, query_id, query, before.stored)
                 out += self._difference(n, query_id, query)
         for name in self.lost:
             del self.stored[name]
