@@ -18,7 +18,7 @@ from support.specs import stream_spec
 
 from core.slots import SPEC, TICK, Slot
 from stqsh.core.snapshots.select import part, selection_of, whole
-from stqsh.core.views import time_slots
+from stqsh.core.views import covering, selection, time_slots
 from stqsh.core.views.cells import CellBox, CellGrid, CellNode, Extent
 from stqsh.core.views.kept_answers import KeptAnswers, Patience
 from stqsh.core.views.questions import question_of
@@ -82,7 +82,11 @@ QUESTIONS = st.builds(
 @pytest.fixture(autouse=True)
 def _small_slots():
     """Time slots of four events and cells of one, so that a few events fill many."""
-    with mock.patch.multiple(time_slots, FINEST=4, depth_for=lambda events: 2):
+    with (
+        mock.patch.multiple(time_slots, FINEST=4, depth_for=lambda events: 2),
+        mock.patch.multiple(selection, VIEW_COST=1.0, ROW_COST=1.0),
+        mock.patch.multiple(covering, VIEW_COST=1.0, ROW_COST=1.0),
+    ):
         yield
 
 

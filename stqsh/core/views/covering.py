@@ -22,31 +22,36 @@ from stqsh.spec.expression import ContainsExpr, has_node
 
 Array = npt.NDArray[Any]
 
-VIEW_COST = 1000.0
-"""What it costs to look into a view, in events that are read."""
+VIEW_COST = 7500.0
+"""What it costs to look into a view, in events that are read: these take some 20 ns each."""
 
-ROW_COST = 3.0
+ROW_COST = 10.0
 """What a row of a view costs, in events that are read."""
 
-CELLS_COST = 4500.0
+CELLS_COST = 60_000.0
 """What it costs to find the cells of a question, in events that are read."""
 
-_PASSED = 1 / 64
+_PASSED = 1 / 20
 """What it costs to pass over an event in a scan."""
 
-_TESTED = 1 / 5
+_TESTED = 1 / 2
 """What it costs a scan to find out that an event is of another time."""
 
-_SCATTERED = 1 / 3
+_SCATTERED = 1.0
 """What an event costs more that is read by its cell, as neighbours in a cell are far apart in memory."""
 
-TEXT_COST = 8.0
+TEXT_COST = 16.0
 """What an event costs whose words are counted or sought, in other events."""
 
 
 def event_cost(shape: Shape) -> float:
     """Return what an event costs a question, in events of which only numbers are read."""
-    return TEXT_COST if any(one.function == "topk" for one in shape.measures) else 1.0
+    counts_words = any(one.function == "topk" for one in shape.measures)
+    return TEXT_COST if counts_words or _seeks_words(shape) else 1.0
+
+
+def _seeks_words(shape: Shape) -> bool:
+    return any(has_node(one, ContainsExpr) for one in shape.conditions)
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,7 @@ class Cover:
         """Return whether this is quicker than a scan of all events, which tests also those of other times."""
         runs = [self.border] if shape.is_count else [self.border, self.inside]
         read = _count([*self.times.whole, *self.times.part], runs)
-        tested = TEXT_COST if any(has_node(one, ContainsExpr) for one in shape.conditions) else _TESTED
+        tested = TEXT_COST if _seeks_words(shape) else _TESTED
         saved = sum(use.saved for use in self.uses) + tested * (_count(slots.slots, runs) - read)
         return saved + _PASSED * events > CELLS_COST + _SCATTERED * read
 
