@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.budget import share
 from support.cases import Case, Command, Spec
 from support.oracle.refreshes import run_refreshes
-from support.strategies import BATCHES, cases, cut, cuts, sampled
+from support.strategies import BATCHES, cases, cut, cuts, drawn_until
 from support.strategies.groups import FAR, forms_over, has_distances, values_of
 from test_law_groups import SLOTS, updates
 
@@ -110,9 +110,11 @@ def test_neither_slots_nor_cuts_nor_restarts_change_them(case: Case, restarts: s
 
 
 def test_cases_bring_updates_that_time_alone_causes() -> None:
-    drawn = sampled(timely_cases(FEATURES["rectangles"]), 40, seed=8)
-    found = 0
-    for case in drawn:
+    def changed_by_time(case: Case) -> bool:
         busy = {step for step, _ in (*case.records, *case.commands)}
-        found += any(u.step not in busy and u.why == "changed" for u in run_refreshes(case))
-    assert found >= 8
+        return any(u.step not in busy and u.why == "changed" for u in run_refreshes(case))
+
+    def enough(cases: list[Case]) -> bool:
+        return sum(map(changed_by_time, cases)) >= 8
+
+    assert enough(drawn_until(timely_cases(FEATURES["rectangles"]), enough))

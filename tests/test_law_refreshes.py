@@ -12,7 +12,7 @@ from support.budget import share
 from support.cases import Case, Command, Spec
 from support.oracle.groups import GroupUpdate
 from support.oracle.refreshes import run_refreshes
-from support.strategies import BATCHES, cases, cut, cuts, sampled
+from support.strategies import BATCHES, cases, cut, cuts, drawn_until
 from support.strategies.groups import ALL, FAR, forms_over, group_cases, has_distances, values_of
 from test_law_groups import FEATURES, SLOTS, updates
 
@@ -110,12 +110,19 @@ def test_neither_slots_nor_cuts_nor_restarts_change_refreshes(case: Case, restar
     ],
 )
 def test_cases_bring_updates_at_refreshes_and_steps_between_them_nothing(name: str, kind: str) -> None:
-    drawn = sampled(refreshed_cases(FEATURES[name]), 40, seed=8)
-    told = [refreshed_updates(case, kind) for case in drawn]
-    assert sum(any(u.why == "changed" for u in some) for some in told) >= 10
-    short = [case for case in drawn if case.steps <= 200]
-    assert len(short) >= 5
-    for case in short:
+    def changing(cases: list[Case]) -> list[Case]:
+        return [c for c in cases if any(u.why == "changed" for u in refreshed_updates(c, kind))]
+
+    def short(cases: list[Case]) -> list[Case]:
+        return [case for case in cases if case.steps <= 200]
+
+    drawn = drawn_until(
+        refreshed_cases(FEATURES[name]),
+        lambda cases: len(short(cases)) >= 5 and len(changing(cases)) >= 10,
+    )
+    assert len(changing(drawn)) >= 10
+    assert len(short(drawn)) >= 5
+    for case in short(drawn):
         assert run_refreshes(case) == run_refreshes(case, every_step=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -156,3 +157,17 @@ def sampled(strategy: st.SearchStrategy[Any], count: int, seed: int) -> list[Any
 
     collect()
     return out[-count:]  # the first ones are the simplest
+
+
+def drawn_until(strategy: st.SearchStrategy[Any], enough: Callable[[list[Any]], bool]) -> list[Any]:
+    """Forty examples, and forty more while they are not enough, at most ten times.
+
+    Hypothesis takes numbers for its examples from the code that is loaded, so that a change of the code, or
+    another order of the tests, brings other examples. How many of forty show something is thus no constant.
+    """
+    out: list[Any] = []
+    for seed in range(10):
+        out += sampled(strategy, 40, seed)
+        if enough(out):
+            break
+    return out
