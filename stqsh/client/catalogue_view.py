@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from stqsh.profile import Profile
-from stqsh.spec.chunk import unpack
 from stqsh.spec.function import FunctionSpec
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.region import PolygonSpec
@@ -57,6 +56,7 @@ class SessionCatalogue:
         """Return the polygons of a region, or of a member of a set of regions."""
         # Few queries need them, and what reads them takes a while to load.
         from stqsh.sources.region_files import polygons_of
+        from stqsh.spec.chunk import unpack
 
         return polygons_of(unpack(area_geometry(self._db, area.id)), member)
 

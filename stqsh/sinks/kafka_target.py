@@ -8,7 +8,8 @@ offset expires if the session pauses for long, so the file in the session's home
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +30,8 @@ from stqsh.storage.sinks.sink_position import SinkPosition
 
 TIMEOUT_S = 30.0
 """How long a broker may take for an answer."""
+_RETURN_S = TIMEOUT_S + 10.0
+"""How long a call may take to return before its producer is abandoned."""
 _TRANSACTION_S = 300
 """How long a transaction may stay open: a dead one blocks readers for that long, unless the sink returns."""
 _QUEUE = 200_000
@@ -91,8 +94,9 @@ class KafkaSink:
                 self._send(producer, updates)
             metadata = msgspec.json.encode(part.reached).decode()
             offset = TopicPartition(self._target.topic, 0, max(0, part.reached.after + 1), metadata)
-            producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata(), TIMEOUT_S)
-            producer.commit_transaction(TIMEOUT_S)
+            group = consumer.consumer_group_metadata()
+            self._bounded(lambda: producer.send_offsets_to_transaction([offset], group, TIMEOUT_S))
+            self._bounded(lambda: producer.commit_transaction(TIMEOUT_S))
         return part.reached
 
     def settle(self, position: SinkPosition) -> None:
@@ -153,6 +157,33 @@ class KafkaSink:
         if error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
             return TargetBusyError(self._complaints.sentence(error))
         return TargetBusyError(explain(error, self._target.brokers) or said)
+
+    def _bounded(self, call: Callable[[], None]) -> None:
+        """Run a call of the producer, and abandon the producer if the call does not return.
+
+        Where a broker dies in the middle of `send_offsets_to_transaction`, librdkafka 2.16 may wait for good,
+        whatever limit it is given. The next `open` fences the producer that is left behind in the thread.
+
+        Raises:
+            KafkaException: the call failed.
+            TargetBusyError: it has not returned.
+        """
+        failed: list[KafkaException] = []
+
+        def run() -> None:
+            try:
+                call()
+            except KafkaException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=run, name="kafka transaction", daemon=True)
+        thread.start()
+        thread.join(_RETURN_S)
+        if thread.is_alive():
+            self._producer = None
+            raise TargetBusyError(f"{self._target.brokers}: a transaction has not ended in {_RETURN_S:g} s")
+        if failed:
+            raise failed[0]
 
     def _give_up(self) -> None:
         """Abort what is open, if that is still possible; the next `open` ends it otherwise."""

@@ -157,7 +157,7 @@ def test_a_session_never_shows_its_secrets(
     guarded: KafkaBroker, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = guarded.address_of("SASL_SSL")
-    for name in ("in", "out"):
+    for name in ("secret-in", "secret-out"):
         make_topic(guarded.address, name, 2)
     profile = tmp_path / "guarded.yaml"
     profile.write_text(
@@ -167,7 +167,7 @@ def test_a_session_never_shows_its_secrets(
     monkeypatch.setenv("STQSH_KAFKA_SASL_MECHANISM", "SCRAM-SHA-256")
     monkeypatch.setenv("STQSH_KAFKA_SASL_PASSWORD", PASSWORD)
     row = {"oid": "a", "lon": 1, "lat": 5, "ts": 1_700_000_000}
-    send(guarded.address, "in", [(b"a", orjson.dumps(row)), (b"b", b"oops")])
+    send(guarded.address, "secret-in", [(b"a", orjson.dumps(row)), (b"b", b"oops")])
     shown: list[str] = []
     with stqsh.connect(home=tmp_path / "homes", temporary=True, profile=str(profile)) as session:
 
@@ -177,11 +177,11 @@ def test_a_session_never_shows_its_secrets(
 
         execute(
             "CREATE MOVING STREAM b (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP) KEY oid"
-            f" LOCATION (lon, lat) TIME ts FROM KAFKA '{address}' TOPIC 'in';"
+            f" LOCATION (lon, lat) TIME ts FROM KAFKA '{address}' TOPIC 'secret-in';"
             "REGISTER QUERY q AS SELECT oid FROM b INSIDE (0, 0, 10, 10);"
-            f"CREATE SINK k FOR q TO KAFKA '{address}' TOPIC 'out'; PLAY b;"
+            f"CREATE SINK k FOR q TO KAFKA '{address}' TOPIC 'secret-out'; PLAY b;"
         )
-        [(_, value)] = consume(guarded.address, "out", 1, timeout_s=200)
+        [(_, value)] = consume(guarded.address, "secret-out", 1, timeout_s=200)
         assert value is not None
         assert orjson.loads(value)["key"] == "a"
         for what in ("STATUS", "STREAMS", "SINKS", "SETTINGS", "DEAD LETTERS", "QUERIES"):

@@ -114,7 +114,7 @@ def test_settings_and_their_values() -> None:
 
 
 def test_options_by_what_they_belong_to() -> None:
-    wanted = ["changes => ", "dwell => ", "min_accuracy => ", "kind => "]
+    wanted = ["changes => ", "dwell => ", "error => ", "min_accuracy => ", "kind => "]
     assert completions("REGISTER QUERY q WITH (") == wanted
     assert "separator => " in completions("CREATE TABLE t FROM FILE 'f' FORMAT CSV (header => true, s")
     assert completions("CREATE MOVING STREAM s FROM GENERATOR 'network' (ob") == ["objects => "]

@@ -76,7 +76,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
 def run(commands: Commands) -> Iterator[Commands]:
     """The commands; the session has no streams before and after."""
     yield commands
-    done = commands("-c", "DROP QUERY q; DROP STREAM posts;")
+    done = commands("-c", "DROP QUERY IF EXISTS q; DROP STREAM IF EXISTS posts; DROP STREAM IF EXISTS buses;")
     assert done.returncode == 0, done.stderr
 
 
