@@ -6,7 +6,7 @@ What is killed disturbs all of them: updates, archive and files must be as if no
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -16,7 +16,7 @@ import pytest
 import test_archive
 import test_repartition
 import test_repartition_moving
-from support.killing import DISTURBANCES, Disturber, processes_of, run_disturbed
+from support.killing import DISTURBANCES, Disturber, disturb_at_rest, processes_of, run_disturbed
 from support.running import log_so_far
 from test_repartition import drive, run, updates
 
@@ -73,9 +73,9 @@ def kill_a_sink(disturber: Disturber) -> bool:
     return False
 
 
-def disturbed(session: Session, text: str, names: Iterator[str], disturber: Disturber) -> RunHandle:
+def disturbed(session: Session, text: str, names: Iterable[str], disturber: Disturber) -> RunHandle:
     running = next(outcome for outcome in session.execute(text) if isinstance(outcome, RunHandle))
-    run_disturbed(disturber, running, names)
+    disturb_at_rest(disturber, run_disturbed(disturber, running, names))
     return running
 
 
@@ -103,9 +103,9 @@ def test_kills_change_no_update_and_nothing_is_lost_or_written_twice(
         session.start_engine()
         disturber = Disturber(session, random.Random(3), tmp_path)
         for text, names in zip(CHANGES, KILLED, strict=True):
-            disturbed(session, "RUN 20 STEPS;", iter(names), disturber)
+            disturbed(session, "RUN 20 STEPS;", names, disturber)
             run(session, text)
-        last = disturbed(session, "RUN;", iter(KILLED_AT_LAST), disturber)
+        last = disturbed(session, "RUN;", KILLED_AT_LAST, disturber)
         expected = log_so_far(session, last)
         finish_sinks(session.link)
         ids = all_ids(session, tmp_path / "new")

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from support.killing import Disturber, run_disturbed
+from support.killing import Disturber, disturb_at_rest, run_disturbed
 from support.local import local_session
 from support.running import Together, agree, log_so_far, parsed, run_script
 from support.seeded import moving_script, posts_script, significant_script
@@ -36,7 +36,7 @@ def test_the_log_is_the_oracles_whatever_is_killed(tmp_path: Path, monkeypatch: 
         session.start_engine()
         running = next(o for o in session.execute("RUN;") if isinstance(o, RunHandle))
         disturber = Disturber(session, random.Random(3), tmp_path)
-        run_disturbed(disturber, running, iter(KILLED))
+        disturb_at_rest(disturber, run_disturbed(disturber, running, KILLED))
         output = log_so_far(session, running)
     assert {"engine", "jvm", "worker"} <= set(disturber.done)
     with local_session(tmp_path / "reference") as session:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,7 +163,7 @@ DISTURBANCES: dict[str, Callable[[Disturber], bool]] = {
 """By name: does what it says to a session, and returns whether there was something to disturb."""
 
 
-def run_disturbed(disturber: Disturber, running: RunHandle, names: Iterator[str]) -> None:
+def run_disturbed(disturber: Disturber, running: RunHandle, names: Iterable[str]) -> list[str]:
     """Disturb a session now and then until a run is done, and start the engine again where it is gone.
 
     Args:
@@ -171,11 +171,14 @@ def run_disturbed(disturber: Disturber, running: RunHandle, names: Iterator[str]
         running: the run.
         names: what to do, in order; once they are used up, the rest of the run is left alone.
 
+    Returns:
+        The names that the run was too short for.
+
     Raises:
         TimeoutError: the session has not advanced for `PATIENCE_S`.
     """
     session, draw = disturber.session, disturber.draw
-    name = next(names, None)
+    left = list(names)
     due = time.monotonic() + draw.uniform(0.2, 3)
     step, since, refused = -1, time.monotonic(), ""
     while (progress := session.progress()).run_done < running.seq:
@@ -188,8 +191,25 @@ def run_disturbed(disturber: Disturber, running: RunHandle, names: Iterator[str]
             step, since = progress.step, time.monotonic()
         if time.monotonic() - since > PATIENCE_S:
             raise TimeoutError(f"nothing advances after step {step}: {disturber.done}, {refused}")
-        if name is None or time.monotonic() < due:
+        if not left or time.monotonic() < due:
             continue
-        if disturber.disturb(name):
-            name = next(names, None)
+        if disturber.disturb(left[0]):
+            del left[0]
             due = time.monotonic() + draw.uniform(0.2, disturber.most_s)
+    return left
+
+
+def disturb_at_rest(disturber: Disturber, names: Iterable[str]) -> None:
+    """Do what a run was too short for, each once the engine stands again.
+
+    Raises:
+        TimeoutError: there has been nothing to disturb for `PATIENCE_S`.
+    """
+    for name in names:
+        since = time.monotonic()
+        disturber.session.start_engine()
+        while not disturber.disturb(name):
+            if time.monotonic() - since > PATIENCE_S:
+                raise TimeoutError(f"there is no {name}: {disturber.done}")
+            time.sleep(0.02)
+    disturber.session.start_engine()
