@@ -1,12 +1,13 @@
-"""What the benchmarks of load make of what they saw: latencies by record, growth by thirds."""
+"""What the benchmarks of load make of what they saw: latencies by record, growth along a line."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
+from stqsh.bench.harness.held import HeldNow
 from stqsh.bench.suite import freshness, soak
 from stqsh.bench.suite.freshness import DeliveredBatch, Read, latencies
 from stqsh.bench.suite.soak import SoakSample, rows
@@ -25,13 +26,18 @@ def test_latency_is_from_when_a_step_was_due_to_when_its_update_was_read() -> No
     assert [part.round(3).tolist() for part in portions] == [[], [0.9, 0.4], [0.75, 0.25, 0.25]]
 
 
-def test_growth_compares_the_last_third_with_the_second() -> None:
-    look = SoakSample(100, 50, 10, 5, 1, 1, 90, 1000, 0.5)
-    looks = [replace(look, java=value) for value in (500, 400, 100, 100, 110, 110)]
-    found = {row["what"]: row for row in rows(looks)}
-    assert (found["java"]["early"], found["java"]["late"], found["java"]["most"]) == (100, 110, 500)
-    assert found["java"]["growth"] == pytest.approx(1.1)
-    assert found["files"]["growth"] == 1
+def test_growth_is_that_of_a_line_through_what_follows_the_warm_up() -> None:
+    names = [field.name for field in fields(HeldNow)]
+    held = HeldNow(**dict.fromkeys(names, 10))
+    java = (500, 400, 100, 110, 110, 120)
+    some = [replace(held, java=value) for value in java]
+    looks = [SoakSample(60.0 * at, one, 1000, 0.5, 0.1) for at, one in enumerate(some)]
+    found = {row["what"]: row for row in rows(looks, 120)}
+    assert set(found) == {*names, "records_per_s", "batch_s", "lag_s"}
+    early, late = found["java"]["early"], found["java"]["late"]
+    assert (early, late, found["java"]["most"]) == (pytest.approx(101), pytest.approx(119), 500)
+    assert found["java"]["growth"] == pytest.approx(119 / 101 - 1)
+    assert found["open"]["growth"] == pytest.approx(0)
 
 
 @pytest.mark.parametrize(

@@ -1,157 +1,128 @@
-"""Measure what grows in minutes at full load: memory, shared memory, disk and open files.
+"""Measure what grows in an hour at a steady load: memory, shared memory, disk and open files.
 
-An endless generator plays as fast as possible against range queries, and everything that the session holds is
-measured at intervals; memory is the proportional share (PSS) of the engine's processes. The first third is
-warm-up; `growth` is the mean of the last third over that of the second. All of it should stay flat: the
-update log is compacted beyond `updates.keep`, and the replay store drops what nobody will read again.
+Moving objects come, report and leave at the pace of the clock; so do events, which the stream keeps for a
+minute and archives. Queries are registered and dropped, a sink writes files, and clients come, look and go,
+as in `stqsh.bench.harness.busy_session`. What the session holds is measured at intervals. A straight line is
+laid through what was seen after the warm-up: `growth` is by how much it rises until the end, as a share of
+where it begins. All of it should stay flat. The archive and the files of the sink lie elsewhere and are not
+measured, as their purpose is to grow.
 """
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-import stqsh
+import numpy as np
+
 from stqsh.bench.figures import LESS, Better, Row
-from stqsh.bench.harness.cpu import processes_of
-from stqsh.bench.harness.drive import Say, execute
-from stqsh.bench.harness.registration import statements
-from stqsh.bench.harness.workload import rectangles
+from stqsh.bench.harness.busy_session import BusyLoad, BusySession, busy_session
+from stqsh.bench.harness.drive import Say
+from stqsh.bench.harness.held import HeldNow, held_now
 from stqsh.bench.options import option
-from stqsh.client.api import Session
-from stqsh.storage.engine_info import read_engine
 
 COLUMNS = {
     "what": "what",
-    "early": "second third",
-    "late": "last third",
+    "early": "after the warm-up",
+    "late": "at the end",
+    "noise": "noise",
     "most": "most",
     "growth": "growth",
 }
 KEY = ("what",)
 FIGURES: dict[str, Better] = {"growth": LESS}
 
-CREATE = (
-    "CREATE MOVING STREAM m FROM GENERATOR 'network' (objects => {objects}, report_every => {report} s) "
-    "TICK 1 s REPORT EVERY 1 min;"
-)
-TOWN = (10.0, 50.0, 10.14, 50.09)
-"""The area in which the generator's objects move: x1, y1, x2, y2."""
-_MB = 1 << 20
-
 
 @dataclass(frozen=True)
 class SoakOptions:
     """What to play; see the help of each option."""
 
-    minutes: float = option(30.0, "How long.")
-    objects: int = option(200_000, "Moving objects.")
-    report: int = option(4, "Seconds between two reports of an object.")
-    queries: int = option(10_000, "Range queries.")
-    every: float = option(5.0, "Seconds between two looks.")
+    minutes: float = option(60.0, "How long.")
+    warm_up: float = option(15.0, "Minutes of it that do not count.")
+    objects: int = option(110_000, "Moving objects.")
+    coming: int = option(250, "Objects that come each second; as many leave.")
+    report: int = option(3, "Seconds between two reports of an object.")
+    events: int = option(2_000, "Events a second.")
+    queries: int = option(10_000, "Range queries that stay.")
+    passing: int = option(100, "Range queries that come with each look, and go three looks later.")
+    every: float = option(10.0, "Seconds between two looks.")
 
     def __post_init__(self) -> None:
-        if self.minutes * 60 < 6 * self.every:
-            raise ValueError("a soak takes six looks at least")
+        if (self.minutes - self.warm_up) * 60 < 6 * self.every:
+            raise ValueError("a soak takes six looks after the warm-up at least")
+
+    @property
+    def load(self) -> BusyLoad:
+        """What comes and goes; the events last a few minutes longer."""
+        seconds = int(60 * (self.minutes + 5))
+        return BusyLoad(
+            self.objects, self.coming, self.report, self.events, self.queries, self.passing, seconds
+        )
 
 
 FULL = SoakOptions()
-QUICK = SoakOptions(minutes=0.5, objects=50_000, queries=1_000, every=3.0)
+QUICK = SoakOptions(0.7, 0.2, 20_000, 50, 3, 200, 1_000, 20, 3.0)
 
 
 @dataclass(frozen=True, slots=True)
 class SoakSample:
-    """What a session holds: sizes in MB, open files, and the load of the last batch."""
+    """What a session holds `at_s` seconds after the beginning, and what its engine does then."""
 
-    java: float
-    python: float
-    shared: float
-    checkpoint: float
-    updates: float
-    streams: float
-    files: int
+    at_s: float
+    held: HeldNow
     records_per_s: float
     batch_s: float
+    lag_s: float
+
+    def values(self) -> dict[str, float]:
+        """Return all that was measured, by name."""
+        others = {"records_per_s": self.records_per_s, "batch_s": self.batch_s, "lag_s": self.lag_s}
+        return {**asdict(self.held), **others}
 
 
 def measure(options: SoakOptions, say: Say) -> list[Row]:
     """Return a row for each size that was measured."""
-    with stqsh.connect(temporary=True, autoplay=False) as session:
-        execute(session, CREATE.format(objects=options.objects, report=options.report))
-        x1, y1, x2, y2 = TOWN
-        squares = rectangles(options.queries) * [x2 - x1, y2 - y1, x2 - x1, y2 - y1] + [x1, y1, x1, y1]
-        execute(session, statements(squares))
-        execute(session, "PLAY m AT MAX;")
-        looks = list(_looks(session, options, say))
-    return rows(looks)
+    with busy_session(options.load) as busy:
+        return rows(list(_looks(busy, options, say)), 60 * options.warm_up)
 
 
-def rows(looks: list[SoakSample]) -> list[Row]:
-    """Compare the second third of the samples with the last."""
-    third = len(looks) // 3
+def rows(looks: list[SoakSample], warm_up_s: float) -> list[Row]:
+    """Lay a straight line through each size from `warm_up_s` on, and say how much it rises."""
+    counted = [look for look in looks if look.at_s >= warm_up_s]
+    at = np.array([look.at_s for look in counted])
     found: list[Row] = []
-    for name in asdict(looks[0]):
-        values = [float(getattr(look, name)) for look in looks]
-        early, late = statistics.mean(values[third : 2 * third]), statistics.mean(values[2 * third :])
-        growth = late / early if early else None
-        found.append({"what": name, "early": early, "late": late, "most": max(values), "growth": growth})
+    for name in looks[0].values():
+        values = np.array([look.values()[name] for look in counted], np.float64)
+        slope, level = np.polyfit(at, values, 1)
+        early, late = (float(slope * when + level) for when in (at[0], at[-1]))
+        found.append(
+            {
+                "what": name,
+                "early": early,
+                "late": late,
+                "noise": statistics.pstdev(values - (slope * at + level)),
+                "most": max(look.values()[name] for look in looks),
+                "growth": late / early - 1 if early else None,
+            }
+        )
     return found
 
 
-def _looks(session: Session, options: SoakOptions, say: Say) -> Iterable[SoakSample]:
-    end = time.monotonic() + 60 * options.minutes
-    while time.monotonic() < end:
-        time.sleep(options.every)
-        look = look_at(session)
-        say(", ".join(f"{name} {value:,.1f}" for name, value in asdict(look).items()))
+def _looks(busy: BusySession, options: SoakOptions, say: Say) -> Iterator[SoakSample]:
+    begun = time.monotonic()
+    while (at := time.monotonic() - begun) < 60 * options.minutes:
+        busy.round()
+        look = _look(busy, at)
+        say(f"{at:,.0f} s: " + ", ".join(f"{name} {value:,.2f}" for name, value in look.values().items()))
         yield look
+        time.sleep(max(0.0, begun + at + options.every - time.monotonic()))
 
 
-def look_at(session: Session) -> SoakSample:
-    """Measure what a session's engine and home hold now."""
-    engine = read_engine(session.home)
-    tree = processes_of(engine.pid) if engine else {}
-    stats = session.progress().stats
-    return SoakSample(
-        java=sum(_pss_mb(pid) for pid, is_java in tree.items() if is_java),
-        python=sum(_pss_mb(pid) for pid, is_java in tree.items() if not is_java),
-        shared=_size_mb(session.home.arena()),
-        checkpoint=_size_mb(session.home.checkpoint),
-        updates=_size_mb(session.home.updates),
-        streams=_size_mb(session.home.path / "streams"),
-        files=sum(_open_files(pid) for pid in tree),
-        records_per_s=float(stats.records_per_s or 0),
-        batch_s=stats.time.total_us / 1e6 if stats.time else 0.0,
-    )
-
-
-def _pss_mb(pid: int) -> float:
-    """Return the PSS of a process; 0 for one that has ended."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
-
-
-def _open_files(pid: int) -> int:
-    try:
-        return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:
-        return 0
-
-
-def _size_mb(folder: Path) -> float:
-    """Return the size of all files below a folder; files that vanish do not count."""
-    total = 0
-    for where, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += Path(where, name).lstat().st_size
-            except OSError:
-                continue
-    return total / _MB
+def _look(busy: BusySession, at_s: float) -> SoakSample:
+    progress = busy.session.progress()
+    stats = progress.stats
+    batch_s = stats.time.total_us / 1e6 if stats.time else 0.0
+    lag_s = (progress.wall_us - stats.due_us) / 1e6 if stats.due_us else 0.0
+    return SoakSample(at_s, held_now(busy.session), float(stats.records_per_s or 0), batch_s, lag_s)
