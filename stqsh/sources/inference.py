@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stqsh.errors import SourceError
 from stqsh.sources.formats.casting import ISO, cast_column
-from stqsh.sources.formats.csv_file import CsvDialect, csv_rows, take_header, text_columns
+from stqsh.sources.formats.csv_file import CsvDialect, csv_rows, take_header, text_columns, without_empty
 from stqsh.sources.formats.geojson_file import read_features
 from stqsh.sources.formats.json_file import JsonObject
 from stqsh.sources.formats.pyarrow_typing import Array, parquet, pc
@@ -100,7 +100,7 @@ def _probe_csv(path: Path, options: Options) -> Columns:
 
 
 def first_fields(path: Path, options: Options) -> dict[str, Array]:
-    """Return the columns of the first rows of a CSV file, as binary; {} where the file is empty."""
+    """Return the columns of a CSV file's first rows, binary and null where empty; {} for an empty file."""
     dialect = CsvDialect.of(options)
     text = next(read_text_blocks(path, dialect.quoting, _PROBED_BYTES), None)
     if text is None:
@@ -112,7 +112,7 @@ def first_fields(path: Path, options: Options) -> dict[str, Array]:
     if not text.text:
         return dict.fromkeys(names, pa.array([], pa.binary()))
     fields = text_columns(text, dialect, list(range(len(names))), len(names))
-    return dict(zip(names, fields.columns, strict=True))
+    return dict(zip(names, map(without_empty, fields.columns), strict=True))
 
 
 def _width(text: TextBlock, dialect: CsvDialect) -> int:

@@ -89,9 +89,29 @@ def test_an_empty_field_is_null_and_an_empty_place_says_that_the_object_leaves(l
         "lon": None,
         "lat": None,
         "ts": None,
-        "s": None,
+        "s": "",
         "_tick": 1,
     }
+
+
+def test_an_empty_string_in_quotes_is_a_string_and_else_it_is_null(load) -> None:
+    columns = [["oid", "STRING"], ["lon", "DOUBLE"], ["lat", "DOUBLE"], ["ts", "TIMESTAMP"]]
+    columns += [["s", "STRING"], ["n", "BIGINT"], ["b", "BOOLEAN"]]
+    rows = [
+        'a,"","",1,"","",""',
+        "b,,,2,,,",
+        '"c","1","2","3","é","7","true"',
+        '"","1","2","3","x","7","true"',
+    ]
+    result = load({"a.csv": "oid,lon,lat,ts,s,n,b\n" + "\n".join(rows) + "\n"}, columns=columns)
+    assert [result.column(name) for name in ("oid", "lon", "s", "n", "b")] == [
+        ["a", "b", "c"],
+        [None, None, 1.0],
+        ["", None, "é"],
+        [None, None, 7],
+        [None, None, True],
+    ]
+    assert [reason for _, _, reason, _ in result.dead] == ["oid: the key is empty"]
 
 
 BAD = {

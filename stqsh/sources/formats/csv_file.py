@@ -79,10 +79,25 @@ class CsvDialect:
         pointed: Array = pc.replace_substring(without, self.decimal.encode(), b".")
         return pointed
 
+    def typed(self, column: Array, kind: str) -> Array:
+        """Return a column, binary, with points in numbers, and with nulls for "" unless it is text."""
+        if kind == "STRING":
+            return column
+        return without_empty(self.pointed(column) if kind in POINTED else column)
+
     @property
     def quoting(self) -> Quoting:
         """Return the quoting of the dialect."""
         return Quoting(ord(self.separator), ord(self.quote) if self.quote else -1)
+
+
+def without_empty(column: Array) -> Array:
+    """Return a column, binary, with nulls for empty text, which is what "" in quotes stands for."""
+    lengths = pc.binary_length(column)
+    if pc.min(lengths).as_py() != 0:
+        return column
+    kept: Array = pc.if_else(pc.equal(lengths, 0), None, column)
+    return kept
 
 
 def _character(option: str, value: Any) -> str:
@@ -97,7 +112,9 @@ def _character(option: str, value: Any) -> str:
 def read_csv_blocks(
     path: Path, layout: RecordSchema, options: Options, size: int | None = None
 ) -> Iterator[RowBlock]:
-    """Read a CSV file in blocks of about `size` bytes; its columns are text, and empty fields are null.
+    """Read a CSV file in blocks of about `size` bytes; its columns are text; empty fields are null.
+
+    In columns of strings `""` is the empty string, as in what the shell writes; elsewhere it is null.
 
     Raises:
         SourceError: the header lacks a declared column. OSError: the file cannot be read.
@@ -123,7 +140,7 @@ def csv_blocks(
         if text.text:
             found = text_columns(text, dialect, wanted, width)
             pairs = zip(found.columns, layout.columns, strict=True)
-            columns = [dialect.pointed(raw) if kind in POINTED else raw for raw, (_, kind) in pairs]
+            columns = [dialect.typed(raw, kind) for raw, (_, kind) in pairs]
             yield replace(found, columns=columns, size=len(block.text))
 
 
@@ -158,7 +175,10 @@ def csv_rows(text: str, dialect: CsvDialect) -> Iterator[list[str]]:
 
 
 def text_columns(text: TextBlock, dialect: CsvDialect, wanted: list[int], width: int) -> RowBlock:
-    """Split a block into the `wanted` columns, binary; others than `width` or with open quotes are dead."""
+    """Split a block into the `wanted` columns, binary; others than `width` or with open quotes are dead.
+
+    Empty fields are null, and those in quotes are empty.
+    """
     wrong: list[Any] = []
     unclosed, closed = _without_unclosed(text.text, dialect)
     if is_utf8(closed):
@@ -226,6 +246,7 @@ def _split(text: bytes, dialect: CsvDialect, width: int, wanted: list[int], wron
             include_columns=chosen,
             null_values=[""],
             strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
             check_utf8=False,
         ),
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.sources.formats.csv_file import POINTED, CsvDialect, text_columns
+from stqsh.sources.formats.csv_file import CsvDialect, text_columns
 from stqsh.sources.formats.json_file import alike_lines, json_block, read_whole
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_parser import (
@@ -281,7 +281,7 @@ def _read_csv(decoder: MessageDecoder, values: list[bytes], there: Place) -> Ite
     block = text_columns(TextBlock(text + b"\n", 0, 0), dialect, wanted, len(wanted))
     dead += [(int(there[where.line]), reason) for where, reason in block.dead]
     pairs = zip(block.columns, layout.columns, strict=True)
-    columns = [dialect.pointed(raw) if kind in POINTED else raw for raw, (_, kind) in pairs]
+    columns = [dialect.typed(raw, kind) for raw, (_, kind) in pairs]
     columns = _with_seconds(decoder, columns)
     yield _Parts(columns, there[block.ordinals], dead)
 
