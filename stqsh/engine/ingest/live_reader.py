@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
 import pyarrow as pa
 
 from stqsh.engine.planning.tasks import LiveAccess
 from stqsh.sources.formats.record_parser import DeadLetter
 from stqsh.sources.live.protocol import MessageRange
 from stqsh.sources.live.registry import read_records
+from stqsh.sources.replay_store.dead_letters import letter_line
 from stqsh.spec.chunk import columns_schema
 from stqsh.spec.stats import TakenMessages
 from stqsh.spec.stream import StreamSpec
@@ -54,8 +54,8 @@ def read_live(
             dead += len(found.dead)
             size += found.size
     records = _joined(batches, stream)
-    lines = (orjson.dumps(letter._asdict(), option=orjson.OPT_APPEND_NEWLINE) for letter in letters)
-    return ReadSlice(records, TakenMessages(records.num_rows, dead, size, b"".join(lines).decode()))
+    lines = b"".join(map(letter_line, letters)).decode()
+    return ReadSlice(records, TakenMessages(records.num_rows, dead, size, lines))
 
 
 @contextmanager

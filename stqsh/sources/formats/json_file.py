@@ -1,6 +1,7 @@
 """Read JSON lines, one object on each line.
 
-Arrow reads whole blocks; a block that it refuses is read line by line.
+Arrow reads whole blocks. Of a block that it refuses, it reads the lines that end as objects do, and others
+are read one by one: most damaged lines are cut off. If that fails as well, all lines are read one by one.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 import orjson
 import pyarrow as pa
@@ -31,9 +33,14 @@ JsonObject: TypeAlias = Mapping[str, object]
 
 _PROBED_LINES = 100
 #: What a blank line may begin with.
-_BLANKS = (b"", b"\n", b"\r", b" ", b"\t")
+_BLANKS = np.frombuffer(b"\n\r \t", np.uint8)
+_LF = 10
 #: The number of forms of lines that are tried, and of lines of each.
 _MOST_FORMS, _TRIED_LINES = 16, 32
+#: What an object ends with.
+_ENDS = (b"}", b"}\r")
+#: What msgspec says of a line that is cut off, in a third of the time that orjson takes to say the same.
+_CUT_OFF, _NO_JSON_CUT_OFF = "Input data was truncated", "no JSON: unexpected end of data"
 _INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}")
 _TYPES: dict[str, pa.DataType] = {
     "STRING": pa.string(),
@@ -183,9 +190,12 @@ def _lines(text: bytes) -> tuple[list[bytes], list[int]]:
 
 def _count_lines(text: bytes) -> int:
     """Return the number of lines that are not blank."""
-    if text[:1] in _BLANKS or any(b"\n" + blank in text for blank in _BLANKS[1:]):
+    data = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(data == _LF)
+    begins = data[np.append(0, ends[ends < len(data) - 1] + 1)] if text else data
+    if np.isin(begins, _BLANKS).any():
         return len(_lines(text)[0])
-    return text.count(b"\n") + (not text.endswith(b"\n"))
+    return len(ends) + (len(text) > 0 and not text.endswith(b"\n"))
 
 
 def _locate(text: TextBlock, ordinals: NDArray[np.int64]) -> list[RowLocation]:
@@ -198,28 +208,69 @@ def shown_line(line: bytes) -> str:
     return line[: TEXT_LIMIT * 4].decode(errors="replace").strip()[:TEXT_LIMIT]
 
 
+class ReadLines(NamedTuple):
+    """Columns of the lines that are objects, with their places, int64 (n,), and why the others are none."""
+
+    columns: list[Array]
+    places: NDArray[np.int64]
+    dead: list[tuple[int, str]]
+
+
 def _read_lines(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> RowBlock:
     """Take out the lines that are no objects; the others are read by Arrow, or one by one where it fails."""
     lines, numbers = _lines(text.text)
+    found = read_ended(lines, names, layout) or _read_each(lines, names, layout)
+    dead = tuple(
+        (RowLocation(text.first_line + numbers[place], shown_line(lines[place])), reason)
+        for place, reason in found.dead
+    )
+    return RowBlock(found.columns, found.places, partial(_locate, text), text.number, dead, len(text.text))
+
+
+def read_ended(lines: Sequence[bytes], names: Sequence[str], layout: RecordSchema) -> ReadLines | None:
+    """Read lines of which Arrow takes all that end as objects do, and the others are no objects.
+
+    Returns:
+        None where that is not so.
+    """
+    is_ended = np.fromiter([line.endswith(_ENDS) for line in lines], np.bool_, len(lines))
+    ended = np.flatnonzero(is_ended)
+    if len(ended) in (0, len(lines)):
+        return None
+    columns = read_whole(b"\n".join([lines[at] for at in ended.tolist()]), names, layout)
+    objects, _, dead = _loaded_each(lines, np.flatnonzero(~is_ended).tolist())
+    return None if columns is None or objects else ReadLines(columns, ended, dead)
+
+
+def _read_each(lines: Sequence[bytes], names: Sequence[str], layout: RecordSchema) -> ReadLines:
+    objects, good, dead = _loaded_each(lines, range(len(lines)))
+    columns = read_whole(b"\n".join([lines[at] for at in good]), names, layout) if dead and good else None
+    if columns is None:
+        columns = [as_text(one.get(name) for one in objects) for name in names]
+    return ReadLines(columns, np.array(good, np.int64), dead)
+
+
+def _loaded_each(
+    lines: Sequence[bytes], places: Iterable[int]
+) -> tuple[list[JsonObject], list[int], list[tuple[int, str]]]:
+    """Load some lines; return the objects, their places, and the places of others with the reasons."""
     objects: list[JsonObject] = []
     good: list[int] = []
-    dead: list[tuple[RowLocation, str]] = []
-    for ordinal, line in enumerate(lines):
-        found, reason = load_object(line)
+    dead: list[tuple[int, str]] = []
+    for place in places:
+        found, reason = load_object(lines[place])
         if found is None:
-            dead.append((RowLocation(text.first_line + numbers[ordinal], shown_line(line)), reason))
+            dead.append((place, reason))
         else:
             objects.append(found)
-            good.append(ordinal)
-    columns = read_whole(b"\n".join(lines[at] for at in good), names, layout) if dead and good else None
-    if columns is None:
-        columns = [as_text(found.get(name) for found in objects) for name in names]
-    ordinals = np.array(good, dtype=np.int64)
-    return RowBlock(columns, ordinals, partial(_locate, text), text.number, tuple(dead), len(text.text))
+            good.append(place)
+    return objects, good, dead
 
 
 def load_object(line: bytes) -> tuple[JsonObject | None, str]:
     """Read a JSON object; return it, or None and the reason."""
+    if line.startswith(b"{") and not line.endswith(_ENDS) and _is_cut_off(line):
+        return None, _NO_JSON_CUT_OFF
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError as problem:
@@ -227,6 +278,17 @@ def load_object(line: bytes) -> tuple[JsonObject | None, str]:
         if found is None:
             return None, f"no JSON: {str(problem).split(':')[0]}"
     return (found, "") if isinstance(found, dict) else (None, "no JSON object")
+
+
+def _is_cut_off(line: bytes) -> bool:
+    """Return whether a line ends before its value does."""
+    try:
+        msgspec.json.decode(line)
+    except msgspec.DecodeError as problem:
+        return str(problem) == _CUT_OFF
+    except RecursionError:
+        return False
+    return False
 
 
 def _with_infinite(line: bytes) -> Any:

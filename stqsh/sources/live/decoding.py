@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.sources.formats.csv_file import CsvDialect, text_columns
-from stqsh.sources.formats.json_file import alike_lines, json_block, read_whole
+from stqsh.sources.formats.json_file import alike_lines, json_block, read_ended, read_whole
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_parser import (
     QUOTE_LIMIT,
@@ -213,8 +213,12 @@ def _read_json(decoder: MessageDecoder, values: list[bytes], there: Place) -> It
     if columns is not None:
         yield _Parts(_with_seconds(decoder, columns), there, dead)
         return
-    alike, odd = alike_lines(text, values, layout)
-    for lines in (alike, odd):
+    ended = read_ended(values, layout.names, layout)
+    if ended is not None:
+        dead += [(int(there[place]), reason) for place, reason in ended.dead]
+        yield _Parts(_with_seconds(decoder, ended.columns), there[ended.places], dead)
+        return
+    for lines in alike_lines(text, values, layout):
         some = text if len(lines) == len(values) else b"\n".join([values[at] for at in lines.tolist()])
         block = json_block(TextBlock(some, 0, 0), layout.names, layout)
         found = there[lines]
@@ -245,8 +249,10 @@ def _seconds(column: Array) -> Array:
     if not pc.any(long).as_py():
         return column
     found = pc.utf8_trim_whitespace(column.filter(long).cast(pa.string()))
-    numbers = pa.array([float(value) for value in found.to_pylist()])
-    shown = [repr(value) for value in _in_seconds(numbers).to_pylist()]
+    seconds = _in_seconds(found.cast(pa.float64()))
+    if len(seconds) == len(column):
+        return seconds
+    shown = [repr(value) for value in seconds.to_pylist()]
     replaced: Array = pc.replace_with_mask(column, long, pa.array(shown, pa.string()).cast(column.type))
     return replaced
 

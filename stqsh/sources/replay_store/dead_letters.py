@@ -19,6 +19,13 @@ MOST_LIVE_BYTES = 64 << 20
 """The most that a live stream keeps of them; they are counted for ever."""
 
 
+def letter_line(letter: DeadLetter) -> bytes:
+    """Return a dead letter as its line of a file."""
+    file, line, reason, text = letter
+    members = {"file": file, "line": line, "reason": reason, "text": text}
+    return orjson.dumps(members, option=orjson.OPT_APPEND_NEWLINE)
+
+
 class DeadLetterWriter:
     """Write dead letters to a file that appears as a whole when the `with` block succeeds."""
 
@@ -34,7 +41,7 @@ class DeadLetterWriter:
     def write(self, dead: Iterable[DeadLetter]) -> None:
         """Add dead letters."""
         for letter in dead:
-            self._file.write(orjson.dumps(letter._asdict(), option=orjson.OPT_APPEND_NEWLINE))
+            self._file.write(letter_line(letter))
             self.count += 1
 
     def __exit__(
