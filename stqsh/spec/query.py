@@ -231,8 +231,12 @@ FIRST = QueryKindEntry(
     unsupported={"dwell": "dwell on queries with LIMIT", "changes": "changes in queries with LIMIT"},
 )
 
+RECORDS = QueryKindEntry("records")
+"""The kind of FOLLOW, which no SELECT has."""
+
 BUILT_IN = {
-    kind.name: kind for kind in (RANGE, NEAREST, AGGREGATE, NEAREST_AGGREGATE, REFRESHED_NEAREST, FIRST)
+    kind.name: kind
+    for kind in (RANGE, NEAREST, AGGREGATE, NEAREST_AGGREGATE, REFRESHED_NEAREST, FIRST, RECORDS)
 }
 
 

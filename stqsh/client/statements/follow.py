@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from stqsh.client.read.followed import Followed
 from stqsh.client.read.subscription import TailOptions
 from stqsh.client.results import Outcome
@@ -14,6 +16,7 @@ from stqsh.lang.ast.expressions import Name
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.binder.follow import BoundFollow
 from stqsh.lang.printer.printer import to_sql
+from stqsh.spec.query import RECORDS
 from stqsh.storage import catalogue_writer
 
 
@@ -21,10 +24,11 @@ def follow(desk: StatementContext, statement: statements.Follow) -> Iterator[Out
     """Follow an object, from its last record on."""
     bound: BoundFollow = bind(statement, desk.view).spec
     name = free_name(desk, "follow")
-    spec = bind(statements.Subscribe(bound.each, piece=statement.piece), desk.view, name=name).spec
-    text = to_sql(statements.RegisterQuery(Name(name), bound.each))
+    subscribed = bind(statements.Subscribe(bound.select, piece=statement.piece), desk.view, name=name).spec
+    text = to_sql(statements.RegisterQuery(Name(name), bound.select))
+    spec = replace(subscribed, kind=RECORDS.name)
     registered = catalogue_writer.Registered(f"{text};", spec, desk.owner)
-    asked, stream = desk.snapshots.bound(bound.last, desk.view)
+    asked, stream = desk.snapshots.bound(bound.select, desk.view)
     found = desk.snapshots.ask(asked, stream)
     first = desk.link.progress().step + 1  # before it is registered
     query = catalogue_writer.register(desk.link.db, registered)

@@ -11,6 +11,7 @@ from stqsh.core.kinds.first import FirstKind
 from stqsh.core.kinds.nearest import NearestKind
 from stqsh.core.kinds.nearest_aggregates import NearestAggregateKind
 from stqsh.core.kinds.ranges import RangeKind
+from stqsh.core.kinds.records import RecordsKind
 from stqsh.core.kinds.refreshed_nearest import RefreshedNearestKind
 
 KINDS: dict[str, QueryKind] = {
@@ -22,6 +23,7 @@ KINDS: dict[str, QueryKind] = {
         NearestAggregateKind(),
         RefreshedNearestKind(),
         FirstKind(),
+        RecordsKind(),
     )
 }
 """The kinds by the name that a query's spec gives in "kind"."""

@@ -117,6 +117,13 @@ class QueryConditions:
             flags[now[~truth[len(was) :]]] &= ~np.uint8(IS)
         return CandidatePairs(pairs.event, pairs.query, flags)
 
+    def hold(self, position: int, versions: Array, step: int) -> Array:
+        """Return whether one query's condition holds for versions, int32 (n,), at a step; bool (n,)."""
+        t = int(self._queries.template[position])
+        if t < 0:
+            return np.ones(len(versions), np.bool_)
+        return self._truth(t, versions, np.full(len(versions), position), np.full(len(versions), step))
+
     def _truth(self, t: int, versions: Array, queries: Array, steps: Array) -> Array:
         """Return whether shape t holds for versions, with the constants of queries, at steps; bool (n,)."""
         some = [slice(at, at + _AT_ONCE) for at in range(0, len(versions), _AT_ONCE)]

@@ -1,4 +1,4 @@
-"""Bind FOLLOW: the records of one object are the groups, of one member each, of all columns."""
+"""Bind FOLLOW: all columns of the object that has a key."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ _SHOWN = 5
 
 
 class BoundFollow(NamedTuple):
-    """An object to follow: its stream, the SELECT of its last record, and the continuous one of all."""
+    """An object to follow: its stream, and the SELECT of its last record."""
 
     stream: StreamSpec
-    last: Select
-    each: Select
+    select: Select
 
 
 def follow(statement: Follow, catalogue: CatalogueView) -> BoundFollow:
-    """Return the queries of an object.
+    """Return what to follow.
 
     Raises:
         BindError: the stream is unknown or not named, or has no such keys.
@@ -38,15 +37,13 @@ def follow(statement: Follow, catalogue: CatalogueView) -> BoundFollow:
         raise BindError(f":{statement.key.name} has no value here", statement.key.span)
     value, kind = key_value(statement.key, stream.types[stream.key]), stream.types[stream.key]
     key = Literal(value, "STRING" if kind == "STRING" else "INTEGER", span=statement.key.span)
-    columns = tuple(Column(name) for name, _ in stream.columns)
-    last = Select(
-        tuple(SelectItem(column) for column in columns),
+    select = Select(
+        tuple(SelectItem(Column(name)) for name, _ in stream.columns),
         (Relation(stream.name),),
         where=Comparison("=", Column(stream.key), key),
         piece=statement.piece,
     )
-    each = Select(last.items, last.relations, where=last.where, group_by=columns, piece=statement.piece)
-    return BoundFollow(stream, last, each)
+    return BoundFollow(stream, select)
 
 
 def _stream(statement: Follow, catalogue: CatalogueView) -> StreamSpec:

@@ -49,11 +49,10 @@ is left out.""",
     ReferenceEntry(
         "FOLLOW",
         "FOLLOW id [IN stream] [FORMAT x]",
-        "Show each record of one object as it comes, its last one first. Ctrl-C leaves it.",
+        "Show every record of one object as it comes, its last one first. Ctrl-C leaves it.",
         "FOLLOW 'ambulance' IN taxis",
         "A query of one object, which is dropped when it is left.",
-        """Of several records in one step the last one counts, and one that repeats the one before it in all
-columns is not shown. A - says that the object has gone. Without IN it is the only stream of moving objects.
-On the map, t follows the selected object and draws its trail.""",
+        """Records of one step are in the order of their times. A - says that the object has gone. Without IN
+it is the only stream of moving objects. On the map, t follows the selected object and draws its trail.""",
     ),
 )
