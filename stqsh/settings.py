@@ -271,6 +271,13 @@ KEYS: tuple[Key, ...] = (
         lambda: "64 MB",
         ("'64 MB'", "'256 MB'", "0"),
     ),
+    Key(
+        "cache.objects",
+        "memory in which a client keeps events at sides and corners of cells for such snapshots; 0 for none",
+        _size_or_none,
+        lambda: "0",
+        ("'64 MB'", "'16 MB'", "0"),
+    ),
     Key("session.home_root", "folder that contains the session homes", _text, lambda: None),
     Key(
         "session.script",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -11,7 +12,7 @@ from support.local import local_session
 
 from stqsh.client.api import Session
 from stqsh.client.results import Answer, Rows
-from stqsh.core.views import time_slots
+from stqsh.core.views import margin_choice, time_slots
 from stqsh.core.views.kept_answers import Patience
 
 QUESTION = (
@@ -85,6 +86,25 @@ def test_without_memory_for_views_everything_is_scanned(session: Session) -> Non
     assert list(table(session, "SHOW CACHE;")) == ["cache"]
     list(session.execute("SET cache.views = '1 MB';"))
     assert ask(session).equals(before)
+
+
+def test_margins_of_cells_are_kept_within_their_setting_and_shown(session: Session) -> None:
+    list(session.execute("SET cache.views = 0; SET cache.objects = '1 MB';"))
+    scanned = ask(session)
+    session.snapshots.kept().patience = Patience(least=0, scans=0, first=4, always=True)
+    with mock.patch.object(margin_choice, "LEAST", 1):
+        for _ in range(12):
+            assert ask(session).equals(scanned)
+    shown = table(session, "SHOW CACHE;")
+    assert "views" not in shown
+    best = max(shown["margins of cells"], key=lambda row: row["spared"])
+    assert best["spared"] >= best["hits"] > 0
+    assert 0 < best["bytes"] <= 1 << 20
+    assert re.fullmatch(r"[a-z ]+ (side|corner): \([^()]+\)", best["most spared by"])
+    assert "margins of cells spare the test of" in dict(zip(*_items(session), strict=True))["kept"]
+    list(session.execute("SET cache.objects = 0;"))
+    assert ask(session).equals(scanned)
+    assert list(table(session, "SHOW CACHE;")) == ["cache"]
 
 
 def _items(session: Session) -> tuple[list[str], list[Any]]:

@@ -18,7 +18,7 @@ from support.specs import stream_spec
 
 from core.slots import SPEC, TICK, Slot
 from stqsh.core.snapshots.select import part, selection_of, whole
-from stqsh.core.views import covering, selection, time_slots
+from stqsh.core.views import covering, margin_choice, selection, time_slots
 from stqsh.core.views.cells import CellBox, CellGrid, CellNode, Extent
 from stqsh.core.views.kept_answers import KeptAnswers, Patience
 from stqsh.core.views.questions import question_of
@@ -86,6 +86,7 @@ def _small_slots():
         mock.patch.multiple(time_slots, FINEST=4, depth_for=lambda events: 2),
         mock.patch.multiple(selection, VIEW_COST=1.0, ROW_COST=1.0),
         mock.patch.multiple(covering, VIEW_COST=1.0, ROW_COST=1.0),
+        mock.patch.multiple(margin_choice, LEAST=1),
     ):
         yield
 
@@ -149,7 +150,7 @@ def shown(table):
 @given(STEPS, st.lists(QUESTIONS, min_size=1, max_size=4), st.data())
 def test_answers_with_views_are_those_of_scans_and_of_brute_force(steps, questions, data) -> None:
     slots, rows, first, number = [Slot(**EVENTS), Slot(**EVENTS)], [], 1, 0
-    kept = KeptAnswers(1 << 20, EAGER)
+    kept = KeptAnswers(1 << 20, EAGER, 1 << 20)
     slots[1].state.header["slot"] = 1
     for length, some in steps:
         last = first + length
@@ -164,7 +165,8 @@ def test_answers_with_views_are_those_of_scans_and_of_brute_force(steps, questio
         rows += [dict(zip(names, row, strict=True)) for row in timed]
         first = last + 1
         for _ in range(2):
-            kept.limit(data.draw(st.sampled_from([1 << 20, 1 << 20, 2000, 0])))
+            budget = st.sampled_from([1 << 20, 1 << 20, 2000, 0])
+            kept.limit(data.draw(budget), data.draw(budget))
             for asked in questions:
                 states = [slot.state for slot in slots]
                 found = answer(states, asked.text, kept)

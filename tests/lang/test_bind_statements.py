@@ -165,7 +165,6 @@ def test_streams_of_files_take_no_values(taxis: Catalogue) -> None:
         ("CREATE REGIONS t FROM GENERATOR 'g'", "generators of other things than streams"),
         ("CREATE TABLE t (a INT) FROM INSERTS", "INSERTS of other things than streams"),
         ("CREATE TABLE t (a INT) FROM HTTP PORT 8080", "HTTP of other things than streams"),
-        ("SET cache.objects = '64 MB'", "SET cache.objects"),
     ],
 )
 def test_statements_to_come(text: str, what: str, taxis: Catalogue) -> None:

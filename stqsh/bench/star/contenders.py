@@ -21,6 +21,7 @@ from stqsh.spec.expression import ContainsExpr, has_node
 from stqsh.spec.query import SnapshotSpec
 
 _AT_ONCE = Patience(least=0, scans=0)
+_EAGER = Patience(least=0, scans=0, always=True)
 _NEVER = Patience(least=0, scans=0, first=1 << 62, always=True)
 ALL = 1 << 62
 """More events, and more questions, than there are."""
@@ -73,9 +74,9 @@ class Contender:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of views."""
+        """The bytes of views and margins."""
         kept = [] if self.kept is None else [views for _, _, views in self.kept.all()]
-        return sum(view.nbytes for views in kept for view in views.views)
+        return sum(views.nbytes - views.slots.nbytes for views in kept)
 
 
 def scan() -> Contender:
@@ -96,6 +97,16 @@ def baseline_2(budget: int) -> Contender:
 def q_cache(budget: int, name: str = "Q-cache") -> Contender:
     """Return STAR with views of nodes, as stqsh keeps them."""
     return Contender(name, KeptAnswers(budget, _AT_ONCE))
+
+
+def o_cache(objects: int) -> Contender:
+    """Return STAR with margins of cells, its object cache, and without views."""
+    return Contender("O-cache", KeptAnswers(0, _EAGER, objects))
+
+
+def qo_cache(budget: int, objects: int) -> Contender:
+    """Return STAR with views of nodes and margins of cells."""
+    return Contender("QO-cache", KeptAnswers(budget, _AT_ONCE, objects))
 
 
 def choose_classic(views: EventViews, present: PresentObjects, budget: float) -> None:

@@ -133,14 +133,18 @@ class SnapshotReader:
         return _merged(shares, spec, stream, progress)
 
     def kept(self) -> KeptAnswers:
-        """Return what this client keeps for snapshots of aggregates over events, within `cache.views`."""
+        """Return what this client keeps for snapshots of aggregates over events.
+
+        It is within `cache.views` and `cache.objects`.
+        """
         from stqsh.core.views.kept_answers import KeptAnswers
 
-        text = str(session_settings(self._link.db, self._profile)["cache.views"].value)
-        budget = 0 if text == "0" else parse_size(text)
+        settings = session_settings(self._link.db, self._profile)
+        texts = (str(settings[name].value) for name in ("cache.views", "cache.objects"))
+        views, objects = (0 if text == "0" else parse_size(text) for text in texts)
         if self._kept is None:
-            self._kept = KeptAnswers(budget)
-        self._kept.limit(budget)
+            self._kept = KeptAnswers(views)
+        self._kept.limit(views, objects)
         return self._kept
 
     def planned(self, spec: SnapshotSpec) -> Usage | None:

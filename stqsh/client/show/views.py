@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stqsh.core.views.views import View
     from stqsh.spec.aggregate import Measure
 
+MARGIN_COLUMNS = ("stream", "slot", "margins", "events", "bytes", "hits", "spared", "most spared by")
 SLOT_COLUMNS = ("stream", "slot", "events", "time slots", "bytes", "questions", "views", "bytes of views")
 VIEW_COLUMNS = ("stream", "slot", "area", "only", "by", "of", "rows", "bytes", "hits", "spared", "benefit")
 
@@ -39,6 +40,9 @@ def show_views(db: ControlDb, snapshots: SnapshotReader) -> Iterator[Rows]:
     ]
     if found:
         yield Rows("views", VIEW_COLUMNS, tuple(found))
+    cut = [(names[stream], slot, *_margin_row(views)) for slot, stream, views in kept if views.margins]
+    if cut:
+        yield Rows("margins of cells", MARGIN_COLUMNS, tuple(cut))
 
 
 def _slot_row(views: EventViews) -> tuple[int, ...]:
@@ -55,6 +59,20 @@ def _view_row(views: EventViews, view: View) -> tuple[Any, ...]:
         ", ".join(expression_text(group.value) for group in view.shape.groups) or None,
         ", ".join(["COUNT(*)", *map(_measure, view.shape.measures)]),
         *(view.rows, view.nbytes, view.hits, view.spared, round(view.benefit)),
+    )
+
+
+def _margin_row(views: EventViews) -> tuple[Any, ...]:
+    """Return how many margins there are, what they take and spare, and the place of the most useful one."""
+    from stqsh.core.views.margins import PARTS, margin_area
+
+    margins = views.margins
+    best = int(margins.spared.argmax())
+    place = f"{PARTS[margins.parts[best]]}: {box_text(margin_area(margins, best, views.slots.grid))}"
+    spared = int(margins.spared.sum())
+    return (
+        *(len(margins), int(margins.counts.sum()), margins.nbytes, int(margins.hits.sum()), spared),
+        place if spared else None,
     )
 
 

@@ -132,7 +132,9 @@ def _from_kept(desk: StatementContext, spec: SnapshotSpec, stream: StreamSpec) -
         return [("kept", "nothing that helps: the events are scanned")]
     views = f"{usage.views} views with {usage.rows} rows stand for {usage.spared} events"
     counted = f"{usage.counted} are counted by cell" if usage.counted else ""
-    return [("kept", ", ".join(part for part in (views, counted, f"{usage.read} are read") if part))]
+    margins = f"{usage.margins} margins of cells spare the test of {usage.untested}" if usage.margins else ""
+    parts = (views, counted, margins, f"{usage.read} are read")
+    return [("kept", ", ".join(part for part in parts if part))]
 
 
 def _kept(desk: StatementContext, spec: BoundQuery, stream: StreamSpec) -> list[Item]:

@@ -125,6 +125,14 @@ class CellGrid:
         numbers: Array = _SPREAD[columns] | _SPREAD[rows] << 1
         return numbers
 
+    def places_of(self, numbers: Array) -> tuple[Array, Array]:
+        """Return the columns and the rows of cells, int64 (n,) both."""
+        column, row = np.zeros_like(numbers), np.zeros_like(numbers)
+        for bit in range(self.depth):
+            column |= (numbers >> 2 * bit & 1) << bit
+            row |= (numbers >> 2 * bit + 1 & 1) << bit
+        return column, row
+
     def span(self, node: CellNode) -> tuple[int, int]:
         """Return the first number of a node's cells, and the number after the last."""
         size = 1 << 2 * (self.depth - node.level)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.views.cells import ROOT, CellBox, CellGrid, CellNode
+from stqsh.core.views.margins import Margins, MarginUse
 from stqsh.core.views.questions import Question, Shape
 from stqsh.core.views.time_slots import TimeSlot, TimeSlots
 from stqsh.core.views.views import View
@@ -96,11 +97,10 @@ class Runs:
 
     @staticmethod
     def of(cells: Array) -> Runs:
-        """Return runs of the numbers of cells."""
-        numbers = np.sort(cells)
-        first = np.flatnonzero(np.diff(numbers, prepend=-2) != 1)
-        last = np.append(first[1:], len(numbers)) - 1
-        return Runs(numbers[first], numbers[last] + 1) if len(numbers) else NO_RUNS
+        """Return runs of the numbers of cells, which are ascending."""
+        first = np.flatnonzero(np.diff(cells, prepend=-2) != 1)
+        last = np.append(first[1:], len(cells)) - 1
+        return Runs(cells[first], cells[last] + 1) if len(cells) else NO_RUNS
 
 
 NO_RUNS = Runs(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -115,12 +115,14 @@ class Cover:
         uses: the views.
         inside: the cells that the region covers, without those of nodes that views stand for.
         border: the cells that it touches.
+        margins: the margins that stand for some of these; None for none.
     """
 
     times: Times
     uses: list[ViewUse] = field(default_factory=list)
     inside: Runs = NO_RUNS
     border: Runs = NO_RUNS
+    margins: MarginUse | None = None
 
     def pays(self, slots: TimeSlots, events: int, shape: Shape) -> bool:
         """Return whether this is quicker than a scan of all events, which tests also those of other times."""
@@ -128,6 +130,7 @@ class Cover:
         read = _count([*self.times.whole, *self.times.part], runs)
         tested = TEXT_COST if _seeks_words(shape) else _TESTED
         saved = sum(use.saved for use in self.uses) + tested * (_count(slots.slots, runs) - read)
+        read -= 0 if self.margins is None else int(self.margins.spared.sum())
         return saved + _PASSED * events > CELLS_COST + _SCATTERED * read
 
 
@@ -145,8 +148,14 @@ def cells_of_region(slots: TimeSlots, reach: RegionNow) -> tuple[CellBox, CellBo
     return touched.joined(covered), covered  # beyond what was seen, cells are covered, though empty
 
 
-def cover_of(slots: TimeSlots, question: Question, reach: RegionNow, views: Iterable[View]) -> Cover:
-    """Return the cheapest way to answer a question with some views."""
+def cover_of(
+    slots: TimeSlots,
+    question: Question,
+    reach: RegionNow,
+    views: Iterable[View],
+    margins: Margins | None = None,
+) -> Cover:
+    """Return the cheapest way to answer a question with some views and margins."""
     times = Times.of(slots, question)
     touched, covered = cells_of_region(slots, reach)
     grid = slots.grid
@@ -160,8 +169,9 @@ def cover_of(slots: TimeSlots, question: Question, reach: RegionNow, views: Iter
         box = grid.box_of(use.view.node)
         rows = slice(box.low - touched.low, box.high - touched.low + 1)
         todo[rows, box.first - touched.first : box.last - touched.first + 1] = 0
-    inside, border = (_runs(grid, touched, todo == what) for what in (1, 2))
-    return Cover(times, uses, inside, border)
+    inside, border = (_cells(grid, touched, todo == what) for what in (1, 2))
+    found = margins.find(border, reach.box, [*times.whole, *times.part]) if margins else None
+    return Cover(times, uses, Runs.of(inside), Runs.of(border), found)
 
 
 def is_within(box: CellBox, other: CellBox) -> bool:
@@ -183,9 +193,10 @@ def _todo(touched: CellBox, covered: CellBox) -> Array:
     return todo
 
 
-def _runs(grid: CellGrid, touched: CellBox, chosen: Array) -> Runs:
+def _cells(grid: CellGrid, touched: CellBox, chosen: Array) -> Array:
+    """Return the numbers of chosen cells, ascending, int64 (n,)."""
     rows, columns = np.nonzero(chosen)
-    return Runs.of(grid.number_of(columns + touched.first, rows + touched.low))
+    return np.sort(grid.number_of(columns + touched.first, rows + touched.low))
 
 
 class _Usable:

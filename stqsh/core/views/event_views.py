@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import astuple, dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,9 @@ from stqsh.core.aggregates.states import VALUES, States, add_states
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection, StoredRows
 from stqsh.core.snapshots.groups import group_states
-from stqsh.core.views.covering import Cover, cells_of_region, cover_of
+from stqsh.core.views.covering import Cover, Runs, cells_of_region, cover_of
+from stqsh.core.views.margin_choice import choose_margins
+from stqsh.core.views.margins import Margins, Past
 from stqsh.core.views.questions import Question, Shape
 from stqsh.core.views.selection import Asked, Situation, ViewCandidate, choose
 from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
@@ -53,6 +55,9 @@ class Usage:
         spared: the events for which views stood.
         views: the number of views.
         rows: the rows of views that were added up.
+        margins: the number of margins of cells that were read in the place of cells.
+        untested: the events of these cells that did not have to be tested.
+        tested: the events that were tested for being in the region.
     """
 
     read: int = 0
@@ -60,16 +65,20 @@ class Usage:
     spared: int = 0
     views: int = 0
     rows: int = 0
+    margins: int = 0
+    untested: int = 0
+    tested: int = 0
 
     def plus(self, other: Usage) -> Usage:
         """Return the usage of both."""
-        return Usage(
-            self.read + other.read,
-            self.counted + other.counted,
-            self.spared + other.spared,
-            self.views + other.views,
-            self.rows + other.rows,
-        )
+        return Usage(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
+
+
+class Budget(NamedTuple):
+    """The bytes that views, and margins of cells, may take."""
+
+    views: float
+    objects: float
 
 
 @dataclass
@@ -79,12 +88,14 @@ class EventViews:
     Attributes:
         slots: the time slots.
         views: the views.
+        margins: the margins of cells.
         asked: the number of questions.
         due: the question after which views are chosen again, twice as many as the last time.
     """
 
     slots: TimeSlots
     views: list[View] = field(default_factory=list)
+    margins: Margins = field(default_factory=Margins)
     asked: int = 0
     due: int = 24
     history: deque[Asked] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
@@ -95,6 +106,8 @@ class EventViews:
         """Take over the history of views over the same cells, whose events got other numbers."""
         self.asked, self.due = other.asked, other.due
         self.history, self._seen = other.history, other._seen
+        self.margins = other.margins
+        self.margins.lists.clear()
         self.views = [
             View(
                 view.shape,
@@ -110,6 +123,7 @@ class EventViews:
     def catch_up(self, present: PresentObjects) -> None:
         """Take in the events that are new."""
         joined = self.slots.catch_up(present.stored)
+        self.margins.forget(joined)
         for one, other in zip(joined[::2], joined[1::2], strict=True):
             for view in self.views:
                 view.join((one, other), (one.begin, other.end))
@@ -123,27 +137,31 @@ class EventViews:
             parts.append(answered(use.view.shape, states, question.shape))
             use.view.hits += 1
             use.view.spared += use.spared
-        events, counted = self._events(selection, question, cover)
+        events, counted, tested = self._events(selection, question, cover)
         parts.append(states_of(selection.present, question.shape, events))
         if counted:
             parts.append(_of_count(counted))
-        spared = sum(use.spared for use in cover.uses)
-        usage = Usage(len(events), counted, spared, len(cover.uses), rows)
-        return add_states(parts) if len(parts) > 1 else parts[0], usage
+        if cover.margins is not None:
+            self.margins.note(cover.margins, self.asked)
+        return add_states(parts) if len(parts) > 1 else parts[0], _usage(
+            cover, rows, len(events), counted, tested
+        )
 
     def planned(self, selection: SnapshotSelection, question: Question, cover: Cover) -> Usage:
         """Return how a question would be answered now; nothing is noted."""
-        events, counted = self._events(selection, question, cover)
+        events, counted, tested = self._events(selection, question, cover)
         rows = sum(size_of(use.view.sum_of(use.slots)) for use in cover.uses)
-        return Usage(len(events), counted, sum(use.spared for use in cover.uses), len(cover.uses), rows)
+        return _usage(cover, rows, len(events), counted, tested)
 
     def cover(self, selection: SnapshotSelection, question: Question) -> Cover:
         """Return the cheapest way to answer a question by cells and views."""
         views = () if question.shape.is_count else self.views  # cells tell a number of events
-        return cover_of(self.slots, question, selection.reach, views)
+        return cover_of(self.slots, question, selection.reach, views, self.margins)
 
-    def _events(self, selection: SnapshotSelection, question: Question, cover: Cover) -> tuple[Array, int]:
-        """Return the events that are read, int32 (n,), and the number of those that are only counted."""
+    def _events(
+        self, selection: SnapshotSelection, question: Question, cover: Cover
+    ) -> tuple[Array, int, int]:
+        """Return the events that are read, int32 (n,), and how many are only counted, and are tested."""
         times, inside = cover.times, cover.inside
         stored, counted = selection.present.stored, 0
         pieces = []
@@ -160,13 +178,21 @@ class EventViews:
             pieces.append(rows_of([slot for slot in times.whole if slot.rows not in known], begin, end))
             timed.append(rows_of(times.part, begin, end))
         tail = np.arange(self.slots.end, len(stored.x), dtype=np.int32)
-        border = rows_of([*times.whole, *times.part], cover.border.begin, cover.border.end)
-        border = np.concatenate([border, tail[stored.known[tail]]])
+        border = np.concatenate([*self._border(cover), tail[stored.known[tail]]])
+        tested = len(border)
         border = border[selection.reach.holds(*selection.present.places(border))]
         late = np.concatenate([*timed, border])
         ts = stored.ts[late]
         late = late[(question.times.since <= ts) & (ts < question.times.until)]
-        return np.concatenate([*pieces, late]), counted
+        return np.concatenate([*pieces, late]), counted, tested
+
+    def _border(self, cover: Cover) -> list[Array]:
+        """Return the events that are tested for being in the region."""
+        slots, rest = [*cover.times.whole, *cover.times.part], cover.border
+        if cover.margins is None:
+            return [rows_of(slots, rest.begin, rest.end)]
+        rest = Runs.of(cover.margins.rest)
+        return [rows_of(slots, rest.begin, rest.end), *self.margins.rows(cover.margins, slots)]
 
     def remember(self, question: Question, reach: RegionNow, present: PresentObjects) -> None:
         """Add a question to the history."""
@@ -176,10 +202,24 @@ class EventViews:
         whole = sum(slot.end - slot.begin for slot, is_whole in self.slots.among(question.times) if is_whole)
         self.history.append(Asked(question.shape, covered, whole / total))
         self._seen.append(len(present.stored.x))
+        box = reach.box.tolist()
+        if np.isfinite(reach.box).any():
+            self.margins.history.append(Past((box[0], box[1], box[2], box[3]), self.history[-1].share))
 
-    def choose(self, present: PresentObjects, budget: float) -> None:
-        """Choose views again by the history, within a budget of bytes; the others are let go."""
+    def choose(self, present: PresentObjects, budget: Budget) -> None:
+        """Choose views and margins again by the history, within a budget of bytes; the others are let go."""
+        self.due = self.asked + min(self.asked, REMEMBERED)
+        self._choose_views(present, budget.views)
+        arrivals = self._arrivals(present)
+        found = choose_margins(self.margins.history, self.slots, present.stored, budget.objects, arrivals)
+        self.margins.replace(*found, self.slots.grid, self.asked)
+
+    def _arrivals(self, present: PresentObjects) -> float:
+        """Return the share of the events that came since the first of the questions."""
         count = len(present.stored.x)
+        return (count - self._seen[0]) / max(1, count)
+
+    def _choose_views(self, present: PresentObjects, budget: float) -> None:
         there = {ViewCandidate(view.shape, view.node): view for view in self.views}
         if len(self._sizes) > _SIZES_KEPT:
             self._sizes.clear()
@@ -188,7 +228,7 @@ class EventViews:
             grid=self.slots.grid,
             count=lambda node: sum(slot.count(self.slots.grid.span(node)) for slot in self.slots.slots),
             measure=lambda one: self._size(one, present),
-            arrivals=(count - self._seen[0]) / max(1, count),
+            arrivals=self._arrivals(present),
             types=present.table.spec.types,
             kept=frozenset(there),
         )
@@ -197,10 +237,13 @@ class EventViews:
             view = there.get(one.candidate) or View(one.candidate.shape, one.candidate.node)
             view.expected, view.benefit = one.size.rows, one.benefit
             views.append(view)
-        self.views, self.due = views, self.asked + min(self.asked, REMEMBERED)
+        self.views = views
 
     def build(self, present: PresentObjects, most: int = AT_ONCE) -> None:
-        """Fill views for time slots that they lack, the latest first, until `most` events were read."""
+        """Fill views and margins for time slots that they lack, the latest first.
+
+        It ends once `most` events were read.
+        """
         for view, slot in self._missing():
             if most <= 0:
                 return
@@ -208,9 +251,22 @@ class EventViews:
             events = slot.order[slot.starts[first] : slot.starts[end]]
             most -= len(events) + 1
             view.keep(slot, states_of(present, view.shape, events))
+        for slot in reversed(self.slots.slots if self.margins else []):
+            if most <= 0:
+                return
+            if slot.rows not in self.margins.lists:
+                most -= self.margins.fill(present.stored, slot)
 
-    def fit(self, budget: float) -> None:
-        """Let go of views until the rest fits a budget of bytes, the least benefit for the space first."""
+    def fit(self, budget: Budget) -> None:
+        """Let go of what does not fit a budget of bytes.
+
+        These are the views of the least benefit for their space, and the margins that were not used for the
+        longest time.
+        """
+        self.margins.fit(budget.objects)
+        self._fit_views(budget.views)
+
+    def _fit_views(self, budget: float) -> None:
         total = sum(view.nbytes for view in self.views)
         for view in sorted(self.views, key=lambda one: one.benefit / max(1, one.nbytes)):
             if total <= budget:
@@ -220,8 +276,8 @@ class EventViews:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of time slots and views."""
-        return self.slots.nbytes + sum(view.nbytes for view in self.views)
+        """The bytes of time slots, views and margins."""
+        return self.slots.nbytes + self.margins.nbytes + sum(view.nbytes for view in self.views)
 
     def _missing(self) -> Iterator[tuple[View, TimeSlot]]:
         for slot in reversed(self.slots.slots):
@@ -238,6 +294,15 @@ class EventViews:
             found = states_of(present, one.shape, events[::step])
             self._sizes[one] = _scaled(found, len(events), len(events[::step]), len(self.slots.slots))
         return self._sizes[one]
+
+
+def _usage(cover: Cover, rows: int, read: int, counted: int, tested: int) -> Usage:
+    """Return how a question was answered; `rows` are of views, the rest is of events."""
+    margins = cover.margins
+    used, spared = (0, 0) if margins is None else (len(margins.margins), int(margins.spared.sum()))
+    return Usage(
+        read, counted, sum(use.spared for use in cover.uses), len(cover.uses), rows, used, spared, tested
+    )
 
 
 def _scaled(found: States, events: int, sampled: int, slots: int) -> Size:

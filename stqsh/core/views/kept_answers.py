@@ -12,7 +12,7 @@ from stqsh.core.objects.event_objects import times_renumbered
 from stqsh.core.snapshots.groups import states_share
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.views.covering import Cover
-from stqsh.core.views.event_views import EventViews, Usage
+from stqsh.core.views.event_views import Budget, EventViews, Usage
 from stqsh.core.views.questions import Shape, question_of
 from stqsh.core.views.time_slots import TimeSlots
 
@@ -47,32 +47,35 @@ class KeptAnswers:
     """Time slots and views of the events of each slot and stream, and how questions were answered.
 
     Attributes:
-        budget: the bytes that views may take, over all slots; 0: everything is scanned.
+        budget: the bytes that views may take, over all slots.
+        objects: the bytes that margins of cells may take, over all slots; with 0 for both all is scanned.
         patience: when they are made.
         usage: how questions were answered, for each stream.
     """
 
     budget: int
     patience: Patience = Patience()
+    objects: int = 0
     usage: dict[int, Usage] = field(default_factory=dict)
     _kept: dict[tuple[int, int], _Kept] = field(default_factory=dict)
     _scanned: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def limit(self, budget: int) -> None:
-        """Set the bytes that views may take; with 0 all that is kept is let go."""
-        self.budget = budget
-        if budget <= 0:
+    def limit(self, budget: int, objects: int = 0) -> None:
+        """Set the bytes that views, and margins, may take; with 0 for both all that is kept is let go."""
+        self.budget, self.objects = budget, objects
+        if max(budget, objects) <= 0:
             self._kept.clear()
             self._scanned.clear()
 
     def share(self, state: SlotState, selection: SnapshotSelection) -> pa.RecordBatch | None:
         """Return a slot's share of a snapshot; None for one that is to be found by a scan."""
-        question = question_of(selection) if self.budget > 0 else None
+        question = question_of(selection) if max(self.budget, self.objects) > 0 else None
         views = None if question is None else self._views(state, selection)
         if question is None or views is None:
             return None
         present, stream = selection.present, selection.present.table.spec.id
-        budget = self.budget / max(1, len(self._kept))
+        slots = max(1, len(self._kept))
+        budget = Budget(self.budget / slots, self.objects / slots)
         views.catch_up(present)
         views.build(present)
         views.fit(budget)

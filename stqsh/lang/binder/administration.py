@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from stqsh.errors import NotSupportedError
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Column, Literal, Name, Quantity
 from stqsh.lang.ast.source import Span
@@ -49,8 +48,6 @@ from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 Dropped: TypeAlias = StreamDropped | TableDropped | AreaDropped | QueryDropped | SinkDropped
 _KINDS = ("stream", "query", "table", "region", "sink", "alert")
 LETTER_FILES = (".jsonl", ".ndjson", ".json")
-SETTINGS_TO_COME = frozenset({"cache.objects"})
-"""Settings of the language that are not built yet."""
 
 
 class NamedThing(Struct, frozen=True):
@@ -207,11 +204,9 @@ def set_setting(statement: statements.SetSetting, catalogue: CatalogueView) -> S
         value = _plain(statement.value)
         _check_value(key, str(value), statement.value.span)
         return SettingChanged(key, value)
-    if key in SETTINGS_TO_COME:
-        raise NotSupportedError(f"SET {key}")
-    known = (*catalogue.settings, *SETTINGS_TO_COME)
+    close = near(key, catalogue.settings)
     raise BindError(
-        f"unknown setting {key!r}", statement.key.span, near=near(key, known), hint="SHOW SETTINGS lists them"
+        f"unknown setting {key!r}", statement.key.span, near=close, hint="SHOW SETTINGS lists them"
     )
 
 

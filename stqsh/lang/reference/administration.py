@@ -56,7 +56,10 @@ For snapshots a client sorts events by place in time slots, once it has scanned 
 what the events of an area add up to, by group, where questions ask for it again and again. only, by, of:
 the condition, the groups and the measures of a view. rows: in all time slots. hits: the answers that used
 it. spared: the events that it stood for. benefit: by its choice, the events that past questions would not
-have read, less what it costs to make it. Answers are the same to the byte with views and without them.""",
+have read, less what it costs to make it. margins of cells: events along sides and at corners of cells,
+kept where regions end again and again, within cache.objects. events, hits, spared: how many there are, how
+often they stood for a cell, and how many events of these cells were not tested for being in the region.
+Answers are the same to the byte with views and margins and without them.""",
     ),
     ReferenceEntry(
         "SHOW QUERY",
@@ -100,8 +103,9 @@ shedding.budget = 200000 | '64 MB'  how many objects such streams may hold, or h
 shedding.keep = 0.9                 the share of the budget to which the load is reduced
 cache.factor = 1                    the share of the cache area around regions that move or grow; with 1
                                     their answers are exact
-cache.views = '64 MB' | 0           memory of this client for views of events, see SHOW CACHE; 0: snapshots
-                                    scan all events""",
+cache.views = '64 MB' | 0           memory of this client for views of events, see SHOW CACHE; 0: none
+cache.objects = 0 | '64 MB'         memory of this client for events at the sides and corners of cells, see
+                                    SHOW CACHE; with 0 for both, snapshots scan all events""",
     ),
     ReferenceEntry(
         "WATCH",
