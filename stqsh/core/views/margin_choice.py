@@ -56,12 +56,18 @@ class _CellChoice:
         self.left = np.ones(len(self.parts), np.bool_)
 
     def gains(self) -> Array:
-        """Return how many events less questions would test with one margin more, float64 (n,)."""
+        """Return how many events less questions would test with one margin more, float64 (n,).
+
+        It counts that a margin takes the place of those that it covers.
+        """
         now = np.full(len(self.shares), float(self.events))
+        then = np.full(self.serves.shape, float(self.events))
         for i in self.taken:
             now = np.where(self.serves[i], np.minimum(now, self.counts[i]), now)
-        more = np.where(self.serves, np.maximum(now - self.counts[:, None], 0.0), 0.0) @ self.shares
-        found: Array = np.where(self.left, more, 0.0)
+            stays = ~((self.parts == self.parts[i]) & (self.limits >= self.limits[i]))
+            then = np.where(stays[:, None] & self.serves[i], np.minimum(then, self.counts[i]), then)
+        then = np.where(self.serves, np.minimum(then, self.counts[:, None]), then)
+        found: Array = np.where(self.left, (now - then) @ self.shares, 0.0)
         return found
 
     def best(self, upkeep: float) -> tuple[float, int] | None:
