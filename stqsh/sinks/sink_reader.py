@@ -129,12 +129,15 @@ class WantedQueries:
         self._ids: NDArray[np.int64] = np.empty(0, np.int64)
 
     def refresh(self) -> None:
-        """Read the queries that were registered since the last call; subscriptions are their clients' own."""
+        """Read the queries that were registered since the last call.
+
+        Subscriptions are their clients' own, so they are only among those that are named.
+        """
         rows = self._link.db.query(
-            "SELECT id, name FROM queries WHERE id > ? AND owner IS NULL ORDER BY id", self._newest
+            "SELECT id, name, owner FROM queries WHERE id > ? ORDER BY id", self._newest
         )
         names = set(self._spec.queries)
-        new = [id_ for id_, name in rows if not names or name in names]
+        new = [id_ for id_, name, owner in rows if (name in names if names else owner is None)]
         if rows:
             self._newest = rows[-1][0]
             self._ids = np.concatenate([self._ids, np.array(new, np.int64)])

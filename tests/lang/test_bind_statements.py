@@ -98,6 +98,14 @@ def test_wrong_commands(text: str, message: str, close: str | None, taxis: Catal
     assert (caught.value.message, caught.value.near) == (message, close)
 
 
+@pytest.mark.parametrize("slots", ["0", "1025"])
+def test_a_wrong_number_of_slots_is_shown_where_it_stands(slots: str, taxis: Catalogue) -> None:
+    text = f"REPARTITION taxis USING grid INTO {slots} SLOTS"
+    with pytest.raises(BindError, match="INTO takes 1 to 1,024 slots") as caught:
+        bound(text, taxis)
+    assert text[caught.value.span.start : caught.value.span.end] == slots
+
+
 BUSES = (
     "CREATE MOVING STREAM buses (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, n INT, ok BOOLEAN)"
     " KEY oid LOCATION (lon, lat) TIME ts FROM INSERTS"

@@ -15,6 +15,7 @@ from support.local import LocalLink
 from support.sinks import Line, printed_log, run_text, runner_of
 
 from stqsh.client.api import Session
+from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Rows, Script
 from stqsh.errors import StqshError
 from stqsh.lang.errors import BindError
@@ -83,6 +84,19 @@ def test_what_was_there_before_the_alert_does_not_count(allowed: Session, tmp_pa
     printed_log(allowed, "RUN;")
     assert runner_of(allowed, "a").step()
     assert {one["step"] for one in lines((tmp_path / "out.jsonl").read_bytes())} == set(range(31, 61))
+
+
+def test_it_acts_on_the_updates_of_a_subscription(allowed: Session, tmp_path: Path) -> None:
+    [following] = allowed.execute("SUBSCRIBE SELECT id FROM m WHERE x < 2;")
+    assert isinstance(following, Subscription)
+    name = following.query.name
+    run_text(allowed, f"CREATE ALERT a ON {name} DO RUN 'cat >> out.jsonl';")
+    run_text(allowed, "CREATE ALERT all_of_west ON west DO RUN 'cat >> west.jsonl';")
+    wanted = due([one for one in lines(printed_log(allowed, "RUN;")) if one["query"] == name], 1)
+    assert runner_of(allowed, "a").step() and runner_of(allowed, "all_of_west").step()
+    assert lines((tmp_path / "out.jsonl").read_bytes()) == wanted != []
+    assert name not in (tmp_path / "west.jsonl").read_text()
+    following.close()
 
 
 def test_an_update_is_acted_on_once_though_its_process_dies(allowed: Session, tmp_path: Path) -> None:

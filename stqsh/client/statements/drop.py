@@ -54,7 +54,9 @@ def _remark(desk: StatementContext, found: object) -> str:
         return ""
     reading = [sink for sink in live_sinks(desk.link.db) if found.name in sink.spec.queries]
     names = [f"{'alert' if sink.spec.is_alert else 'sink'} {sink.name}" for sink in reading]
-    return f"; {', '.join(names)} goes on with the next query of this name" if names else ""
+
+    on = "goes on" if len(names) == 1 else "go on"
+    return f"; {', '.join(names)} {on} with the next query of this name" if names else ""
 
 
 def _find_live_query(db: ControlDb, name: str) -> QueryRow | None:

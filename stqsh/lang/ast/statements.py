@@ -378,7 +378,7 @@ class Repartition(Statement):
 
     strategy: str
     stream: Name | None = None
-    slots: int | None = None
+    slots: Literal | None = None
 
 
 @dataclass(frozen=True)

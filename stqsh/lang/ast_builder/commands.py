@@ -135,6 +135,8 @@ def describe(parts: Parts) -> Describe:
 def repartition(parts: Parts) -> Repartition:
     """Build `REPARTITION [stream] USING strategy [INTO n SLOTS]`."""
     stream, strategy, slots = parts
+    if slots is not None and slots.kind != "INTEGER":
+        raise StatementSyntaxError(f"{slots.value} is no whole number", slots.span)
     return Repartition(_strategy(strategy, PARTITIONINGS), stream, slots)
 
 

@@ -128,9 +128,12 @@ class RebalanceSpec(Struct, frozen=True):
 def repartition(statement: statements.Repartition, catalogue: CatalogueView) -> RepartitionSpec:
     """Bind REPARTITION."""
     stream = None if statement.stream is None else stream_named(statement.stream, catalogue).name
-    slots = statement.slots
-    if slots is not None and not 1 <= slots <= MOST_SLOTS:
-        raise BindError(f"INTO takes 1 to {MOST_SLOTS:,} slots, not {slots:,}", statement.span)
+    if statement.slots is None:
+        return RepartitionSpec(stream, statement.strategy, None)
+    slots = statement.slots.value
+    assert isinstance(slots, int), "the grammar has whole numbers here"
+    if not 1 <= slots <= MOST_SLOTS:
+        raise BindError(f"INTO takes 1 to {MOST_SLOTS:,} slots, not {slots:,}", statement.slots.span)
     return RepartitionSpec(stream, statement.strategy, slots)
 
 

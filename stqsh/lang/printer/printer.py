@@ -53,7 +53,7 @@ def _play(node: statements.Play) -> str:
 
 
 def _repartition(node: statements.Repartition) -> str:
-    slots = None if node.slots is None else f"INTO {node.slots} SLOTS"
+    slots = None if node.slots is None else f"INTO {node.slots.value} SLOTS"
     return joined(("REPARTITION", _name(node.stream), f"USING {node.strategy}", slots))
 
 
