@@ -195,6 +195,20 @@ def test_rectangles_of_rows_go_on_beyond_the_180th_meridian(session: Session, fo
     assert found == [("high", "a"), ("high", "b"), ("other", "b")]
 
 
+@pytest.mark.parametrize(
+    ("window", "remark"),
+    [
+        ("21 s", "; posts keeps events for 20 s, less than the window of 21 s: what is kept decides"),
+        ("20 s", ""),
+    ],
+)
+def test_registering_says_where_a_window_is_longer_than_what_is_kept(
+    session: Session, folder: Path, window: str, remark: str
+) -> None:
+    text = f"{POSTS_SQL}REGISTER QUERY q AS SELECT COUNT(*) AS n FROM posts WINDOW {window};"
+    assert do(session, folder, text)[-1] == Message(f"query q registered{remark}")
+
+
 def test_a_dump_makes_the_same_again(session: Session, folder: Path) -> None:
     first = run_script(session, DEFINITIONS + QUERIES, folder / "script.stq")
     (script,) = [found for found in do(session, folder, "DUMP;") if isinstance(found, Script)]

@@ -42,14 +42,15 @@ from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
-from stqsh.spec.query import BUILT_IN, SnapshotSpec
+from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage import catalogue_writer
-from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams
+from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams, stream_by_id
 from stqsh.storage.control_log import append
 from stqsh.storage.progress import retry_stalled_streams
 from stqsh.storage.rows import QueryRow, StreamRow
 from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
+from stqsh.units import format_duration
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
@@ -71,7 +72,18 @@ def register(desk: StatementContext, statement: statements.RegisterQuery) -> Ite
     check_register(desk, bound.spec)
     query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(_text(statement), bound.spec))
     desk.link.wake()
-    yield Message(f"query {query.name} registered")
+    yield Message(f"query {query.name} registered{_window_remark(desk, bound.spec)}")
+
+
+def _window_remark(desk: StatementContext, spec: QuerySpec) -> str:
+    """Return a remark on a window that is longer than the time for which events are kept, else ""."""
+    window = spec.aggregates.window_us if spec.aggregates is not None else None
+    stream = stream_by_id(desk.link.db, spec.stream_id)
+    keep = stream.spec.keep_us
+    if window is None or not keep or keep >= window:
+        return ""
+    kept, wanted = format_duration(keep), format_duration(window)
+    return f"; {stream.name} keeps events for {kept}, less than the window of {wanted}: what is kept decides"
 
 
 def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterator[Outcome]:
