@@ -195,6 +195,52 @@ def test_rectangles_of_rows_go_on_beyond_the_180th_meridian(session: Session, fo
     assert found == [("high", "a"), ("high", "b"), ("other", "b")]
 
 
+def test_regions_of_rows_go_on_beyond_the_180th_meridian(session: Session, folder: Path) -> None:
+    lines = [f"{oid},{lon},1.5,2020-01-01 00:00:00" for oid, lon in (("a", 179.5), ("b", -179.5), ("c", 0))]
+    (folder / "ships.csv").write_text("\n".join(["oid,lon,lat,ts", *lines]))
+    rows = ["id,x1,x2,isle", "east,179,181,fiji", "far,-181,-179.9,home", "here,-1,1,home", "east,1,2,home"]
+    (folder / "rows.csv").write_text("\n".join([*rows, "round,-200,200,nowhere"]))
+    islands = [("fiji", (179, 1, 181, 2)), ("home", (-1, 1, 1, 2))]
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"isle": name},
+            "geometry": {"type": "Polygon", "coordinates": polygon(*box)},
+        }
+        for name, box in islands
+    ]
+    (folder / "isles.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    do(
+        session,
+        folder,
+        """CREATE MOVING STREAM ships (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)
+          KEY oid LOCATION (lon, lat) TIME ts FROM FILE 'ships.csv';
+        CREATE REGIONS isles FROM FILE 'isles.geojson' NAME isle;""",
+    )
+    each = "REGISTER QUERIES FROM FILE 'rows.csv' KEY {key} AS SELECT oid FROM ships {where};"
+    boxes = each.format(key="id", where="WHERE oid <> 'z' INSIDE RECT(:x1, 1, :x2, 2)")
+    [told] = do(session, folder, boxes)
+    assert told.text.splitlines()[0] == "4 queries registered from rows.csv"
+    assert told.text.splitlines()[-1].endswith("rows.csv:5: the name east occurs twice")
+    [told] = do(session, folder, each.format(key="isle", where="INSIDE isles[:isle]"))
+    assert told.text.splitlines()[0] == "2 queries registered from rows.csv"
+    [told] = [found for found in do(session, folder, "DUMP;") if isinstance(found, Script)]
+    assert (
+        "REGISTER QUERY east AS SELECT oid FROM ships WHERE oid <> 'z' INSIDE RECT(179, 1, 181, 2);"
+        in told.text
+    )
+    found = [
+        (line["query"], line["key"]) for line in parsed(run_script(session, "RUN;", folder / "script.stq"))
+    ]
+    assert found == [
+        *[("east", "a"), ("east", "b"), ("far", "a"), ("fiji", "a"), ("fiji", "b"), ("here", "c")],
+        ("home", "c"),
+        *[("round", "a"), ("round", "b"), ("round", "c")],
+    ]
+    with pytest.raises(NotSupportedError, match="over the 180th meridian, such as isles\\['fiji'\\]"):
+        do(session, folder, each.format(key="id", where="WHERE oid = 'a' OR loc INSIDE isles[:isle]"))
+
+
 @pytest.mark.parametrize(
     ("window", "remark"),
     [

@@ -23,6 +23,8 @@ from stqsh.storage.queries.query_templates import NAMES, QueryTemplate
 Mask = NDArray[np.bool_]
 Places = NDArray[np.int64]
 _MOST_SHOWN = 20
+REGION = "region"
+"""Where, in a template, the holes of the query's region are; the others are in conditions."""
 _TERM = r"[\pL\pN]"
 
 
@@ -123,13 +125,28 @@ def _cast_checks(block: ParameterBlock) -> Iterator[_Check]:
 
 
 def _value_checks(template: QueryTemplate, block: ParameterBlock) -> Iterator[_Check]:
-    for hole in dict.fromkeys(hole for _, hole in template.holes if hole.constant is None):
+    holes = dict.fromkeys((path[0] == REGION, hole) for path, hole in template.holes if hole.constant is None)
+    for is_regional, hole in holes:
         values = block.columns[hole.column]
         yield _Check(_mask(values.is_null()), lambda _, name=hole.column: f"{name}: the value is missing")  # type: ignore[misc]
-        check = _CHECKS.get(hole.content)
+        check = _finite if is_regional and hole.content == "longitude" else _CHECKS.get(hole.content)
         if check is not None:
             failing, reason = check(hole, values)
             yield _Check(failing, lambda row, hole=hole, of=reason: f"{hole.column}: {of(row)}")  # type: ignore[misc]
+
+
+def reach_beyond(template: QueryTemplate, rows: pa.RecordBatch, members: tuple[str, ...]) -> Mask:
+    """Return which valid rows have a region over the 180th meridian, which `members` of a set reach over."""
+    beyond = np.zeros(rows.num_rows, np.bool_)
+    for path, hole in template.holes:
+        if path[0] != REGION or hole.constant is not None:
+            continue
+        values: Array = rows.column(hole.column)
+        if hole.content == "longitude":
+            beyond |= abs(_numbers(values)) > ANTIMERIDIAN
+        elif hole.content == "member":
+            beyond |= _mask(pc.is_in(values.cast(pa.string()), value_set=pa.array(members, pa.string())))
+    return beyond
 
 
 def _name_checks(names: Array) -> Iterator[_Check]:
@@ -146,7 +163,10 @@ def _longitude(_: Hole, values: Array) -> _Check:
     numbers = _numbers(values)
     return _Check(
         ~(abs(numbers) <= ANTIMERIDIAN),
-        lambda row: f"not supported yet: a rectangle that reaches beyond 180 degrees, to {numbers[row]:g}",
+        lambda row: (
+            "not supported yet: a rectangle under OR or NOT, or beside another region, that reaches beyond"
+            f" 180 degrees, to {numbers[row]:g}"
+        ),
     )
 
 

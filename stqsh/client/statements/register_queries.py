@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from stqsh.client.results import BulkRegistration, Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.crossing_checks import check_register
 from stqsh.client.statements.dispatch import check_kind
-from stqsh.client.statements.parameter_checks import RowChecks
+from stqsh.client.statements.parameter_checks import RowChecks, reach_beyond
 from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
 from stqsh.errors import StqshError
 from stqsh.lang.ast.expressions import Name
@@ -23,14 +25,18 @@ from stqsh.lang.ast.statements import FileSource, RegisterQueries, RegisterQuery
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.parameters import COLUMN_TYPES
+from stqsh.lang.binder.regions import go_on
 from stqsh.lang.errors import BindError, locating, near
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 from stqsh.sources.inference import infer
 from stqsh.sources.parameter_rows import read_parameters, table_columns, table_parameters
+from stqsh.spec.region import NamedRegionSpec
 from stqsh.spec.stream import FileSourceSpec
+from stqsh.storage.catalogue import stream_by_id
+from stqsh.storage.catalogue_writer import Registered, register
 from stqsh.storage.queries.bulk_register import register_rows
-from stqsh.storage.queries.query_templates import QueryTemplate
+from stqsh.storage.queries.query_templates import QueryTemplate, TemplateRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,10 +116,12 @@ def _registered(
         template = _template(statement, spec)
         key = _key_column(statement, dict(columns))
         wanted = _wanted(statement, template, key)
+    area = desk.view.area(spec.region.name) if isinstance(spec.region, NamedRegionSpec) else None
+    members = area.beyond if area is not None else ()
     checks = RowChecks(template, key, TABLE_PREFIX)
     for block in blocks(wanted or {columns[0][0]: "STRING"}):
         for rows, places in checks.good_rows(block):
-            checks.names_in_use(block, rows, places, register_rows(desk.link.db, template, rows))
+            checks.names_in_use(block, rows, places, _register(desk, template, rows, members))
         desk.link.wake()
     done = checks.result()
     if done.refused and not done.registered:
@@ -121,6 +129,30 @@ def _registered(
             "no row makes a valid query: " + done.faults[0], hint="\n".join(done.faults[1:4]) or None
         )
     return done
+
+
+def _register(
+    desk: StatementContext, template: QueryTemplate, rows: pa.RecordBatch, members: tuple[str, ...]
+) -> NDArray[np.bool_]:
+    """Register the queries of rows; return those whose name is in use, bool (n,).
+
+    A region over the 180th meridian has another form than those of other rows, so its query is registered by
+    itself.
+    """
+    beyond = reach_beyond(template, rows, members)
+    in_use = np.zeros(rows.num_rows, np.bool_)
+    if not beyond.all():
+        in_use[~beyond] = register_rows(desk.link.db, template, rows.filter(pa.array(~beyond)))
+    for row in np.flatnonzero(beyond).tolist():
+        alone = TemplateRows(template, rows.slice(row, 1), 0)
+        spec = alone.spec(0)
+        if desk.knows(spec.name):
+            in_use[row] = True
+            continue
+        stream = stream_by_id(desk.link.db, spec.stream_id).spec
+        text = alone.statement(spec.name, spec.text)
+        register(desk.link.db, Registered(text, go_on(spec, stream, desk.view)))
+    return in_use
 
 
 def _template(statement: RegisterQueries, spec: QuerySpec) -> QueryTemplate:

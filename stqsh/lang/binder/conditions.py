@@ -34,8 +34,8 @@ from stqsh.lang.ast.expressions import (
 from stqsh.lang.binder.functions import call
 from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.operators import arithmetic, concatenation, described, negative
-from stqsh.lang.binder.parameters import Content, hole
-from stqsh.lang.binder.regions import bound_region, moves, over_meridian
+from stqsh.lang.binder.parameters import Content, Hole, hole
+from stqsh.lang.binder.regions import bound_region, check_meridian, is_inside, moves, over_meridian
 from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.binder.time_comparisons import after, compare_moments, is_moment
 from stqsh.lang.errors import BindError
@@ -49,7 +49,6 @@ from stqsh.spec.expression import (
     DurationExpr,
     Expr,
     InExpr,
-    InsideExpr,
     IsNullExpr,
     LikeExpr,
     LiteralExpr,
@@ -57,7 +56,7 @@ from stqsh.spec.expression import (
     NotExpr,
     OrExpr,
 )
-from stqsh.spec.region import Region
+from stqsh.spec.region import NamedRegionSpec
 from stqsh.units import UNITS, metres, metres_per_second, microseconds
 
 _LOCATION_NAMES = frozenset({"loc", "location"})
@@ -199,14 +198,12 @@ def _inside(node: Inside, scope: Scope) -> TypedExpression:
     if moves(node.region):
         raise NotSupportedError("a moving region under OR or NOT, or beside another region")
     region = bound_region(node.region, scope.stream, scope.catalogue)
+    if isinstance(region, NamedRegionSpec) and isinstance(region.member, Hole):
+        area = scope.catalogue.area(region.name)
+        assert area is not None, "the region was bound"
+        check_meridian(area, scope.stream)
     parts = over_meridian(region, scope.stream, scope.catalogue)
     return _true_or_false(is_inside((region,) if parts is None else parts.regions), node)
-
-
-def is_inside(parts: tuple[Region, ...]) -> Expr:
-    """Return whether a place is in one of the parts of a region."""
-    inside = tuple(InsideExpr(part) for part in parts)
-    return inside[0] if len(inside) == 1 else OrExpr(inside)
 
 
 def check_location(node: Inside) -> None:

@@ -13,13 +13,20 @@ from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
 from stqsh.lang.ast.statements import Explain, RegisterQueries, RegisterQuery, Select
 from stqsh.lang.binder.aggregates import aggregated, is_aggregated, log_columns, without_distinct
-from stqsh.lang.binder.conditions import check_location, condition, is_inside
+from stqsh.lang.binder.conditions import check_location, condition
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.parameters import Hole, typed
 from stqsh.lang.binder.query_options import query_options
-from stqsh.lang.binder.regions import ANTIMERIDIAN, bound_nearest, bound_region, moves, over_meridian
+from stqsh.lang.binder.regions import (
+    ANTIMERIDIAN,
+    bound_nearest,
+    bound_region,
+    is_inside,
+    moves,
+    over_meridian,
+)
 from stqsh.lang.binder.scope import (
     NO_AGGREGATE,
     NO_AGGREGATE_IN_WHERE,

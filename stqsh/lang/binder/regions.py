@@ -32,6 +32,8 @@ from stqsh.lang.binder.parameters import Content, Hole, hole
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import identifier, quoted
+from stqsh.spec.expression import Expr, InsideExpr, OrExpr, conjunction
+from stqsh.spec.query import QuerySpec
 from stqsh.spec.region import (
     CircleSpec,
     MovingCircleSpec,
@@ -88,6 +90,22 @@ def over_meridian(region: BoundRegion, stream: StreamSpec, catalogue: CatalogueV
         return None
     polygons = catalogue.polygons(area, region.member)
     return _polygons_over_meridian([replace(polygon, area=area.id) for polygon in polygons])
+
+
+def go_on(spec: QuerySpec, stream: StreamSpec, catalogue: CatalogueView) -> QuerySpec:
+    """Return a query whose region goes on beyond the 180th meridian: a box, and a condition on its parts."""
+    parts = over_meridian(spec.region, stream, catalogue)
+    if parts is None:
+        return spec
+    box = RectangleSpec(-ANTIMERIDIAN, parts.south, ANTIMERIDIAN, parts.north)
+    conditions = [] if spec.condition is None else [spec.condition]
+    return replace(spec, region=box, condition=conjunction([*conditions, is_inside(parts.regions)]))
+
+
+def is_inside(parts: tuple[BoundRegion, ...]) -> Expr:
+    """Return whether a place is in one of the parts of a region."""
+    inside = tuple(InsideExpr(part) for part in parts)
+    return inside[0] if len(inside) == 1 else OrExpr(inside)
 
 
 def _rectangle_over_meridian(region: RectangleSpec) -> Parts | None:
@@ -210,7 +228,6 @@ def _named(region: NamedRegion, stream: StreamSpec, catalogue: CatalogueView) ->
     if not area.set:
         raise BindError(f"{area.name} is a single region and has no members", region.member.span)
     if isinstance(region.member, Parameter):
-        check_meridian(area, stream)
         member_hole = hole(region.member, "member", members=tuple(area.members))
         return NamedRegionSpec(area.id, area.name, member_hole)
     member = str(region.member.value)
