@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -41,6 +40,7 @@ MOVING = {
     "shapes": frozenset({"circles", "polygons", "inside", "expressions"}),
     "nearest": frozenset({"nearest", "circles"}),
     "texts": frozenset({"text", "joins", "expressions"}),
+    "dwell": frozenset({"dwell", "circles", "inside", "changes"}),
 }
 
 
@@ -65,22 +65,22 @@ def events(drawn: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
 
 
 def movements(drawn: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
-    """Cases of moving streams that have records, without what is not supported where objects cross."""
-    return drawn.filter(lambda case: case.spec["kind"] == "moving" and bool(case.records)).map(_supported)
+    """Cases of moving streams that have records."""
+    return drawn.filter(lambda case: case.spec["kind"] == "moving" and bool(case.records))
 
 
-def _supported(case: Case) -> Case:
-    """Return a case in which no query is paused that sends objects."""
-    groups = {query["id"] for query in case.queries if query["kind"] == "aggregate"}
-    commands = [
-        (step, command)
-        for step, command in case.commands
-        if command["op"] not in ("pause", "resume") or command["id"] in groups
-    ]
-    return replace(case, commands=commands)
+def remembering(drawn: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
+    """Cases with queries for which slots have to remember objects."""
+    return movements(drawn).filter(
+        lambda case: (
+            any(query["options"].get("dwell_us") for query in case.queries)
+            or any(command["op"] == "pause" for _, command in case.commands)
+        )
+    )
 
 
 changes = st.dictionaries(st.integers(0, 8), tables(), max_size=4)
+early = st.dictionaries(st.integers(0, 3), tables(), min_size=1, max_size=3)
 restarts = st.sets(st.integers(0, 12), max_size=2)
 
 
@@ -136,6 +136,25 @@ def test_objects_that_cross_change_no_update(
     assert delivered.stats["records"] == len(case.records)
 
 
+@share(4)
+@pytest.mark.parametrize("features", MOVING.values(), ids=MOVING)
+@given(st.data(), cuts, st.sampled_from(SLOTS), early, restarts)
+def test_what_is_remembered_of_objects_that_cross_changes_no_update(
+    features: frozenset[str],
+    data: st.DataObject,
+    size: int | None,
+    count: int,
+    routes: dict[int, RoutingTable],
+    again: set[int],
+) -> None:
+    case = data.draw(remembering(st.one_of(cases(features), first_cases(cases(features)))))
+    with memory_engine([case], count) as engine:
+        run_under(engine, case, cut(case, size), routes, again)
+        delivered = engine.delivered()
+    assert delivered.updates == oracle.run(case)
+    assert delivered.stats["records"] == len(case.records)
+
+
 @share(6)
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
 @given(st.data(), cuts, st.sampled_from(SLOTS), changes, restarts)
@@ -165,6 +184,17 @@ def test_objects_that_cross_change_no_group(
     again: set[int],
 ) -> None:
     case = data.draw(movements(group_cases(cases(features))))
+    with memory_engine([case], count) as engine:
+        run_under(engine, case, cut(case, size), routes, again)
+        assert read(engine, case) == run_groups(case)
+
+
+@share(4)
+@given(st.data(), cuts, st.sampled_from(SLOTS), early, restarts)
+def test_what_is_remembered_of_objects_that_cross_changes_no_group(
+    data: st.DataObject, size: int | None, count: int, routes: dict[int, RoutingTable], again: set[int]
+) -> None:
+    case = data.draw(remembering(group_cases(cases(MOVING["nearest"]))))
     with memory_engine([case], count) as engine:
         run_under(engine, case, cut(case, size), routes, again)
         assert read(engine, case) == run_groups(case)

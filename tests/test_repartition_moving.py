@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.local import local_session
+from support.local import LocalLink, local_session
 from test_repartition import STEPS, drive, routing, run, updates
 
 from stqsh.client.api import Session
@@ -29,16 +29,29 @@ REGISTER QUERY near_9 AS SELECT oid FROM taxis NEAREST 4 TO '9';
 REGISTER QUERY count AS SELECT COUNT(*), MAX(x) FROM taxis INSIDE (2, 2, 9, 9);
 REGISTER QUERY each AS SELECT free, COUNT(*) FROM taxis GROUP BY free SYNC 7 s;
 REGISTER QUERY brief FOR 35 s AS SELECT oid FROM taxis INSIDE (1, 1, 8, 8);
+REGISTER QUERY lasting WITH (dwell => 2 s) AS SELECT oid, x FROM taxis INSIDE (2, 2, 8, 8);
+REGISTER QUERY halted AS SELECT oid, y FROM taxis INSIDE CIRCLE(4, 4, 4);
+REGISTER QUERY near_11 AS SELECT oid, DISTANCE FROM taxis NEAREST 3 TO '11';
+REGISTER QUERY first AS SELECT oid, x FROM taxis INSIDE (0, 0, 7, 7) ORDER BY x LIMIT 3;
 REGISTER QUERY late AS SELECT oid FROM taxis WHERE ts > NOW - 3 s;
 """
 CHANGES = [
-    "REPARTITION taxis USING agrid INTO 3 SLOTS;",
+    "PAUSE QUERY halted; REPARTITION taxis USING agrid INTO 3 SLOTS;",
     "PAUSE QUERY count; REPARTITION taxis USING quadtree INTO 7 SLOTS; REBALANCE taxis;",
     "REPARTITION taxis USING object INTO 1 SLOTS; RESUME QUERY count;",
     "REPARTITION taxis USING qttree INTO 64 SLOTS; DROP QUERY around;",
     "REPARTITION taxis USING grid INTO 1 SLOTS; REPARTITION taxis USING grid INTO 2 SLOTS;",
 ]
-OTHERS = ["", "PAUSE QUERY count;", "RESUME QUERY count;", "DROP QUERY around;", ""]
+OTHERS = ["PAUSE QUERY halted;", "PAUSE QUERY count;", "RESUME QUERY count;", "DROP QUERY around;", ""]
+ALIKE = [
+    "PAUSE QUERY near_11;",
+    "PAUSE QUERY first; RESUME QUERY halted;",
+    "RESUME QUERY near_11; RESUME QUERY first;",
+    "PAUSE QUERY near_11; PAUSE QUERY lasting;",
+    "RESUME QUERY lasting; PAUSE QUERY halted; RESUME QUERY halted;",
+]
+"""What else happens at the same times under all routings."""
+CHANGES, OTHERS = ([one + also for one, also in zip(some, ALIKE, strict=True)] for some in (CHANGES, OTHERS))
 
 
 def write_taxis(folder: Path) -> None:
@@ -132,18 +145,27 @@ def test_it_says_what_was_decided_and_what_stands(session: Session) -> None:
     )
 
 
-def test_what_slots_would_have_to_remember_of_objects_that_cross_is_refused(session: Session) -> None:
-    run(session, "REGISTER QUERY a AS SELECT oid FROM taxis; PAUSE QUERY a; RUN 2 STEPS;")
-    with pytest.raises(NotSupportedError, match="while a query is paused: a"):
-        run(session, "REPARTITION taxis USING grid;")
-    run(session, "DROP QUERY a; REGISTER QUERY b WITH (dwell => 2 s) AS SELECT oid FROM taxis;")
-    with pytest.raises(NotSupportedError, match="a query that has dwell: b"):
-        run(session, "REPARTITION taxis USING grid;")
-    run(session, "DROP QUERY b; REPARTITION taxis USING grid; REGISTER QUERY c AS SELECT oid FROM taxis;")
-    with pytest.raises(NotSupportedError, match="PAUSE QUERY of objects on a moving stream"):
-        run(session, "PAUSE QUERY c;")
-    with pytest.raises(NotSupportedError, match="dwell on a moving stream"):
-        run(session, "REGISTER QUERY d WITH (dwell => 2 s) AS SELECT oid FROM taxis;")
+def test_the_copy_of_the_objects_by_key_lasts_while_queries_need_it(session: Session, folder: Path) -> None:
+    assert isinstance(session.link, LocalLink)
+    engine = session.link.engine
+    assert engine is not None
+
+    def copied() -> list[bool]:
+        return [any(name.startswith("s-") for name in state.names()) for state in engine.states()]
+
+    run(session, CREATE.format(folder=folder).replace("STREAM taxis", "STREAM others"))
+    run(session, "REPARTITION taxis USING grid; REGISTER QUERY a AS SELECT oid FROM taxis; RUN 9 STEPS;")
+    assert copied() == [False, False]
+    run(session, "PAUSE QUERY a; RUN 2 STEPS;")
+    assert copied() == [True, True]
+    run(session, "RESUME QUERY a; RUN 2 STEPS;")
+    assert copied() == [True, True]
+    run(session, "DROP QUERY a; RUN 2 STEPS;")
+    assert copied() == [False, False]
+    run(session, "REGISTER QUERY b WITH (dwell => 2 s) AS SELECT oid FROM taxis; RUN 9 STEPS;")
+    assert copied() == [True, True]
+    run(session, "DROP STREAM taxis; REGISTER QUERY c AS SELECT oid FROM others; RUN 1 STEPS;")
+    assert copied() == [False, False]
 
 
 def test_streams_whose_objects_cannot_cross_say_so(session: Session, folder: Path) -> None:

@@ -17,6 +17,7 @@ from stqsh.core.contract.batch_pieces import BatchPiece, pieces
 from stqsh.core.contract.kind_batch import run_kind
 from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.keyed_copy import forget_copy, open_copy, read_input, run_copy
 from stqsh.core.kinds import KINDS
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.objects.event_objects import RENUMBERED, count_kept, forget_all, forget_expired, let_go
@@ -25,7 +26,7 @@ from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.output.batch_output import BatchOutput, chunks_of, known_rows
 from stqsh.core.queries.query_table import QueryCommands, digest
-from stqsh.core.queries.registrations import NewQueries, unpack_alike
+from stqsh.core.queries.registrations import NewQueries, commands_in
 from stqsh.core.retention.object_retention import compact
 from stqsh.core.retention.retention_step import close, take_out
 from stqsh.core.retention.step_runs import cut_batch
@@ -37,7 +38,7 @@ from stqsh.core.state.string_dictionary import vacuum
 from stqsh.core.texts.term_table import tidy
 from stqsh.spec.chunk import Chunk, ChunkKind, pack
 from stqsh.spec.clock import BatchClock
-from stqsh.spec.command import RegisterCommand, SlotCommand, unpack_commands
+from stqsh.spec.command import RegisterCommand, SlotCommand
 from stqsh.spec.query import unpack_asks
 from stqsh.spec.stream import StreamSpec
 
@@ -56,6 +57,8 @@ def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
         made, there = _piece(batch, spec, piece)
         out += [_renumbered(batch, chunk, number) for chunk in made]
     batch.add(objects=there)
+    if any(chunk.kind == ChunkKind.COPY_END for chunk in chunks):
+        forget_copy(batch.state, spec.id)
     if spec.is_significant and not whole.commands.stream_dropped:
         batch.memory[spec.id] = figures(batch.state, spec)
     return out
@@ -64,10 +67,14 @@ def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
 def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiece:
     """Return all input of a stream as one piece."""
     timing = batch.timing(spec)
-    commands = digest(_unknown(batch.state, spec, [*_commands(chunks)]))
+    commands = digest(_unknown(batch.state, spec, [*commands_in(chunks)]))
     _check(commands, timing)
     commands = replace(commands, registered=commands.registered.since(timing.first))
-    return BatchPiece(timing, _records(batch, spec, timing, chunks), batches("focal", chunks), commands)
+    copy = read_input(batch.state, spec, chunks)
+    if copy is not None and commands.stream_dropped:
+        copy = replace(copy, commands=replace(copy.commands, stream_dropped=True))
+    records = _records(batch, spec, timing, chunks)
+    return BatchPiece(timing, records, batches("focal", chunks), commands, copy=copy)
 
 
 def _records(
@@ -86,15 +93,6 @@ def _records(
     count = int(np.count_nonzero(again))
     batch.add(records=count, stale=count)
     return [records.filter(pa.array(~again))]
-
-
-def _commands(chunks: Iterable[Chunk]) -> Iterator[SlotCommand | NewQueries]:
-    """Yield the commands in chunks, in the log's order."""
-    for chunk in chunks:
-        if chunk.kind == "commands":
-            yield from unpack_commands(chunk.payload)
-        elif chunk.kind == "register_alike":
-            yield unpack_alike(chunk.payload)
 
 
 def _unknown(
@@ -164,14 +162,19 @@ def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[
     """Evaluate a piece; return its chunks and the number of objects after it."""
     report, begun = BatchOutput(only_arrivals=spec.keeps_none), perf_counter_ns()
     stream = _stream_batch(batch.state, spec, piece, batch.clock)
+    copy = None if piece.copy is None else open_copy(stream, piece.copy)
     decoded = perf_counter_ns()
     kept = take_out(stream)
     for name, kind in KINDS.items():
         run_kind(kind, replace(stream, commands=stream.commands.of_kind(name)), report)
     made = chunks_of(batch.slot, stream.objects, report)
+    made += [] if copy is None else run_copy(batch.slot, copy)
     kernel = perf_counter_ns()
     stream.objects.finish()
     stream.focal.finish()
+    if copy is not None:
+        copy.objects.finish()
+        make_room(copy)
     close(stream, kept)
     made += [
         batch.chunk(ChunkKind.ARCHIVED, pack(events), spec.id, events.num_rows, number=number)
@@ -218,7 +221,12 @@ def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece, clock: 
     focal = ObjectTable(state, f"{prefix}/focal", spec, columns=False)
     seeds, followed = _seeds_apart(piece.focal, timing)
     BatchObjects(focal, seeds, timing).finish()
+    leaving: frozenset[int] | None = None
     _know_focals(focal, piece.commands)
+    if piece.copy is not None:
+        leaving = frozenset(piece.copy.older.registered.ids.tolist())
+        _know_focals(focal, piece.copy.older)
+        _know_focals(focal, piece.copy.commands)
     return StreamBatch(
         state=state,
         spec=spec,
@@ -227,6 +235,7 @@ def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece, clock: 
         focal=BatchObjects(focal, followed, timing),
         commands=piece.commands,
         clock=clock,
+        leaving=leaving,
     )
 
 
@@ -272,6 +281,7 @@ def make_room(batch: StreamBatch) -> int:
 def forget(state: SlotState, stream: int) -> None:
     """Remove everything that a slot stores about a dropped stream."""
     state.release(f"s{stream}/")
+    forget_copy(state, stream)
     del state.entry("streams")[str(stream)]
     forget_memory(state, stream)
     state.entry(RENUMBERED).pop(str(stream), None)

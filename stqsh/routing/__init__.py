@@ -3,7 +3,9 @@
 A routing table (`table`) is data: strategies make one from the load of cells, and load adjusters change it.
 """
 
-VERSION = 2
+VERSION = 3
 """The version of how tables deal records. Logs of slots name it beside the records that they refer to."""
+UNCOPIED = 2
+"""The version that the records of streams have without a copy by key, see `stqsh.core.keyed_copy`."""
 UNCROSSED = 1
 """The version that the records of streams have whose objects do not cross, which older versions know too."""

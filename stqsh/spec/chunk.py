@@ -49,6 +49,16 @@ class ChunkKind(StrEnum):
     FOCAL = "focal"
     """Records of focal objects, which every slot gets: as `RECORDS`."""
 
+    # From the source to the copy by key of a stream on the slots, see `stqsh.core.keyed_copy`.
+    COPY_BEGIN = "keyed/begin"
+    """The beginning of the copy: an empty JSON object."""
+    COPY_END = "keyed/end"
+    """The end of the copy, after the batch: an empty JSON object."""
+    COPY_SEEDS = "keyed/seeds"
+    """The last records of all objects before the copy began: as `RECORDS`."""
+    COPY_RECORDS = "keyed/records"
+    """The records of the objects that the copy has on the slot: as `RECORDS`, without roles."""
+
     # From the slots to Deliver.
     TAKEN = "taken"
     """What a task has read of a live stream, with its dead letters: JSON. From the source to Deliver."""
@@ -71,6 +81,11 @@ class ChunkKind(StrEnum):
     TIMING = "timing"
     """Where a task's time went: JSON."""
 
+
+COPY_COMMANDS = "keyed/"
+"""Begins the kinds of chunks with commands to the copy by key: it is followed by `COMMANDS`, for instance."""
+COPY_OLDER = "keyed/older/"
+"""Begins the kinds of chunks with queries that move to the copy by key."""
 
 ROLE = "_role"
 """The column of records of a moving stream that is routed by space: a `RecordRole`, int8."""

@@ -62,6 +62,7 @@ class Offset:
         ends: the steps in which queries with SYNC end by their FOR, by the log's rows that register them.
         dealt: by moving stream that has been repartitioned, its routings in order: the log's row of each, 0
             for the initial one, and the first row of the store that it deals.
+        copied: the moving streams that slots have a copy of by key, see `stqsh.core.keyed_copy`.
         by_slot: whether the batch is read by a task for each slot.
         live: how far each live stream is taken; the records between two positions belong to the last step.
         ended: whether all live streams have come to their ends.
@@ -86,6 +87,7 @@ class Offset:
     closing: int = 0
     ends: dict[int, int] = field(default_factory=dict)
     dealt: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    copied: tuple[int, ...] = ()
     by_slot: bool = False
     boot: str = ""
     live: dict[int, LivePosition] = field(default_factory=dict)

@@ -59,14 +59,6 @@ def stream_by_id(db: ControlDb, stream_id: int) -> StreamRow:
     return _stream(rows[0])
 
 
-def is_repartitioned(db: ControlDb, stream_id: int) -> bool:
-    """Return whether the routing of a stream was ever changed."""
-    found = db.query(
-        "SELECT 1 FROM log WHERE kind = 'route' AND json_extract(spec, '$.id') = ? LIMIT 1", stream_id
-    )
-    return bool(found)
-
-
 def live_tables(db: ControlDb) -> list[TableRow]:
     """Return the tables that are not dropped, in order of creation."""
     return [_table(row) for row in db.query(f"{_TABLE} WHERE dropped_seq IS NULL ORDER BY id")]

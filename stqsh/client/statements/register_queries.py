@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from stqsh.client.results import BulkRegistration, Message, Outcome
 from stqsh.client.statements.context import StatementContext
-from stqsh.client.statements.crossing_checks import check_register
 from stqsh.client.statements.dispatch import check_kind
 from stqsh.client.statements.parameter_checks import RowChecks, reach_beyond
 from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
@@ -112,7 +111,6 @@ def _registered(
     with locating(statement.piece):
         spec = bind(statement, desk.view, inferred=columns).spec
         check_kind(spec.kind)
-        check_register(desk, spec)
         template = _template(statement, spec)
         key = _key_column(statement, dict(columns))
         wanted = _wanted(statement, template, key)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 from stqsh.client.results import Message, Outcome, WaitNotice
 from stqsh.client.statements.context import StatementContext
-from stqsh.client.statements.crossing_checks import check_queries
 from stqsh.errors import NotSupportedError, StqshError
 from stqsh.lang.ast.statements import Rebalance, Repartition
 from stqsh.lang.binder.administration import RebalanceSpec, RepartitionSpec
@@ -161,7 +160,6 @@ def _check_possible(desk: StatementContext, stream: StreamRow, change: str) -> N
         raise NotSupportedError(f"{change} on a stream that RETAINs SIGNIFICANT objects")
     if desk.is_endless(stream):
         raise NotSupportedError(f"{change} on a moving stream without an end")
-    check_queries(desk, stream, change)
 
 
 def _check_steps_known(desk: StatementContext, stream: StreamRow) -> None:

@@ -26,6 +26,21 @@ _SMALL = 256
 
 
 @dataclass(frozen=True)
+class CopyInput:
+    """What a batch, or a piece of it, contains for the copy by key of a stream, see `stqsh.core.keyed_copy`.
+
+    Attributes:
+        records: Payloads of records.
+        older: The queries that move to the copy.
+        commands: The commands to its queries.
+    """
+
+    records: list[pa.RecordBatch]
+    older: QueryCommands
+    commands: QueryCommands
+
+
+@dataclass(frozen=True)
 class BatchPiece:
     """What a stream's batch, or a piece of it, contains.
 
@@ -34,6 +49,7 @@ class BatchPiece:
         records, focal: Payloads of "records" and "focal" chunks.
         commands: The commands.
         passed: How many further records there were, which no query needs.
+        copy: What there is for the copy by key, None without one.
     """
 
     timing: BatchTiming
@@ -41,6 +57,7 @@ class BatchPiece:
     focal: list[pa.RecordBatch]
     commands: QueryCommands
     passed: int = 0
+    copy: CopyInput | None = None
 
 
 def pieces(whole: BatchPiece, population: Callable[[], int]) -> Iterator[BatchPiece]:
@@ -97,10 +114,13 @@ def between(whole: BatchPiece, first: int, last: int) -> BatchPiece:
     begins = first == whole.timing.first
     commands = whole.commands if begins else digest([])
     passed = whole.passed if begins else 0
-    records, focal = (
+    copy = whole.copy
+    records, focal, keyed = (
         [_rows(batch, -1 if begins else first, last) for batch in batches]
-        for batches in (whole.records, whole.focal)
+        for batches in (whole.records, whole.focal, copy.records if copy else [])
     )
+    if copy:
+        copy = replace(copy, records=keyed) if begins else CopyInput(keyed, digest([]), digest([]))
     return replace(
         whole,
         timing=whole.timing._replace(first=first, last=last),
@@ -108,6 +128,7 @@ def between(whole: BatchPiece, first: int, last: int) -> BatchPiece:
         focal=focal,
         commands=commands,
         passed=passed,
+        copy=copy,
     )
 
 

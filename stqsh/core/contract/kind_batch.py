@@ -10,7 +10,9 @@ import numpy.typing as npt
 from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import BatchOutput, EndedQuery
-from stqsh.core.queries.query_table import ACTIVE, PAUSED
+from stqsh.core.output.sent_answers import SentAnswers
+from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryCommands
+from stqsh.spec.query import find_kind
 
 Array = npt.NDArray[Any]
 
@@ -26,12 +28,46 @@ def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
     if batch.timing.last < batch.timing.first:
         return
     logic = kind.build(batch, output)
+    is_elsewhere = batch.leaving is not None and not find_kind(kind.name).is_resent
+    if batch.leaving and is_elsewhere:
+        _leave(logic, batch.leaving)
+    if batch.older is not None:
+        _take_over(logic, batch.older)
     _drop(logic)
     _pause(logic)
     rescaled = np.empty(0, np.int64) if batch.commands.memory is None else logic.rescale()
-    logic.on_events(np.concatenate([rescaled, _resume(logic), _register(logic)]))
+    resumed = np.empty(0, np.int64) if is_elsewhere else _resume(logic)
+    logic.on_events(np.concatenate([rescaled, resumed, _register(logic)]))
     _end(logic)
     output.chunks += logic.chunks()
+
+
+def _leave(logic: QueryLogic, ids: frozenset[int]) -> None:
+    """Pause queries for good that are evaluated over the copy by key from now on; forget what they sent."""
+    queries = logic.queries
+    at = queries.positions(ids)
+    at = at[queries.mode[at] == ACTIVE]
+    if len(at):
+        logic.pause(at)
+        queries.mode[at] = PAUSED
+    SentAnswers(logic.batch.state, logic.prefix).pop_queries(ids)
+
+
+def _take_over(logic: QueryLogic, older: QueryCommands) -> None:
+    """Register queries that move to the copy by key.
+
+    What those have sent that were paused, or have DWELL, is here already. Others move because they pause now.
+    """
+    queries, batch = logic.queries, logic.batch
+    new = older.registered.those(~np.isin(older.registered.ids, queries.id))
+    if not len(new):
+        return
+    at = queries.register(new, older.still, batch.timing, batch.focal.table)
+    logic.register(at, new)
+    pausing = at[(queries.mode[at] == ACTIVE) & (queries.dwell[at] == 0)]
+    if len(pausing):
+        logic.remember(pausing)
+        queries.mode[pausing] = PAUSED
 
 
 def _drop(logic: QueryLogic) -> None:

@@ -111,6 +111,8 @@ class StreamBatch:
         focal: The focal objects of all slots, likewise.
         commands: The commands for the kind.
         clock: The clock of the whole batch, of which this may be a piece; without steps if nobody asks.
+        older: The queries that move here, which is the copy by key of a stream; None elsewhere.
+        leaving: The ids of queries that are evaluated over the copy by key from now on; None without one.
     """
 
     state: SlotState
@@ -120,6 +122,8 @@ class StreamBatch:
     focal: BatchObjects
     commands: QueryCommands
     clock: BatchClock = NO_STEPS
+    older: QueryCommands | None = None
+    leaving: frozenset[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -295,6 +299,13 @@ class QueryLogic(ABC):
         The default does nothing, which suits a kind that keeps what it has sent.
         """
         del positions
+
+    def remember(self, positions: Array) -> None:
+        """Store what queries have sent that pause now and were evaluated elsewhere; as `pause` by default.
+
+        They have just been registered, and know the same objects as before, which are dealt to other slots.
+        """
+        self.pause(positions)
 
     def resume(self, positions: Array) -> None:
         """Prepare queries that are active again; `on_events` then has them in `begun`."""

@@ -128,6 +128,13 @@ class FirstLogic(MergingLogic):
         self._is_outdated = True
         super().pause(positions)
 
+    def remember(self, positions: Array) -> None:
+        """Store all members: other slots have offered some of them."""
+        members = self._context().members(positions, self.batch.timing.first - 1)
+        self._sent.add(self.queries.id[members.query], members.obj)
+        self._is_outdated = True
+        super().pause(positions)
+
     def resume(self, positions: Array) -> None:
         """Load what queries had offered before they paused."""
         self._offered = self._sent.pop_queries(self.queries.id[positions])

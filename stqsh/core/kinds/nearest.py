@@ -147,7 +147,7 @@ class NearestLogic(MergingLogic):
         """Store the conditions of new queries, and give them empty circles."""
         super().register(positions, new)
         self.queries.radius[positions] = 0
-        self._members.append_empty(len(positions))
+        self._members.insert_empty(positions)
         self._conditions.add(positions, new)
         add_keywords(self.batch, self.prefix, new)
 
@@ -161,6 +161,12 @@ class NearestLogic(MergingLogic):
                 self._offer(sent_before_pause(self._context(), query, objects, step, why))
         self._members.remove(positions)
         super().retire(positions, steps, why)
+
+    def remember(self, positions: Array) -> None:
+        """Store the k nearest before the batch, which other slots have offered."""
+        tracker = CircleTracker(self._context(), self._members, np.full(len(self.queries), -1))
+        tracker.widen_fully(positions)
+        self.pause(positions)
 
     def pause(self, positions: Array) -> None:
         """Store what queries have offered, and forget their circles."""

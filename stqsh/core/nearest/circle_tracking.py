@@ -128,6 +128,13 @@ class CircleTracker:
             cells.restore()
         return out
 
+    def widen_fully(self, positions: Array) -> None:
+        """Let circles hold everything that was present before the batch."""
+        centres = self._context.centres(positions, np.full(len(positions), self._timing.first - 1))
+        self._queries.radius[positions] = np.inf
+        start, obj = self._before.members(SearchCircles(positions, *centres, np.full(len(positions), np.inf)))
+        self._roster.replace(positions, start, obj)
+
     def offered_before(self, positions: Array) -> tuple[Array, Array]:
         """Return what queries had offered before the batch: positions and objects."""
         first = self._timing.first

@@ -21,9 +21,11 @@ class MemberTable(StateTable):
     member_start = ArraySpec(np.int64, length=1)
     member_obj = ArraySpec(np.int32, "objects", length=0)
 
-    def append_empty(self, count: int) -> None:
-        """Append empty lists for `count` new queries."""
-        self.grow(member_start=np.full(count, self.member_start[-1]))
+    def insert_empty(self, positions: Array) -> None:
+        """Insert empty lists for new queries, which are at these positions, ascending."""
+        lengths = np.zeros(len(self.member_start) - 1 + len(positions), np.int64)
+        lengths[np.delete(np.arange(len(lengths)), positions)] = np.diff(self.member_start)
+        self.store(member_start=np.concatenate([[0], np.cumsum(lengths)]))
 
     def remove(self, positions: Array) -> None:
         """Remove the lists of the queries at these positions; the positions of others change."""

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace as changed_struct
 
-from stqsh.spec.chunk import unpack
+from stqsh.spec.chunk import Chunk, ChunkKind, unpack
+from stqsh.spec.command import SlotCommand, unpack_commands
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr, conjunction, conjuncts
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.query_rows import FOCAL_PATH, Path, QueryRows, filled, is_measure
@@ -186,6 +187,15 @@ def unpack_alike(payload: bytes) -> NewQueries:
     patterns, which = _patterns(queries)
     steps = np.full(len(queries.ids), int(shared[b"step"])) if b"step" in shared else None
     return NewQueries(queries.ids, patterns, which, queries.numbers, focals, steps)
+
+
+def commands_in(chunks: Iterable[Chunk], before: str = "") -> Iterator[SlotCommand | NewQueries]:
+    """Yield the commands in chunks, in the log's order; their kinds begin with `before`."""
+    for chunk in chunks:
+        if chunk.kind == before + ChunkKind.COMMANDS:
+            yield from unpack_commands(chunk.payload)
+        elif chunk.kind == before + ChunkKind.REGISTER_ALIKE:
+            yield unpack_alike(chunk.payload)
 
 
 def _patterns(queries: QueryRows) -> tuple[list[SlotQuery], Array]:

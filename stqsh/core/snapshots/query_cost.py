@@ -94,9 +94,9 @@ def _counters(state: SlotState, spec: BoundQuery) -> tuple[QueryCounters | None,
     """Return the counters of the query, and of all queries of the stream of any kind."""
     everything, own = dict.fromkeys(_COUNTERS, 0), dict.fromkeys(_COUNTERS, 0)
     there = False
-    stream = f"s{spec.stream_id}/"
+    streams = f"s{spec.stream_id}/", f"s{-spec.stream_id}/"  # and the copy by key
     query_id = spec.id if isinstance(spec, QuerySpec) else spec.measure or 0
-    for name in state.names(stream):
+    for name in [name for stream in streams for name in state.names(stream)]:
         if not name.endswith("/tested") or name.count("/") != 2:
             continue
         prefix = name.removesuffix("/tested")

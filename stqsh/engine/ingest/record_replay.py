@@ -45,13 +45,21 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
     stream = task.streams[piece.stream_id]
     return {
         "format": [FORMAT, CHUNK_RECORDS],
-        "routing": routing.VERSION if piece.stream_id in task.dealt else routing.UNCROSSED,
+        "routing": _version(task, piece.stream_id),
         "route": task.routes.get(piece.stream_id, (INITIAL,))[-1],
         "dealt": task.dealt.get(piece.stream_id),
+        "copied": piece.stream_id in task.copied,
         "task": [task.slots, task.first_step, task.last_step, task.base_tick],
         "stream": {name: getattr(stream, name) for name in _STREAM},
         "slice": [piece.stream_id, piece.start, piece.stop, piece.index, list(piece.focal)],
     }
+
+
+def _version(task: SourceTask, stream: int) -> int:
+    """Return the least version of the routing that can deal a stream's records again."""
+    if stream in task.copied:
+        return routing.VERSION
+    return routing.UNCOPIED if stream in task.dealt else routing.UNCROSSED
 
 
 def shorten_for_log(chunk: Chunk, content: Chunk) -> Chunk:
@@ -116,7 +124,7 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
         raise RecordReplayError(
             "the session's state was written by another version of stqsh", hint=_OTHER_VERSION
         )
-    if again["routing"] not in (routing.VERSION, routing.UNCROSSED):
+    if again["routing"] not in (routing.VERSION, routing.UNCOPIED, routing.UNCROSSED):
         raise RecordReplayError(
             f"the session's state names records by routing {again['routing']}, "
             "which this version does not know",
@@ -132,7 +140,7 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
     routes: dict[int, tuple[int, ...]] = {stream: (again.get("route", INITIAL),)}
     crossed: Any = again.get("dealt")
     dealt = {} if crossed is None else {stream: tuple((row, start) for row, start in crossed)}
-    task = SourceTask(
-        str(home), slots, {stream: spec}, first, last, base_tick, None, (piece,), routes=routes, dealt=dealt
-    )
+    task = SourceTask(str(home), slots, {stream: spec}, first, last, base_tick, None, (piece,))
+    copied = (stream,) if again.get("copied") else ()
+    task = replace(task, routes=routes, dealt=dealt, copied=copied)
     return record_chunks(task, piece, wanted)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.engine.ingest.copied_queries import CopyCommands, last_records, separated
 from stqsh.engine.ingest.crossing_records import DealtRecords, SliceRecords, deal_crossing
 from stqsh.engine.ingest.live_reader import read_live
 from stqsh.engine.ingest.slot_commands import concerned_slots, for_slot, packed_commands
@@ -20,13 +21,23 @@ from stqsh.routing.table import RoutingTable
 from stqsh.sources.replay_store.previous_rows import previous_rows
 from stqsh.sources.replay_store.store import open_store
 from stqsh.sources.table_files import CONTENT, read_table
-from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, Phase, pack, pack_json, unpack
+from stqsh.spec.chunk import (
+    COPY_COMMANDS,
+    COPY_OLDER,
+    Chunk,
+    ChunkKind,
+    ChunkOrder,
+    Phase,
+    pack,
+    pack_json,
+    unpack,
+)
 from stqsh.spec.log import AreaDropped, RecordsFound, TableDropped
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.home import SessionHome
-from stqsh.storage.queries.query_commands import Command, commands_of
+from stqsh.storage.queries.query_commands import Command, commands_of, living_queries
 from stqsh.storage.rows import LogRow
 
 #: Maximum number of records in a chunk: Spark doubles buffers, so large payloads cost it memory.
@@ -66,7 +77,7 @@ def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
                 yield from _to_all(task, id_, "table_drop", Phase.COMMANDS, pack_json({}))
             case AreaDropped(id_):
                 yield from _to_all(task, id_, "area_drop", Phase.COMMANDS, pack_json({}))
-    commands: dict[int, list[Command]] = {stream_id: [] for stream_id in head.routed} | _with_orders(
+    commands: dict[int, list[Command]] = {id_: [] for id_ in (*head.routed, *head.copies)} | _with_orders(
         task, head, rows
     )
     for stream_id, some in sorted(commands.items()):
@@ -121,6 +132,12 @@ def _command_chunks(
     Under a new routing, older queries come first, for the slots that have not known them.
     """
     stream = task.streams.get(stream_id)
+    if stream is not None and (stream_id in task.copied or stream_id in head.uncopied):
+        control, clock, begins = ControlDb(Path(task.home)), head.clock, stream_id in head.copies
+        living = living_queries(control, stream_id, head.commands[0], clock.tick_us, clock.first_step)
+        separate = separated(commands, living, begins=begins)
+        yield from _copy_chunks(task, head, stream, separate)
+        commands = separate.others
     if task.slots == 1 or stream is None or not (stream.is_event or stream_id in task.routes):
         for number, (kind, payload) in enumerate(packed_commands(commands)):
             yield from _to_all(task, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), payload)
@@ -134,6 +151,31 @@ def _command_chunks(
         mine = for_slot(commands, concerned, slot)
         for number, (kind, payload) in enumerate(packed_commands(mine)):
             yield Chunk(slot, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), *span, 0, payload)
+
+
+def _copy_chunks(
+    task: SourceTask, head: BatchHead, stream: StreamSpec, commands: CopyCommands
+) -> Iterator[Chunk]:
+    """Yield what every slot needs to know of a stream's copy by key, before the records."""
+    for before, some in ((COPY_OLDER, commands.older), (COPY_COMMANDS, commands.copied)):
+        for number, (kind, payload) in enumerate(packed_commands(some)):
+            order = ChunkOrder(Phase.COMMANDS, number=number)
+            yield from _to_all(task, stream.id, before + kind, order, payload)
+    if stream.id in head.uncopied:
+        yield from _to_all(task, stream.id, ChunkKind.COPY_END, Phase.COMMANDS, pack_json({}))
+    if stream.id not in head.copies:
+        return
+    yield from _to_all(task, stream.id, ChunkKind.COPY_BEGIN, Phase.COMMANDS, pack_json({}))
+    directory = _home(task).stream(stream.id)
+    store = open_store(directory)
+    previous = previous_rows(store, directory, stream.key, stream.time)[: head.copies[stream.id]]
+    seeds = last_records(store, previous, task.first_step - 1, stream.key)
+    for number, records in enumerate(seeds):
+        slots = slots_of(records["_hash"].to_numpy(), task.slots)
+        for slot in task.wanted:
+            mine = records.filter(pa.array(slots == slot))
+            order, span = ChunkOrder(Phase.SEEDS, number=number), (task.first_step, task.last_step)
+            yield Chunk(slot, stream.id, ChunkKind.COPY_SEEDS, order, *span, mine.num_rows, pack(mine))
 
 
 def _seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
@@ -180,6 +222,9 @@ def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -
         mine = SliceRecords(piece.start, records, previous)
         dealt = deal_crossing(store, stream, mine, routing.rows(piece.stream_id))
         yield from _to_slots(task, piece, dealt, wanted)
+        if piece.stream_id in task.copied:
+            keyed = DealtRecords(records, slots_of(hashes, task.slots))
+            yield from _to_slots(task, piece, keyed, wanted, ChunkKind.COPY_RECORDS)
     else:
         table = routing.records(piece.stream_id, store.manifest)
         yield from _to_slots(task, piece, _dealt(task, stream, records, table), wanted)
@@ -216,14 +261,18 @@ def _dealt(
 
 
 def _to_slots(
-    task: SourceTask, piece: StreamSlice | LiveSlice, dealt: DealtRecords, wanted: Iterable[int]
+    task: SourceTask,
+    piece: StreamSlice | LiveSlice,
+    dealt: DealtRecords,
+    wanted: Iterable[int],
+    kind: str = ChunkKind.RECORDS,
 ) -> Iterator[Chunk]:
     """Yield the records of a slice for each wanted slot."""
     span = (task.first_step, task.last_step)
     for slot in wanted:
         mine = dealt.records if task.slots == 1 else dealt.records.filter(pa.array(dealt.slots == slot))
         for order, payload, rows in _packed(mine, piece.index):
-            yield Chunk(slot, piece.stream_id, "records", order, *span, rows, payload)
+            yield Chunk(slot, piece.stream_id, kind, order, *span, rows, payload)
 
 
 def _to_followers(

@@ -101,11 +101,15 @@ class Planner:
         ledger = log.ledger_at(last.seq)
         routes = routes_in_use(self._view.control, ledger, first, last)
         routed = tuple(stream for stream, rows in routes.items() if rows[-1] > first.seq)
-        head = BatchHead(clock, (first.seq, last.seq), defined, lookups, ledger.memory, routed)
+        copies = {stream: first.rows.get(stream, 0) for stream in last.copied if stream not in first.copied}
+        uncopied = tuple(stream for stream in first.copied if stream not in last.copied)
+        head = BatchHead(
+            clock, (first.seq, last.seq), defined, lookups, ledger.memory, routed, copies, uncopied
+        )
         crossed = {feed.stream_id: feed.store for feed in self._view.feeds(last)} if last.dealt else {}
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})
         tasks = cut_into_tasks(self.home, self.slots, head, span, ledger, self._tuning)
-        tasks = [replace(task, routes=routes) for task in tasks]
+        tasks = [replace(task, routes=routes, copied=last.copied) for task in tasks]
         live = self._live.slices(first, last, ledger, self._tuning)
         return with_live(tasks, live, self._live.access) if live else tasks
 
@@ -186,6 +190,7 @@ class Planner:
             return None
         rows = {feed.stream_id: feed.store.rows_until(last) for feed in feeds}
         log = self._view.log
+        ledger = log.ledger_at(log.pending[-1].seq) if log.pending else log.ledger
         return replace(
             offset,
             step=step,
@@ -195,7 +200,8 @@ class Planner:
             due_us=None,
             room=room.records,
             ends=self._ends(offset),
-            dealt=rows_dealt(log.ledger_at(log.pending[-1].seq) if log.pending else log.ledger, offset),
+            dealt=rows_dealt(ledger, offset),
+            copied=ledger.copied,
         )
 
     def _ends(self, offset: Offset) -> dict[int, int]:

@@ -23,7 +23,7 @@ from stqsh.spec.log import (
     StreamRouted,
 )
 from stqsh.spec.offset import Offset
-from stqsh.spec.query import QuerySpec
+from stqsh.spec.query import QuerySpec, find_kind
 from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
@@ -68,7 +68,8 @@ class PlannerState:
     its stream is dropped, which costs a broadcast and changes no answer. `memory` is the last order about the
     memory of significant streams, None before the first. `refreshed` are the queries with SYNC or WINDOW by
     id; like `focal` it keeps one that ended by its `FOR`. `routes` are the numbers of the log's rows with the
-    routings of each stream after its initial one.
+    routings of each stream after its initial one. `remembering` are the queries of each stream with DWELL,
+    and those that have been paused, unless they get their whole answer again.
     """
 
     seq: int = 0
@@ -77,6 +78,8 @@ class PlannerState:
     memory: SheddingOrder | None = None
     refreshed: dict[int, RefreshedQuery] = field(default_factory=dict)
     routes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    remembering: dict[int, set[int]] = field(default_factory=dict)
+    _resent: list[range] = field(default_factory=list)
     _focal_of_query: dict[int, tuple[int, Key]] = field(default_factory=dict)
 
     def apply(self, row: LogRow) -> None:
@@ -89,6 +92,7 @@ class PlannerState:
                 self.streams.pop(stream_id, None)
                 self.focal.pop(stream_id, None)
                 self.routes.pop(stream_id, None)
+                self.remembering.pop(stream_id, None)
                 self.refreshed = {id_: one for id_, one in self.refreshed.items() if one.stream != stream_id}
             case StreamRouted(stream_id):
                 self.routes[stream_id] = (*self.routes.get(stream_id, ()), row.seq)
@@ -97,7 +101,12 @@ class PlannerState:
             case QuerySpec() | QueryBlock():
                 self._add_focal(row.seq, row.entry)
                 self._add_refreshed(row.seq, row.entry)
-            case QueryDropped(query_id):
+                self._add_remembering(row.seq, row.entry)
+            case QueryPaused(query_id, stream_id=stream_id):
+                if not any(query_id in some for some in self._resent):
+                    self.remembering.setdefault(stream_id, set()).add(query_id)
+            case QueryDropped(query_id, stream_id=stream_id):
+                self.remembering.get(stream_id, set()).discard(query_id)
                 self.refreshed.pop(query_id, None)
                 if query_id in self._focal_of_query:
                     self._forget_focal(query_id)
@@ -116,6 +125,25 @@ class PlannerState:
             query = RefreshedQuery(example.stream_id, seq, example.for_us)
             self.refreshed |= dict.fromkeys(range(seq + 1 - count, seq + 1), query)
 
+    def _add_remembering(self, seq: int, new: QuerySpec | QueryBlock) -> None:
+        example, count = (new.example, new.count) if isinstance(new, QueryBlock) else (new, 1)
+        ids = range(seq + 1 - count, seq + 1)
+        if find_kind(example.kind).is_resent:
+            if self._resent and self._resent[-1].stop == ids.start:
+                ids = range(self._resent.pop().start, ids.stop)
+            self._resent.append(ids)
+        elif example.options.dwell_us:
+            self.remembering.setdefault(example.stream_id, set()).update(ids)
+
+    @property
+    def copied(self) -> tuple[int, ...]:
+        """The moving streams that slots have a copy of by key: repartitioned, with queries that remember."""
+        return tuple(
+            stream
+            for stream in sorted(self.routes)
+            if self.remembering.get(stream) and not self.streams[stream].is_event
+        )
+
     def broadcasts(self, stream_id: int, key: Key) -> bool:
         """Return whether every slot already gets the records of this key."""
         return self.focal.get(stream_id, Counter())[key] > 0
@@ -129,7 +157,18 @@ class PlannerState:
         focal = {stream: Counter(keys) for stream, keys in self.focal.items()}
         refreshed, of_query = dict(self.refreshed), dict(self._focal_of_query)
         streams, routes = dict(self.streams), dict(self.routes)
-        return PlannerState(self.seq, streams, focal, self.memory, refreshed, routes, of_query)
+        remembering = {stream: set(ids) for stream, ids in self.remembering.items()}
+        return PlannerState(
+            self.seq,
+            streams,
+            focal,
+            self.memory,
+            refreshed,
+            routes,
+            remembering,
+            [*self._resent],
+            of_query,
+        )
 
     def _forget_focal(self, query_id: int) -> None:
         stream_id, key = self._focal_of_query.pop(query_id)

@@ -29,6 +29,8 @@ class BatchHead:
         lookups: the keys to look up, by stream.
         memory: the shedding order, if it is new.
         routed: the streams whose routing is new, by id.
+        copies: the streams whose copy by key begins, and the first row of the store that is not in it yet.
+        uncopied: the streams whose copy by key ends.
     """
 
     clock: BatchClock
@@ -37,6 +39,8 @@ class BatchHead:
     lookups: dict[int, tuple[Key, ...]]
     memory: SheddingOrder | None = None
     routed: tuple[int, ...] = ()
+    copies: dict[int, int] = field(default_factory=dict)
+    uncopied: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ class SourceTask:
             rows, 0 for the initial one; the last is in force. A stream without an entry has the initial one.
         dealt: by moving stream that has been repartitioned, all its routings in order: the number of each and
             the first row of the store that it deals.
+        copied: the streams that have a copy by key, see `stqsh.core.keyed_copy`.
     """
 
     home: str
@@ -102,6 +107,7 @@ class SourceTask:
     access: LiveAccess = LiveAccess()
     routes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     dealt: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    copied: tuple[int, ...] = ()
 
     @property
     def wanted(self) -> Iterable[int]:

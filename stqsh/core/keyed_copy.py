@@ -1,0 +1,121 @@
+"""The copy by key of a moving stream: its objects a second time, for queries that have to remember them.
+
+Under a routing by space an object crosses from slot to slot. What a query with DWELL waits for, and what a
+paused query had sent, would have to cross with it. Such queries are evaluated over a copy of the objects
+instead, each of which stays on the slot of its key's hash, as under the routing `object`. The copy begins
+with the first such query, from the last records of the objects, and ends with the last one. It is a stream of
+its own to kinds and tables, with the negative id, and shares the focal objects.
+
+A query moves to the copy when it pauses, or has DWELL and its stream is routed by space, and stays there. It
+remains on its former slots as well, where it is paused and has sent nothing, so that it tells nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from msgspec import structs
+
+from stqsh.core.contract.batch import batches
+from stqsh.core.contract.batch_pieces import CopyInput
+from stqsh.core.contract.kind_batch import run_kind
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.kinds import KINDS
+from stqsh.core.matching.dwell import DwellTable
+from stqsh.core.objects.batch_objects import BatchObjects
+from stqsh.core.objects.object_table import ObjectTable
+from stqsh.core.output.batch_output import BatchOutput, chunks_of
+from stqsh.core.output.sent_answers import SentAnswers
+from stqsh.core.queries.query_table import digest
+from stqsh.core.queries.registrations import commands_in
+from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.chunk import COPY_COMMANDS, COPY_OLDER, Chunk, ChunkKind
+from stqsh.spec.query import find_kind
+from stqsh.spec.stream import StreamSpec
+
+COPIES = "copies"
+"""The entry of the header that has the ids of the streams with a copy, as strings."""
+_BEYOND = 1 << 40
+"""Numbers of the copy's chunks begin here, beyond those of the stream itself."""
+
+
+def copied_spec(spec: StreamSpec) -> StreamSpec:
+    """Return the spec of a stream's copy."""
+    return structs.replace(spec, id=-spec.id)
+
+
+def begin_copy(state: SlotState, spec: StreamSpec, seeds: Sequence[pa.RecordBatch]) -> None:
+    """Begin the copy of a stream with the last records of its objects, one for each key."""
+    forget_copy(state, spec.id)
+    state.entry(COPIES)[str(spec.id)] = True
+    copy = copied_spec(spec)
+    table = ObjectTable(state, f"s{copy.id}/objects", copy)
+    rows = table.encode(seeds)
+    table.apply(rows, np.arange(len(rows)))
+
+
+def forget_copy(state: SlotState, stream: int) -> None:
+    """Remove the copy of a stream, if there is one."""
+    if stream_copies := state.header.get(COPIES):
+        stream_copies.pop(str(stream), None)
+    prefix = f"s{-stream}/"
+    state.release(prefix)
+    for name in ("templates", "forms"):
+        saved = state.header.get(name, {})
+        for own in [own for own in saved if own.startswith(prefix)]:
+            del saved[own]
+
+
+def read_input(state: SlotState, spec: StreamSpec, chunks: Sequence[Chunk]) -> CopyInput | None:
+    """Return what a batch has for a stream's copy, which begins if the batch says so; None without a copy."""
+    if any(chunk.kind == ChunkKind.COPY_BEGIN for chunk in chunks):
+        begin_copy(state, spec, batches(ChunkKind.COPY_SEEDS, chunks))
+    if str(spec.id) not in state.header.get(COPIES, {}):
+        return None
+    older = digest(commands_in(chunks, COPY_OLDER))
+    _hand_over(state, spec, older.registered.ids.tolist())
+    records = batches(ChunkKind.COPY_RECORDS, chunks)
+    return CopyInput(records, older, digest(commands_in(chunks, COPY_COMMANDS)))
+
+
+def _hand_over(state: SlotState, spec: StreamSpec, ids: list[int]) -> None:
+    """Give the copy what queries wait for and have sent, if all objects were where they are in the copy."""
+    if not ids:
+        return
+    copy = copied_spec(spec)
+    here, there = (ObjectTable(state, f"s{one.id}/objects", one) for one in (spec, copy))
+    for kind in KINDS.values():
+        prefix, target = kind.prefix(spec.id), kind.prefix(copy.id)
+        query, obj = SentAnswers(state, prefix).pop_queries(ids)
+        if len(query):
+            SentAnswers(state, target).add(query, there.keys.find(here.show_keys(obj)))
+        waits = DwellTable(state, prefix).pop_queries(ids)
+        if len(waits.query):
+            same = there.keys.find(here.show_keys(waits.obj))
+            DwellTable(state, target).append(query=waits.query, obj=same, step=waits.step, op=waits.op)
+
+
+def open_copy(stream: StreamBatch, given: CopyInput) -> StreamBatch:
+    """Return the part of a batch that concerns the copy; new focal objects are known already."""
+    spec = copied_spec(stream.spec)
+    table = ObjectTable(stream.state, f"s{spec.id}/objects", spec)
+    objects = BatchObjects(table, given.records, stream.timing)
+    mine = replace(stream, commands=given.commands, older=given.older, leaving=None)
+    return replace(mine, spec=spec, objects=objects)
+
+
+def run_copy(slot: int, copy: StreamBatch) -> list[Chunk]:
+    """Evaluate the queries of a copy; return their chunks as those of the stream."""
+    report, older = BatchOutput(), copy.older
+    assert older is not None, "it is a copy"
+    for name, kind in KINDS.items():
+        if not find_kind(name).is_resent:
+            mine = replace(copy, commands=copy.commands.of_kind(name), older=older.of_kind(name))
+            run_kind(kind, mine, report)
+    return [
+        replace(chunk, stream=-chunk.stream, order=chunk.order._replace(number=chunk.order.number + _BEYOND))
+        for chunk in chunks_of(slot, copy.objects, report)
+    ]
