@@ -164,7 +164,7 @@ def test_the_copy_of_the_objects_by_key_lasts_while_queries_need_it(session: Ses
     assert copied() == [False, False]
     run(session, "REGISTER QUERY b WITH (dwell => 2 s) AS SELECT oid FROM taxis; RUN 9 STEPS;")
     assert copied() == [True, True]
-    run(session, "DROP STREAM taxis; REGISTER QUERY c AS SELECT oid FROM others; RUN 1 STEPS;")
+    run(session, "DROP QUERY b; DROP STREAM taxis; REGISTER QUERY c AS SELECT oid FROM others; RUN 1 STEPS;")
     assert copied() == [False, False]
 
 
@@ -185,7 +185,8 @@ def test_a_file_of_previous_rows_that_is_damaged_is_made_again(folder: Path) -> 
     script = CREATE.format(folder=folder) + QUERIES
     usual = drive(folder, "usual", 1, OTHERS, restarts=False, script=script)
     with local_session(folder / "home", 3, 100, published=True) as session:
-        run(session, f"{script} RUN 20 STEPS; REPARTITION taxis USING agrid; RUN 20 STEPS; {OTHERS[1]}")
+        run(session, f"{script} RUN 20 STEPS; {OTHERS[0]} REPARTITION taxis USING agrid;")
+        run(session, f"RUN 20 STEPS; {OTHERS[1]}")
         (file,) = session.link.home.path.glob("streams/*/previous.npy")
         content = bytearray(file.read_bytes())
         content[-20] ^= 1
@@ -193,6 +194,6 @@ def test_a_file_of_previous_rows_that_is_damaged_is_made_again(folder: Path) -> 
         (file.parent / "other").replace(file)
         run(session, f"RUN 20 STEPS; {OTHERS[2]}")
         file.unlink()
-        run(session, f"RUN 20 STEPS; {OTHERS[3]} RUN 20 STEPS; RUN;")
+        run(session, f"RUN 20 STEPS; {OTHERS[3]} RUN 20 STEPS; {OTHERS[4]} RUN;")
         assert updates(session) == usual
         assert file.exists()
