@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from support.strategies.groups import ALL, FAR, forms_over, group_cases, has_dis
 from test_law_groups import FEATURES, SLOTS, updates
 
 from stqsh.core.base.clock import NEVER, BatchTiming
+from stqsh.core.groups import refreshed_members
 from stqsh.core.groups.refresh_times import Refresh, next_refresh, refreshes_since
 from stqsh.engine.planning.planner_state import RefreshedQuery
 from stqsh.spec.offset import Offset
@@ -63,6 +65,19 @@ def lasting_queries(draw: st.DrawFn, case: Case, id_: int) -> Command:
     return {"op": "register", "query": query | {"aggregates": form}}
 
 
+@st.composite
+def cases_with_equals(draw: st.DrawFn, features: frozenset[str]) -> Case:
+    """A case of refreshed queries, most of which are registered several times, for different durations."""
+    case = draw(refreshed_cases(features))
+    often = [(step, command) for step, command in case.commands if command["op"] == "register"]
+    more = []
+    for number, (step, command) in enumerate(often * 2):
+        later = draw(st.sampled_from([step, step, step + 1, step + 4]))
+        lasts = draw(st.sampled_from([command["query"].get("for_us"), None, 6 * case.clock.tick_us]))
+        more.append((later, command | {"query": command["query"] | {"id": 2000 + number, "for_us": lasts}}))
+    return replace(case, commands=[*case.commands, *more])
+
+
 def _kind_over(region: Spec) -> str:
     return "refreshed_nearest" if region["type"] == "nearest" else "aggregate"
 
@@ -83,6 +98,17 @@ def test_updates_of_refreshes_are_the_oracles(
 ) -> None:
     case = data.draw(refreshed_cases(features))
     assert updates(case, count, cut(case, size)) == run_refreshes(case)
+
+
+@share(6)
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+@given(st.data(), cuts, st.sampled_from(SLOTS), st.sampled_from([1, 3, 1 << 23]))
+def test_equal_queries_and_portions_of_members_do_not_show(
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, portion: int
+) -> None:
+    case = data.draw(cases_with_equals(features))
+    with mock.patch.multiple(refreshed_members, PORTION=portion, FIRST_PORTION=min(portion, 1 << 14)):
+        assert updates(case, count, cut(case, size)) == run_refreshes(case)
 
 
 @share(12, least=10)

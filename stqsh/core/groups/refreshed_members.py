@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from stqsh.core.aggregates.states import States
 from stqsh.core.contract.query_kind import StreamBatch
@@ -25,6 +24,13 @@ from stqsh.spec.aggregate import AggregateSpec
 Array = npt.NDArray[Any]
 
 
+FIRST_PORTION = 1 << 14
+"""The number of queries whose members are found first."""
+
+PORTION = 1 << 23
+"""About so many members are found at a time; each takes some 100 bytes until it is added up."""
+
+
 class ObjectsAsOf(BatchObjects):
     """The objects of a batch that a refresh sees, present or not as of its instant."""
 
@@ -39,7 +45,7 @@ class ObjectsAsOf(BatchObjects):
     def at(self, step: int) -> ObjectPlaces:
         """Return all objects as of the instant; `step` is that of the refresh."""
         if step not in self._places:
-            versions = self._objects.at(self._seen).versions
+            versions = self._objects.versions_at(self._seen)
             x, y = places_at(versions, step, self.rows.arrays, self.stored, self.timing)
             gone = self.removals.cover(versions, self._seen)
             x[gone] = y[gone] = np.nan
@@ -100,15 +106,16 @@ class RefreshedMembers:
         count = len(query)
         return MemberChanges(query, np.full(count, step), version, np.ones(count, np.int8))
 
-    def groups(
-        self, spec: AggregateSpec, members: MemberChanges, ending: int | None = None
-    ) -> Iterator[States]:
-        """Yield what members of queries of one spec add up to, or take away in the step `ending`."""
-        found = self._deltas.of_members(
-            spec, members if ending is None else members._replace(sign=-members.sign)
-        )
-        if found is not None and ending is not None:
-            step = pa.array(np.full(found.by.num_rows, ending))
-            found = found._replace(by=found.by.set_column(1, "step", step))
-        if found is not None:
+    def in_portions(self, positions: Array, window_us: Array) -> Iterator[MemberChanges]:
+        """Yield the members of queries, of so many queries at a time that they take a bounded memory."""
+        done, count = 0, FIRST_PORTION
+        while done < len(positions):
+            found = self.of(positions[done : done + count], window_us)
             yield found
+            done += count
+            each = max(len(found.query) / count, 1e-3)
+            count = int(min(max(PORTION / each, 1.0), 4.0 * count))
+
+    def groups(self, spec: AggregateSpec, members: MemberChanges) -> States | None:
+        """Return what members of queries of one spec add up to; None for nothing."""
+        return self._deltas.of_members(spec, members)

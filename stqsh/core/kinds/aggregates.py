@@ -28,10 +28,12 @@ from stqsh.core.groups.payloads import group_payloads
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
 from stqsh.core.groups.refresh_schedule import RefreshSchedule
 from stqsh.core.groups.refreshed_members import RefreshedMembers
+from stqsh.core.groups.shared_queries import SharedQueries, taken_back
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.events.updates import ENDED, count_pairs
 from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes
 from stqsh.core.kinds.ranges import RangeKind
+from stqsh.core.matching.keyword_queries import keywords_of
 from stqsh.core.matching.match import match
 from stqsh.core.matching.moving_index import ObjectCellStore
 from stqsh.core.matching.query_conditions import QueryConditions
@@ -192,14 +194,26 @@ class AggregateLogic(QueryLogic):
             if due.begin:
                 self._marks.add(ids[due.positions], step, BEGIN)
             members = RefreshedMembers(self.batch, self.queries, self.prefix, due)
-            changes = members.of(due.positions, schedule.windows_us)
-            for spec, chosen in self._forms.among(changes.query):
-                some = MemberChanges(*(column[chosen] for column in changes))
-                yield from members.groups(spec, some)
-                lasting = self.queries.until[some.query] > due.end
-                if due.end < NEVER and lasting.any():
-                    leaving = MemberChanges(*(column[lasting] for column in some))
-                    yield from members.groups(spec, leaving, ending=due.end)
+            shared = SharedQueries(
+                self.queries, self._conditions, due.positions, self._keyworded(due.positions)
+            )
+            lasting = self.queries.until[due.positions] > due.end
+            for changes in members.in_portions(shared.first, schedule.windows_us):
+                for spec, chosen in self._forms.among(changes.query):
+                    found = members.groups(spec, MemberChanges(*(column[chosen] for column in changes)))
+                    if found is None:
+                        continue
+                    both = [shared.spread(found)]
+                    if due.end < NEVER:
+                        both.append(shared.spread(taken_back(found, due.end), lasting))
+                    yield from (one for one in both if one is not None)
+
+    def _keyworded(self, positions: Array) -> Array:
+        """Return which queries, given by position, are in the index of keywords, bool (n,)."""
+        keywords = keywords_of(self.batch, self.prefix)
+        if keywords is None:
+            return np.zeros(len(positions), np.bool_)
+        return np.isin(self.queries.id[positions], keywords.ids)
 
     def _context(self) -> QueryContext:
         return context_of(self.batch, self.queries, self._conditions, self.prefix, staying=self.queries.stays)

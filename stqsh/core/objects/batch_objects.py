@@ -234,14 +234,19 @@ class BatchObjects:
         """Return what to show of objects after a step, see `VersionNumbers.or_keys`. int64 (n,)."""
         return self.numbers.or_keys(self.at(step).versions[objects], objects)
 
+    def versions_at(self, step: int) -> Array:
+        """Return the version of each object after a step, first - 1 .. last, -1 for none; int32 (n,)."""
+        if step in self._places:
+            return self._places[step].versions
+        if step >= self.timing.first:
+            return versions_at(self.events, self.stored.known, step)
+        every = np.arange(len(self.stored.known), dtype=np.int32)
+        return np.where(self.stored.known, every, np.int32(-1))
+
     def at(self, step: int) -> ObjectPlaces:
         """Return all objects after a step, first - 1 .. last."""
         if step not in self._places:
-            if step < self.timing.first:
-                every = np.arange(len(self.stored.known), dtype=np.int32)
-                versions = np.where(self.stored.known, every, np.int32(-1))
-            else:
-                versions = versions_at(self.events, self.stored.known, step)
+            versions = self.versions_at(step)
             x, y = places_at(versions, step, self.rows.arrays, self.stored, self.timing)
             removed = self.removals.cover(versions, step)
             x[removed] = y[removed] = np.nan

@@ -1,0 +1,131 @@
+"""Queries that ask for the same: their members are found, and added up, once for all of them.
+
+A dashboard that many people open registers the same SELECT many times. Queries are equal here if their
+regions, conditions, and what they compute are so. Those with keywords have an index of their own, and stay
+apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.aggregates.states import VALUES, States
+from stqsh.core.groups.query_forms import FormedQueries
+from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.queries.query_table import REGION
+
+Array = npt.NDArray[Any]
+
+_COLUMNS = ("form", "shape", "area", "k", "focal", "template", *REGION)
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+class SharedQueries:
+    """Queries of a table by their positions, those that are equal together.
+
+    Attributes:
+        first: a query of each lot of equal ones, by position, ascending, int64 (lots,).
+    """
+
+    def __init__(
+        self, queries: FormedQueries, conditions: QueryConditions, positions: Array, apart: Array
+    ) -> None:
+        """Find out which queries are equal.
+
+        Args:
+            queries: the table.
+            conditions: their conditions.
+            positions: the queries, ascending, int64 (n,).
+            apart: those that stay apart, bool (n,).
+        """
+        lot = _lots(queries, conditions, positions, apart)
+        self._ids = queries.id[positions]
+        order = np.argsort(lot, kind="stable")
+        self._members, begin = order, np.flatnonzero(np.diff(lot[order], prepend=-1))
+        self._begin = np.append(begin, len(order))
+        self.first: Array = positions[order[begin]]
+
+    def spread(self, states: States, among: Array | None = None) -> States | None:
+        """Return states of the first of each lot as those of all queries; None for none.
+
+        Args:
+            states: the states, for queries of `first`.
+            among: which of the queries get them, bool (n,); all if None.
+        """
+        if among is None and len(self.first) == len(self._ids):
+            return states
+        members, begin = self._members, self._begin
+        if among is not None:
+            kept = among[members]
+            members, begin = members[kept], np.append(0, np.cumsum(kept))[begin]
+        lot = np.searchsorted(self._ids[self._members[self._begin[:-1]]], states.by["query"].to_numpy())
+        rows, place = _repeated(begin[lot], begin[lot + 1])
+        if not len(rows):
+            return None
+        taken: Any = pa.array(rows)
+        ids: Any = pa.array(self._ids[members[place]])
+        by = states.by.take(taken).set_column(0, "query", ids)
+        row = states.values["row"].to_numpy()
+        lengths = begin[lot + 1] - begin[lot]
+        start = np.cumsum(lengths) - lengths
+        listed, moved = _repeated(start[row], start[row] + lengths[row])
+        wanted: Any = pa.array(listed)
+        numbers = pa.array(moved, pa.int32())
+        values = states.values.take(wanted).set_column(0, VALUES.field("row"), numbers)
+        return States(by, states.totals.take(taken), values)
+
+
+def taken_back(states: States, step: int) -> States:
+    """Return states as what is taken away again in a step."""
+    by = states.by.set_column(1, "step", pa.array(np.full(states.by.num_rows, step)))
+    names = states.totals.column_names
+    totals = pa.table({name: pa.array(-states.totals[name].to_numpy()) for name in names})
+    count = pa.array(-states.values["n"].to_numpy())
+    return States(by, totals, states.values.set_column(3, VALUES.field("n"), count))
+
+
+def _lots(queries: FormedQueries, conditions: QueryConditions, positions: Array, apart: Array) -> Array:
+    """Return the number of each query's lot, int64 (n,), in the order of their first queries."""
+    columns = [*_columns(queries, conditions, positions)]
+    mixed = np.zeros(len(positions), np.uint64)
+    for column in columns:
+        mixed = (mixed ^ column) * _FACTOR
+        mixed ^= mixed >> np.uint64(29)
+    _, first, lot = np.unique(mixed, return_index=True, return_inverse=True)
+    like = first[lot.reshape(-1)]
+    alone = apart | apart[like]
+    for column in columns:
+        alone |= column != column[like]
+    like[alone] = np.flatnonzero(alone)
+    return np.unique(like, return_inverse=True)[1].reshape(-1)
+
+
+def _columns(queries: FormedQueries, conditions: QueryConditions, positions: Array) -> Iterator[Array]:
+    """Yield what tells queries apart, as bits, uint64 (n,) each."""
+    for name in _COLUMNS:
+        yield _bits(queries.array(name)[positions])
+    templates = queries.template[positions]
+    for t in np.unique(templates[templates >= 0]).tolist():
+        mine = np.flatnonzero(templates == t)
+        for j in range(len(conditions.templates[t].kinds)):
+            bits = np.zeros(len(positions), np.uint64)
+            bits[mine] = _bits(conditions.constant(t, j, positions[mine]).values)
+            yield bits
+
+
+def _bits(values: Array) -> Array:
+    wide = values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
+    bits: Array = wide.view(np.uint64)
+    return bits
+
+
+def _repeated(begin: Array, end: Array) -> tuple[Array, Array]:
+    """Return the owner of each number of ranges, and the number, int64 (n,) both."""
+    lengths = end - begin
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    return owner, np.repeat(begin - (np.cumsum(lengths) - lengths), lengths) + np.arange(len(owner))
