@@ -7,6 +7,9 @@ side. All objects have reported once before the measurement begins.
 most frequent terms of each square, every minute. The stream keeps a minute of posts, and one minute has
 passed before the measurement begins.
 
+`peers`: the same posts and questions in DuckDB, asked again each minute, and in PySpark's own windowed
+aggregation; the answers are compared first. It has to be asked for by name.
+
 `refresh`: how long a batch of one step takes that refreshes all queries by topic, without posts of its own.
 
 A batch of its own takes in new queries. An update is half of a change: the old row goes, the new one comes.
@@ -38,6 +41,7 @@ from stqsh.bench.harness.exact_sums import measure_sums
 from stqsh.bench.harness.topics import CREATE, write_posts
 from stqsh.bench.harness.workload import Motion, rectangles, ticks_to_fill
 from stqsh.bench.options import option
+from stqsh.bench.peers.group_peers import GroupCase, compare
 from stqsh.client.api import Session
 from stqsh.spec.region import RectangleSpec
 
@@ -177,6 +181,13 @@ def _sums(options: AggregatesOptions, say: Say) -> Iterator[Row]:
     yield measure_sums(10_000)
 
 
+def _peers(options: AggregatesOptions, say: Say) -> Iterator[Row]:
+    for count in sorted(options.queries):
+        case = GroupCase(count, options.posts, options.minutes, options.topics)
+        with temporary_folder() as folder:
+            yield from compare(case, folder, say)
+
+
 def _specs(session: Session, select: str, boxes: Any) -> list[Any]:
     """Return a bound query over each of the boxes, float64 (n, 4)."""
     bound = registration.bind(session, select)
@@ -189,6 +200,7 @@ _PARTS: dict[str, Callable[[AggregatesOptions, Say], Iterator[Row]]] = {
     "topk": _topk,
     "refresh": _refresh,
     "sums": _sums,
+    "peers": _peers,
 }
 
 FULL = AggregatesOptions()
