@@ -77,7 +77,9 @@ _WANTED = {
 class AggregatesOptions:
     """What to measure; see the help of each option."""
 
-    parts: tuple[str, ...] = option(("follow", "topics", "topk", "refresh", "sums"), "What to measure; peers is another part.")
+    parts: tuple[str, ...] = option(
+        ("follow", "topics", "topk", "refresh", "sums"), "What to measure; peers is another part."
+    )
     queries: tuple[int, ...] = option((10_000, 100_000), "Numbers of queries.")
     objects: int = option(1_000_000, "Moving objects.")
     per_tick: int = option(100_000, "Records a tick of moving objects.")
