@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from support.budget import share
 from support.cases import Case
 from support.strategies import BATCHES, SLOTS, cases, cut, cuts, slots
 from support.worked import EXAMPLES
+
+from stqsh.core.retention import object_retention
 
 
 @share(4)
@@ -23,6 +26,15 @@ def test_updates_are_the_oracles(case: Case, size: int | None, count: int) -> No
     sizes = {query: len(keys) for query, keys in oracle.fold(expected).items() if keys}
     assert {query: size for query, size in outcome.sizes.items() if size} == sizes
     assert outcome.stats == Counter(records=len(case.records), stale=stale, updates=len(expected))
+
+
+@share(4)
+@given(cases(), cuts, slots)
+def test_forgetting_silent_objects_after_each_batch_changes_no_update(
+    case: Case, size: int | None, count: int
+) -> None:
+    with mock.patch.object(object_retention, "_SPARE", -len(case.records) - 1):
+        assert memory.run(case, count, cut(case, size)).updates == oracle.run(case)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

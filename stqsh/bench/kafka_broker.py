@@ -48,6 +48,9 @@ auto.create.topics.enable=false
 log.retention.check.interval.ms=1000
 log.initial.task.delay.ms=100
 """
+_GUARD = 'cat >/dev/null; kill -KILL "$0" 2>/dev/null'
+"""What a shell does that guards a process: its input ends when the process that started both has died."""
+
 _CLUSTER_ID = "c3Rxc2hzdHFzaHN0cXNoMA"
 
 
@@ -97,6 +100,7 @@ class KafkaBroker:
         self._ports = {"PLAINTEXT": port or _free_port()}
         self._ports |= {protocol: _free_port() for protocol in security.protocols}
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
         self._properties = directory / "server.properties"
         listeners = ",".join(f"{protocol}://127.0.0.1:{port}" for protocol, port in self._ports.items())
         text = _PROPERTIES.format(listeners=listeners, control=_free_port(), data=directory / "data")
@@ -122,7 +126,11 @@ class KafkaBroker:
         return self._process.pid
 
     def start(self) -> None:
-        """Start the broker, or start it again with its data, and wait until it answers."""
+        """Start the broker, or start it again with its data, and wait until it answers.
+
+        It has a session of its own, so that Ctrl-C does not end it before its clients. If this process is
+        killed, the broker is, too.
+        """
         command = [java(), "-Xmx512m", "-cp", f"{self._jars}/*", "kafka.Kafka", str(self._properties)]
         with (self._directory / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -133,6 +141,8 @@ class KafkaBroker:
                 start_new_session=True,
                 env=_environ(),
             )
+        guard = ["sh", "-c", _GUARD, str(self._process.pid)]
+        self._guard = subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True)
         until = time.monotonic() + _START_S
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > until:
@@ -144,6 +154,7 @@ class KafkaBroker:
         """End the broker: in order, or at once with SIGKILL."""
         if self._process is None:
             return
+        self._let_go()
         self._process.send_signal(how)
         try:
             self._process.wait(20)
@@ -151,6 +162,13 @@ class KafkaBroker:
             self._process.kill()
             self._process.wait()
         self._process = None
+
+    def _let_go(self) -> None:
+        """End the guard before the broker's number can be another process's."""
+        if self._guard is not None:
+            self._guard.kill()
+            self._guard.communicate()
+            self._guard = None
 
     def _answers(self) -> bool:
         from confluent_kafka import KafkaException

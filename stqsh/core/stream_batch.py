@@ -27,7 +27,7 @@ from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.output.batch_output import BatchOutput, chunks_of, known_rows
 from stqsh.core.queries.query_table import QueryCommands, digest
 from stqsh.core.queries.registrations import NewQueries, commands_in
-from stqsh.core.retention.object_retention import compact
+from stqsh.core.retention.object_retention import compact, forget_silent
 from stqsh.core.retention.retention_step import close, take_out
 from stqsh.core.retention.step_runs import cut_batch
 from stqsh.core.retention.stream_stats import figures
@@ -270,6 +270,8 @@ def make_room(batch: StreamBatch) -> int:
     elif batch.spec.is_event:
         there = forget_expired(batch.state, stream, batch.timing)
     else:
+        if not batch.spec.is_significant:
+            forget_silent(batch)
         there = int(np.count_nonzero(table.stored.known))
         if len(batch.objects.rows.roles):
             compact(batch, there)

@@ -1,8 +1,11 @@
 """The broker of the tests: it keeps what it has been given, also when it is killed and started again."""
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from support.kafka import consume, make_topic, send
 
@@ -24,3 +27,23 @@ def test_a_killed_broker_starts_again_with_its_messages(kafka_jars: Path, tmp_pa
         broker.start()
         send(broker.address, topic, [(b"k", b"2")])
         assert consume(broker.address, topic, 2) == [(b"k", b"1"), (b"k", b"2")]
+
+
+_RUNS = """
+import signal, sys
+from pathlib import Path
+from stqsh.bench.kafka_broker import running_broker
+with running_broker(Path(sys.argv[1])) as broker:
+    print(broker.pid, flush=True)
+    signal.pause()
+"""
+
+
+def test_a_broker_dies_with_the_process_that_started_it(kafka_jars: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _RUNS, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        broker = psutil.Process(int(starter.stdout.readline()))
+        starter.kill()
+    gone, alive = psutil.wait_procs([broker], timeout=30)
+    assert (gone, alive) == ([broker], [])

@@ -1,4 +1,4 @@
-"""Retention of objects after a step: insignificant ones are forgotten, and their rows removed."""
+"""Retention of objects after a step: insignificant and silent ones are forgotten, and their rows removed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.retention.reference_counts import present_after
 from stqsh.core.matching.moving_index import laid, lay_cells
+from stqsh.core.objects.batch_objects import silent_from
 from stqsh.core.objects.event_objects import make_room
 from stqsh.core.retention.interest_counts import InterestTracker
 from stqsh.core.state.table import referenced
@@ -62,6 +63,25 @@ def forget(batch: StreamBatch, kept: Array) -> None:
     compact(batch, int(np.count_nonzero(kept)) // 8)
 
 
+def forget_silent(batch: StreamBatch) -> None:
+    """Forget objects that have been silent for `REPORT EVERY`: keys that never return take no memory.
+
+    They are in no answer until they report again, and neither would be a record older than theirs, so nothing
+    is told differently. They are forgotten once they are most of those stored; what queries refer to stays.
+    """
+    table, timing = batch.objects.table, batch.timing
+    if timing.report < 0:
+        return
+    stored = table.stored
+    silent = stored.known & (silent_from(stored.ts, timing) <= timing.last)
+    if np.count_nonzero(silent) <= len(silent) // 2 + _SPARE:
+        return
+    silent &= ~referenced(batch.state, "objects", batch.spec.id, len(silent))
+    if np.count_nonzero(silent) > len(silent) // 2 + _SPARE:
+        table.forget(np.flatnonzero(silent))
+        compact(batch, len(silent) // 2)
+
+
 def compact(batch: StreamBatch, most: int) -> None:
     """Remove the rows and keys of objects without a record once there are clearly more than `most`.
 
@@ -77,7 +97,9 @@ def compact(batch: StreamBatch, most: int) -> None:
     if len(table) - np.count_nonzero(stay) > most + _SPARE:
         grids = laid(state, stream)
         make_room(state, stream, stay)
-        x, y, known = (state.array(f"s{stream}/objects/{name}") for name in ("x", "y", "known"))
-        places = np.where(known, x, np.nan), np.where(known, y, np.nan)
+        x, y, ts, known = (state.array(f"s{stream}/objects/{name}") for name in ("x", "y", "ts", "known"))
+        timing = batch.timing
+        lasts = known if timing.report < 0 else known & (silent_from(ts, timing) > timing.last)
+        places = np.where(lasts, x, np.nan), np.where(lasts, y, np.nan)
         for folder, lattice in grids.items():
             lay_cells(state, folder, lattice, places)
