@@ -147,6 +147,7 @@ REGISTER QUERY c_polygon AS SELECT oid FROM ships INSIDE POLYGON ((177 -19, 182 
 REGISTER QUERY d_outside AS SELECT oid FROM ships WHERE NOT loc INSIDE fiji;
 REGISTER QUERY e_west AS SELECT oid FROM ships INSIDE POLYGON ((-183 -19, -178 -19, -178 -16, -183 -16));
 REGISTER QUERY f_plane AS SELECT oid FROM plane INSIDE fiji;
+REGISTER QUERY groups AS SELECT REGION(islands) AS island, COUNT(*) AS n FROM ships GROUP BY REGION(islands);
 RUN;
 """
 
@@ -160,6 +161,11 @@ def test_regions_over_the_180th_meridian_go_on_at_the_other_side(session: Sessio
     island = {"type": "Feature", "properties": {"name": "fiji"}, "geometry": shape}
     (folder / "islands.geojson").write_text(json.dumps(island))
     lines = parsed(run_script(session, FIJI, folder / "script.stq"))
+    assert [line["row"] for line in lines if line["query"] == "groups"] == [
+        {"island": "fiji", "n": 6},
+        {"island": None, "n": 2},
+    ]
+    lines = [line for line in lines if line["query"] != "groups"]
     found = dict.fromkeys(sorted({line["query"] for line in lines}), "")
     for line in lines:
         found[line["query"]] += line["key"]
@@ -175,8 +181,9 @@ def test_regions_over_the_180th_meridian_go_on_at_the_other_side(session: Sessio
     assert "".join(answer.table.column("oid").to_pylist()) == "abcdeh"
     with pytest.raises(StqshError, match="region fiji has 3 queries"):
         do(session, folder, "DROP REGION fiji;")
-    with pytest.raises(NotSupportedError, match="over the 180th meridian, such as islands\\['fiji'\\]"):
-        do(session, folder, "SELECT oid, REGION(islands) AS island FROM ships;")
+    [answer] = do(session, folder, "SELECT oid, REGION(islands) AS island FROM ships;")
+    names = dict(zip(*(answer.table.column(name).to_pylist() for name in ("oid", "island")), strict=True))
+    assert names == {key: "fiji" if key in "abcdeh" else None for key in names} and len(names) > 6
 
 
 def test_rectangles_of_rows_go_on_beyond_the_180th_meridian(session: Session, folder: Path) -> None:

@@ -217,7 +217,8 @@ def _user_function(context: EvaluationContext, expr: CallExpr) -> Value:
 
 
 def _region_of(context: EvaluationContext, expr: RegionOfExpr) -> Value:
-    return context.resolver.areas.first_members(expr.area, *_places(context))
+    known = context.resolver
+    return known.areas.first_members(expr.area, *_places(context), planar=known.planar)
 
 
 def _distance(context: EvaluationContext, expr: DistanceExpr) -> Value:

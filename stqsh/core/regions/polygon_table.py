@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ Array = npt.NDArray[Any]
 Rings = Sequence[Sequence[Sequence[float]]]
 
 _FREE, _INLINE, _NAMED = 0, 1, 2
+_HALF_TURN = 180.0
 _SPARE = 4096
 """The most entries of removed areas before lists are compacted."""
 
@@ -78,8 +80,10 @@ class PolygonTable(StateTable):
         index = int(_names(self.state, area).find(pa.array([member], pa.string()))[0])
         return first + index if index >= 0 else -1
 
-    def first_members(self, area: int, x: Array, y: Array) -> pa.Array[Any]:
+    def first_members(self, area: int, x: Array, y: Array, *, planar: bool) -> pa.Array[Any]:
         """Return the first region by name of a set that holds each point, NULL if none does; string (n,).
+
+        Unless the points are `planar`, a region over the 180th meridian goes on at the other side.
 
         Raises:
             KeyError: there is no such set.
@@ -91,10 +95,12 @@ class PolygonTable(StateTable):
         boxes = self.boxes(np.arange(first, first + count))
         for member in pc.sort_indices(names).to_numpy():
             x1, y1, x2, y2 = boxes[member]
-            near = left[(x1 <= x[left]) & (x[left] <= x2) & (y1 <= y[left]) & (y[left] <= y2)]
-            held = near[self.contains(np.full(len(near), first + member), x[near], y[near])]
-            found[held] = member
-            left = left[found[left] < 0]
+            for turn in (0.0,) if planar else _turns(x1, x2):
+                at = x[left] + turn
+                near = left[(x1 <= at) & (at <= x2) & (y1 <= y[left]) & (y[left] <= y2)]
+                held = near[self.contains(np.full(len(near), first + member), x[near] + turn, y[near])]
+                found[held] = member
+                left = left[found[left] < 0]
         positions: Any = pa.array(found, mask=found < 0)
         members: pa.Array[Any] = names.take(positions)
         return members
@@ -161,6 +167,15 @@ class PolygonTable(StateTable):
         if len(own.edge) > 2 * int((last - first).sum()) + _SPARE:
             start, edge = _compacted(own, left, first, last)
             self.store(start=start, edge=edge.reshape(-1))
+
+
+def _turns(west: float, east: float) -> list[float]:
+    """Return by how many degrees to turn points of -180 to 180 that are between two longitudes."""
+    if not max(abs(west), abs(east)) > _HALF_TURN:
+        return [0.0]
+    turn = 2 * _HALF_TURN
+    first, last = math.ceil((west - _HALF_TURN) / turn), math.floor((east + _HALF_TURN) / turn)
+    return [turn * number for number in range(first, last + 1)]
 
 
 def polygon_arrays(table: PolygonTable) -> PolygonArrays:

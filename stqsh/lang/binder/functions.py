@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from stqsh.lang.ast.expressions import Call, Column, Expression, Name
 from stqsh.lang.binder.names import area_named
-from stqsh.lang.binder.regions import check_meridian
 from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.expressions import expression as printed
@@ -78,5 +77,4 @@ def _region(node: Call, scope: Scope) -> TypedExpression:
             name.span,
             hint=f"REGION takes a set of regions; loc INSIDE {area.name} tests a single one",
         )
-    check_meridian(area, scope.stream)
     return TypedExpression(RegionOfExpr(area.id), "STRING", node.span)
