@@ -79,6 +79,11 @@ def remembering(drawn: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
     )
 
 
+GROUPS = {
+    **{name: group_cases(events(cases(features))) for name, features in FEATURES.items()},
+    **{f"moving {name}": movements(group_cases(cases(features))) for name, features in MOVING.items()},
+}
+"""Cases of aggregates, of events and where objects cross."""
 changes = st.dictionaries(st.integers(0, 8), tables(), max_size=4)
 early = st.dictionaries(st.integers(0, 3), tables(), min_size=1, max_size=3)
 restarts = st.sets(st.integers(0, 12), max_size=2)
@@ -156,34 +161,17 @@ def test_what_is_remembered_of_objects_that_cross_changes_no_update(
 
 
 @share(6)
-@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+@pytest.mark.parametrize("drawn", GROUPS.values(), ids=GROUPS)
 @given(st.data(), cuts, st.sampled_from(SLOTS), changes, restarts)
 def test_changes_of_the_routing_change_no_group(
-    features: frozenset[str],
+    drawn: st.SearchStrategy[Case],
     data: st.DataObject,
     size: int | None,
     count: int,
     routes: dict[int, RoutingTable],
     again: set[int],
 ) -> None:
-    case = data.draw(group_cases(events(cases(features))))
-    with memory_engine([case], count) as engine:
-        run_under(engine, case, cut(case, size), routes, again)
-        assert read(engine, case) == run_groups(case)
-
-
-@share(6)
-@pytest.mark.parametrize("features", MOVING.values(), ids=MOVING)
-@given(st.data(), cuts, st.sampled_from(SLOTS), changes, restarts)
-def test_objects_that_cross_change_no_group(
-    features: frozenset[str],
-    data: st.DataObject,
-    size: int | None,
-    count: int,
-    routes: dict[int, RoutingTable],
-    again: set[int],
-) -> None:
-    case = data.draw(movements(group_cases(cases(features))))
+    case = data.draw(drawn)
     with memory_engine([case], count) as engine:
         run_under(engine, case, cut(case, size), routes, again)
         assert read(engine, case) == run_groups(case)

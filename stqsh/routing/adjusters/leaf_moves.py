@@ -13,15 +13,15 @@ def adjust_two_slots(table: RoutingTable, load: Load, _: float) -> RoutingTable:
     """Deal the leaves of the most and the least loaded slot again, between the two: SSTD's PM."""
     loads = slot_loads(table, load.cost)
     pair = np.array([loads.argmax(), loads.argmin()])
-    return _dealt_anew(table, load, np.flatnonzero(np.isin(table.slot, pair)), pair)
+    return _exchanged(table, load, np.flatnonzero(np.isin(table.slot, pair)), pair)
 
 
 def adjust_all_slots(table: RoutingTable, load: Load, _: float) -> RoutingTable:
     """Deal all leaves again, with as few queries as possible changing slots: SSTD's FM."""
-    return _dealt_anew(table, load, np.flatnonzero(table.slot != HASHED), np.arange(table.slots))
+    return _exchanged(table, load, np.flatnonzero(table.slot != HASHED), np.arange(table.slots))
 
 
-def _dealt_anew(table: RoutingTable, load: Load, leaves: Integers, among: Integers) -> RoutingTable:
+def _exchanged(table: RoutingTable, load: Load, leaves: Integers, among: Integers) -> RoutingTable:
     """Deal leaves, int64 (n,), among the slots that have them now, int64 (m,)."""
     places = np.zeros(table.slots, np.int16)
     places[among] = np.arange(len(among))
