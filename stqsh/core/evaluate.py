@@ -63,7 +63,7 @@ def _stats(batch: SlotBatch, took_ns: int) -> SlotStats:
     state, streams = batch.state, [int(stream) for stream in batch.state.entry("streams")]
     return SlotStats(
         slot=batch.slot,
-        queries=sum(len(kind.queries(state, stream)) for kind in KINDS.values() for stream in streams),
+        queries=sum(kind.count(state, stream) for kind in KINDS.values() for stream in streams),
         bytes=state.nbytes,
         total_us=took_ns // 1000,
         memory=batch.memory,

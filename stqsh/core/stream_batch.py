@@ -142,8 +142,7 @@ def _merges(state: SlotState, spec: StreamSpec, commands: QueryCommands) -> bool
     """Return whether a stream has queries whose answers are merged, see `contract.batch_pieces`."""
     merging = {name: kind for name, kind in KINDS.items() if isinstance(kind, MergingKind)}
     return any(
-        len(commands.of_kind(name).registered) or len(kind.queries(state, spec.id))
-        for name, kind in merging.items()
+        kind.count(state, spec.id) or len(commands.of_kind(name).registered) for name, kind in merging.items()
     )
 
 
@@ -166,7 +165,9 @@ def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[
     decoded = perf_counter_ns()
     kept = take_out(stream)
     for name, kind in KINDS.items():
-        run_kind(kind, replace(stream, commands=stream.commands.of_kind(name)), report)
+        commands = stream.commands.of_kind(name)
+        if len(commands.registered) or kind.is_used(batch.state, spec.id):
+            run_kind(kind, replace(stream, commands=commands), report)
     made = chunks_of(batch.slot, stream.objects, report)
     made += [] if copy is None else run_copy(batch.slot, copy)
     kernel = perf_counter_ns()

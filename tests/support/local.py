@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -92,7 +93,8 @@ class LocalEngine:
     def _state(self, name: str, slot: int) -> SlotState:
         arena = (self.memory.arena if self.memory else Arena)(self.home.arena_folders(), name)
         head = arena.read_head()
-        return SlotState.fresh(slot) if head is None else SlotState(head.header, arena.load(head))
+        # A copy, as who looks may create the arrays that are missing, which are then not the engine's.
+        return SlotState.fresh(slot) if head is None else SlotState(deepcopy(head.header), arena.load(head))
 
     def leave(self) -> None:
         """Stop between two batches; what is kept in files stays."""

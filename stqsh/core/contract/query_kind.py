@@ -198,6 +198,14 @@ class QueryKind(ABC):
         """Return the kind's queries over a stream, by the stream's id."""
         return QueryTable(state, self.prefix(stream))
 
+    def is_used(self, state: SlotState, stream: int) -> bool:
+        """Return whether the kind has had a query over a stream on this slot; if not, it has no arrays."""
+        return f"{self.prefix(stream)}/id" in state
+
+    def count(self, state: SlotState, stream: int) -> int:
+        """Return the number of the kind's queries over a stream."""
+        return len(self.queries(state, stream)) if self.is_used(state, stream) else 0
+
     def prefix(self, stream: int) -> str:
         """Return the prefix of the names of the kind's arrays for a stream."""
         return f"s{stream}/{self.name}"
@@ -261,11 +269,11 @@ class QueryLogic(ABC):
 
     @abstractmethod
     def on_events(self, begun: Array) -> None:
-        """Report how the batch's events change the answers; called once, with or without queries.
+        """Report how the batch's events change the answers; called once, even if all queries are gone.
 
         `self.batch.objects` has the events: objects that arrive, move and leave, with the versions of their
         records before and after. Paused queries report nothing, and others nothing from their step "until"
-        on.
+        on. A kind that never had a query over the stream on this slot is not called.
 
         Args:
             begun: The positions of queries whose answers begin at the first step: those that are new, resumed

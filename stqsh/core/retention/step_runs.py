@@ -99,7 +99,8 @@ def needs_quiet_steps(state: SlotState, stream: int) -> bool:
 
 def _needs_each_step(state: SlotState, stream: int) -> bool:
     """Return whether queries of some kind must be evaluated step by step."""
-    return any(kind.needs_each_step(kind.queries(state, stream)) for kind in KINDS.values())
+    used = [kind for kind in KINDS.values() if kind.is_used(state, stream)]
+    return any(kind.needs_each_step(kind.queries(state, stream)) for kind in used)
 
 
 def is_run(batch: StreamBatch) -> bool:

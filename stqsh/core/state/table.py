@@ -117,7 +117,8 @@ class StateTable:
         self._specs = {**self.specs, **more} if more else self.specs
         rows = _stored_rows(state, prefix, self._specs)
         missing = [name for name in self._specs if f"{prefix}/{name}" not in state]
-        found = state.entry("versions").get(prefix, 1) if len(missing) < len(self._specs) else self.version
+        known = state.header.get("versions", {})
+        found = known.get(prefix, 1) if len(missing) < len(self._specs) else self.version
         if found > self.version:
             raise TableVersionError(prefix, found, self.version)
         for name in missing:
