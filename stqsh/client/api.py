@@ -43,9 +43,9 @@ from stqsh.storage.catalogue import (
     live_tables,
     owned_queries,
 )
+from stqsh.storage.catalogue_writer import add_function
 from stqsh.storage.control_log import ControlDb, check_queries
 from stqsh.storage.engine_info import EngineInfo, claim_session
-from stqsh.storage.functions import add_function
 from stqsh.storage.home import SessionHome, open_home, remove_home, sessions_root
 from stqsh.storage.rows import AreaRow, Progress, QueryRow, StreamRow, TableRow
 from stqsh.storage.session_settings import session_settings, use_profile

@@ -11,9 +11,15 @@ from stqsh.spec.query import QuerySpec
 from stqsh.spec.region import PolygonSpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
-from stqsh.storage.catalogue import area_geometry, find_area, find_query, find_stream, find_table
+from stqsh.storage.catalogue import (
+    area_geometry,
+    find_area,
+    find_query,
+    find_stream,
+    find_table,
+    known_functions,
+)
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.functions import known_functions
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.sinks.sink_catalogue import IS_ALERT, find_alert, find_sink
 

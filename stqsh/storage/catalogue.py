@@ -7,10 +7,14 @@ from typing import Any
 
 import msgspec
 
+from stqsh.spec.function import FunctionSpec
 from stqsh.spec.query import QuerySpec, read_spec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
-from stqsh.storage.control_log import ControlDb
+from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.rows import AreaRow, QueryRow, StreamRow, TableRow
+
+FUNCTIONS = "functions"
+"""The name of the entry of control.db with the functions of a session."""
 
 SIZES_A_BUCKET = 512
 """The number of query ids in a row of the table `sizes`, 4 bytes each (uint32, little-endian)."""
@@ -26,6 +30,11 @@ _AREA = "SELECT id, name, spec, dropped_seq FROM areas"
 _LIVE = "state IN ('active', 'paused')"
 _OWN = "CASE WHEN pattern IS NULL THEN spec END"
 """The spec of a query that was registered by itself; of others the pattern says what they ask about."""
+
+
+def known_functions(db: ControlDb) -> dict[str, FunctionSpec]:
+    """Return the functions of a session by name, in upper case; queries carry the code of those they call."""
+    return msgspec.json.decode(get_meta(db, FUNCTIONS) or "{}", type=dict[str, FunctionSpec])
 
 
 def live_streams(db: ControlDb) -> list[StreamRow]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from stqsh.errors import StqshError
+from stqsh.spec.function import FunctionSpec
 from stqsh.spec.log import (
     AreaDropped,
     QueryDropped,
@@ -20,15 +22,17 @@ from stqsh.spec.log import (
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.catalogue import (
+    FUNCTIONS,
     areas_made_from,
     find_area,
     find_query,
     find_stream,
     find_table,
+    known_functions,
     queries_over_area,
     queries_over_table,
 )
-from stqsh.storage.control_log import ControlDb, append, to_text
+from stqsh.storage.control_log import ControlDb, append, set_meta, to_text
 from stqsh.storage.rows import AreaRow, LogRow, QueryRow, QueryState, StreamRow, TableRow
 
 QueryChange = Literal["drop", "pause_query", "resume_query"]
@@ -55,6 +59,13 @@ class Registered:
     text: str
     spec: QuerySpec
     owner: str | None = None
+
+
+def add_function(db: ControlDb, spec: FunctionSpec) -> None:
+    """Add a function, or replace the one of that name."""
+    with db.transaction():
+        functions = known_functions(db) | {spec.name: spec}
+        set_meta(db, FUNCTIONS, msgspec.json.encode(functions).decode())
 
 
 def create_stream(db: ControlDb, text: str, spec: StreamSpec) -> StreamRow:

@@ -29,7 +29,7 @@ class DiskFullError(StqshError):
             free, needed = f"{files} files (inodes)", f"{RESERVE_FILES}"
         super().__init__(
             f"only {free} are free on the disk of {home}, {needed} have to be",
-            hint="the streams stand still meanwhile and go on by themselves once there is room",
+            hint="the streams wait, and go on by themselves once there is room",
         )
 
 

@@ -18,6 +18,7 @@ from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import QueryOptions
 from stqsh.storage.catalogue import (
     count_queries,
+    known_functions,
     live_areas,
     live_queries,
     live_streams,
@@ -25,7 +26,6 @@ from stqsh.storage.catalogue import (
     queries_over_area,
     queries_over_table,
 )
-from stqsh.storage.functions import known_functions
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import AreaRow, QueryRow, SinkRow, StreamRow, StreamStatus, TableRow
 from stqsh.storage.sinks.sink_catalogue import live_sinks

@@ -14,7 +14,7 @@ from stqsh.client.statements.dispatch import free_name
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.binder.bind import bind
-from stqsh.lang.binder.follow import BoundFollow
+from stqsh.lang.binder.live import BoundFollow
 from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.query import RECORDS
 from stqsh.storage import catalogue_writer

@@ -29,7 +29,7 @@ class DueQueries(NamedTuple):
         positions: The queries, int64 (n,).
         begin: Whether it is their first refresh in the batch, at which all slots say all of their members.
         end: The step of the refresh at which the slot says all of its members again; NEVER in this batch.
-        seen: The last step whose records count: that of the refresh for queries that are computed anew in
+        seen: The last step whose records count: that of the refresh for queries that are computed again in
             each step, else the one before.
     """
 
@@ -43,7 +43,7 @@ class DueQueries(NamedTuple):
 class RefreshSchedule:
     """The refreshes of a batch, or of a piece of one.
 
-    Queries without SYNC that are computed anew in each step are refreshed at the start of each tick, though
+    Queries without SYNC that are computed again in each step are refreshed at the start of each tick, though
     over what is stored after the step. All slots begin again at the first refresh of a batch. After it each
     skips those at which its own members cannot have changed.
     """
@@ -52,36 +52,38 @@ class RefreshSchedule:
         self, batch: StreamBatch, queries: FormedQueries, forms: QueryForms, conditions: QueryConditions
     ) -> None:
         self._batch, self._queries, self._conditions = batch, queries, conditions
-        self._anew = forms.durations(lambda spec: 1 if spec.each_step else None) > 0
+        self._recomputed = forms.durations(lambda spec: 1 if spec.each_step else None) > 0
         self._compared = [pair for spec in forms.all() for pair in _compared(spec)]
         sync_us = forms.durations(lambda spec: spec.sync_us)
-        self.every_us = np.where(self._anew, batch.timing.tick, sync_us)
+        self.every_us = np.where(self._recomputed, batch.timing.tick, sync_us)
         self.windows_us = forms.durations(lambda spec: spec.window_us)
 
     def by_duration(self) -> Iterator[Iterator[DueQueries]]:
         """Yield the refreshes in order of their steps, for each duration between refreshes."""
         active = (self.every_us > 0) & (self._queries.mode == ACTIVE)
-        for anew in (False, True):
-            some = active & (self._anew == anew)
+        for recomputed in (False, True):
+            some = active & (self._recomputed == recomputed)
             for every_us in np.unique(self.every_us[some]).tolist():
-                yield self._due_every(every_us, np.flatnonzero(some & (self.every_us == every_us)), anew)
+                yield self._due_every(
+                    every_us, np.flatnonzero(some & (self.every_us == every_us)), recomputed
+                )
 
-    def _due_every(self, every_us: int, mine: Array, anew: bool) -> Iterator[DueQueries]:
+    def _due_every(self, every_us: int, mine: Array, recomputed: bool) -> Iterator[DueQueries]:
         timing, clock = self._batch.timing, self._batch.clock
         after = next_refresh(timing, every_us, timing.last + 1, clock.last_step, clock.closing)
         begin = next_refresh(timing, every_us, clock.first_step, clock.last_step, clock.closing)
-        refreshes = self._refreshes(every_us, self.windows_us[mine], anew)
+        refreshes = self._refreshes(every_us, self.windows_us[mine], recomputed)
         ends = [*(refresh.step for refresh in refreshes), after][1:]
         for refresh, end in zip(refreshes, ends, strict=True):
             due = mine[self._queries.until[mine] > refresh.step]
-            seen = refresh.step if anew else refresh.step - 1
+            seen = refresh.step if recomputed else refresh.step - 1
             yield DueQueries(refresh, due, refresh.step == begin, end, seen)
 
-    def _refreshes(self, every_us: int, windows_us: Array, anew: bool) -> list[Refresh]:
+    def _refreshes(self, every_us: int, windows_us: Array, recomputed: bool) -> list[Refresh]:
         """Return the refreshes at which members on this slot, or what they add up to, may have changed."""
         timing, closing = self._batch.timing, self._batch.clock.closing
         lengths = np.unique(windows_us[windows_us >= 0])
-        points = [self._turning, stored_points(self._batch, 0 if anew else 1)]
+        points = [self._turning, stored_points(self._batch, 0 if recomputed else 1)]
         points += [window_points(self._batch, lengths)] if len(lengths) else []
         return refreshes_since(timing, every_us, np.concatenate(points), closing)
 

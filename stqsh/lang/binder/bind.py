@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from stqsh.lang.ast import statements
-from stqsh.lang.binder import administration, follow, inserts, queries, tail
+from stqsh.lang.binder import administration, inserts, live, queries
 from stqsh.lang.binder.definitions import named_regions, sinks, streams, tables
 from stqsh.lang.binder.definitions.column_roles import Columns, guess_roles
 from stqsh.lang.binder.names import kind_of
@@ -154,8 +154,8 @@ _BINDERS: dict[type[statements.Statement], Binder] = {
     statements.Pause: _as("pause", administration.pause),
     statements.PauseQuery: _as("pause_query", administration.pause_query),
     statements.ResumeQuery: _as("resume_query", administration.resume_query),
-    statements.Tail: _as("tail", tail.tail),
-    statements.Follow: _as("follow", follow.follow),
+    statements.Tail: _as("tail", live.tail),
+    statements.Follow: _as("follow", live.follow),
     statements.Watch: _as("watch", administration.watch),
     statements.Map: _as("map", administration.map_),
     statements.Show: _as("show", lambda statement, _: statement.what),

@@ -96,7 +96,7 @@ ALERTS = (
         """NOTIFY says it in the shells of the session, BELL also rings. RUN runs a command in the folder
 where the alert was made, POST sends to an address: both get the update as JSON, the command on its standard
 input. In a script, RUN takes the option --allow-run. EVERY is of the session's clock. An action that takes
-longer misses what comes meanwhile; a command is ended after 30 s. SHOW ALERTS counts.""",
+longer misses what comes in the meantime; a command is ended after 30 s. SHOW ALERTS counts.""",
     ),
 )
 
