@@ -27,6 +27,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from stqsh.checksums import Seal
 from stqsh.engine.config import TUNING
 from stqsh.fs import settle
@@ -37,6 +39,8 @@ from stqsh.storage.payload_refs import ENDING, PayloadReader, Reference, referen
 #: Payloads begin at multiples of this, as the columns within require.
 _ALIGNMENT = 64
 _LOGGED = ("rows", "updates")
+#: Payloads of at most this many bytes are copied: as long as a view of one lives, so does its whole file.
+_COPIED_BYTES = 64 << 10
 #: The update log's file of a batch holds the clock itself, however many snapshots it asks for.
 _ALWAYS_WITHIN = ("clock",)
 
@@ -173,7 +177,7 @@ def _write_all(descriptor: int, payload: bytes, at: int) -> None:
 
 
 def load_payloads(chunks: Iterable[Chunk], spool: PayloadFolders | None) -> list[Chunk]:
-    """Return chunks with their payloads instead of references; the payloads are views of mapped files.
+    """Return chunks with their payloads instead of references; large payloads are views of mapped files.
 
     Raises:
         ValueError: there is a reference, and no spool to look it up in.
@@ -190,4 +194,8 @@ def _load_payload(chunk: Chunk, folders: dict[bool, PayloadReader]) -> Chunk:
     if not folders:
         raise ValueError(f"a chunk of kind {chunk.kind!r} refers to a file, and there is no spool")
     payload: Any = memoryview(folders[chunk.kind in _LOGGED].read(reference))
+    if reference.size <= _COPIED_BYTES:
+        copy: Any = memoryview(pa.allocate_buffer(reference.size))  # aligned, as columns require
+        copy[:] = payload
+        payload = copy
     return replace(chunk, payload=payload)
