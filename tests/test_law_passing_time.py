@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.budget import share
 from support.cases import Case, Command, Spec
 from support.oracle.refreshes import run_refreshes
+from support.oracle.whole import nows
 from support.strategies import BATCHES, cases, cut, cuts, drawn_until
 from support.strategies.groups import FAR, forms_over, has_distances, values_of
 from test_law_groups import SLOTS, updates
@@ -38,7 +39,8 @@ def timely_cases(draw: st.DrawFn, features: frozenset[str]) -> Case:
         form = draw(timely_forms(case, query, nearest))
         kind = "aggregate"
         if nearest:
-            kind = "nearest_aggregate" if form["sync_us"] is None else "refreshed_nearest"
+            refreshed = form["each_step"] or form["sync_us"] is not None
+            kind = "refreshed_nearest" if refreshed else "nearest_aggregate"
         since = {name: value for name, value in query["options"].items() if name == "since_now"}
         changed = {"kind": kind, "select": [], "options": since, "aggregates": form}
         return command | {"query": query | changed}
@@ -54,9 +56,10 @@ def timely_forms(draw: st.DrawFn, case: Case, query: Spec, nearest: bool) -> Spe
     """What a query computes, with comparisons with NOW in one place or another."""
     tick = case.clock.tick_us
     values = {name: one for name, one in values_of(case).items() if not name.startswith("zone")}
-    if not nearest:
+    if not nearest or draw(st.booleans()):
         fresh = draw(recent(["col", "ts"], tick))
         values |= {"fresh": (fresh, "BOOLEAN")}
+    if not nearest:
         values |= FAR if has_distances(case, query, "circle", "moving_circle") else {}
     form = draw(forms_over(values))
     latest = [
@@ -74,7 +77,8 @@ def timely_forms(draw: st.DrawFn, case: Case, query: Spec, nearest: bool) -> Spe
     elif where == "order":
         form |= {"order": [[turning, draw(st.booleans())]], "limit": draw(st.integers(1, 2))}
     form |= {"sync_us": draw(st.sampled_from([None, None, tick, 2 * tick, 3 * tick + 1])), "window_us": None}
-    return form | {"each_step": form["sync_us"] is None and not nearest}
+    reads_now = bool(nows([form["groups"], form["measures"]]))
+    return form | {"each_step": form["sync_us"] is None and (reads_now or not nearest)}
 
 
 def recent(value: Any, tick: int) -> st.SearchStrategy[Any]:

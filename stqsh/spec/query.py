@@ -29,11 +29,22 @@ class OrderColumn(msgspec.Struct, frozen=True, array_like=True):
     nulls_first: bool = False
 
 
-class FirstSpec(msgspec.Struct, frozen=True):
-    """The rows that LIMIT lets into a continuous query's answer: the first by (ORDER BY, key)."""
+MOST_MEMBERS = 2**31 - 1
+"""The most objects of a slot; a larger LIMIT lets in all, too."""
+
+
+class FirstSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The rows that LIMIT lets into a continuous query's answer: the first by (ORDER BY, key).
+
+    Attributes:
+        order: ORDER BY.
+        limit: LIMIT.
+        each_step: whether the order, or a distance that is shown, may change in steps without records.
+    """
 
     order: tuple[OrderColumn, ...]
     limit: int
+    each_step: bool = False
 
 
 class JoinSpec(msgspec.Struct, frozen=True):
@@ -220,15 +231,18 @@ RANGE = QueryKindEntry("range")
 NEAREST = QueryKindEntry(
     "nearest",
     True,
-    {"dwell": "dwell on the nearest neighbours", "changes": "changes of the nearest neighbours"},
+    {"dwell": "dwell on the nearest neighbours"},
 )
 AGGREGATE = QueryKindEntry("aggregate", unsupported={"dwell": "dwell on aggregates"}, is_resent=True)
 NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True, {"dwell": "dwell on aggregates"})
 REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True, {"dwell": "dwell on aggregates"})
 
+NEAREST_FIRST = QueryKindEntry(
+    "nearest_first", True, unsupported={"dwell": "dwell on the nearest neighbours"}
+)
 FIRST = QueryKindEntry(
     "first",
-    unsupported={"dwell": "dwell on queries with LIMIT", "changes": "changes in queries with LIMIT"},
+    unsupported={"dwell": "dwell on queries with LIMIT"},
 )
 
 RECORDS = QueryKindEntry("records")
@@ -236,7 +250,16 @@ RECORDS = QueryKindEntry("records")
 
 BUILT_IN = {
     kind.name: kind
-    for kind in (RANGE, NEAREST, AGGREGATE, NEAREST_AGGREGATE, REFRESHED_NEAREST, FIRST, RECORDS)
+    for kind in (
+        RANGE,
+        NEAREST,
+        AGGREGATE,
+        NEAREST_AGGREGATE,
+        REFRESHED_NEAREST,
+        FIRST,
+        NEAREST_FIRST,
+        RECORDS,
+    )
 }
 
 

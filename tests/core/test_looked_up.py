@@ -12,7 +12,7 @@ from support.typed import expression
 
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.groups.looked_up import lookup_columns, lookup_keys, separated
-from stqsh.core.output.candidates import LOOKED_UP, CandidateRecords
+from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.state.joined_tables import JoinedTables
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.aggregate import AggregateSpec, GroupColumn, Measure
@@ -88,8 +88,8 @@ def test_what_looks_nothing_up_stays_as_it_is() -> None:
 
 
 def test_candidates_of_a_slot_that_looked_nothing_up_have_null() -> None:
-    records = CandidateRecords(SlotState.fresh(0), "s1/k/members", STREAM, looks_up=True)
+    records = CandidateRecords(SlotState.fresh(0), "s1/k/members", STREAM)
     records.take([pa.array(["a", "b"]), pa.array([1.0, 2.0]), pa.array([3.0, 4.0])])
     shown = records.show(np.array([1, 0]))
     assert shown.column("x").to_pylist() == [2.0, 1.0]
-    assert shown.column(LOOKED_UP).to_pylist() == [None, None]
+    assert records.looked_up(np.array([1, 0])).to_pylist() == [None, None]

@@ -258,6 +258,53 @@ def test_order_by_alone_changes_no_continuous_query(taxis: Catalogue) -> None:
     assert caught.value.message == "stream taxis has no column 'sped'"
 
 
+@pytest.mark.parametrize(
+    ("query", "kind", "first"),
+    [
+        ("FROM taxis NEAREST 5 TO (1, 1) LIMIT 2", "nearest", None),
+        ("FROM taxis NEAREST 5 TO (1, 1) ORDER BY DISTANCE LIMIT 2", "nearest", None),
+        ("FROM taxis NEAREST 5 TO (1, 1) ORDER BY DISTANCE LIMIT 0", "nearest_first",
+         {"order": [[["distance"], False, False]], "limit": 0}),
+        ("FROM taxis NEAREST 5 TO '1' ORDER BY speed DESC LIMIT 2", "nearest_first",
+         {"order": [[["col", "speed"], True, False]], "limit": 2}),
+        ("FROM taxis INSIDE CIRCLE(3) AROUND '7' ORDER BY DISTANCE LIMIT 2", "first",
+         {"order": [[["distance"], False, False]], "limit": 2, "each_step": True}),
+        ("FROM taxis INSIDE CIRCLE(1, 2, 3) ORDER BY DISTANCE LIMIT 2", "first",
+         {"order": [[["distance_to", 1.0, 2.0], False, False]], "limit": 2}),
+        ("FROM taxis ORDER BY ts > NOW LIMIT 2", "first",
+         {"order": [[["cmp", ">", ["col", "ts"], ["now"]], False, False]], "limit": 2, "each_step": True}),
+    ],
+)  # fmt: skip
+def test_the_order_decides_how_the_first_are_found(
+    query: str, kind: str, first: Any, taxis: Catalogue
+) -> None:
+    spec = bound(f"REGISTER QUERY q AS SELECT oid {query}", taxis).spec
+    assert (spec["kind"], spec["first"]) == (kind, first)
+
+
+@pytest.mark.parametrize(
+    ("query", "kind", "each_step"),
+    [
+        ("COUNT(*) FROM taxis NEAREST 3 TO '7'", "nearest_aggregate", False),
+        ("COUNT(*) FROM taxis NEAREST 3 TO '7' GROUP BY ts > NOW - 5 s", "refreshed_nearest", True),
+        ("COUNT(*) FROM taxis NEAREST 3 TO '7' GROUP BY ts > NOW SYNC 2 s", "refreshed_nearest", False),
+        ("COUNT(*) FROM taxis GROUP BY ts > NOW - 5 s", "aggregate", True),
+    ],
+)
+def test_what_reads_now_of_members_is_computed_in_each_step(
+    query: str, kind: str, each_step: bool, taxis: Catalogue
+) -> None:
+    spec = bound(f"REGISTER QUERY q AS SELECT {query}", taxis).spec
+    assert (spec["kind"], spec["aggregates"].get("each_step", False)) == (kind, each_step)
+
+
+def test_changes_of_a_distance_from_a_moving_object_are_looked_for_in_each_step(taxis: Catalogue) -> None:
+    select = "SELECT oid, DISTANCE FROM taxis INSIDE CIRCLE(5) AROUND '1'"
+    spec = bound(f"REGISTER QUERY q WITH (changes => true) AS {select}", taxis).spec
+    assert (spec["kind"], spec["first"]) == ("first", {"order": [], "limit": 2**31 - 1, "each_step": True})
+    assert bound(f"REGISTER QUERY q AS {select}", taxis).spec["kind"] == "range"
+
+
 def test_limit_needs_all_objects(taxis: Catalogue) -> None:
     significant = replace(taxis.streams["taxis"], retain="significant", max_speed=10.0)
     known = Catalogue({"taxis": significant}, settings=taxis.settings)
@@ -265,6 +312,13 @@ def test_limit_needs_all_objects(taxis: Catalogue) -> None:
         bound("REGISTER QUERY q AS SELECT oid FROM taxis LIMIT 3", known)
     words = "LIMIT in a continuous query on a stream with RETAIN SIGNIFICANT"
     assert str(caught.value) == f"not supported yet: {words}"
+    select = "SELECT oid, DISTANCE FROM taxis INSIDE CIRCLE(5) AROUND '1'"
+    with pytest.raises(
+        NotSupportedError, match="changes of DISTANCE from a moving object together with RETAIN"
+    ):
+        bound(f"REGISTER QUERY q WITH (changes => true) AS {select}", known)
+    with pytest.raises(NotSupportedError, match="changes together with dwell on a stream with RETAIN"):
+        bound("REGISTER QUERY q WITH (changes => true, dwell => 1 s) AS SELECT oid FROM taxis", known)
 
 
 # --- snapshots ---
@@ -383,14 +437,8 @@ def test_tail_knows_no_distance_that_is_not_selected(taxis: Catalogue) -> None:
         ("SELECT * FROM taxis INSIDE CIRCLE(5) AROUND '7' WHERE loc INSIDE CIRCLE(6) AROUND '7'",
          "a moving region under OR or NOT, or beside another region"),
         ("SELECT DISTINCT status FROM taxis GROUP BY status", "SELECT DISTINCT with GROUP BY or HAVING"),
-        ("SELECT ts > NOW - 5 s, COUNT(*) FROM taxis NEAREST 3 TO '7' GROUP BY ts > NOW - 5 s",
-         "NOW in groups and in aggregates over NEAREST"),
-        ("SELECT * FROM taxis NEAREST 3 TO '7' ORDER BY speed LIMIT 2",
-         "NEAREST with LIMIT 0, or with LIMIT and another order than that of DISTANCE"),
-        ("SELECT oid FROM taxis INSIDE CIRCLE(3) AROUND '7' ORDER BY DISTANCE LIMIT 2",
-         "DISTANCE from a moving object in a continuous query with LIMIT"),
-        ("SELECT oid FROM taxis ORDER BY ts > NOW - 5 s LIMIT 2",
-         "NOW in ORDER BY of a continuous query with LIMIT"),
+        ("SELECT * FROM taxis NEAREST 3 TO '7' ORDER BY ts > NOW - 5 s LIMIT 2",
+         "NEAREST with NOW in ORDER BY, and LIMIT"),
         ("SELECT * FROM taxis WINDOW 5 min", "WINDOW on a query without aggregates"),
         ("SELECT * FROM taxis SYNC 5 min", "SYNC on a query without aggregates"),
     ],
@@ -481,24 +529,9 @@ def test_a_polygon_goes_on_beyond_the_meridian(taxis: Catalogue) -> None:
     [
         ("(changes => 1) AS SELECT oid FROM taxis", BindError, "changes is true or false"),
         (
-            "(changes => true) AS SELECT oid FROM taxis NEAREST 1 TO (1, 1)",
+            "(changes => true, dwell => 1 s) AS SELECT DISTANCE FROM taxis INSIDE CIRCLE(5) AROUND '1'",
             NotSupportedError,
-            "changes of the nearest",
-        ),
-        (
-            "(changes => true) AS SELECT oid FROM taxis LIMIT 1",
-            NotSupportedError,
-            "changes in queries with LIMIT",
-        ),
-        (
-            "(changes => true, dwell => 1 s) AS SELECT oid FROM taxis",
-            NotSupportedError,
-            "changes together with dwell",
-        ),
-        (
-            "(changes => true) AS SELECT DISTANCE FROM taxis INSIDE CIRCLE(5) AROUND '1'",
-            NotSupportedError,
-            "changes of DISTANCE from a moving object",
+            "changes of DISTANCE from a moving object together with dwell",
         ),
     ],
 )

@@ -152,14 +152,14 @@ def _decoded(data: Array, at: Array, kind: str) -> tuple[Column, Array]:
 
 
 def _texts(data: Array, begin: Array, end: Array, null: Array) -> Column:
-    texts: Any = _slices(data, begin, end)
+    texts: Any = byte_slices(data, begin, end)
     if pc.any(pc.match_substring(texts, _ZERO)).as_py():
         texts = pc.replace_substring(texts, _ESCAPED, _ZERO)
     plain = texts.cast(pa.string())
     return pc.if_else(pa.array(null), pa.scalar(None, pa.string()), plain)
 
 
-def _slices(data: Array, begin: Array, end: Array) -> pa.BinaryArray:
+def byte_slices(data: Array, begin: Array, end: Array) -> pa.BinaryArray:
     """Return data[begin : end] of each row, with data uint8 and positions int64 (n,)."""
     lengths = end - begin
     offsets = np.zeros(len(begin) + 1, np.int64)

@@ -12,14 +12,15 @@ import pyarrow as pa
 import pyarrow.compute
 
 from stqsh.core.base.clock import NEVER
+from stqsh.core.first.places import distances_in
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.kernels.first.first_ranks import FirstTerms, RankedChanges, first_changes
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.merge import MergedUpdates, MergeInput
-from stqsh.core.output.partials import DROP, END, PARTIAL, REGISTER, QueryMarks, all_marks
-from stqsh.core.state.columns import concatenate
+from stqsh.core.output.partials import DROP, END, PARTIAL, REGISTER, QueryMarks, all_candidates, all_marks
+from stqsh.core.output.renewed_rows import RenewedRows
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import ArraySpec, StateTable
 
@@ -36,6 +37,7 @@ class _LimitedQueries(StateTable):
 
     id = ArraySpec(np.int64)
     limit = ArraySpec(np.int32)
+    shows = ArraySpec(np.bool_)
 
 
 class _StoredCandidates(StateTable):
@@ -172,15 +174,26 @@ class _FirstMerge:
         farewells = self._farewells(timeline, why)
         columns = zip(changes[:5], farewells[:5], strict=True)
         updates = QueryUpdates(*(np.concatenate(pair) for pair in columns))
+        updates = updates._replace(distance=self._distances(timeline, updates))
         self._keep(timeline)
         return MergedUpdates(updates, self._records)
+
+    def _distances(self, timeline: _Timeline, updates: QueryUpdates) -> Array | None:
+        """Return the distances that slots gave with the shown records; None if no query shows one."""
+        asks = np.flatnonzero(self._queries.shows[np.searchsorted(self._queries.id, updates.query)])
+        if not len(asks):
+            return None
+        found, shown = np.full(len(updates.query), np.nan), updates.show[asks]
+        chosen: Any = pa.array(shown)
+        found[asks] = distances_in(timeline.places.take(chosen))
+        return found
 
     def _register(self) -> None:
         """Add new queries; ids ascend from one to the next."""
         marks = self._marks
         new = np.flatnonzero(marks.mark == REGISTER)
         new = new[~np.isin(marks.query[new], self._queries.id)]
-        self._queries.append(id=marks.query[new], limit=marks.k[new])
+        self._queries.append(id=marks.query[new], limit=marks.k[new], shows=marks.shows[new])
 
     def _byes(self) -> tuple[Array, Array]:
         """Return the step at which each query is removed, NEVER for most, and the reason."""
@@ -199,7 +212,7 @@ class _FirstMerge:
         step, why = [np.full(known, _BEFORE)], [np.zeros(known, np.int8)]
         places: list[Any] = [self._texts(self._stored.place)]
         if self._batch.partials:
-            news = concatenate(self._batch.partials)
+            news = all_candidates(self._batch.partials)
             columns = [news.column(i) for i in range(len(PARTIAL) - 1)]
             for some, column in zip((query, step, op, why), columns, strict=True):
                 some.append(column.to_numpy(zero_copy_only=False))
@@ -225,15 +238,19 @@ class _FirstMerge:
         enters = np.zeros(len(offers.step), np.bool_)
         enters[came[offers.step[came] == came_at]] = True
         stays = renewed & enters[after]
+        renewals = RenewedRows(offers.query[left], left_at, left, after)
+        more = RenewedRows(*(column[stays] for column in renewals)).changed(self._records.numbers_looked_up())
         again = np.isin(came, after[stays]) & (offers.step[came] == came_at)
         why = np.where(turned & ~renewed, offers.why[after], OVERTAKEN)[~stays]
         show = np.where(turned, after, left)[~stays]
         left, left_at, came, came_at = left[~stays], left_at[~stays], came[~again], came_at[~again]
-        query = self._queries.id[offers.query[np.concatenate([left, came])]]
         ops = np.repeat(np.array([-1, 1], np.int8), [len(left), len(came)])
         whys = np.concatenate([why, np.zeros(len(came), np.int8)]).astype(np.int8)
         shown = np.concatenate([show, came]).astype(np.int64)
-        return QueryUpdates(np.concatenate([left_at, came_at]), query, ops, whys, shown)
+        query, steps = offers.query[np.concatenate([left, came])], np.concatenate([left_at, came_at])
+        parts = zip(QueryUpdates(steps, query, ops, whys, shown)[:5], more.updates()[:5], strict=True)
+        updates = QueryUpdates(*(np.concatenate(pair) for pair in parts))
+        return updates._replace(query=self._queries.id[updates.query])
 
     def _farewells(self, timeline: _Timeline, why: Array) -> QueryUpdates:
         """Return the updates by which removed queries take back their members."""

@@ -11,6 +11,7 @@ import pyarrow.compute
 
 from stqsh.core.aggregates.keys import canonical, encode_keys
 from stqsh.core.conditions.evaluation import columns_read, compute
+from stqsh.core.conditions.operations import DISTANCE
 from stqsh.core.kernels.jit import Array
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.spec.query import OrderColumn
@@ -18,10 +19,17 @@ from stqsh.spec.query import OrderColumn
 pc: Any = pyarrow.compute  # its stubs know no bytes
 
 _FIRST, _LAST = b"\x00", b"\x01"
+_WIDTH = 8
+"""The bytes of a distance."""
 
 
 def places_of(
-    conditions: QueryConditions, key: str, order: Sequence[OrderColumn], versions: Array
+    conditions: QueryConditions,
+    key: str,
+    order: Sequence[OrderColumn],
+    versions: Array,
+    now_us: int = 0,
+    far: Array | None = None,
 ) -> pa.BinaryArray:
     """Return the places of records in the order of (ORDER BY, key), by version.
 
@@ -30,17 +38,51 @@ def places_of(
         key: The column of the stream's key.
         order: The expressions of ORDER BY.
         versions: The records, int32 (n,).
+        now_us: The meaning of NOW, µs.
+        far: The distance of each from the centre, NaN for none, float64 (n,); None if it plays no part.
     """
     resolver = conditions.resolver
     names = {name for one in order for name in columns_read(one.value, resolver.location)} | {key}
     columns = conditions.columns(sorted(names), versions)
+    if far is not None:
+        columns[DISTANCE] = pa.array(far, mask=np.isnan(far))
     pieces: list[Any] = []
     for one in order:
-        value = canonical(_whole(compute(one.value, columns, 0, resolver)))
+        value = canonical(_whole(compute(one.value, columns, now_us, resolver)))
         pieces += [_of_nulls(value, one), _falling(_known(value)) if one.is_descending else _known(value)]
     pieces.append(encode_keys([columns[key]]))
     places: pa.BinaryArray = pc.binary_join_element_wise(*pieces, b"")
     return places
+
+
+def with_distances(places: pa.BinaryArray, far: Array, shows: Array) -> pa.BinaryArray:
+    """Return places with the distances at their ends where they are shown; the order remains, as keys differ.
+
+    Args:
+        places: The places.
+        far: The distances, NaN for none, float64 (n,).
+        shows: Whether each distance is shown, bool (n,).
+    """
+    if not shows.any():
+        return places
+    ends: Any = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(_WIDTH), len(far), [None, pa.py_buffer(far.astype("<f8").tobytes())]
+    ).cast(pa.binary())
+    whole: pa.BinaryArray = pc.binary_join_element_wise(
+        places, pc.if_else(pa.array(shows), ends, pa.scalar(b"", pa.binary())), b""
+    )
+    return whole
+
+
+def distances_in(places: pa.BinaryArray) -> Array:
+    """Return the distances at the ends of places that have one, NaN for none; float64 (n,)."""
+    _, offsets, content = places.buffers()
+    assert offsets is not None and content is not None, "each place has a distance"
+    begin = places.offset
+    ends = np.frombuffer(memoryview(offsets), np.int32)[begin + 1 : begin + len(places) + 1].astype(np.int64)
+    data = np.frombuffer(memoryview(content), np.uint8)
+    pieces = np.ascontiguousarray(data[ends[:, None] + np.arange(-_WIDTH, 0)])
+    return pieces.view("<f8").reshape(-1)
 
 
 def _of_nulls(value: Any, one: OrderColumn) -> Any:

@@ -1,8 +1,8 @@
-"""Regions and joined columns in aggregates over the nearest.
+"""Regions, joined columns and comparisons with NOW in aggregates over the nearest.
 
-Aggregate, where the k nearest of all slots are known, has neither tables nor regions. A slot that offers a
-candidate therefore sends what it looks up for it, as one key of `stqsh.core.aggregates.keys`, and Aggregate
-reads it as further columns of the candidate.
+Aggregate, where the k nearest of all slots are known, has neither tables nor regions nor the time of each
+step. A slot that offers a candidate therefore sends what it looks up for it, as one key of
+`stqsh.core.aggregates.keys`, and Aggregate reads it as further columns of the candidate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,19 @@ from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.joined_tables import JoinedTables
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.expression import CallExpr, ColumnExpr, Expr, InsideExpr, JoinExpr, RegionOfExpr, rewrite
+from stqsh.spec.expression import (
+    CallExpr,
+    ColumnExpr,
+    CompareExpr,
+    Expr,
+    InsideExpr,
+    JoinExpr,
+    NowExpr,
+    RegionOfExpr,
+    compared_with_now,
+    has_node,
+    rewrite,
+)
 
 Array = npt.NDArray[Any]
 
@@ -44,7 +56,9 @@ def separated(spec: AggregateSpec, tables: JoinedTables) -> SeparatedSpec:
     found: dict[Expr, ColumnExpr] = {}
 
     def column_for(node: Expr) -> Expr | None:
-        if not isinstance(node, CallExpr | RegionOfExpr | InsideExpr | JoinExpr):
+        if not isinstance(node, CallExpr | RegionOfExpr | InsideExpr | JoinExpr | CompareExpr):
+            return None
+        if isinstance(node, CompareExpr) and not has_node(node, NowExpr):
             return None
         name = f"{_MARK}{len(found)}:{_type(node, tables)}"
         return found.setdefault(node, ColumnExpr(name))
@@ -57,12 +71,14 @@ def separated(spec: AggregateSpec, tables: JoinedTables) -> SeparatedSpec:
     return SeparatedSpec(replace(spec, groups=groups, measures=measures), tuple(found))
 
 
-def lookup_keys(lookups: tuple[Expr, ...], records: RecordColumns, versions: Array) -> pa.BinaryArray:
-    """Return what is looked up for versions, a key each."""
+def lookup_keys(
+    lookups: tuple[Expr, ...], records: RecordColumns, versions: Array, now_us: int = 0
+) -> pa.BinaryArray:
+    """Return what is looked up for versions as of an instant, a key each."""
     resolver = records.resolver
     names = {name for expr in lookups for name in columns_read(expr, resolver.location)}
     columns = records.columns(sorted(names), versions)
-    return encode_keys([canonical(whole(compute(expr, columns, 0, resolver))) for expr in lookups])
+    return encode_keys([canonical(whole(compute(expr, columns, now_us, resolver))) for expr in lookups])
 
 
 def is_looked_up(name: str) -> bool:
@@ -95,7 +111,12 @@ class Lookups:
         looks = new.spread([self._number(one.lookups) for one in found], np.int32)
         return [one.spec for one in found], looks
 
-    def keys(self, looks: Array, versions: Array, records: RecordColumns) -> pa.BinaryArray:
+    def compared(self) -> list[tuple[Expr, int]]:
+        """Return what queries look up and compare with NOW, and the durations added to it, µs."""
+        lookups = [msgspec.json.decode(text, type=tuple[Expr, ...]) for text in self._texts]
+        return [pair for exprs in lookups for expr in exprs for pair in compared_with_now(expr)]
+
+    def keys(self, looks: Array, versions: Array, records: RecordColumns, now_us: int = 0) -> pa.BinaryArray:
         """Return the keys of what is looked up for versions, null where `looks` says nothing."""
         if not looks.any():
             return pa.nulls(len(looks), pa.binary())
@@ -106,7 +127,7 @@ class Lookups:
             mine = np.flatnonzero(looks == number)
             lookups = msgspec.json.decode(self._texts[number - 1], type=tuple[Expr, ...])
             distinct, position = np.unique(versions[mine], return_inverse=True)
-            parts.append(lookup_keys(lookups, records, distinct.astype(np.int32)))
+            parts.append(lookup_keys(lookups, records, distinct.astype(np.int32), now_us))
             place[mine] = at + position
             at += len(distinct)
         positions: Any = pa.array(place, mask=place < 0)
@@ -126,7 +147,7 @@ class Lookups:
         return self._texts.index(text) + 1
 
 
-def _type(node: CallExpr | RegionOfExpr | InsideExpr | JoinExpr, tables: JoinedTables) -> str:
+def _type(node: CallExpr | RegionOfExpr | InsideExpr | JoinExpr | CompareExpr, tables: JoinedTables) -> str:
     if isinstance(node, CallExpr):
         return node.type
     if isinstance(node, JoinExpr):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -46,14 +46,21 @@ class RefreshSchedule:
     Queries without SYNC that are computed again in each step are refreshed at the start of each tick, though
     over what is stored after the step. All slots begin again at the first refresh of a batch. After it each
     skips those at which its own members cannot have changed.
+
+    `compared` is what queries compare with NOW beside what their forms do, and the durations added to it, µs.
     """
 
     def __init__(
-        self, batch: StreamBatch, queries: FormedQueries, forms: QueryForms, conditions: QueryConditions
+        self,
+        batch: StreamBatch,
+        queries: FormedQueries,
+        forms: QueryForms,
+        conditions: QueryConditions,
+        compared: Iterable[tuple[Expr, int]] = (),
     ) -> None:
         self._batch, self._queries, self._conditions = batch, queries, conditions
         self._recomputed = forms.durations(lambda spec: 1 if spec.each_step else None) > 0
-        self._compared = [pair for spec in forms.all() for pair in _compared(spec)]
+        self._compared = [*compared, *(pair for spec in forms.all() for pair in _compared(spec))]
         sync_us = forms.durations(lambda spec: spec.sync_us)
         self.every_us = np.where(self._recomputed, batch.timing.tick, sync_us)
         self.windows_us = forms.durations(lambda spec: spec.window_us)

@@ -10,6 +10,7 @@ from stqsh.core.kinds.aggregates import AggregateKind
 from stqsh.core.kinds.first import FirstKind
 from stqsh.core.kinds.nearest import NearestKind
 from stqsh.core.kinds.nearest_aggregates import NearestAggregateKind
+from stqsh.core.kinds.nearest_first import NearestFirstKind
 from stqsh.core.kinds.ranges import RangeKind
 from stqsh.core.kinds.records import RecordsKind
 from stqsh.core.kinds.refreshed_nearest import RefreshedNearestKind
@@ -23,6 +24,7 @@ KINDS: dict[str, QueryKind] = {
         NearestAggregateKind(),
         RefreshedNearestKind(),
         FirstKind(),
+        NearestFirstKind(),
         RecordsKind(),
     )
 }

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryKind, StreamBatch
 from stqsh.core.first.first_merge import merge_first
-from stqsh.core.first.member_ranks import FirstMembers, MemberRanks
-from stqsh.core.first.places import places_of
+from stqsh.core.first.member_ranks import MemberRanks
+from stqsh.core.first.orders import FirstQueries, QueryOrders, order_operators
+from stqsh.core.first.places import with_distances
+from stqsh.core.first.stepped_members import (
+    SteppedChanges,
+    SteppedMembers,
+    changes_between,
+    steps_of_change,
+)
 from stqsh.core.groups.group_deltas import MemberChanges
 from stqsh.core.kernels.events.updates import ENDED, count_pairs
 from stqsh.core.kernels.groups.net_members import list_changes
@@ -26,25 +33,18 @@ from stqsh.core.matching.match import match
 from stqsh.core.matching.moving_index import ObjectCellStore
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import QueryContext, context_of
+from stqsh.core.matching.row_changes import RowChanges
 from stqsh.core.matching.static_index import StaticRegionIndex
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import CandidateOffers
 from stqsh.core.output.sent_answers import SentAnswers
-from stqsh.core.queries.query_table import PAUSED, QueryTable
+from stqsh.core.queries.query_table import ACTIVE, PAUSED
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.state.table import ArraySpec
-from stqsh.spec.query import FIRST, FirstSpec
+from stqsh.spec.query import FIRST
 
 Array = npt.NDArray[Any]
-
-
-class FirstQueries(QueryTable):
-    """Queries with LIMIT."""
-
-    form = ArraySpec(np.int32)  # its ORDER BY and LIMIT, a position in the header's list
-    limit = ArraySpec(np.int32)
 
 
 class FirstKind(MergingKind):
@@ -69,9 +69,17 @@ class FirstKind(MergingKind):
 
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: members are found as a range query's are, and ordered."""
-        found, first = RangeKind().explain(given), getattr(given.spec, "first", None)
-        last = "order and limit" if first is None else f"first {first.limit}"
-        return replace(found, operators=(*found.operators, last))
+        found = RangeKind().explain(given)
+        return replace(
+            found, operators=(*found.operators, *order_operators(getattr(given.spec, "first", None)))
+        )
+
+
+class _SeenCodes(NamedTuple):
+    """What queries offer, and who their members are, as codes of `FirstLogic`; int64 (n,) each."""
+
+    offered: Array
+    members: Array
 
 
 class FirstLogic(MergingLogic):
@@ -86,7 +94,8 @@ class FirstLogic(MergingLogic):
         self._sent = SentAnswers(state, prefix)
         self._index = StaticRegionIndex(batch, prefix)
         self._conditions = QueryConditions(state, prefix, self.queries, batch.objects)
-        self._forms: list[str] = state.entry("forms").setdefault(prefix, [])
+        self._changes = RowChanges(state, f"{prefix}/changes", self.queries, self._conditions)
+        self._orders = QueryOrders(prefix, batch.spec.key, self.queries, self._conditions)
         self._offered: tuple[Array, Array] = np.empty(0, np.int64), np.empty(0, np.int32)
         self._is_outdated = False
 
@@ -98,13 +107,8 @@ class FirstLogic(MergingLogic):
     def register(self, positions: Array, new: NewQueries) -> None:
         """Store the conditions and the order of new queries, and announce them to Aggregate."""
         self._conditions.add(positions, self._index.add_keywords(new))
-        specs = [pattern.first or FirstSpec((), 0) for pattern in new.patterns]  # some of other kinds
-        texts = [msgspec.json.encode(spec).decode() for spec in specs]
-        used = dict.fromkeys(texts[which] for which in np.unique(new.which).tolist())
-        self._forms += [text for text in used if text not in self._forms]
-        number = {text: i for i, text in enumerate(self._forms)}
-        self.queries.form[positions] = new.spread([number.get(text, -1) for text in texts], np.int32)
-        self.queries.limit[positions] = new.spread([spec.limit for spec in specs], np.int32)
+        self._changes.add(positions, new)
+        self._orders.add(positions, new)
         self._is_outdated = True
         super().register(positions, new)
 
@@ -114,8 +118,10 @@ class FirstLogic(MergingLogic):
             at = positions[(steps == step) & (self.queries.mode[positions] == PAUSED)]
             ids, objects = self._sent.pop_queries(self.queries.id[at])
             if len(ids):
-                shown = self.batch.objects.shown(objects, step - 1)
-                self._withdraw(np.full(len(ids), step), ids, np.full(len(ids), why, np.int8), shown)
+                shown, steps_before = self.batch.objects.shown(objects, step - 1), np.full(len(ids), step - 1)
+                query, whys = np.searchsorted(self.queries.id, ids), np.full(len(ids), why, np.int8)
+                far = self._distances(query, shown, steps_before)
+                self._withdraw(steps_before + 1, query, whys, shown, far)
         super().retire(positions, steps, why)
         if why == ENDED:
             self._index.fill(self._context())
@@ -147,12 +153,21 @@ class FirstLogic(MergingLogic):
         if not len(queries):
             ObjectCellStore(self.batch, self.prefix).release()
             return
-        since = np.full(len(queries), first - 1)
-        since[begun] = first
-        context = self._context()
+        context, living = self._context(), begun[queries.until[begun] > first]
+        stepped = queries.each_step[living]
+        again = [self._follow(context, begun, np.sort(living[~stepped]))]
+        if queries.each_step.any():
+            again += self._follow_steps(context, np.sort(living[stepped]))
+        self._take_back(_SeenCodes(*(np.concatenate(codes) for codes in zip(*again, strict=True))))
+
+    def _follow(self, context: QueryContext, begun: Array, starting: Array) -> _SeenCodes:
+        """Offer the changes of queries whose order changes with records only."""
+        queries, first = self.queries, self.batch.timing.first
+        since = np.where(queries.each_step, NEVER, first - 1)
+        since[starting] = first
+        since[np.setdiff1d(begun, starting)] = NEVER
         pairs, events = match(context, self._index, QueryLifetimes(since, queries.until))
         count_pairs(pairs, queries.tested, queries.matched)
-        starting = np.sort(begun[queries.until[begun] > first])
         changes = _together(
             MemberChanges(*list_changes(pairs, events)), self._members(context, starting, first)
         )
@@ -160,15 +175,49 @@ class FirstLogic(MergingLogic):
         changes = _together(changes, self._members(context, before, first - 1))
         ranks = self._ranks(changes)
         found = ranks.first(queries.limit, first - 1)
-        self._offer(changes, ranks, found)
-        self._take_back(changes, found)
+        obj = self._objects_of(found.version)
+        codes, all_codes = (
+            self._codes(some.query, some.step, objects)
+            for some, objects in ((found, obj), (changes, self._objects_of(changes.version)))
+        )
+        come = all_codes[changes.sign > 0]
+        is_member = np.isin(codes, come) | ~np.isin(codes, all_codes)
+        self._offer(SteppedChanges(found, ranks.places, obj, is_member))
+        return _SeenCodes(codes[found.op > 0], come)
+
+    def _follow_steps(self, context: QueryContext, starting: Array) -> list[_SeenCodes]:
+        """Offer the changes of queries whose order may change in each step."""
+        queries, first, objects = self.queries, self.batch.timing.first, len(self.batch.objects.table)
+        mine = queries.each_step & (queries.mode == ACTIVE)
+        stepped, limits = self._stepped(context), queries.limit.astype(np.int64)
+        before = stepped.after(np.setdiff1d(np.flatnonzero(mine), starting), limits, first - 1)
+        specs = [self._orders.spec(form) for form in np.unique(queries.form[mine]).tolist()]
+        seen: list[_SeenCodes] = []
+        for step in steps_of_change(context, specs):
+            after = stepped.after(np.flatnonzero(mine & (queries.until > step)), limits, step)
+            changes = changes_between(before.of_queries(queries.until > step), after, step, objects)
+            self._offer(changes)
+            if step == first:
+                come = changes.found.op > 0
+                query, obj = after.members
+                steps, found = np.full(len(query), step), changes.found.where(come)
+                codes = self._codes(found.query, found.step, changes.obj[come])
+                seen.append(_SeenCodes(codes, self._codes(query, steps, obj)))
+            before = after
+        return seen
+
+    def _stepped(self, context: QueryContext) -> SteppedMembers:
+        return SteppedMembers(context, self.queries.form, self._orders.places)
 
     def _first_before(self, positions: Array) -> tuple[Array, Array]:
         """Return the first n of active queries on this slot before the batch: ids of queries and objects."""
-        before = self.batch.timing.first - 1
-        members = self._members(self._context(), positions, before)
+        before, context, stepped = self.batch.timing.first - 1, self._context(), self.queries.each_step
+        members = self._members(context, positions[~stepped[positions]], before)
         found = self._ranks(members).first(self.queries.limit, before - 1)
-        return self.queries.id[found.query], self._objects_of(found.version)
+        limits = self.queries.limit.astype(np.int64)
+        more = self._stepped(context).after(positions[stepped[positions]], limits, before)
+        query = np.concatenate([found.query, more.query])
+        return self.queries.id[query], np.concatenate([self._objects_of(found.version), more.obj])
 
     def _members(self, context: QueryContext, positions: Array, step: int) -> MemberChanges:
         """Return all members of queries after a step, as if they came in it."""
@@ -177,60 +226,38 @@ class FirstLogic(MergingLogic):
         return MemberChanges(members.query, np.full(count, step), members.version, np.ones(count, np.int8))
 
     def _ranks(self, changes: MemberChanges) -> MemberRanks:
-        return MemberRanks(changes, self.queries.form, self.batch.objects.versions, self._places_of)
+        return MemberRanks(changes, self.queries.form, self.batch.objects.versions, self._orders.places)
 
-    def _places_of(self, form: int, versions: Array) -> pa.BinaryArray:
-        spec = msgspec.json.decode(self._forms[form], type=FirstSpec)
-        return places_of(self._conditions, self.batch.spec.key, spec.order, versions)
-
-    def _offer(self, changes: MemberChanges, ranks: MemberRanks, found: FirstMembers) -> None:
-        """Offer members that come into the first n or have new records there; withdraw those that leave."""
-        queries = self.queries
+    def _offer(self, changes: SteppedChanges) -> None:
+        """Offer members that come into the first n or have new places there; withdraw those that leave."""
+        queries, found = self.queries, changes.found
         came = found.where(found.op > 0)
         queries.sent[:] += np.bincount(found.query, minlength=len(queries))
         chosen: Any = pa.array(came.place)
-        places = ranks.places.take(chosen)
+        places = changes.places.take(chosen)
         ids, whole = queries.id[came.query], came.version.astype(np.int64)
-        why = np.zeros(len(ids), np.int8)
-        self.partials.offer(CandidateOffers(came.step, ids, came.op, why, whole, places))
-        left = found.where(found.op < 0)
-        obj = self._objects_of(left.version)
-        stays = np.isin(
-            self._codes(left.query, left.step, obj),
-            self._codes(came.query, came.step, self._objects_of(came.version)),
-        )
-        left, obj = left.where(~stays), obj[~stays]
-        self._remove(left.query, left.step, obj, self._is_member(changes, left, obj))
-
-    def _is_member(self, changes: MemberChanges, left: FirstMembers, obj: Array) -> Array:
-        """Return whether objects that leave the first n are still members after the step; bool (n,).
-
-        They may be members on another slot.
-        """
-        codes = self._codes(left.query, left.step, obj)
-        all_codes = self._codes(changes.query, changes.step, self._objects_of(changes.version))
-        moved, come = np.isin(codes, all_codes), np.isin(codes, all_codes[changes.sign > 0])
-        is_member: Array = come | ~moved
+        why, far = np.zeros(len(ids), np.int8), self._distances(came.query, whole, came.step)
+        keys = self._changes.keys(came.query, came.version, far)
+        self.partials.offer(CandidateOffers(came.step, ids, came.op, why, whole, places, keys))
+        codes = self._codes(found.query, found.step, changes.obj)
+        leaves = (found.op < 0) & ~np.isin(codes, codes[found.op > 0])
+        left, obj, is_member = found.where(leaves), changes.obj[leaves], changes.is_member[leaves]
         versions = self.batch.objects.versions_after(obj, left.step)
         elsewhere = np.flatnonzero(self.batch.objects.have_departed(versions))
         is_member[elsewhere] = are_members(
             self._context(), left.query[elsewhere], versions[elsewhere], left.step[elsewhere]
         )
-        return is_member
+        self._remove(left.query, left.step, obj, is_member)
 
-    def _take_back(self, changes: MemberChanges, found: FirstMembers) -> None:
+    def _take_back(self, seen: _SeenCodes) -> None:
         """Withdraw what resumed queries had offered and do not offer again."""
         ids, obj = self._offered
         if not len(ids):
             return
-        first, query = self.batch.timing.first, np.searchsorted(self.queries.id, ids)
-        steps = np.full(len(ids), first)
+        query, steps = np.searchsorted(self.queries.id, ids), np.full(len(ids), self.batch.timing.first)
         codes = self._codes(query, steps, obj)
-        again = found.where((found.step == first) & (found.op > 0))
-        gone = ~np.isin(codes, self._codes(again.query, again.step, self._objects_of(again.version)))
-        members = self._codes(changes.query, changes.step, self._objects_of(changes.version))
-        is_member = np.isin(codes, members[changes.sign > 0])
-        self._remove(query[gone], steps[gone], obj[gone], is_member[gone])
+        gone = ~np.isin(codes, seen.offered)
+        self._remove(query[gone], steps[gone], obj[gone], np.isin(codes, seen.members)[gone])
 
     def _remove(self, query: Array, steps: Array, obj: Array, is_member: Array) -> None:
         """Withdraw objects after steps: those that are still members are overtaken."""
@@ -238,11 +265,26 @@ class FirstLogic(MergingLogic):
         versions = objects.versions_after(obj, steps)
         why, show = objects.reasons(versions, obj, steps)
         why, show = np.where(is_member, OVERTAKEN, why), np.where(is_member, versions, show)
-        self._withdraw(steps, self.queries.id[query], why.astype(np.int8), show)
+        far = np.where(show == versions, self._distances(query, versions, steps), np.nan)
+        self._withdraw(steps, query, why.astype(np.int8), show, far)
 
-    def _withdraw(self, steps: Array, ids: Array, why: Array, show: Array) -> None:
-        op, places = np.full(len(ids), -1, np.int8), pa.nulls(len(ids), pa.binary())
-        self.partials.offer(CandidateOffers(steps, ids, op, why, show.astype(np.int64), places))
+    def _withdraw(self, steps: Array, query: Array, why: Array, show: Array, far: Array) -> None:
+        op, shows = np.full(len(query), -1, np.int8), self.queries.shows_distance[query] > 0
+        none: Any = pa.repeat(pa.scalar(b"", pa.binary()), len(query))
+        places, ids = with_distances(none, far, shows), self.queries.id[query]
+        keys = self._changes.keys(np.full(len(query), -1), show, far)
+        self.partials.offer(CandidateOffers(steps, ids, op, why, show.astype(np.int64), places, keys))
+
+    def _distances(self, query: Array, show: Array, steps: Array) -> Array:
+        """Return the distances to show of versions after steps, NaN for queries that show none."""
+        found = np.full(len(query), np.nan)
+        asking = np.flatnonzero(
+            (self.queries.shows_distance[query] > 0) & (show < self.batch.objects.versions)
+        )
+        if len(asking):
+            context = self._context()
+            found[asking] = context.distances(query[asking], show[asking], steps[asking])
+        return found
 
     def _objects_of(self, versions: Array) -> Array:
         return self.batch.objects.numbers.objects_of(versions)

@@ -31,6 +31,7 @@ from stqsh.core.matching.keyword_queries import (
 from stqsh.core.matching.moving_index import ObjectCellStore
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import QueryContext, context_of
+from stqsh.core.matching.row_changes import RowChanges, ShowingQueries
 from stqsh.core.nearest.candidate_changes import (
     CandidateChanges,
     concatenated,
@@ -44,6 +45,7 @@ from stqsh.core.output.partials import CandidateOffers
 from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
+from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.query import NEAREST, BoundQuery
 from stqsh.spec.region import NearestSpec
 
@@ -64,6 +66,10 @@ class NearestKind(MergingKind):
     def build(self, batch: StreamBatch, output: BatchOutput) -> NearestLogic:
         """Load the queries of a slot for one batch."""
         return NearestLogic(self, batch, output)
+
+    def queries(self, state: SlotState, stream: int) -> QueryTable:
+        """Return the kind's queries over a stream."""
+        return ShowingQueries(state, self.prefix(stream))
 
     def select_members(self, selection: SnapshotSelection) -> Array:
         """Return the k nearest that satisfy the condition, and all others at the distance of the k-th.
@@ -150,6 +156,11 @@ class NearestLogic(MergingLogic):
         self._members.insert_empty(positions)
         self._conditions.add(positions, new)
         add_keywords(self.batch, self.prefix, new)
+        self.look_up(positions, new)
+
+    def look_up(self, positions: Array, new: NewQueries) -> None:
+        """Store what new queries need of candidates beside their records."""
+        self._changes.add(positions, new)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Take back what paused queries have sent; for the others Aggregate knows what was sent."""
@@ -232,5 +243,10 @@ class NearestLogic(MergingLogic):
 
     def looked_up(self, changes: CandidateChanges) -> pa.BinaryArray | None:
         """Return what Aggregate needs of candidates beside their records; None for nothing."""
-        del changes
-        return None
+        query = np.where(changes.op > 0, changes.query, -1)
+        return self._changes.keys(query, changes.show, changes.distance)
+
+    @property
+    def _changes(self) -> RowChanges:
+        assert isinstance(self.queries, ShowingQueries), "other kinds look up something else"
+        return RowChanges(self.batch.state, self.prefix, self.queries, self._conditions)

@@ -29,7 +29,7 @@ from stqsh.core.groups.payloads import group_payloads
 from stqsh.core.kinds.nearest import NearestKind, NearestLogic
 from stqsh.core.nearest.candidate_changes import CandidateChanges
 from stqsh.core.output.batch_output import BatchOutput
-from stqsh.core.output.candidates import LOOKED_UP, CandidateRecords
+from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.merge import MembersByStep, MergedMembers, MergedUpdates, MergeInput, first_k_members
 from stqsh.core.output.partials import MARKS
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
@@ -83,9 +83,8 @@ class NearestAggregateLogic(NearestLogic):
         self._groups = SpokenMarks()
         self._lookups = Lookups(batch.state, self.prefix)
 
-    def register(self, positions: Array, new: NewQueries) -> None:
-        """Tell Aggregate what new queries compute, too."""
-        super().register(positions, new)
+    def look_up(self, positions: Array, new: NewQueries) -> None:
+        """Tell Aggregate what new queries compute, and store what it takes."""
         specs, self.queries.looks[positions] = self._lookups.separate(new)
         texts = [msgspec.json.encode(spec).decode() for spec in specs]
         forms = list(dict.fromkeys(texts))
@@ -140,7 +139,7 @@ def merge_neighbours(batch: MergeInput, *, keep: bool) -> MergedUpdates:
     of_members = [marks for marks in batch.marks if marks.schema.equals(MARKS)]
     of_groups = [marks for marks in batch.marks if not marks.schema.equals(MARKS)]
     candidates = replace(batch, kind=f"{batch.kind}/members", marks=of_members)
-    members = first_k_members(candidates, keep=keep, looks_up=True)
+    members = first_k_members(candidates, keep=keep)
     groups = replace(batch, kind=f"{batch.kind}/groups", marks=of_groups, partials=[])
     partials = list(group_payloads(_contributions(groups, members)))
     return merge_groups(replace(groups, partials=partials))
@@ -158,7 +157,7 @@ class _CandidateColumns:
         shown = self.records.show(versions)
         found = {name: shown.column(name) for name in names if not is_looked_up(name)}
         if looked_up := [name for name in names if is_looked_up(name)]:
-            found |= lookup_columns(looked_up, shown.column(LOOKED_UP).view(pa.binary()))
+            found |= lookup_columns(looked_up, self.records.looked_up(versions))
         return found | {"": pa.nulls(len(versions))}
 
 

@@ -11,8 +11,8 @@ from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
 from stqsh.core.kernels.events.transitions import places_after
 from stqsh.core.kernels.events.updates import GONE
 from stqsh.core.matching.query_conditions import QueryConditions
-from stqsh.core.matching.row_changes import CHANGED
 from stqsh.core.output.batch_output import BatchOutput, QueryUpdates
+from stqsh.core.output.renewed_rows import CHANGED
 from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED
 from stqsh.core.queries.registrations import NewQueries

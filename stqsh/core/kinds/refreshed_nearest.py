@@ -1,18 +1,21 @@
 """Continuous aggregates over the k nearest objects that are refreshed at instants (language.md section 7).
 
-Members matter at refreshes only, so nothing is tracked between them: at each refresh a slot searches for its
-own k nearest, as a snapshot does, and offers them if they differ from those of the refresh before. All slots
-begin again at the first refresh of a batch, so Aggregate keeps groups from batch to batch, but no candidates.
+Those that read NOW of their members are refreshed in each step. Members matter at refreshes only, so nothing
+is tracked between them: at each refresh a slot searches for its own k nearest, as a snapshot does, and offers
+them if they differ from those of the refresh before. All slots begin again at the first refresh of a batch,
+so Aggregate keeps groups from batch to batch, but no candidates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
@@ -107,7 +110,9 @@ class RefreshedNearestLogic(MergingLogic):
         """Offer the neighbours of queries at their refreshes; one that begins waits for its next one."""
         del begun
         self._follow_keywords()
-        schedule = RefreshSchedule(self.batch, self.queries, self._forms, self._conditions)
+        schedule = RefreshSchedule(
+            self.batch, self.queries, self._forms, self._conditions, self._lookups.compared()
+        )
         for refreshes in schedule.by_duration():
             self._refresh(refreshes, schedule.windows_us)
         awake = self._forms.heeding_time(self.queries.until > self.batch.timing.first)
@@ -131,40 +136,55 @@ class RefreshedNearestLogic(MergingLogic):
 
     def _refresh(self, refreshes: Iterator[DueQueries], windows_us: Array) -> None:
         """Offer how neighbours differ from one refresh to the next."""
-        before = NOBODY
+        before = _Refreshed(NOBODY, pa.array([], pa.binary()))
         for due in refreshes:
             step, ids = due.refresh.step, self.queries.id
             if due.begin:
                 self._groups.add(ids[due.positions], step, BEGIN)
-            found = RefreshedNeighbours(self.batch, self.queries, self.prefix, due)
-            after = found.of(due.positions, windows_us)
+            search = RefreshedNeighbours(self.batch, self.queries, self.prefix, due)
+            found = search.of(due.positions, windows_us)
+            looks = self.queries.looks[found.query]
+            keys = self._lookups.keys(looks, found.version, self._conditions, due.refresh.instant)
+            after = _Refreshed(found, keys)
             self._offer_changes(before, after, step)
-            before = after.where(self.queries.until[after.query] > due.end)
+            before = after.where(np.flatnonzero(self.queries.until[found.query] > due.end))
             end = due.end
-        if len(before.query) and end < NEVER:
-            self._offer_changes(before, NOBODY, end)
+        if len(before.neighbours.query) and end < NEVER:
+            self._offer_changes(before, before.where(np.empty(0, np.int64)), end)
 
-    def _offer_changes(self, before: Neighbours, after: Neighbours, step: int) -> None:
+    def _offer_changes(self, before: _Refreshed, after: _Refreshed, step: int) -> None:
         """Take back the neighbours that are none any more, and offer new ones and those that changed."""
         objects = len(self.batch.objects.table)
-        was, now = (some.query * objects + some.obj for some in (before, after))
-        gone = before.where(~np.isin(was, now))
-        come = after.where(~_unchanged(before, after, was, now))
-        versions = self.batch.objects.numbers.or_keys(np.full(len(gone.obj), -1), gone.obj)
+        was, now = (some.neighbours.query * objects + some.neighbours.obj for some in (before, after))
+        gone = before.where(np.flatnonzero(~np.isin(was, now)))
+        come = after.where(np.flatnonzero(~_unchanged(before, after, was, now)))
+        lost = gone.neighbours.obj
+        versions = self.batch.objects.numbers.or_keys(np.full(len(lost), -1), lost)
         self._offer(gone, step, -1, versions)
-        self._offer(come, step, 1, come.version.astype(np.int64))
+        self._offer(come, step, 1, come.neighbours.version.astype(np.int64))
 
-    def _offer(self, some: Neighbours, step: int, op: int, show: Array) -> None:
-        count = len(some.query)
+    def _offer(self, some: _Refreshed, step: int, op: int, show: Array) -> None:
+        query, distance = some.neighbours.query, some.neighbours.distance
+        count = len(query)
         steps, ops = np.full(count, step), np.full(count, op, np.int8)
-        ids, no_reason = self.queries.id[some.query], np.zeros(count, np.int8)
-        looks = self.queries.looks[some.query] if op > 0 else np.zeros(count, np.int32)
-        keys = self._lookups.keys(looks, show, self._conditions)
-        self.partials.offer(CandidateOffers(steps, ids, ops, no_reason, show, some.distance, keys))
+        ids, no_reason = self.queries.id[query], np.zeros(count, np.int8)
+        self.partials.offer(CandidateOffers(steps, ids, ops, no_reason, show, distance, some.keys))
 
 
-def _unchanged(before: Neighbours, after: Neighbours, was: Array, now: Array) -> Array:
-    """Return which neighbours were there before with the same record and distance; bool (after,).
+class _Refreshed(NamedTuple):
+    """Neighbours at a refresh, and the keys of what is looked up for them then, null for nothing."""
+
+    neighbours: Neighbours
+    keys: pa.BinaryArray
+
+    def where(self, at: Array) -> _Refreshed:
+        """Return some of them, by positions."""
+        chosen: Any = pa.array(at)
+        return _Refreshed(self.neighbours.where(at), self.keys.take(chosen))
+
+
+def _unchanged(before: _Refreshed, after: _Refreshed, was: Array, now: Array) -> Array:
+    """Return which neighbours were there before with the same record, distance and keys; bool (after,).
 
     `was` and `now` number the pairs of query and object.
     """
@@ -172,6 +192,10 @@ def _unchanged(before: Neighbours, after: Neighbours, was: Array, now: Array) ->
         return np.zeros(len(now), np.bool_)
     order = np.argsort(was)
     at = order[np.minimum(np.searchsorted(was[order], now), len(was) - 1)]
-    pairs, records = was[at] == now, before.version[at] == after.version
-    same: Array = pairs & records & (before.distance[at] == after.distance)
+    old, new = before.neighbours, after.neighbours
+    pairs, records = was[at] == now, old.version[at] == new.version
+    chosen: Any = pa.array(at)
+    looked_up: Any = pc.equal(before.keys.take(chosen).fill_null(b""), after.keys.fill_null(b""))
+    keys = looked_up.to_numpy(zero_copy_only=False)
+    same: Array = pairs & records & (old.distance[at] == new.distance) & keys
     return same

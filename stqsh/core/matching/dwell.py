@@ -47,13 +47,22 @@ class DwellTable(StateTable):
         return WaitingChanges(*self.pop(np.isin(self.query, np.array([*ids], np.int64))))
 
     def sent_members(
-        self, context: QueryContext, members: AnswerMembers, positions: Array, step: int
+        self,
+        context: QueryContext,
+        members: AnswerMembers,
+        positions: Array,
+        step: int,
+        *,
+        go_on: bool = False,
     ) -> AnswerMembers:
         """Return the members of answers that were sent by a step, and drop the changes that still wait.
 
-        `members` are those of the queries at `positions`.
+        `members` are those of the queries at `positions`; if these `go_on`, the changes keep waiting.
         """
-        waits = self.pop_queries(context.queries.id[positions])
+        ids = context.queries.id[positions]
+        mine = np.isin(self.query, ids)
+        columns = self.query, self.obj, self.step, self.op
+        waits = WaitingChanges(*(column[mine] for column in columns)) if go_on else self.pop_queries(ids)
         if not len(waits.query):
             return members
         objects = context.batch.objects

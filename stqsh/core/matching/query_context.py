@@ -81,8 +81,11 @@ class QueryContext:
             x[moving], y[moving] = self.batch.focal.places(focal[moving], steps[moving])
         return x, y
 
-    def distances(self, positions: Array, versions: Array, step: int) -> Array:
-        """Return the distances of versions' places from queries' centres after a step, float64 (n,)."""
+    def distances(self, positions: Array, versions: Array, step: int | Array) -> Array:
+        """Return the distances of versions' places from queries' centres after a step, float64 (n,).
+
+        There may be a step for each, int64 (n,).
+        """
         rows, stored = self.batch.objects.sources
         shown = versions.astype(np.int64)
         x, y = (

@@ -1,7 +1,8 @@
 """Queries WITH (changes => true): what members that stay in an answer select, and whether it changes.
 
 Such a query sends `-` with an object's old row and `+` with its new one when a new record of the object
-differs in what the query selects. Old and new are versions of records, as in transitions.
+differs in what the query selects. Old and new are versions of records, as in transitions. Where Aggregate
+merges answers, slots say what a query selects of each candidate as a key, and Aggregate compares these.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.core.aggregates.keys import canonical
+from stqsh.core.aggregates.keys import canonical, encode_keys
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.conditions.operations import DISTANCE
 from stqsh.core.kernels.events.transitions import Transitions
@@ -25,24 +26,26 @@ from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.output.batch_output import QueryUpdates
+from stqsh.core.output.renewed_rows import RenewedRows
 from stqsh.core.queries.query_table import QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec
-from stqsh.spec.chunk import WHY
 from stqsh.spec.expression import DistanceExpr, Expr, has_node
 
 Array = npt.NDArray[Any]
 Distances = Callable[[Array, Array], Array]
 """Returns the distances of versions from the centres of queries, given by position; float64 (n,)."""
 
-CHANGED = WHY.index("changed")
 
-
-class RangeQueries(QueryTable):
-    """Range queries."""
+class ShowingQueries(QueryTable):
+    """Queries that may send changes."""
 
     shown = ArraySpec(np.int32)  # one more than the place, in the header, of what shows its changes; else 0
+
+
+class RangeQueries(ShowingQueries):
+    """Range queries."""
 
 
 class StayingMembers(NamedTuple):
@@ -75,7 +78,7 @@ class RowChanges:
     """
 
     def __init__(
-        self, state: SlotState, prefix: str, queries: RangeQueries, conditions: QueryConditions
+        self, state: SlotState, prefix: str, queries: ShowingQueries, conditions: QueryConditions
     ) -> None:
         self._queries, self._conditions = queries, conditions
         self._forms: list[str] = state.entry("forms").setdefault(prefix, [])
@@ -109,11 +112,31 @@ class RowChanges:
             exprs = msgspec.json.decode(self._forms[form - 1], type=tuple[Expr, ...])
             differs[at] = self._differ(exprs, StayingMembers(*(column[at] for column in members)), distances)
         step, query, old, new = (column[differs] for column in members)
-        count = len(step)
-        op = np.repeat(np.array([-1, 1], np.int8), count)
-        why = np.repeat(np.array([CHANGED, 0], np.int8), count)
-        show = np.concatenate([old, new]).astype(np.int64)
-        return QueryUpdates(np.tile(step, 2), np.tile(query, 2), op, why, show)
+        return RenewedRows(query, step, old, new).updates()
+
+    def keys(self, query: Array, versions: Array, far: Array) -> pa.BinaryArray | None:
+        """Return what queries select of versions as keys, alike for the same; null where none is wanted.
+
+        Args:
+            query: The positions of queries, (n,); -1 for one that wants nothing.
+            versions: A version for each.
+            far: Their distances from the centres, float64, NaN for none.
+
+        Returns:
+            The keys; None if no query sends changes.
+        """
+        if not self._forms:
+            return None
+        forms, place = np.where(query < 0, 0, self._queries.shown[query]), np.full(len(query), -1)
+        parts: list[pa.BinaryArray] = [pa.array([], pa.binary())]
+        for form in np.unique(forms[forms > 0]).tolist():
+            at = np.flatnonzero(forms == form)
+            place[at] = sum(map(len, parts)) + np.arange(len(at))
+            exprs = msgspec.json.decode(self._forms[form - 1], type=tuple[Expr, ...])
+            parts.append(encode_keys(self._values(exprs, query[at], versions[at], lambda *_, at=at: far[at])))
+        positions: Any = pa.array(place, mask=place < 0)
+        keys: pa.BinaryArray = pa.concat_arrays(parts).take(positions)
+        return keys
 
     def _differ(self, exprs: tuple[Expr, ...], members: StayingMembers, distances: Distances) -> Array:
         """Return whether some expression has another value for the new version; bool (n,)."""

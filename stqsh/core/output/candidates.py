@@ -27,14 +27,14 @@ class CandidateRecords:
     """Records by version: the stored candidates first, then the rows of the batch.
 
     Arrays below `prefix`, for each declared column i: c{i} values and v{i} bool, one row for each candidate;
-    `LOOKED_UP` follows the declared columns of kinds that send it.
+    `LOOKED_UP` follows the declared columns.
     """
 
-    def __init__(self, state: SlotState, prefix: str, spec: StreamSpec, *, looks_up: bool = False) -> None:
+    def __init__(self, state: SlotState, prefix: str, spec: StreamSpec) -> None:
         self._spec, self._pool = spec, pool_of(state, spec.id)
-        columns = [*spec.columns, *([(LOOKED_UP, "STRING")] if looks_up else [])]
+        columns = [*spec.columns, (LOOKED_UP, "STRING")]
         self._kinds: dict[str, str] = dict(columns)
-        self._schema = columns_schema(columns)
+        self._schema = columns_schema(spec.columns)
         self._table = StateTable(state, prefix, declared_arrays(columns, self._kinds))
         self._stored = {name: self._load(i) for i, name in enumerate(self._kinds)}
         self._rows = {
@@ -68,13 +68,24 @@ class CandidateRecords:
         return by_text(codes, self._pool.strings()) if is_text else by_number(codes)
 
     def show(self, versions: Array) -> pa.RecordBatch:
-        """Return the columns of some versions."""
-        texts = self._pool.strings()
-        columns = [
-            decode(pick(self._stored[name], self._rows[name], versions), kind, texts)
-            for name, kind in self._kinds.items()
-        ]
+        """Return the declared columns of some versions."""
+        columns = [self._column(name, versions) for name in self._schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def looked_up(self, versions: Array) -> pa.BinaryArray:
+        """Return what slots looked up for some versions; null for nothing."""
+        column: Any = self._column(LOOKED_UP, versions)
+        found: pa.BinaryArray = column.view(pa.binary())
+        return found
+
+    def numbers_looked_up(self) -> Array:
+        """Return a number for what slots looked up for each version, alike for the same; -1 for nothing."""
+        columns = (self._stored[LOOKED_UP], self._rows[LOOKED_UP])
+        return np.concatenate([np.where(column.valid, column.values, -1) for column in columns])
+
+    def _column(self, name: str, versions: Array) -> pa.Array[Any]:
+        column = pick(self._stored[name], self._rows[name], versions)
+        return decode(column, self._kinds[name], self._pool.strings())
 
     def keep(self, versions: Array) -> None:
         """Store the records of the candidates after the batch; the results of `show` do not change."""

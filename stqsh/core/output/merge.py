@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.kernels.knn.candidate_merge import (
+    AnswerChanges,
     CandidateLists,
     MemberLog,
     MergeTerms,
@@ -24,8 +25,8 @@ from stqsh.core.kernels.knn.candidate_merge import (
 from stqsh.core.kernels.knn.tie_order import KeyOrder
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.candidates import CandidateRecords
-from stqsh.core.output.partials import DROP, END, PARTIAL, PAUSE, REGISTER, all_marks
-from stqsh.core.state.columns import concatenate
+from stqsh.core.output.partials import DROP, END, PARTIAL, PAUSE, REGISTER, all_candidates, all_marks
+from stqsh.core.output.renewed_rows import KeyedChanges, RenewedRows, renewed_rows
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.stream import StreamSpec
@@ -120,15 +121,35 @@ class MergedMembers(NamedTuple):
     ranks: Array
 
 
-def first_k_members(batch: MergeInput, *, keep: bool, looks_up: bool) -> MergedMembers:
+def first_k_members(batch: MergeInput, *, keep: bool) -> MergedMembers:
     """Merge a batch as `first_k` does, for a kind that needs the members and not how they change.
 
     Args:
         batch: What the slots offer.
         keep: Whether candidates are stored for the next batch; if not, slots offer all of them again.
-        looks_up: Whether candidates have what was looked up for them.
     """
-    return _Merger(batch, looks_up=looks_up).run_members(keep=keep)
+    return _Merger(batch).run_members(keep=keep)
+
+
+class MergedCandidates(NamedTuple):
+    """The changes of first k's as candidates: members that come or have new records, and those that leave.
+
+    Attributes:
+        changes: They.
+        distances: Their ranks if their queries show distances, else NaN, float64.
+        shows: Whether the query of each shows distances, bool.
+        records: The records of all versions.
+    """
+
+    changes: QueryUpdates
+    distances: Array
+    shows: Array
+    records: CandidateRecords
+
+
+def first_k_candidates(batch: MergeInput) -> MergedCandidates:
+    """Merge a batch as `first_k` does, for a kind whose slots look something up, and that merges further."""
+    return _Merger(batch).run_candidates()
 
 
 class _Merger:
@@ -139,27 +160,44 @@ class _Merger:
     columns of `CandidateRecords`.
     """
 
-    def __init__(self, batch: MergeInput, *, looks_up: bool = False) -> None:
+    def __init__(self, batch: MergeInput) -> None:
         self._batch, self._state = batch, batch.state
         self._prefix = f"s{batch.spec.id}/{batch.kind}"
         self._queries = _MergedQueries(batch.state, self._prefix)
-        self._records = CandidateRecords(batch.state, self._prefix, batch.spec, looks_up=looks_up)
+        self._records = CandidateRecords(batch.state, self._prefix, batch.spec)
         self._marks = all_marks(batch.marks)
 
     def run(self) -> MergedUpdates:
         """Merge the batch, and return the changes of the answers."""
+        changes, renewed, ranks, shows = self._merged()
+        renewed = renewed.changed(self._records.numbers_looked_up())
+        merged, far = _updates(changes, renewed.updates(), ranks)
+        updates = merged._replace(distance=np.where(shows[merged.query], far, np.nan))
+        return MergedUpdates(self._with_ids(updates), self._records)
+
+    def run_candidates(self) -> MergedCandidates:
+        """Merge the batch, and return the changes of the answers as candidates for another merge."""
+        changes, renewed, ranks, shows = self._merged()
+        again = renewed.updates()
+        merged, far = _updates(changes, again.where(again.op > 0), ranks)
+        far = np.where(shows[merged.query], far, np.nan)
+        return MergedCandidates(self._with_ids(merged), far, shows[merged.query], self._records)
+
+    def _with_ids(self, updates: QueryUpdates) -> QueryUpdates:
+        return updates._replace(query=self._ids[updates.query])
+
+    def _merged(self) -> tuple[AnswerChanges, RenewedRows, Array, Array]:
+        """Merge the batch; return the changes of answers, who stays in them, ranks, and what queries show."""
         self._register()
+        self._ids, shows = self._queries.id.copy(), self._queries.shows.copy()
         known = np.arange(len(self._queries.rank), dtype=np.int32)
         lists = CandidateLists(self._queries.start, known, self._queries.rank, self._queries.sent)
         news, order = self._news()
         terms = self._terms()
         changes, after = merge(lists, news, terms, order, _room_for_members(0))
-        shown = np.where(self._queries.shows[changes.query], changes.rank, np.nan)
-        ids = self._queries.id[changes.query]
-        show = changes.version.astype(np.int64)
-        updates = QueryUpdates(changes.step, ids, changes.op, changes.why, show, shown)
+        renewed, ranks = self._renewed(lists, news, changes), self._ranks(news)
         self._keep(after, np.flatnonzero(terms.bye < 0))
-        return MergedUpdates(updates, self._records)
+        return changes, renewed, ranks, shows
 
     def run_members(self, *, keep: bool) -> MergedMembers:
         """Merge the batch, and return the members of the answers; `keep` stores the candidates."""
@@ -171,8 +209,7 @@ class _Merger:
         before = MembersByStep(ids[owner], np.zeros(len(sent), np.int64), sent.astype(np.int32))
         news, order = self._news()
         terms = self._terms()
-        ranks = np.empty(len(known) + len(news.version))
-        ranks[known], ranks[news.version] = self._queries.rank, news.rank
+        ranks = self._ranks(news)
         at = np.repeat(np.arange(len(ids)), np.diff(news.start))
         turns = np.flatnonzero(np.diff(at, prepend=-1) | np.diff(news.step, prepend=-1))
         log = _room_for_members(int(terms.k[at[turns]].sum()))
@@ -198,7 +235,7 @@ class _Merger:
         queries, known = len(self._queries.id), len(self._queries.rank)
         if not self._batch.partials:
             return _no_changes(queries), self._records.order()
-        batch = concatenate(self._batch.partials)
+        batch = all_candidates(self._batch.partials)
         query, step, op, why, rank = (
             batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(PARTIAL))
         )
@@ -209,6 +246,28 @@ class _Merger:
         start = np.searchsorted(at[order], np.arange(queries + 1))
         columns = (known + order).astype(np.int32), step[order], op[order], why[order], rank[order]
         return SlotChanges(start, *columns, crossing=not self._batch.spec.is_event), keys
+
+    def _ranks(self, news: SlotChanges) -> Array:
+        """Return the rank of each version."""
+        ranks = np.empty(len(self._queries.rank) + len(news.version))
+        ranks[: len(self._queries.rank)], ranks[news.version] = self._queries.rank, news.rank
+        return ranks
+
+    def _renewed(self, lists: CandidateLists, news: SlotChanges, changes: AnswerChanges) -> RenewedRows:
+        """Return the members that stay in answers with new records; none if nothing was looked up."""
+        known = len(lists.version)
+        if (self._records.numbers_looked_up() < 0).all():
+            return RenewedRows(*(np.empty(0, np.int64) for _ in RenewedRows._fields))
+        keys = np.unique(self._records.keys(), return_inverse=True)[1]
+        owner = np.repeat(np.arange(len(lists.start) - 1), np.diff(lists.start))
+        query = np.concatenate([owner, np.repeat(np.arange(len(news.start) - 1), np.diff(news.start))])
+        version = np.concatenate([lists.version, news.version])
+        step = np.concatenate([np.full(known, -1), news.step])
+        op = np.concatenate([np.ones(known, np.int8), news.op])
+        sent = np.concatenate([lists.sent, np.zeros(len(news.step), np.bool_)])
+        candidates = KeyedChanges(query, keys[version], step, op, version)
+        turns = KeyedChanges(changes.query, keys[changes.version], changes.step, changes.op, changes.version)
+        return renewed_rows(candidates, sent, turns, crossing=news.crossing)
 
     def _terms(self) -> MergeTerms:
         """Return the steps at which queries pause or retire."""
@@ -230,6 +289,15 @@ class _Merger:
         start = lists.start[np.append(0, staying + 1)]
         self._queries.store(start=start, rank=lists.rank, sent=lists.sent)
         self._records.keep(lists.version)
+
+
+def _updates(changes: AnswerChanges, more: QueryUpdates, ranks: Array) -> tuple[QueryUpdates, Array]:
+    """Return changes of answers and more updates, whose queries are given by position, and their ranks."""
+    some = QueryUpdates(changes.step, changes.query, changes.op, changes.why, changes.version)
+    pairs = zip(some[:5], more[:5], strict=True)
+    step, query, op, why, show = (np.concatenate(pair) for pair in pairs)
+    far = np.concatenate([changes.rank, ranks[more.show]])
+    return QueryUpdates(step, query, op, why, show.astype(np.int64)), far
 
 
 def _no_changes(queries: int) -> SlotChanges:

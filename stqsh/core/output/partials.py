@@ -13,7 +13,7 @@ only changes of candidates, and at most (s - 1) / s of them are discarded, with 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from stqsh.core.output.batch_output import shown_rows
 from stqsh.core.output.candidates import LOOKED_UP
+from stqsh.core.state.columns import concatenate
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
 
 if TYPE_CHECKING:
@@ -54,8 +55,11 @@ _MARKS: list[tuple[str, pa.DataType]] = [
 MARKS = pa.schema(_MARKS)
 """A change of a query at a step; k and shows (whether updates have a distance) apply to REGISTER."""
 
-REGISTER, PAUSE, DROP, END = 1, 2, 3, 4
-"""The marks; a query that resumes needs none, as its slots send the changes since it paused."""
+REGISTER, PAUSE, DROP, END, LIMIT = 1, 2, 3, 4, 5
+"""The marks; a query that resumes needs none, as its slots send the changes since it paused.
+
+LIMIT comes with REGISTER where a kind merges twice: its k is how many of the merged members are wanted.
+"""
 
 PART_CANDIDATES = 1 << 17
 """The most candidates in a chunk."""
@@ -144,6 +148,19 @@ class Partials:
         if offers.looked_up is None:
             return whole
         return whole.append_column(LOOKED_UP, offers.looked_up[span].view(pa.string()))
+
+
+def all_candidates(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the candidates of several slots as one batch; where nothing was looked up, that is NULL."""
+    widest = max(batches, key=lambda batch: batch.num_columns)
+    return concatenate(
+        [
+            batch
+            if batch.num_columns == widest.num_columns
+            else batch.append_column(LOOKED_UP, pa.nulls(len(batch), pa.string()))
+            for batch in batches
+        ]
+    )
 
 
 def _marks(marks: QueryMarks) -> pa.RecordBatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -57,7 +57,10 @@ from stqsh.spec.expression import (
 from stqsh.spec.query import (
     AGGREGATE,
     FIRST,
+    MOST_MEMBERS,
     NEAREST_AGGREGATE,
+    NEAREST_FIRST,
+    RANGE,
     REFRESHED_NEAREST,
     FirstSpec,
     JoinSpec,
@@ -80,9 +83,6 @@ from stqsh.spec.region import (
 from stqsh.spec.region import Region as BoundRegion
 
 _LOCATION = Column("loc")
-
-_MOST_MEMBERS = 2**31 - 1
-"""The most objects of a slot; a larger LIMIT lets in all, too."""
 
 
 class AnalysedSelect(msgspec.Struct, frozen=True):
@@ -135,15 +135,21 @@ def _registered(
         raise BindError(f"SINCE NOW is for event streams; {stream.name} is a moving stream", place)
     if options.dwell_us and stream.keeps_none:
         raise BindError(f"{stream.name} keeps no events (KEEP NONE), so none can dwell", place)
-    if options.changes and isinstance(spec.region, MovingCircleSpec):
-        _check_changes(spec)
-    return replace(spec, for_us=for_us, kind=kind, options=options)
+    if options.changes and options.dwell_us and stream.is_significant:
+        raise NotSupportedError("changes together with dwell on a stream with RETAIN SIGNIFICANT")
+    first = spec.first
+    if kind == RANGE.name and options.changes and _strays(spec.region, spec.select):
+        if stream.is_significant or options.dwell_us:
+            other = "dwell" if options.dwell_us else "RETAIN SIGNIFICANT"
+            raise NotSupportedError(f"changes of DISTANCE from a moving object together with {other}")
+        kind, first = FIRST.name, FirstSpec((), MOST_MEMBERS, each_step=True)
+    return replace(spec, for_us=for_us, kind=kind, options=options, first=first)
 
 
-def _check_changes(spec: QuerySpec) -> None:
-    """Raise `NotSupportedError` for a query whose rows change though their objects do not report."""
-    if any(has_node(column.value, DistanceExpr) for column in spec.select):
-        raise NotSupportedError("changes of DISTANCE from a moving object")
+def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) -> bool:
+    """Return whether columns have distances that change though no member reports."""
+    far = any(has_node(column.value, DistanceExpr) for column in columns)
+    return far and isinstance(region, MovingCircleSpec)
 
 
 def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
@@ -165,25 +171,24 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
         return _nearest_of_nearest(spec, select, order)
     if query.scope.stream.is_significant:
         raise NotSupportedError("LIMIT in a continuous query on a stream with RETAIN SIGNIFICANT")
-    return _limited(spec, FirstSpec(order, min(select.limit, _MOST_MEMBERS)))
+    return _limited(spec, FirstSpec(order, min(select.limit, MOST_MEMBERS)))
 
 
 def _limited(spec: QuerySpec, first: FirstSpec) -> QuerySpec:
     """Return a continuous query with LIMIT. Raises `NotSupportedError`."""
     values, listed = [one.value for one in first.order], [one.value for one in spec.select]
-    if any(has_node(value, NowExpr) for value in values):
-        raise NotSupportedError("NOW in ORDER BY of a continuous query with LIMIT")
     areas = _areas(spec.region, spec.condition, *values, *listed)
-    if any(has_node(value, DistanceExpr) for value in (*values, *listed)):
+    strays = _strays(spec.region, (*first.order, *spec.select))
+    if not strays and any(has_node(value, DistanceExpr) for value in (*values, *listed)):
         spec, first = _with_distances(spec, first)
-    return replace(spec, kind=FIRST.name, first=first, areas=areas)
+    each_step = strays or any(has_node(value, NowExpr) for value in values)
+    return replace(spec, kind=FIRST.name, first=replace(first, each_step=each_step), areas=areas)
 
 
 def _with_distances(spec: QuerySpec, first: FirstSpec) -> tuple[QuerySpec, FirstSpec]:
     """Return a query with LIMIT whose DISTANCE is that from its centre, which stands still."""
     region = spec.region
-    if not isinstance(region, CircleSpec):
-        raise NotSupportedError("DISTANCE from a moving object in a continuous query with LIMIT")
+    assert isinstance(region, CircleSpec), "other regions have no centre that stands still"
     if isinstance(region.x, Hole) or isinstance(region.y, Hole):
         raise NotSupportedError("DISTANCE from parameters in continuous queries with LIMIT")
     distance = DistanceToExpr(region.x, region.y)
@@ -200,13 +205,19 @@ def _nearest_of_nearest(spec: QuerySpec, select: Select, order: tuple[OrderColum
     """Return NEAREST k with LIMIT n: without another order the n nearest of them, as rows come by distance.
 
     Raises:
-        NotSupportedError: there is another order.
+        NotSupportedError: the order depends on NOW.
     """
-    region, limit = spec.region, select.limit
+    region, limit, by_distance = spec.region, select.limit, (OrderColumn(DistanceExpr(), False),)
     assert isinstance(region, NearestSpec) and limit is not None
-    if order not in ((), (OrderColumn(DistanceExpr(), False),)) or isinstance(region.k, Hole) or not limit:
-        raise NotSupportedError("NEAREST with LIMIT 0, or with LIMIT and another order than that of DISTANCE")
-    return replace(spec, region=replace(region, k=min(region.k, limit)))
+    if order in ((), by_distance) and not isinstance(region.k, Hole) and limit:
+        return replace(spec, region=replace(region, k=min(region.k, limit)))
+    if any(has_node(one.value, NowExpr) for one in order):
+        raise NotSupportedError("NEAREST with NOW in ORDER BY, and LIMIT")
+    areas = _areas(
+        spec.region, spec.condition, *[one.value for one in order], *[one.value for one in spec.select]
+    )
+    first = FirstSpec(order or by_distance, min(limit, MOST_MEMBERS))
+    return replace(spec, kind=NEAREST_FIRST.name, first=first, areas=areas)
 
 
 def _check_forgotten(select: Select, spec: QuerySpec) -> None:
@@ -232,23 +243,17 @@ def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
 def _kind_of_aggregates(spec: AggregateSpec) -> QueryKindEntry:
     if spec.over == "range":
         return AGGREGATE
-    return NEAREST_AGGREGATE if spec.sync_us is None else REFRESHED_NEAREST
+    return REFRESHED_NEAREST if spec.each_step or spec.sync_us is not None else NEAREST_AGGREGATE
 
 
 def _each_step(spec: AggregateSpec, region: BoundRegion) -> AggregateSpec:
     """Return what a continuous query computes, and whether it has to do so again in each step.
 
     As time passes, what reads NOW changes, and the distances of all members from a moving centre, not only
-    those of members that report. At a refresh all members are looked at anyway.
-
-    Raises:
-        NotSupportedError: it reads NOW of the nearest.
+    those of members that report; those of the nearest are followed. At a refresh all members are looked at
+    anyway.
     """
     reads_now = any(has_node(expr, NowExpr) for expr in spec.over_records)
-    if spec.over == "nearest":
-        if reads_now:
-            raise NotSupportedError("NOW in groups and in aggregates over NEAREST")
-        return spec
     moves = isinstance(region, MovingCircleSpec)
     strays = moves and any(has_node(expr, DistanceExpr) for expr in spec.over_records)
     return replace(spec, each_step=spec.sync_us is None and (reads_now or strays))

@@ -41,8 +41,6 @@ def query_options(
     for name, words in BUILT_IN[kind].unsupported.items() if kind in BUILT_IN else ():
         if name in given:
             raise NotSupportedError(words)
-    if changes and "dwell" in given:
-        raise NotSupportedError("changes together with dwell")
     return kind, QueryOptions(
         dwell_us=_dwell(given["dwell"]) if "dwell" in given else None,
         min_accuracy=_share(given["min_accuracy"]) if "min_accuracy" in given else None,

@@ -20,7 +20,8 @@ CONTINUOUS = (
         "REGISTER QUERY near AS SELECT oid, speed FROM taxis INSIDE RECT(800 m, 800 m) AROUND 'ambulance'",
         "A record is compared only with queries whose region is near it. EXPLAIN estimates the cost; EXPLAIN"
         " ANALYZE and SHOW QUERIES show it. With SINCE NOW only events that come after the query count. With"
-        " LIMIT all members of a region are ordered in each batch that changes one of them.",
+        " LIMIT all members of a region are ordered in each batch that changes one of them, or in each"
+        " step where their order depends on NOW or on DISTANCE from a moving object.",
     ),
     ReferenceEntry(
         "REGISTER QUERIES",

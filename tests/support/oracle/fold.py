@@ -41,13 +41,17 @@ def alike(a: Update, b: Update) -> bool:
 
 @dataclass
 class Live:
-    """A registered query: since which step, what its reader holds, what changed but has not dwelt yet."""
+    """A registered query: since which step, what its reader holds, what changed but has not dwelt yet.
+
+    `told`, of a query with `changes`: what it selects of each object that its reader holds, and the row.
+    """
 
     spec: Spec
     since: int
     sent: set[Any] = field(default_factory=set)
     paused: bool = False
     changed: dict[Any, int] = field(default_factory=dict)
+    told: dict[Any, tuple[list[Any], Update]] = field(default_factory=dict)
 
 
 def world_of(case: Case) -> World:
@@ -89,8 +93,8 @@ class Oracle:
             elif query.paused:
                 query.changed = {}
             else:
-                out += self._changes(n, query_id, query, before)
                 out += self._difference(n, query_id, query)
+                out += self._changes(n, query_id, query)
         if self.spec["keep_us"] == 0:
             self._forget()
         return in_log_order(out)
@@ -117,15 +121,16 @@ class Oracle:
             for name in self.stored
             if (nearest or self._inside(name, query["region"], n)) and self.satisfies(name, query, n)
         }
-        if query.get("first"):
-            return set(self._first(found, query["first"], n))
-        return set(self._nearest(found, query["region"], n)) if nearest else found
+        if nearest:
+            found = set(self._nearest(found, query["region"], n))
+        return set(self._first(found, query, n)) if query.get("first") else found
 
-    def _first(self, found: set[Any], first: Spec, n: int) -> list[Any]:
+    def _first(self, found: set[Any], query: Spec, n: int) -> list[Any]:
         """The first by (ORDER BY, key): NULLs last, or first where it says so."""
+        first, centre = query["first"], self.centre(query["region"], n)
 
         def of(e: Any, name: Any) -> Any:
-            return value(e, self.stored[name], self.clock.at(n), self.world)
+            return value(e, self.stored[name], self.clock.at(n), self.world, centre)
 
         members = sorted(found, key=self.key)
         for e, *how in reversed(first["order"]):
@@ -238,18 +243,20 @@ class Oracle:
         query.sent ^= dwelt
         return out
 
-    def _changes(self, n: int, query_id: int, query: Live, before: dict[Any, Row]) -> list[Update]:
+    def _changes(self, n: int, query_id: int, query: Live) -> list[Update]:
         """With `changes`: the old and the new row of members that stay, where what is selected differs."""
         if not query.spec["options"].get("changes"):
             return []
-        then = Oracle(self.spec, self.clock, self.world, before)
-        changed = [
-            name
-            for name in query.sent & self.answer(query.spec, n)
-            if then._selected(name, query.spec, n) != self._selected(name, query.spec, n)
-        ]
-        old = [then._update(n, query_id, query.spec, name, "changed") for name in changed]
-        return old + [self._update(n, query_id, query.spec, name, "") for name in changed]
+        told, out = query.told, []
+        query.told = {
+            name: (self._selected(name, query.spec, n), self._update(n, query_id, query.spec, name, ""))
+            for name in query.sent
+        }
+        for name in told.keys() & query.told.keys():
+            (old, shown), (new, showing) = told[name], query.told[name]
+            if old != new:
+                out += [shown._replace(step=n, op="-", why="changed"), showing]
+        return out
 
     def _selected(self, name: Any, query: Spec, n: int) -> list[Any]:
         """What a query selects of the stored record of an object."""
@@ -262,7 +269,7 @@ class Oracle:
             return "expired" if self.is_event else "disconnected"
         if self.world.place(row) is None:
             return "gone"
-        if query["kind"] == "nearest":
+        if query["region"]["type"] == "nearest":
             is_near = self.satisfies(name, query, n) and self.centre(query["region"], n) is not None
             return "overtaken" if is_near else "left"
         limited = query.get("first") and self._inside(name, query["region"], n)

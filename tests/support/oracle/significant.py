@@ -66,11 +66,11 @@ class Significant(Oracle):
             elif query.paused:
                 query.changed = {}
             else:
-                out += self._changes(n, query_id, query, before.stored)
                 out += self._difference(n, query_id, query)
+                out += self._changes(n, query_id, query)
         for name in self.lost:
             del self.stored[name]
-        neighbours = [(id_, q) for id_, q in self.active(n).items() if q.spec["kind"] == "nearest"]
+        neighbours = [(id_, q) for id_, q in self.active(n).items() if q.spec["region"]["type"] == "nearest"]
         self.past = {id_: self._reached(live.spec, n) for id_, live in neighbours}
         return in_log_order(out)
 
@@ -103,7 +103,7 @@ class Significant(Oracle):
         centre = self.centre(query["region"], n)
         if place is None or name == query["region"].get("focal"):
             return False
-        if query["kind"] != "nearest":
+        if query["region"]["type"] != "nearest":
             return self.caches.near(query, place, centre)
         past = self.judged.get(query_id, Past())
         return self.caches.near_neighbours(query, place, centre, past) or (
@@ -155,7 +155,7 @@ class Significant(Oracle):
 
     def answer(self, query: Spec, n: int) -> set[Any]:
         """The objects that the query's SELECT returns on what is kept after step n."""
-        if query["kind"] == "nearest":
+        if query["region"]["type"] == "nearest":
             return super().answer(query, n)
         centre, caches = self.centre(query["region"], n), self.caches
         return {
@@ -176,7 +176,8 @@ class Significant(Oracle):
         return None if row is None or self._silent(row, n) else self.world.place(row)
 
     def _reached(self, query: Spec, n: int) -> Past:
-        members, centre = self.answer(query, n), self.centre(query["region"], n)
+        members = self.answer({name: part for name, part in query.items() if name != "first"}, n)
+        centre = self.centre(query["region"], n)
         places = [place for name in members if (place := self.place(name, n)) is not None]
         if centre is None or len(places) < query["region"]["k"]:
             return Past(math.inf, frozenset(members))
@@ -275,7 +276,9 @@ def tallies(oracle: Significant, n: int, slot: int = 0) -> dict[int, Tally]:
         query, held = live.spec, [name for name in kept if id_ in oracle.refs[name]]
         centre = oracle.centre(query["region"], n)
         members = oracle.past.get(id_, Past()).members
-        if query["kind"] == "nearest":  # neighbours that only other queries ask for take the places of others
+        if (
+            query["region"]["type"] == "nearest"
+        ):  # neighbours that only other queries ask for take the places of others
             inside = min(len(members & set(kept)), len(held))
         else:
             inside = sum(caches.inside(query, oracle.place(name, n), centre) for name in held)

@@ -35,7 +35,8 @@ def instants_of(case: Case) -> set[int]:
             for _, _, left, right in nows(query["condition"]):
                 when = value(left, row, 0, world)
                 out.add(0 if when is None else when - value(right, row, 0, world))
-            for _, _, _, right in nows(list((query.get("aggregates") or {}).values())):
+            computed = [*(query.get("aggregates") or {}).values(), *(query.get("first") or {}).values()]
+            for _, _, _, right in nows(computed):
                 times = [row[name] for name, kind in spec["columns"] if kind == "TIMESTAMP"]
                 out |= {when - value(right, row, 0, world) for when in times if when is not None}
     for step, command in case.commands:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from support.cases import Case, Spec
 from support.oracle import parts_of
+from support.oracle.whole import nows
 
 
 @st.composite
@@ -17,24 +18,57 @@ def first_cases(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
     case = draw(cases)
     commands = []
     for step, command in case.commands:
-        limited = command["op"] == "register" and command["query"]["kind"] == "range"
+        kinds = ("range", "nearest") if draw(st.booleans()) else ("range",)
+        limited = command["op"] == "register" and command["query"]["kind"] in kinds
         commands.append(
             (step, command | {"query": draw(limited_query(case, command["query"]))} if limited else command)
         )
     return replace(case, commands=commands)
 
 
+_LIMITS = [0, 1, 1, 2, 2, 3, 50]
+
+
+@st.composite
+def limited_neighbours(draw: st.DrawFn, spec: Spec, query: Spec) -> Spec:
+    """The query for neighbours with an ORDER BY over what it shows, and a LIMIT of them."""
+    values = [e for _, e in query["select"] if not parts_of([e], "distance")]
+    values += [["distance"]] * spec["planar"]  # the oracle has distances to the last digit
+    by = st.tuples(st.sampled_from(values), st.booleans(), st.booleans()).map(list)
+    first = {"order": draw(st.lists(by, min_size=1, max_size=2)), "limit": draw(st.sampled_from(_LIMITS))}
+    return query | {"kind": "nearest_first", "first": first}
+
+
+@st.composite
+def elapsed(draw: st.DrawFn, case: Case) -> Any:
+    """Whether a record is younger than a duration."""
+    ago = draw(st.sampled_from([0, 1, 2, 3])) * case.clock.tick_us + draw(st.integers(0, 1))
+    since = ["arith", "-", ["now"], ["dur", ago]]
+    return ["cmp", draw(st.sampled_from([">", "<="])), ["col", case.spec["time"]], since]
+
+
 @st.composite
 def limited_query(draw: st.DrawFn, case: Case, query: Spec) -> Spec:
     """The query with an ORDER BY over what it shows, and a LIMIT."""
+    if query["kind"] == "nearest":
+        return draw(limited_neighbours(case.spec, query))
+    if query["join"] is None and draw(st.booleans()):
+        query = query | {"region": {"type": "all"}, "condition": None, "areas": []}
     shown: list[Any] = [column for column in query["select"] if not parts_of([column], "distance")]
+    values: list[Any] = [e for _, e in shown]
     if case.spec["planar"]:  # the oracle has distances to the last digit
         near = [query["region"].get("x", 0.5), query["region"].get("y", 0.5)]
         shown.append(["far", ["distance_to", *map(float, near)]])
-    by = st.tuples(st.sampled_from([e for _, e in shown]), st.booleans(), st.booleans()).map(list)
+        values.append(shown[-1][1])
+        if query["region"]["type"] == "moving_circle":
+            values.append(["distance"])
+            shown += [["farther", ["distance"]]] if draw(st.booleans()) else []
+    if draw(st.integers(0, 2)) == 0:
+        values = [draw(elapsed(case))]
+    by = st.tuples(st.sampled_from(values), st.booleans(), st.booleans()).map(list)
     order = draw(st.lists(by, max_size=2))
-    options = {name: value for name, value in query["options"].items() if name not in ("dwell_us", "changes")}
-    first = {"order": order, "limit": draw(st.sampled_from([0, 1, 1, 2, 2, 3, 50]))}
-    if query["join"] is None and draw(st.booleans()):
-        query |= {"region": {"type": "all"}, "condition": None, "areas": []}
+    options = {name: value for name, value in query["options"].items() if name != "dwell_us"}
+    each_step = bool(parts_of([order, shown], "distance") or nows(order))
+    limit = draw(st.sampled_from(_LIMITS))
+    first = {"order": order, "limit": limit, "each_step": each_step}
     return query | {"kind": "first", "select": shown, "options": options, "first": first}

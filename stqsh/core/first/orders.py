@@ -1,0 +1,69 @@
+"""The orders of queries with LIMIT: ORDER BY and LIMIT of each sort of query once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.first.places import places_of
+from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.matching.row_changes import ShowingQueries
+from stqsh.core.queries.registrations import NewQueries
+from stqsh.core.state.table import ArraySpec
+from stqsh.spec.query import MOST_MEMBERS, FirstSpec
+
+Array = npt.NDArray[Any]
+
+
+class FirstQueries(ShowingQueries):
+    """Queries with LIMIT."""
+
+    form = ArraySpec(np.int32)  # its ORDER BY and LIMIT, a position in the header's list
+    limit = ArraySpec(np.int32)
+    each_step = ArraySpec(np.bool_)  # whether its order may change in steps without records
+
+
+class QueryOrders:
+    """The orders of a kind's queries over a stream; the header's entry "forms" lists them as JSON.
+
+    Args:
+        prefix: The name of the list.
+        key: The column of the stream's key.
+        queries: The queries.
+        conditions: Gives the columns of versions.
+    """
+
+    def __init__(self, prefix: str, key: str, queries: FirstQueries, conditions: QueryConditions) -> None:
+        self._key, self._queries, self._conditions = key, queries, conditions
+        self._forms: list[str] = queries.state.entry("forms").setdefault(prefix, [])
+
+    def add(self, positions: Array, new: NewQueries) -> None:
+        """Store the orders of new queries."""
+        specs = [pattern.first or FirstSpec((), 0) for pattern in new.patterns]  # some of other kinds
+        texts = [msgspec.json.encode(spec).decode() for spec in specs]
+        used = dict.fromkeys(texts[which] for which in np.unique(new.which).tolist())
+        self._forms += [text for text in used if text not in self._forms]
+        number = {text: i for i, text in enumerate(self._forms)}
+        self._queries.form[positions] = new.spread([number.get(text, -1) for text in texts], np.int32)
+        self._queries.limit[positions] = new.spread([spec.limit for spec in specs], np.int32)
+        self._queries.each_step[positions] = new.spread([spec.each_step for spec in specs], np.bool_)
+
+    def spec(self, form: int) -> FirstSpec:
+        """Return an order by its number."""
+        return msgspec.json.decode(self._forms[form], type=FirstSpec)
+
+    def places(self, form: int, versions: Array, now_us: int = 0, far: Array | None = None) -> pa.BinaryArray:
+        """Return the places of records, see `stqsh.core.first.places.places_of`."""
+        return places_of(self._conditions, self._key, self.spec(form).order, versions, now_us, far)
+
+
+def order_operators(first: FirstSpec | None) -> tuple[str, ...]:
+    """Return what EXPLAIN shows of an order; None for that of a snapshot."""
+    if first is None:
+        return ("order and limit",)
+    limited = () if first.limit == MOST_MEMBERS else (f"first {first.limit}",)
+    return (*limited, "anew in each step") if first.each_step else limited

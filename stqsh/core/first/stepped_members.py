@@ -1,0 +1,163 @@
+"""The first n of a slot's members where time or a moving centre changes their order: anew after each step.
+
+Such queries are ordered by DISTANCE from a moving object or by a comparison with NOW, or they show that
+distance. No record says when that changes, so all members are looked at after each step in which anything may
+change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stqsh.core.first.member_ranks import FirstMembers
+from stqsh.core.first.places import with_distances
+from stqsh.core.groups.refresh_times import refreshes_since
+from stqsh.core.groups.turning_points import stored_points, turning_points
+from stqsh.core.matching.query_context import QueryContext
+from stqsh.spec.expression import Expr, compared_with_now
+from stqsh.spec.query import FirstSpec
+
+Array = npt.NDArray[Any]
+
+PlacesAt = Callable[[int, Array, int, Array], pa.BinaryArray]
+"""Returns the places of records, given a form of queries, versions, the meaning of NOW, and distances."""
+
+
+class SteppedFirst(NamedTuple):
+    """The first n members of some queries after a step, (n,) each, and all of their members.
+
+    Attributes:
+        query: The position of the query, int32.
+        obj, version: int32.
+        place: Its place in the query's order.
+        members: The queries and the objects of all members, int32 (m,) each.
+    """
+
+    query: Array
+    obj: Array
+    version: Array
+    place: pa.BinaryArray
+    members: tuple[Array, Array]
+
+    def of_queries(self, which: Array) -> SteppedFirst:
+        """Return those of some queries, bool (queries,)."""
+        mine = which[self.query]
+        chosen: Any = pa.array(np.flatnonzero(mine))
+        first = (self.query[mine], self.obj[mine], self.version[mine])
+        return SteppedFirst(*first, self.place.take(chosen), self.members)
+
+    def codes(self, objects: int) -> Array:
+        """Return the query and the object as one number; `objects` is that of all objects."""
+        codes: Array = self.query.astype(np.int64) * objects + self.obj
+        return codes
+
+
+class SteppedMembers:
+    """Finds the first n members of a slot.
+
+    Args:
+        context: The context of the batch.
+        forms: The form of each query, by position, int32.
+        places_at: Gives the places of records.
+    """
+
+    def __init__(self, context: QueryContext, forms: Array, places_at: PlacesAt) -> None:
+        self._context, self._forms, self._places_at = context, forms, places_at
+
+    def after(self, positions: Array, limits: Array, step: int) -> SteppedFirst:
+        """Return the first n of queries after a step; limits: int64 (queries,)."""
+        context = self._context
+        found = context.members(positions, step)
+        query, versions = found.query, found.version
+        far = context.distances(query, versions, step)
+        now = int(context.batch.timing.at(step))
+        parts: list[pa.BinaryArray] = [pa.array([], pa.binary())]
+        at, form = np.empty(len(query), np.int64), self._forms[query]
+        for number in np.unique(form).tolist():
+            mine = np.flatnonzero(form == number)
+            at[mine] = sum(map(len, parts)) + np.arange(len(mine))
+            parts.append(self._places_at(number, versions[mine], now, far[mine]))
+        shows = context.queries.shows_distance[query] > 0
+        place = with_distances(pa.concat_arrays(parts).take(_positions(at)), far, shows)
+        order = _in_order(query, place)
+        first = order[
+            np.arange(len(order)) - np.searchsorted(query[order], query[order]) < limits[query[order]]
+        ]
+        chosen: Any = pa.array(first)
+        return SteppedFirst(
+            query[first], found.obj[first], versions[first], place.take(chosen), (query, found.obj)
+        )
+
+
+class SteppedChanges(NamedTuple):
+    """How the first n change in a batch.
+
+    Attributes:
+        found: The members that come into them or have other places there, and those that leave.
+        places: The places of `found`.
+        obj: The object of each of `found`, int32.
+        is_member: Whether each is a member after its step, bool.
+    """
+
+    found: FirstMembers
+    places: pa.BinaryArray
+    obj: Array
+    is_member: Array
+
+
+def changes_between(before: SteppedFirst, after: SteppedFirst, step: int, objects: int) -> SteppedChanges:
+    """Return how the first n of a step differ from those before it, of so many objects in all."""
+    was, now = before.codes(objects), after.codes(objects)
+    place = np.full(len(now), -1)
+    order = np.argsort(was)
+    if len(was):
+        at = order[np.minimum(np.searchsorted(was[order], now), len(was) - 1)]
+        place = np.where(was[at] == now, at, -1)
+    old: Any = pa.array(place, mask=place < 0)
+    same: Any = pc.equal(before.place.take(old), after.place).fill_null(False)
+    unchanged = same.to_numpy(zero_copy_only=False) & (
+        before.version[place] == after.version if len(was) else True
+    )
+    come, gone = np.flatnonzero(~unchanged), np.flatnonzero(~np.isin(was, now))
+    query = np.concatenate([after.query[come], before.query[gone]])
+    version = np.concatenate([after.version[come], before.version[gone]])
+    obj = np.concatenate([after.obj[come], before.obj[gone]])
+    op = np.repeat(np.array([1, -1], np.int8), [len(come), len(gone)])
+    members = after.members[0].astype(np.int64) * objects + after.members[1]
+    is_member = np.isin(query.astype(np.int64) * objects + obj, members)
+    places = pa.concat_arrays([after.place.take(_positions(come)), before.place.take(_positions(gone))])
+    found = FirstMembers(query, np.full(len(query), step), version, op, np.arange(len(query)))
+    return SteppedChanges(found, places, obj, is_member)
+
+
+def steps_of_change(context: QueryContext, specs: list[FirstSpec]) -> list[int]:
+    """Return the steps of a batch in which the order of members, or who they are, may change."""
+    batch = context.batch
+    points = [turning_points(batch, context.conditions, _compared(specs)), stored_points(batch, 0)]
+    return [
+        refresh.step for refresh in refreshes_since(batch.timing, batch.timing.tick, np.concatenate(points))
+    ]
+
+
+def _compared(specs: list[FirstSpec]) -> Iterator[tuple[Expr, int]]:
+    for spec in specs:
+        for one in spec.order:
+            yield from compared_with_now(one.value)
+
+
+def _positions(at: Array) -> Any:
+    return pa.array(at)
+
+
+def _in_order(query: Array, place: pa.BinaryArray) -> Array:
+    """Return the order of members by query and place."""
+    table = pa.table({"query": pa.array(query), "place": place})
+    keys: Any = [("query", "ascending"), ("place", "ascending")]
+    order: Array = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
+    return order

@@ -1,0 +1,160 @@
+"""NEAREST k with another order and LIMIT n: of the k nearest objects, the first n by (ORDER BY, key).
+
+Slots offer their own k nearest, as for the query without LIMIT, each with its place in the order. Aggregate
+merges these into the k of all slots, and takes what changes there as the candidates of a query with LIMIT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stqsh.core.aggregates.keys import byte_slices
+from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, StreamBatch
+from stqsh.core.first.first_merge import merge_first
+from stqsh.core.first.orders import FirstQueries, QueryOrders, order_operators
+from stqsh.core.first.places import with_distances
+from stqsh.core.kinds.nearest import NearestKind, NearestLogic
+from stqsh.core.matching.row_changes import RowChanges
+from stqsh.core.nearest.candidate_changes import CandidateChanges
+from stqsh.core.output.batch_output import BatchOutput
+from stqsh.core.output.candidates import LOOKED_UP
+from stqsh.core.output.merge import MergedCandidates, MergedUpdates, MergeInput, first_k_candidates
+from stqsh.core.output.partials import LIMIT, PARTIAL, REGISTER
+from stqsh.core.queries.registrations import NewQueries
+from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.query import NEAREST_FIRST
+
+Array = npt.NDArray[Any]
+
+_LENGTH = np.dtype("<u4")
+"""The type of the length of a place, at the end of what slots send."""
+
+
+class NearestFirstKind(NearestKind):
+    """Of the first k present objects by distance, the first n by another order."""
+
+    name = NEAREST_FIRST.name
+
+    def build(self, batch: StreamBatch, output: BatchOutput) -> NearestFirstLogic:
+        """Load the queries of a slot for one batch."""
+        return NearestFirstLogic(self, batch, output)
+
+    def queries(self, state: SlotState, stream: int) -> FirstQueries:
+        """Return the kind's queries over a stream."""
+        return FirstQueries(state, self.prefix(stream))
+
+    def merge(self, batch: MergeInput) -> MergedUpdates:
+        """Merge the slots' candidates into the k nearest, and these into the first n."""
+        nearest, first = [], []
+        for marks in batch.marks:
+            mark = marks.column("mark").to_numpy(zero_copy_only=False)
+            nearest.append(marks.filter(pa.array(mark != LIMIT)))
+            rest = marks.filter(pa.array(mark != REGISTER))
+            mark = rest.column("mark").to_numpy(zero_copy_only=False)
+            named: Any = pa.array(np.where(mark == LIMIT, REGISTER, mark).astype(np.int8))
+            first.append(rest.set_column(rest.schema.get_field_index("mark"), "mark", named))
+        found = first_k_candidates(replace(batch, kind=f"{batch.kind}/nearest", marks=nearest))
+        return merge_first(
+            replace(batch, kind=f"{batch.kind}/first", marks=first, partials=list(_offers(found)))
+        )
+
+    def explain(self, given: ExplainInput) -> KindExplanation:
+        """Return what EXPLAIN shows: members are found as those of a kNN query are, and ordered."""
+        found = super().explain(given)
+        operators = order_operators(getattr(given.spec, "first", None))
+        return replace(found, operators=(*found.operators, *operators))
+
+
+class NearestFirstLogic(NearestLogic):
+    """One batch of a stream's queries for the first of the nearest."""
+
+    queries: FirstQueries
+
+    def __init__(self, kind: NearestFirstKind, batch: StreamBatch, output: BatchOutput) -> None:
+        super().__init__(kind, batch, output)
+        prefix = self.prefix
+        self._orders = QueryOrders(prefix, batch.spec.key, self.queries, self._conditions)
+        self._selected = RowChanges(batch.state, f"{prefix}/changes", self.queries, self._conditions)
+
+    def look_up(self, positions: Array, new: NewQueries) -> None:
+        """Store the orders of new queries, and tell Aggregate how many of the nearest are wanted."""
+        self._orders.add(positions, new)
+        self._selected.add(positions, new)
+        ids, shows = self.queries.id[positions], self.queries.shows_distance[positions] > 0
+        limits: Array = self.queries.limit[positions]
+        self.partials.mark(ids, self.batch.timing.first, LIMIT, limits, shows)
+
+    def looked_up(self, changes: CandidateChanges) -> pa.BinaryArray:
+        """Return the places of candidates, what queries select of them, and the lengths of the places."""
+        count, offered = len(changes.query), np.flatnonzero(changes.op > 0)
+        query, version, far = (column[offered] for column in (changes.query, changes.show, changes.distance))
+        form, at = self.queries.form[query], np.empty(len(query), np.int64)
+        parts: list[pa.BinaryArray] = [pa.array([], pa.binary())]
+        for number in np.unique(form).tolist():
+            mine = np.flatnonzero(form == number)
+            at[mine] = sum(map(len, parts)) + np.arange(len(mine))
+            parts.append(self._orders.places(number, version[mine].astype(np.int32), 0, far[mine]))
+        chosen: Any = pa.array(at)
+        places = pa.concat_arrays(parts).take(chosen)
+        selected = self._selected.keys(query, version, far)
+        joined = _joined(places, pa.nulls(len(query), pa.binary()) if selected is None else selected)
+        back = np.full(count, -1)
+        back[offered] = np.arange(len(offered))
+        taken: Any = pa.array(back, mask=back < 0)
+        return joined.take(taken)
+
+
+def _joined(places: pa.BinaryArray, selected: pa.BinaryArray) -> pa.BinaryArray:
+    """Return places, what is selected, and the lengths of the places as one array of bytes."""
+    lengths = pc.binary_length(places).to_numpy(zero_copy_only=False).astype(_LENGTH)
+    ends: Any = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(_LENGTH.itemsize), len(places), [None, pa.py_buffer(lengths.tobytes())]
+    )
+    known: Any = selected.fill_null(b"")
+    joined: Any = pc.binary_join_element_wise(places, known, ends.cast(pa.binary()), b"")
+    return joined  # type: ignore[no-any-return]
+
+
+def _separated(joined: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+    """Return the places and what is selected, null for nothing, of bytes that `_joined` made."""
+    if not len(joined):
+        return joined, joined
+    _, offsets, content = joined.buffers()
+    assert offsets is not None and content is not None, "each has the length of its place"
+    places = np.frombuffer(memoryview(offsets), np.int32)[joined.offset :][: len(joined) + 1].astype(np.int64)
+    data = np.frombuffer(memoryview(content), np.uint8)
+    begin, end = places[:-1], places[1:] - _LENGTH.itemsize
+    lengths = np.ascontiguousarray(data[end[:, None] + np.arange(_LENGTH.itemsize)]).view(_LENGTH)
+    middle = begin + lengths.reshape(-1).astype(np.int64)
+    nothing: Any = pa.array(middle == end)
+    selected: Any = pc.if_else(nothing, pa.scalar(None, pa.binary()), byte_slices(data, middle, end))
+    return byte_slices(data, begin, middle), selected
+
+
+def _offers(found: MergedCandidates) -> Iterator[pa.RecordBatch]:
+    """Yield the changes of the k nearest as candidates for the first n of them."""
+    changes, records = found.changes, found.records
+    if not len(changes.step):
+        return
+    versions = changes.show.astype(np.int32)
+    come = np.flatnonzero(changes.op > 0)
+    places, selected = _separated(records.looked_up(versions[come]))
+    at = np.full(len(versions), len(come))
+    at[come] = np.arange(len(come))
+    taken: Any = pa.array(at)
+    nothing: pa.BinaryArray = pa.array([b""], pa.binary())
+    place = pa.concat_arrays([places, nothing]).take(taken)
+    key = pa.concat_arrays([selected, pa.nulls(1, pa.binary())]).take(taken)
+    place = with_distances(place, found.distances, found.shows)
+    shown = records.show(versions)
+    fixed: list[Any] = [changes.query, changes.step, changes.op, changes.why]
+    columns = [pa.array(column, kind) for column, kind in zip(fixed, PARTIAL.types, strict=False)]
+    names = [*PARTIAL.names, *shown.schema.names, LOOKED_UP]
+    yield pa.RecordBatch.from_arrays([*columns, place, *shown.columns, key.view(pa.string())], names=names)

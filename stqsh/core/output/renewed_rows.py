@@ -1,0 +1,108 @@
+"""Members of merged answers that stay, and whose rows change: what queries WITH (changes => true) send."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.output.batch_output import QueryUpdates
+from stqsh.spec.chunk import WHY
+
+Array = npt.NDArray[Any]
+
+CHANGED = WHY.index("changed")
+
+
+class KeyedChanges(NamedTuple):
+    """Candidates, or members of answers, that come and go; (n,) each.
+
+    Attributes:
+        query: The query, as ids or as positions.
+        key: The number of the record's key.
+        step: int64.
+        op: 1 for one that comes or has a new record, -1 for one that goes, int8.
+        version: The record.
+    """
+
+    query: Array
+    key: Array
+    step: Array
+    op: Array
+    version: Array
+
+    def codes(self, keys: int) -> Array:
+        """Return the query and the key as one number; `keys` is above the numbers of all keys."""
+        codes: Array = self.query.astype(np.int64) * keys + self.key
+        return codes
+
+
+class RenewedRows(NamedTuple):
+    """Members with new records that stay in answers, (n,) each: queries, steps, and both versions."""
+
+    query: Array
+    step: Array
+    old: Array
+    new: Array
+
+    def changed(self, selected: Array) -> RenewedRows:
+        """Return those that differ in what is selected: a number for each version, -1 for nothing."""
+        old, new = selected[self.old], selected[self.new]
+        differs = (old >= 0) & (new >= 0) & (old != new)
+        return RenewedRows(*(column[differs] for column in self))
+
+    def updates(self) -> QueryUpdates:
+        """Return `-` with each old row, and `+` with each new one."""
+        count = len(self.step)
+        op = np.repeat(np.array([-1, 1], np.int8), count)
+        why = np.repeat(np.array([CHANGED, 0], np.int8), count)
+        show = np.concatenate([self.old, self.new]).astype(np.int64)
+        return QueryUpdates(np.tile(self.step, 2), np.tile(self.query, 2), op, why, show)
+
+
+def renewed_rows(
+    candidates: KeyedChanges, sent: Array, turns: KeyedChanges, *, crossing: bool
+) -> RenewedRows:
+    """Return the members that stay in answers with new records.
+
+    Args:
+        candidates: Those from before the batch, at a step before it, and the batch's.
+        sent: Whether candidates were in the answers before the batch, bool.
+        turns: The members that come into answers and leave them, in the order of steps.
+        crossing: Whether a removal and a candidate of one key in one step are one object on two slots.
+    """
+    keys = int(max(candidates.key.max(initial=0), turns.key.max(initial=0))) + 1
+    codes = candidates.codes(keys)
+    order = np.lexsort((candidates.op, candidates.step, codes))
+    if crossing:
+        step, op = candidates.step[order], candidates.op[order]
+        again = np.append(
+            (step[1:] == step[:-1]) & (codes[order][1:] == codes[order][:-1]) & (op[1:] > 0), False
+        )
+        order = order[~(again & (op < 0))]
+    old, new = order[:-1], order[1:]
+    pair = (codes[old] == codes[new]) & (candidates.op[old] > 0) & (candidates.op[new] > 0)
+    old, new = old[pair], new[pair]
+    stays = _stay(codes[new], candidates.step[new], codes[sent], turns, turns.codes(keys))
+    old, new = old[stays], new[stays]
+    return RenewedRows(
+        candidates.query[new], candidates.step[new], candidates.version[old], candidates.version[new]
+    )
+
+
+def _stay(codes: Array, steps: Array, sent: Array, turns: KeyedChanges, turned: Array) -> Array:
+    """Return whether members are in answers both before and after steps, without a turn; bool (n,)."""
+    base = int(min(steps.min(initial=0), turns.step.min(initial=0)))
+    span = int(max(steps.max(initial=0), turns.step.max(initial=0))) - base + 1
+    order = np.argsort(turned * span + turns.step - base, kind="stable")
+    when, op = (turned * span + turns.step - base)[order], turns.op[order]
+    sought = codes * span + steps - base
+    at = np.searchsorted(when, sought)
+    if not len(when):
+        return np.isin(codes, sent)
+    turns_now = when[np.minimum(at, len(when) - 1)] == sought
+    turns_now &= at < len(when)
+    has_turned = (at > 0) & (turned[order][at - 1] == codes)
+    stays: Array = np.where(has_turned, op[at - 1] > 0, np.isin(codes, sent)) & ~turns_now
+    return stays
