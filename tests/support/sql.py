@@ -67,10 +67,11 @@ def command_text(command: Command, names: dict[int, str]) -> str:
     query = command["query"]
     clauses = ["SINCE NOW"] if query["options"].get("since_now") else []
     clauses += [f"FOR {duration(query['for_us'])}"] if query["for_us"] else []
-    if "dwell_us" in query["options"]:
-        clauses.append(f"WITH (dwell => {duration(query['options']['dwell_us'])})")
-    if query["options"].get("changes"):
-        clauses.append("WITH (changes => true)")
+    options = query["options"]
+    given = [f"dwell => {duration(options['dwell_us'])}"] if "dwell_us" in options else []
+    given += ["changes => true"] if options.get("changes") else []
+    if given:
+        clauses.append(f"WITH ({', '.join(given)})")
     clauses = [f"REGISTER QUERY {query['name']}", *clauses, "AS", select_text(query, query["id"])]
     return " ".join(clauses) + ";"
 

@@ -33,14 +33,16 @@ from stqsh.core.matching.match import match
 from stqsh.core.matching.moving_index import ObjectCellStore
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import QueryContext, context_of
+from stqsh.core.matching.region_scaling import scale, will_scale, with_shed_reasons
 from stqsh.core.matching.row_changes import RowChanges
 from stqsh.core.matching.static_index import StaticRegionIndex
-from stqsh.core.output.batch_output import BatchOutput
+from stqsh.core.output.batch_output import BatchOutput, QueryUpdates
 from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import CandidateOffers
 from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED
 from stqsh.core.queries.registrations import NewQueries
+from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.query import FIRST
 
@@ -96,6 +98,7 @@ class FirstLogic(MergingLogic):
         self._conditions = QueryConditions(state, prefix, self.queries, batch.objects)
         self._changes = RowChanges(state, f"{prefix}/changes", self.queries, self._conditions)
         self._orders = QueryOrders(prefix, batch.spec.key, self.queries, self._conditions)
+        self._area = memory_of(state, batch.spec.id).area
         self._offered: tuple[Array, Array] = np.empty(0, np.int64), np.empty(0, np.int32)
         self._is_outdated = False
 
@@ -109,6 +112,7 @@ class FirstLogic(MergingLogic):
         self._conditions.add(positions, self._index.add_keywords(new))
         self._changes.add(positions, new)
         self._orders.add(positions, new)
+        scale(self.queries, self._area, positions)
         self._is_outdated = True
         super().register(positions, new)
 
@@ -143,7 +147,17 @@ class FirstLogic(MergingLogic):
 
     def resume(self, positions: Array) -> None:
         """Load what queries had offered before they paused."""
-        self._offered = self._sent.pop_queries(self.queries.id[positions])
+        ids, objects = self._sent.pop_queries(self.queries.id[positions])
+        self._offered = np.append(self._offered[0], ids), np.append(self._offered[1], objects)
+
+    def rescale(self) -> Array:
+        """Scale regions to the share of their area that load shedding leaves."""
+        queries = self.queries
+        at = will_scale(queries, self._area, np.flatnonzero(queries.until > self.batch.timing.first))
+        active: Array = at[queries.mode[at] == ACTIVE]
+        self._offered = self._first_before(active)
+        scale(queries, self._area, at)
+        return active
 
     def on_events(self, begun: Array) -> None:
         """Offer the changes of each query's first n objects on this slot."""
@@ -266,7 +280,8 @@ class FirstLogic(MergingLogic):
         why, show = objects.reasons(versions, obj, steps)
         why, show = np.where(is_member, OVERTAKEN, why), np.where(is_member, versions, show)
         far = np.where(show == versions, self._distances(query, versions, steps), np.nan)
-        self._withdraw(steps, query, why.astype(np.int8), show, far)
+        gone = QueryUpdates(steps, query, np.full(len(query), -1, np.int8), why.astype(np.int8), show)
+        self._withdraw(steps, query, with_shed_reasons(self._context(), gone).why, show, far)
 
     def _withdraw(self, steps: Array, query: Array, why: Array, show: Array, far: Array) -> None:
         op, shows = np.full(len(query), -1, np.int8), self.queries.shows_distance[query] > 0

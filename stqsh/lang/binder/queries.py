@@ -139,9 +139,8 @@ def _registered(
         raise NotSupportedError("changes together with dwell on a stream with RETAIN SIGNIFICANT")
     first = spec.first
     if kind == RANGE.name and options.changes and _strays(spec.region, spec.select):
-        if stream.is_significant or options.dwell_us:
-            other = "dwell" if options.dwell_us else "RETAIN SIGNIFICANT"
-            raise NotSupportedError(f"changes of DISTANCE from a moving object together with {other}")
+        if options.dwell_us:
+            raise NotSupportedError("changes of DISTANCE from a moving object together with dwell")
         kind, first = FIRST.name, FirstSpec((), MOST_MEMBERS, each_step=True)
     return replace(spec, for_us=for_us, kind=kind, options=options, first=first)
 
@@ -169,8 +168,6 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
         return spec  # the same rows in any order, as updates come in that of keys
     if select.nearest is not None:
         return _nearest_of_nearest(spec, select, order)
-    if query.scope.stream.is_significant:
-        raise NotSupportedError("LIMIT in a continuous query on a stream with RETAIN SIGNIFICANT")
     return _limited(spec, FirstSpec(order, min(select.limit, MOST_MEMBERS)))
 
 

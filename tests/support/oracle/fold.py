@@ -156,6 +156,10 @@ class Oracle:
             return distance(centre, place, self.world.planar) <= region["radius"]
         return is_around(place, centre, region["xdist"], region["ydist"], self.world.planar)
 
+    def _is_inside_now(self, name: Any, query: Spec, n: int) -> bool:
+        """Whether an object is in the region of a query, as it is after step n."""
+        return self._inside(name, query["region"], n)
+
     def _nearest(self, found: set[Any], region: Spec, n: int) -> list[Any]:
         centre = self.centre(region, n)
         if centre is None:
@@ -272,7 +276,7 @@ class Oracle:
         if query["region"]["type"] == "nearest":
             is_near = self.satisfies(name, query, n) and self.centre(query["region"], n) is not None
             return "overtaken" if is_near else "left"
-        limited = query.get("first") and self._inside(name, query["region"], n)
+        limited = query.get("first") and self._is_inside_now(name, query, n)
         return "overtaken" if limited and self.satisfies(name, query, n) else "left"
 
     def _update(self, n: int, query_id: int, query: Spec, name: Any, why: str) -> Update:

@@ -157,12 +157,15 @@ class Significant(Oracle):
         """The objects that the query's SELECT returns on what is kept after step n."""
         if query["region"]["type"] == "nearest":
             return super().answer(query, n)
-        centre, caches = self.centre(query["region"], n), self.caches
-        return {
+        found = {
             name
             for name in self.stored
-            if caches.inside(query, self.place(name, n), centre) and self.satisfies(name, query, n)
+            if self._is_inside_now(name, query, n) and self.satisfies(name, query, n)
         }
+        return set(self._first(found, query, n)) if query.get("first") else found
+
+    def _is_inside_now(self, name: Any, query: Spec, n: int) -> bool:
+        return self.caches.inside(query, self.place(name, n), self.centre(query["region"], n))
 
     def satisfies(self, name: Any, query: Spec, n: int) -> bool:
         """As ever, of what is kept."""
@@ -192,7 +195,7 @@ class Significant(Oracle):
             return why
         place, centre = self.place(name, n), self.centre(query["region"], n)
         cut = (
-            query["kind"] == "range"
+            query["region"]["type"] != "nearest"
             and self.caches.inside(query, place, centre, full=True)
             and not self.caches.inside(query, place, centre)
         )

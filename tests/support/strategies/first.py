@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.cases import Case, Spec
 from support.oracle import parts_of
 from support.oracle.whole import nows
+from support.strategies.streams import Scope
 
 
 @st.composite
@@ -40,7 +41,7 @@ def limited_neighbours(draw: st.DrawFn, spec: Spec, query: Spec) -> Spec:
 
 
 @st.composite
-def elapsed(draw: st.DrawFn, case: Case) -> Any:
+def elapsed(draw: st.DrawFn, case: Case | Scope) -> Any:
     """Whether a record is younger than a duration."""
     ago = draw(st.sampled_from([0, 1, 2, 3])) * case.clock.tick_us + draw(st.integers(0, 1))
     since = ["arith", "-", ["now"], ["dur", ago]]
@@ -48,7 +49,7 @@ def elapsed(draw: st.DrawFn, case: Case) -> Any:
 
 
 @st.composite
-def limited_query(draw: st.DrawFn, case: Case, query: Spec) -> Spec:
+def limited_query(draw: st.DrawFn, case: Case | Scope, query: Spec) -> Spec:
     """The query with an ORDER BY over what it shows, and a LIMIT."""
     if query["kind"] == "nearest":
         return draw(limited_neighbours(case.spec, query))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from support.cases import Case, Clock, Command, Row, Spec
 from support.strategies.conditions import conditions
-from support.strategies.first import limited_neighbours
+from support.strategies.first import limited_query
 from support.strategies.queries import Schedule, schedules
 from support.strategies.regions import DEGREE_M, areas, keys, tables
 from support.strategies.streams import GRID, Scope, column_values, rows, specs, used_keys
@@ -109,8 +109,8 @@ def _smaller(draw: st.DrawFn, scope: Scope, command: Command, accurate: bool) ->
         if "expressions" in scope.features and draw(st.integers(0, 3)) == 0:
             query["condition"] = draw(conditions(scope))
             query["areas"] = sorted(_areas(query["condition"]))
-    if query["kind"] == "nearest" and draw(st.integers(0, 2)) == 0:
-        query = draw(limited_neighbours(scope.spec, query))
+    if draw(st.integers(0, 3)) == 0:
+        query = draw(limited_query(scope, query))
     if accurate:
         query["options"] = query["options"] | {"min_accuracy": draw(st.sampled_from(ACCURACIES))}
     return {"op": "register", "query": query}
