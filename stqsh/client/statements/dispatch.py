@@ -41,7 +41,7 @@ from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
-from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec, find_kind
+from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams, stream_by_id
@@ -142,14 +142,8 @@ def pause(desk: StatementContext, statement: statements.Pause) -> Iterator[Outco
 
 
 def pause_query(desk: StatementContext, statement: statements.PauseQuery) -> Iterator[Outcome]:
-    """Execute PAUSE QUERY.
-
-    Slots remember objects and not their rows, so a query with `changes` could not tell which have changed.
-    """
+    """Execute PAUSE QUERY."""
     bind(statement, desk.view)
-    spec = _query(desk, statement.name.text).spec
-    if spec.options.changes and not find_kind(spec.kind).is_resent:
-        raise NotSupportedError("PAUSE QUERY of a query with changes")
     yield _change_state(desk, statement, "pause_query", "paused")
 
 
