@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
-from stqsh.core.matching.told_rows import forget_told
 from stqsh.core.output.batch_output import BatchOutput, EndedQuery
 from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryCommands
@@ -52,7 +51,7 @@ def _leave(logic: QueryLogic, ids: frozenset[int]) -> None:
         logic.pause(at)
         queries.mode[at] = PAUSED
     SentAnswers(logic.batch.state, logic.prefix).pop_queries(ids)
-    forget_told(logic.batch, logic.prefix, ids)
+    logic.forget(ids)
 
 
 def _take_over(logic: QueryLogic, older: QueryCommands) -> None:

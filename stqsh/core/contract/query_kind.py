@@ -73,6 +73,7 @@ Example:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -314,6 +315,10 @@ class QueryLogic(ABC):
         They have just been registered, and know the same objects as before, which are dealt to other slots.
         """
         self.pause(positions)
+
+    def forget(self, ids: Iterable[int]) -> None:
+        """Forget what `pause` stored beside members, of queries that are evaluated elsewhere from now on."""
+        del ids
 
     def resume(self, positions: Array) -> None:
         """Prepare queries that are active again; `on_events` then has them in `begun`."""

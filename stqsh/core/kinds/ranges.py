@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -127,6 +127,10 @@ class RangeLogic(QueryLogic):
             some = AnswerMembers(*(column[wanted] for column in members))
             ToldRows(self.batch, self.prefix).store(self._as_told(context, some, before))
         self._is_outdated = True
+
+    def forget(self, ids: Iterable[int]) -> None:
+        """Forget the rows that queries have sent."""
+        self._pop_told(np.array([*ids], np.int64))
 
     def rescale(self) -> Array:
         """Scale regions to the share of their area that load shedding leaves."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,9 +106,3 @@ class ToldRows:
         output.chunks += chunks
         ids, position = np.unique(members.query, return_inverse=True)
         output.grown.append((ids, tally(position, op, len(ids))))
-
-
-def forget_told(batch: StreamBatch, prefix: str, ids: Iterable[int]) -> None:
-    """Forget what queries have told that go on elsewhere, where their rows are stored, too."""
-    if ToldRows.are_there(batch, prefix):
-        ToldRows(batch, prefix).pop_queries(np.array([*ids], np.int64))
