@@ -110,6 +110,7 @@ class Oracle:
         for query in self.queries.values():
             query.sent.clear()
             query.changed.clear()
+            query.told.clear()
 
     # --- answers ---
 
