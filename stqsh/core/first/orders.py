@@ -66,4 +66,4 @@ def order_operators(first: FirstSpec | None) -> tuple[str, ...]:
     if first is None:
         return ("order and limit",)
     limited = () if first.limit == MOST_MEMBERS else (f"first {first.limit}",)
-    return (*limited, "anew in each step") if first.each_step else limited
+    return (*limited, "ordered again in each step") if first.each_step else limited

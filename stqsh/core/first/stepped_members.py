@@ -1,4 +1,4 @@
-"""The first n of a slot's members where time or a moving centre changes their order: anew after each step.
+"""The first n of a slot's members, found again after each step in which their order may change.
 
 Such queries are ordered by DISTANCE from a moving object or by a comparison with NOW, or they show that
 distance. No record says when that changes, so all members are looked at after each step in which anything may
@@ -112,7 +112,7 @@ class SteppedChanges(NamedTuple):
 
 
 def changes_between(before: SteppedFirst, after: SteppedFirst, step: int, objects: int) -> SteppedChanges:
-    """Return how the first n of a step differ from those before it, of so many objects in all."""
+    """Return how the first n of a step differ from those before it, among `objects` objects."""
     was, now = before.codes(objects), after.codes(objects)
     place = np.full(len(now), -1)
     order = np.argsort(was)
