@@ -17,6 +17,7 @@ from stqsh.core.contract.batch_pieces import BatchPiece, pieces
 from stqsh.core.contract.kind_batch import run_kind
 from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.keyed_copy import forget_copy, open_copy, read_input, run_copy
 from stqsh.core.kinds import KINDS
 from stqsh.core.objects.batch_objects import BatchObjects
@@ -57,6 +58,8 @@ def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
         made, there = _piece(batch, spec, piece)
         out += [_renumbered(batch, chunk, number) for chunk in made]
     batch.add(objects=there)
+    if any(chunk.kind == ChunkKind.DEAL_SEND for chunk in chunks):
+        out.append(_last_records(batch, spec))
     if any(chunk.kind == ChunkKind.COPY_END for chunk in chunks):
         forget_copy(batch.state, spec.id)
     if spec.is_significant and not whole.commands.stream_dropped:
@@ -302,6 +305,16 @@ def looked_up(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[C
     table = ObjectTable(batch.state, f"s{spec.id}/objects", spec)
     found = known_rows(BatchObjects(table, [], batch.timing(spec)), keys)
     return [batch.chunk("found", pack(found), spec.id, found.num_rows)] if found.num_rows else []
+
+
+def _last_records(batch: SlotBatch, spec: StreamSpec) -> Chunk:
+    """Return the last records of all objects for the stream's dealer."""
+    table = ObjectTable(batch.state, f"s{spec.id}/objects", spec)
+    rows = table.rows(np.flatnonzero(table.stored.known).astype(np.int32))
+    steps = pa.array(np.full(rows.num_rows, batch.clock.last_step, np.int64))
+    seeds = rows.append_column("_step", steps)
+    seeds = seeds.append_column("_hash", pa.array(hash_keys(rows.column(spec.key))))
+    return batch.chunk(ChunkKind.DEAL_SEEDS, pack(seeds), spec.id, seeds.num_rows)
 
 
 def answers(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stqsh.core.state.slot_state import SlotState
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.adjusters.ladder import suggest
 from stqsh.routing.cells import Bounds, Cells
@@ -18,7 +19,7 @@ from stqsh.routing.table import RoutingTable
 from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.sources.replay_store.previous_rows import previous_rows
 from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of, initial_table
-from stqsh.sources.replay_store.store import open_store
+from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.spec.chunk import unpack
 from stqsh.spec.command import PauseCommand
 from stqsh.spec.log import StreamRouted
@@ -28,7 +29,8 @@ from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 from stqsh.storage.queries.query_commands import living_queries
-from stqsh.storage.rows import LogRow, StreamRow
+from stqsh.storage.rows import LogRow, Progress, StreamRow
+from stqsh.storage.slot_files import PublishedSlots
 from stqsh.storage.stream_routes import append_route, read_table, stream_routes
 
 SIDE = 256
@@ -39,6 +41,8 @@ EVEN = 1.05
 """A routing is even enough for REBALANCE if no slot's load is above this multiple of the mean."""
 _ROUNDS = 8
 """The most adjusters that a REBALANCE applies one after the other: where one is stuck, another may go on."""
+_PATIENCE_S = 10.0
+"""How long to wait for the slots' objects while a batch is under way."""
 _OUTSIDE = 0.5
 """Cells are laid over where recent records are if a larger share of these is outside the stream's bounds."""
 
@@ -94,27 +98,63 @@ class RoutePlan(NamedTuple):
 
 
 def recent_input(home: SessionHome, control: ControlDb, stream: StreamSpec) -> RecentInput:
-    """Return what a replayed stream brought lately: its last records, or a sample before the first.
+    """Return what a stream brought lately, and what it is asked.
+
+    Of a replayed stream these are its last records, or a sample before the first; of a live one the last
+    records of its objects.
 
     Raises:
         SourceError: its store is not readable.
+        NotPublishedError: the objects of a live stream are not on this host.
     """
-    store = open_store(home.stream(stream.id))
-    progress = read_progress(control)
-    taken = progress.stats.rows.get(stream.id, 0)
+    progress, bounds = read_progress(control), stream.bounds
+    if stream.is_live:
+        x, y = _present_places(home, control, stream, progress)
+    else:
+        store = open_store(home.stream(stream.id))
+        x, y = _stored_places(store, stream, progress.stats.rows.get(stream.id, 0))
+        bounds = store.manifest.bounds or bounds
+    present = ~(np.isnan(x) | np.isnan(y))
+    x, y = x[present], y[present]
+    bounds = bounds or bounds_of(np.column_stack([x, y]))
+    geometry = QueryRouting(1, lambda _: [], lambda area: unpack(area_geometry(control, area)))
+    living = living_queries(control, stream.id, 1 << 62, progress.tick_us, progress.step + 1)
+    boxes = [geometry.boxes(stream, one) for one in living if not isinstance(one, PauseCommand)]
+    return RecentInput(bounds, x, y, np.concatenate([np.empty((0, 4)), *boxes]))
+
+
+def _stored_places(store: ReplayStore, stream: StreamSpec, taken: int) -> tuple[Floats, Floats]:
+    """Return the places of the last records among those taken from a store, or a sample before the first."""
     if taken:
         recent = store.read(max(0, taken - RECENT), taken)
     else:
         start, count = store.manifest.gone_rows, min(store.rows - store.manifest.gone_rows, SAMPLE)
         recent = store.take(np.linspace(start, store.rows - 1, count).astype(np.int64))
     x, y = (recent.column(name).to_numpy(zero_copy_only=False) for name in (stream.x, stream.y))
-    present = ~(np.isnan(x) | np.isnan(y))
-    x, y = x[present], y[present]
-    bounds = store.manifest.bounds or stream.bounds or bounds_of(np.column_stack([x, y]))
-    geometry = QueryRouting(1, lambda _: [], lambda area: unpack(area_geometry(control, area)))
-    living = living_queries(control, stream.id, 1 << 62, progress.tick_us, progress.step + 1)
-    boxes = [geometry.boxes(stream, one) for one in living if not isinstance(one, PauseCommand)]
-    return RecentInput(bounds, x, y, np.concatenate([np.empty((0, 4)), *boxes]))
+    return x, y
+
+
+def _present_places(
+    home: SessionHome, control: ControlDb, stream: StreamSpec, progress: Progress
+) -> tuple[Floats, Floats]:
+    """Return the places of the objects that the slots have, or of many of them."""
+    slots = get_meta(control, "slots")
+    if not progress.step or slots is None:
+        return np.empty(0), np.empty(0)
+
+    def places(states: list[SlotState]) -> tuple[Floats, Floats]:
+        own = f"s{stream.id}/objects"
+        mine = [state for state in states if f"{own}/known" in state]
+        known = [np.flatnonzero(state.array(f"{own}/known")) for state in mine]
+        every = 1 + sum(map(len, known)) // RECENT
+        found = [
+            [state.array(f"{own}/{axis}")[some[::every]] for axis in "xy"]
+            for state, some in zip(mine, known, strict=True)
+        ]
+        x, y = np.concatenate([np.empty((2, 0)), *found], axis=1)
+        return x, y
+
+    return PublishedSlots(home.arena_folders(), int(slots)).read(places, progress.step, lambda: _PATIENCE_S)
 
 
 def find_previous_rows(home: SessionHome, stream: StreamSpec) -> None:

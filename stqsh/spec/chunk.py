@@ -59,6 +59,16 @@ class ChunkKind(StrEnum):
     COPY_RECORDS = "keyed/records"
     """The records of the objects that the copy has on the slot: as `RECORDS`, without roles."""
 
+    # To and from the dealer of a live stream that is routed by space, see `stqsh.engine.ingest.live_dealer`.
+    DEAL_ORDER = "deal/order"
+    """What the dealer has to do in a batch: a JSON `DealOrder`. From the source."""
+    DEAL_RECORDS = "deal/records"
+    """Records of a live stream, by key: as `RECORDS`, without roles. From the source."""
+    DEAL_SEND = "deal/send"
+    """An order to the slots to send the last records of all objects: an empty JSON object."""
+    DEAL_SEEDS = "deal/seeds"
+    """These records: a record batch of the declared columns with `_step` and `_hash`. From the slots."""
+
     # From the slots to Deliver.
     TAKEN = "taken"
     """What a task has read of a live stream, with its dead letters: JSON. From the source to Deliver."""

@@ -40,6 +40,26 @@ class ClockTimes(Struct, frozen=True):
         return (steps + (self.base_tick - 1)) * self.tick_us
 
 
+class DealOrder(ClockTimes, frozen=True):
+    """What the dealer of a live stream has to do in a batch.
+
+    Attributes:
+        route: the routing in force, as the number of its row in the control log.
+        begins_copy: whether the stream's copy by key begins.
+        is_copied: whether there is one.
+    """
+
+    route: int
+    begins_copy: bool = False
+    is_copied: bool = False
+
+    @staticmethod
+    def at(times: ClockTimes, route: int, *, begins_copy: bool, is_copied: bool) -> DealOrder:
+        """Return the order of a batch."""
+        clock = (times.first_step, times.last_step, times.base_tick, times.tick_us)
+        return DealOrder(*clock, route, begins_copy, is_copied)
+
+
 class BatchClock(ClockTimes, frozen=True):
     """The content of a batch's `clock` chunk, for the slots and for Deliver.
 

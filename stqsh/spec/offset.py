@@ -62,6 +62,8 @@ class Offset:
         ends: the steps in which queries with SYNC end by their FOR, by the log's rows that register them.
         dealt: by moving stream that has been repartitioned, its routings in order: the log's row of each, 0
             for the initial one, and the first row of the store that it deals.
+        dealers: the live moving streams that have been repartitioned, and the step after which the slots sent
+            the last records of their objects to the stream's dealer, which deals the records of later steps.
         copied: the moving streams that slots have a copy of by key, see `stqsh.core.keyed_copy`.
         by_slot: whether the batch is read by a task for each slot.
         live: how far each live stream is taken; the records between two positions belong to the last step.
@@ -87,6 +89,7 @@ class Offset:
     closing: int = 0
     ends: dict[int, int] = field(default_factory=dict)
     dealt: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    dealers: dict[int, int] = field(default_factory=dict)
     copied: tuple[int, ...] = ()
     by_slot: bool = False
     boot: str = ""
@@ -107,6 +110,11 @@ class Offset:
     def is_idle(self) -> bool:
         """Whether no RUN is under way and no stream plays, so that only the log can bring more."""
         return self.run is None and not (self.play and self.play.streams)
+
+    @property
+    def dealing(self) -> tuple[int, ...]:
+        """The streams whose dealers take part in the batch."""
+        return tuple(stream for stream, since in sorted(self.dealers.items()) if since < self.step)
 
     @property
     def names(self) -> int:

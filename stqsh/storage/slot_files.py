@@ -95,6 +95,11 @@ def slot_name(operator: str, slot: int) -> str:
     return f"{operator}-{slot}"
 
 
+def dealer_name(stream: int) -> str:
+    """Return the name of the operator that deals the records of a live stream."""
+    return f"deal{stream}"
+
+
 def read_head(folder: Path, name: str) -> HeadFile | None:
     """Return the head, None if the arrays are not to be trusted (or there are none)."""
     file = f"{name}.head"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from stqsh.client.connection import Connection
 from stqsh.client.results import Rows
+from stqsh.errors import NotPublishedError
 from stqsh.profile import Profile
 from stqsh.routing.load import leaf_costs, slot_loads
 from stqsh.routing.table import HASHED, RoutingTable
@@ -30,11 +32,11 @@ def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW ROUTING: a row for each stream, then one for each slot of streams routed by space."""
     del profile
     tables = [(stream, current_table(link.home, link.db, stream)) for stream in live_streams(link.db)]
-    inputs = {
-        stream.id: recent_input(link.home, link.db, stream.spec)
-        for stream, table in tables
-        if table is not None and not table.is_hashed
-    }
+    inputs = {}
+    for stream, table in tables:
+        if table is not None and not table.is_hashed:
+            with suppress(NotPublishedError):  # of live streams, while the engine does not run
+                inputs[stream.id] = recent_input(link.home, link.db, stream.spec)
     yield Rows(
         "routing", _COLUMNS, tuple(_stream_row(link, stream, table, inputs) for stream, table in tables)
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from stqsh.client.results import Message, Outcome, WaitNotice
 from stqsh.client.statements.context import StatementContext
-from stqsh.errors import NotSupportedError, StqshError
+from stqsh.errors import NotPublishedError, NotSupportedError, StqshError
 from stqsh.lang.ast.statements import Rebalance, Repartition
 from stqsh.lang.binder.administration import RebalanceSpec, RepartitionSpec
 from stqsh.lang.binder.bind import bind
@@ -15,6 +15,7 @@ from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.routing_plans import (
+    RecentInput,
     RoutePlan,
     current_table,
     find_previous_rows,
@@ -26,6 +27,7 @@ from stqsh.sources.routing_plans import (
 )
 from stqsh.spec.log import StreamRouted
 from stqsh.storage.catalogue import live_queries, live_streams
+from stqsh.storage.control_log import get_meta
 from stqsh.storage.progress import step_taken, stream_statuses, unknown_until
 from stqsh.storage.rows import Progress, StreamRow
 
@@ -54,10 +56,10 @@ def repartition(desk: StatementContext, statement: Repartition) -> Iterator[Outc
             return
         _check_possible(desk, stream, "INTO n SLOTS")
         _check_steps_known(desk, stream)
-        if not stream.spec.is_event:
+        if not (stream.spec.is_event or stream.spec.is_live):
             yield _finding(desk, stream)
             find_previous_rows(desk.link.home, stream.spec)
-        recent = recent_input(desk.link.home, desk.link.db, stream.spec)
+        recent = _recent(desk, stream)
         plan = plan_repartition(recent, table, spec.strategy, slots)
         yield from _put_in_force(desk, stream, plan, text)
 
@@ -85,7 +87,7 @@ def rebalance(desk: StatementContext, statement: Rebalance) -> Iterator[Outcome]
                 f" and {stream.name} is routed by {table.strategy}",
                 hint=f"REPARTITION {stream.name} USING {_SUITS.get(spec.adjuster, 'qttree')};",
             )
-        recent = recent_input(desk.link.home, desk.link.db, stream.spec)
+        recent = _recent(desk, stream)
         plan = plan_rebalance(recent, table, spec.adjuster)
         if plan is None:
             yield Message(f"{stream.name}: nothing to gain (max/mean {load_ratio(recent, table):.2f})")
@@ -150,16 +152,30 @@ def _finding(desk: StatementContext, stream: StreamRow) -> WaitNotice:
 
 def _check_possible(desk: StatementContext, stream: StreamRow, change: str) -> None:
     """Raise `NotSupportedError` for a stream that is routed by object only, with the words of the change."""
-    if stream.spec.is_live:
+    if stream.spec.is_event and stream.spec.is_live:
         raise NotSupportedError(
-            f"{change} on a live stream: duplicates and old places are found where all records of a key are"
+            f"{change} on a live event stream: duplicates are found where all records of a key are"
         )
     if stream.spec.is_event:
         return
     if stream.spec.is_significant:
         raise NotSupportedError(f"{change} on a stream that RETAINs SIGNIFICANT objects")
-    if desk.is_endless(stream):
+    if stream.spec.is_live:
+        if (get_meta(desk.link.db, "state") or "").startswith("spark"):
+            raise NotSupportedError(f"{change} on a live stream of a session on a cluster")
+    elif desk.is_endless(stream):
         raise NotSupportedError(f"{change} on a moving stream without an end")
+
+
+def _recent(desk: StatementContext, stream: StreamRow) -> RecentInput:
+    """Return what a stream brought lately; raise `StqshError` if that is not known."""
+    try:
+        return recent_input(desk.link.home, desk.link.db, stream.spec)
+    except NotPublishedError as error:
+        raise StqshError(
+            f"it is not known where the objects of {stream.name} are: {error}",
+            hint="the engine knows after its next batch",
+        ) from error
 
 
 def _check_steps_known(desk: StatementContext, stream: StreamRow) -> None:

@@ -86,8 +86,7 @@ class Balancer:
         settings, failed = self._settings(), ""
         try:
             for stream in live_streams(self._control):
-                if not stream.spec.is_live:
-                    self._look_at(stream, settings.text("balance"), settings.share("balance.above"))
+                self._look_at(stream, settings.text("balance"), settings.share("balance.above"))
         except Exception as error:
             _log.exception("the loads of slots cannot be balanced")
             failed = f"{type(error).__name__}: {error}"

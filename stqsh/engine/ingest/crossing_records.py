@@ -61,12 +61,17 @@ class RowRouting(NamedTuple):
         which = np.searchsorted(self.starts, places.rows, side="right") - 1
         slots = np.empty(len(which), np.int32)
         for number in np.unique(which).tolist():
-            table, at = self.table(number), np.flatnonzero(which == number)
-            mine = places.those(at)
-            placed = ~np.isnan(mine.x)
-            slots[at] = slots_of(mine.hashes, table.slots)
-            slots[at[placed]] = table.slots_of(mine.x[placed], mine.y[placed], mine.hashes[placed])
+            at = np.flatnonzero(which == number)
+            slots[at] = deal_places(self.table(number), places.those(at))
         return slots
+
+
+def deal_places(table: RoutingTable, places: Places) -> Slots:
+    """Return the slot of each record under a table, int32 (n,); those without a place are dealt by keys."""
+    slots, placed = slots_of(places.hashes, table.slots), np.flatnonzero(~np.isnan(places.x))
+    x, y, hashes = places.x[placed], places.y[placed], places.hashes[placed]
+    slots[placed] = table.slots_of(x, y, hashes)
+    return slots
 
 
 class StepChanges(NamedTuple):
@@ -138,32 +143,61 @@ def deal_crossing(
     start, records, previous = piece
     steps, hashes = records.column("_step").to_numpy(), records.column("_hash").to_numpy()
     changes = StepChanges.of(start, steps, previous)
-    here = Places(start + np.arange(len(steps)), *_coordinates(records, stream), hashes)
+    here = Places(start + np.arange(len(steps)), *coordinates(records, stream), hashes)
     slots = routing.slots_of(here)[changes.last]
     final = np.flatnonzero((changes.last == np.arange(len(steps))) & (changes.before >= 0))
     earlier = store.take(changes.before[final], [stream.x, stream.y])
-    old = routing.slots_of(Places(changes.before[final], *_coordinates(earlier, stream), hashes[final]))
+    old = routing.slots_of(Places(changes.before[final], *coordinates(earlier, stream), hashes[final]))
     crossing = np.flatnonzero(old != slots[final])
-    at, old = final[crossing], old[crossing]
+    at = final[crossing]
     before = store.take(changes.before[at]).drop_columns(["_tick"])
-    before = before.append_column("_step", pa.array(steps[at])).append_column("_hash", pa.array(hashes[at]))
-    own = np.where(changes.stale, RecordRole.STALE, RecordRole.REGULAR)
+    return with_crossings(DealtRecords(records, slots), changes.stale, Crossings(at, old[crossing], before))
+
+
+class Crossings(NamedTuple):
+    """The records with which objects cross to other slots.
+
+    Attributes:
+        at: their positions.
+        old: the slots that the objects leave, int32.
+        before: the records that they had there, in the declared columns.
+    """
+
+    at: Rows
+    old: Slots
+    before: pa.RecordBatch
+
+
+def with_crossings(dealt: DealtRecords, stale: NDArray[np.bool_], crossings: Crossings) -> DealtRecords:
+    """Return records with their roles, and beside them those for the slots that objects leave.
+
+    Args:
+        dealt: the records with `_step` and `_hash`, and the slot of each.
+        stale: which of them are stale, (n,).
+        crossings: those with which objects cross.
+    """
+    (records, slots), (at, old, before) = dealt, crossings
+    steps, moved = records.column("_step").to_numpy(), records.take(at)
+    for name in ("_step", "_hash"):
+        before = before.append_column(name, moved.column(name))
     parts = [
-        _with_role(records, own),
-        _with_role(records.take(at), np.full(len(at), RecordRole.DEPARTED)),
-        _with_role(before, np.full(len(at), RecordRole.PREVIOUS)),
+        with_role(records, np.where(stale, RecordRole.STALE, RecordRole.REGULAR)),
+        with_role(moved, np.full(len(at), RecordRole.DEPARTED)),
+        with_role(before, np.full(len(at), RecordRole.PREVIOUS)),
     ]
     order = np.argsort(np.concatenate([steps, steps[at], steps[at]]), kind="stable")
-    dealt = np.concatenate([slots, old, slots[at]])
-    return DealtRecords(joined(parts).take(order), dealt[order])
+    everyone = np.concatenate([slots, old, slots[at]])
+    return DealtRecords(joined(parts).take(order), everyone[order])
 
 
-def _coordinates(
+def coordinates(
     records: pa.RecordBatch, stream: StreamSpec
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return x and y of records, float64 (n,) each; NaN for an object that is nowhere."""
     x, y = (records.column(name).to_numpy(zero_copy_only=False) for name in (stream.x, stream.y))
     return x, np.where(np.isnan(x), np.nan, y)
 
 
-def _with_role(records: pa.RecordBatch, roles: NDArray[np.int64]) -> pa.RecordBatch:
+def with_role(records: pa.RecordBatch, roles: NDArray[np.int64]) -> pa.RecordBatch:
+    """Return records with the role of each."""
     return records.append_column(ROLE, pa.array(roles.astype(np.int8)))

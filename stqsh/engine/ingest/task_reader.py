@@ -32,6 +32,7 @@ from stqsh.spec.chunk import (
     pack_json,
     unpack,
 )
+from stqsh.spec.clock import DealOrder
 from stqsh.spec.log import AreaDropped, RecordsFound, TableDropped
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
@@ -83,6 +84,17 @@ def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
     for stream_id, some in sorted(commands.items()):
         yield from _command_chunks(task, head, stream_id, some)
     yield from _seed_chunks(task, rows)
+    yield from _dealer_chunks(task, head)
+
+
+def _dealer_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
+    """Yield what the dealers of live streams have to do, and the orders to send them objects."""
+    for stream_id in head.sending:
+        yield from _to_all(task, stream_id, ChunkKind.DEAL_SEND, Phase.COMMANDS, pack_json({}))
+    for stream_id in task.dealing:
+        route, copied = task.routes[stream_id][-1], stream_id in task.copied
+        order = DealOrder.at(head.clock, route, begins_copy=stream_id in head.copies, is_copied=copied)
+        yield from _to_all(task, stream_id, ChunkKind.DEAL_ORDER, Phase.COMMANDS, pack_json(order))
 
 
 def _home(task: SourceTask) -> SessionHome:
@@ -166,6 +178,8 @@ def _copy_chunks(
     if stream.id not in head.copies:
         return
     yield from _to_all(task, stream.id, ChunkKind.COPY_BEGIN, Phase.COMMANDS, pack_json({}))
+    if stream.is_live:
+        return  # its dealer has the last records
     directory = _home(task).stream(stream.id)
     store = open_store(directory)
     previous = previous_rows(store, directory, stream.key, stream.time)[: head.copies[stream.id]]
@@ -240,8 +254,12 @@ def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
     read = read_live(stream, directory, piece.ranges, task.access)
     steps = np.full(read.records.num_rows, task.last_step, np.int64)
     records = _with_routing(read.records, steps, hash_keys(read.records[stream.key]))
-    table = StreamRouting(task).records(piece.stream_id)
-    yield from _to_slots(task, piece, _dealt(task, stream, records, table), task.wanted)
+    if piece.stream_id in task.dealing:
+        keyed = DealtRecords(records, slots_of(records["_hash"].to_numpy(), task.slots))
+        yield from _to_slots(task, piece, keyed, task.wanted, ChunkKind.DEAL_RECORDS)
+    else:
+        table = StreamRouting(task).records(piece.stream_id)
+        yield from _to_slots(task, piece, _dealt(task, stream, records, table), task.wanted)
     yield from _to_followers(task, piece, records)
     if task.only in (None, 0):
         order = ChunkOrder(Phase.RECORDS, piece.index)
@@ -271,7 +289,7 @@ def _to_slots(
     span = (task.first_step, task.last_step)
     for slot in wanted:
         mine = dealt.records if task.slots == 1 else dealt.records.filter(pa.array(dealt.slots == slot))
-        for order, payload, rows in _packed(mine, piece.index):
+        for order, payload, rows in packed_records(mine, piece.index):
             yield Chunk(slot, piece.stream_id, kind, order, *span, rows, payload)
 
 
@@ -283,11 +301,11 @@ def _to_followers(
         return
     keys = pa.array(piece.focal, records.schema.field(task.streams[piece.stream_id].key).type)
     focal = records.filter(pa.array(np.isin(records["_hash"].to_numpy(), hash_keys(keys))))
-    for order, payload, rows in _packed(focal, piece.index):
+    for order, payload, rows in packed_records(focal, piece.index):
         yield from _to_all(task, piece.stream_id, "focal", order, payload, rows)
 
 
-def _packed(records: pa.RecordBatch, piece: int) -> Iterator[tuple[ChunkOrder, bytes, int]]:
+def packed_records(records: pa.RecordBatch, piece: int) -> Iterator[tuple[ChunkOrder, bytes, int]]:
     """Cut a slice's records into payloads of CHUNK_RECORDS; yield order, payload and row count of each."""
     for number, start in enumerate(range(0, records.num_rows, CHUNK_RECORDS)):
         some = records.slice(start, CHUNK_RECORDS)

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from stqsh.engine.ingest.live_dealer import Dealer
 from stqsh.engine.operators.slot_task import OperatorContext, fold_slot
 from stqsh.engine.spark.chunk_codec import in_groups, to_batch
 from stqsh.engine.spark.schema import SPARK_SCHEMA
@@ -25,7 +26,10 @@ from stqsh.engine.spark.spark_internals import read_offset
 from stqsh.engine.state.attendance import Attendance
 from stqsh.engine.state.file_store import FileStore
 from stqsh.engine.state.slot_runner import Fold
-from stqsh.spec.chunk import CHUNK, from_table
+from stqsh.spec.chunk import CHUNK, Chunk, from_table
+from stqsh.spec.offset import Offset
+from stqsh.storage.catalogue import stream_by_id
+from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 
 
@@ -39,26 +43,63 @@ class LocalOperators:
 
     def run(self, chunks: DataFrame, batch: int) -> pa.Table:
         """Run a batch and return the chunks to deliver, a table of the schema CHUNK."""
-        if not read_by_slot(self.context.home, batch):
+        offset = batch_offset(self.context.home, batch)
+        if not offset.by_slot:
             chunks = self._shuffle(chunks)
+        dealers = self._dealers(offset)
+        for dealer in dealers:
+            if dealer.spec.id in offset.dealing:
+                before = self._attendance(dealer).enter(batch, range(self.context.slots))
+                chunks = self._shuffle(self._task(chunks, dealer, batch, before))
         # Every slot gets the clock of every batch.
         before = dict.fromkeys(range(self.context.slots), batch - 1)
         evaluated = self._fold(chunks, self.evaluate, batch, before)
+        for dealer in dealers:
+            if dealer.spec.id not in offset.dealing:
+                evaluated = self._seeded(evaluated, dealer, batch, chunks.sparkSession)
         taken = pa.array([self.aggregate.accepts(chunk) for chunk in from_table(evaluated)], pa.bool_())
         partials = from_table(evaluated.filter(taken))
         if partials or batch == 0:
-            attendance = Attendance(SessionHome(self.context.home).state, self.aggregate.name)
+            attendance = self._attendance(self.aggregate)
             before = attendance.enter(batch, {chunk.slot for chunk in partials})
         if not partials:
             return evaluated
-        table = pa.Table.from_batches([to_batch(partials, self.context.slots)])
-        shuffled = self._shuffle(chunks.sparkSession.createDataFrame(table))
+        shuffled = self._spread(partials, chunks.sparkSession)
         merged = self._fold(shuffled, self.aggregate, batch, before)
         return pa.concat_tables([evaluated.filter(pc.invert(taken)), merged])
 
+    def _dealers(self, offset: Offset) -> list[Dealer]:
+        """Return the dealers of live streams, which most sessions do without."""
+        if not offset.dealers:
+            return []
+        control = ControlDb(self.context.home)
+        return [
+            Dealer(stream_by_id(control, stream).spec, self.context.home, self.context.slots)
+            for stream in sorted(offset.dealers)
+        ]
+
+    def _seeded(self, evaluated: pa.Table, dealer: Dealer, batch: int, spark: SparkSession) -> pa.Table:
+        """Give a dealer what the slots have sent for its beginning; return the other chunks."""
+        taken = pa.array([dealer.accepts(chunk) for chunk in from_table(evaluated)], pa.bool_())
+        seeds = from_table(evaluated.filter(taken))
+        before = self._attendance(dealer).enter(batch, {chunk.slot for chunk in seeds}, begins=True)
+        if seeds:
+            self._fold(self._spread(seeds, spark), dealer, batch, before)
+        return evaluated.filter(pc.invert(taken))
+
+    def _attendance(self, fold: Fold) -> Attendance:
+        return Attendance(SessionHome(self.context.home).state, fold.name)
+
+    def _spread(self, chunks: list[Chunk], spark: SparkSession) -> DataFrame:
+        """Return chunks that the driver has as a data frame of a partition for each slot."""
+        table = pa.Table.from_batches([to_batch(chunks, self.context.slots)])
+        return self._shuffle(spark.createDataFrame(table))
+
     def _fold(self, chunks: DataFrame, fold: Fold, batch: int, before: dict[int, int]) -> pa.Table:
-        sent = chunks.mapInArrow(LocalSlotTask(fold, self.context, batch, before), SPARK_SCHEMA)
-        return sent.select(*CHUNK.names).toArrow()
+        return self._task(chunks, fold, batch, before).select(*CHUNK.names).toArrow()
+
+    def _task(self, chunks: DataFrame, fold: Fold, batch: int, before: dict[int, int]) -> DataFrame:
+        return chunks.mapInArrow(LocalSlotTask(fold, self.context, batch, before), SPARK_SCHEMA)
 
     def _shuffle(self, chunks: DataFrame) -> DataFrame:
         return chunks.repartition(self.context.slots, "slot_key")
@@ -92,7 +133,6 @@ class LocalSlotTask:
             yield from (to_batch(some, self.context.slots) for some in in_groups(sent))
 
 
-def read_by_slot(home: Path, batch: int) -> bool:
-    """Return whether each task of a batch reads for one slot, by the offset that Spark has written."""
-    offset = read_offset(SessionHome(home).checkpoint, batch)
-    return bool(json.loads(offset).get("by_slot"))
+def batch_offset(home: Path, batch: int) -> Offset:
+    """Return the offset at the end of a batch, which Spark has written before it begins."""
+    return Offset.from_json(json.loads(read_offset(SessionHome(home).checkpoint, batch)))

@@ -12,7 +12,14 @@ from stqsh.engine.planning.planner_state import (
     PlannerState,
     focal_keys_of,
 )
-from stqsh.spec.log import QueryBlock, RecordsFound, SnapshotAsked, StreamDropped, TableDropped
+from stqsh.spec.log import (
+    QueryBlock,
+    RecordsFound,
+    SnapshotAsked,
+    StreamDropped,
+    StreamRouted,
+    TableDropped,
+)
 from stqsh.spec.offset import Offset
 from stqsh.spec.query import AskSpec, QuerySpec
 from stqsh.spec.region import Key
@@ -90,6 +97,13 @@ class PendingLog:
     def has_commands(self) -> bool:
         """Return whether commands to the slots wait for a step."""
         return any(isinstance(row.entry, COMMANDS) for row in self.pending)
+
+    def undealt(self, offset: Offset) -> dict[int, int]:
+        """Return the live streams that are being repartitioned for the first time, with the offset's step."""
+        streams = self.streams()
+        routed = {row.entry.id for row in self.pending if isinstance(row.entry, StreamRouted)}
+        new = {stream for stream in routed & streams.keys() if streams[stream].is_live}
+        return dict.fromkeys(sorted(new - offset.dealers.keys()), offset.step)
 
     def lookups(self) -> FocalLookups:
         """Return the look-ups that the waiting rows need."""

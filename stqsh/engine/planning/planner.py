@@ -103,13 +103,14 @@ class Planner:
         routed = tuple(stream for stream, rows in routes.items() if rows[-1] > first.seq)
         copies = {stream: first.rows.get(stream, 0) for stream in last.copied if stream not in first.copied}
         uncopied = tuple(stream for stream in first.copied if stream not in last.copied)
+        sending = tuple(stream for stream in last.dealers if stream not in first.dealers)
         head = BatchHead(
-            clock, (first.seq, last.seq), defined, lookups, ledger.memory, routed, copies, uncopied
+            clock, (first.seq, last.seq), defined, lookups, ledger.memory, routed, copies, uncopied, sending
         )
         crossed = {feed.stream_id: feed.store for feed in self._view.feeds(last)} if last.dealt else {}
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})
         tasks = cut_into_tasks(self.home, self.slots, head, span, ledger, self._tuning)
-        tasks = [replace(task, routes=routes, copied=last.copied) for task in tasks]
+        tasks = [replace(task, routes=routes, dealing=last.dealing, copied=last.copied) for task in tasks]
         live = self._live.slices(first, last, ledger, self._tuning)
         return with_live(tasks, live, self._live.access) if live else tasks
 
@@ -141,11 +142,16 @@ class Planner:
             return None
         if (settled := self._live.settle(offset)) is not None:
             return settled
+        log = self._view.log
+        if undealt := log.undealt(offset):
+            return replace(offset, dealers=offset.dealers | undealt)
         taken = self._live.next(offset, now_us, self._room_now(self._room()))
         if taken is None or taken.step == offset.step:
             return taken
-        pending = self._view.log.pending
-        return replace(taken, seq=pending[-1].seq if pending else offset.seq)
+        seq = log.pending[-1].seq if log.pending else offset.seq
+        ledger = log.ledger_at(seq)
+        dealers = {stream: since for stream, since in offset.dealers.items() if stream in ledger.streams}
+        return replace(taken, seq=seq, dealers=dealers, copied=ledger.copied)
 
     def _next_of_run(self, offset: Offset, run: RunState) -> Offset | None:
         if run.until <= offset.step:

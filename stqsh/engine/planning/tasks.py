@@ -31,6 +31,7 @@ class BatchHead:
         routed: the streams whose routing is new, by id.
         copies: the streams whose copy by key begins, and the first row of the store that is not in it yet.
         uncopied: the streams whose copy by key ends.
+        sending: the streams whose slots send the last records of their objects to the dealer.
     """
 
     clock: BatchClock
@@ -41,6 +42,7 @@ class BatchHead:
     routed: tuple[int, ...] = ()
     copies: dict[int, int] = field(default_factory=dict)
     uncopied: tuple[int, ...] = ()
+    sending: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class SourceTask:
             rows, 0 for the initial one; the last is in force. A stream without an entry has the initial one.
         dealt: by moving stream that has been repartitioned, all its routings in order: the number of each and
             the first row of the store that it deals.
+        dealing: the live streams whose records go to a dealer, see `stqsh.engine.ingest.live_dealer`.
         copied: the streams that have a copy by key, see `stqsh.core.keyed_copy`.
     """
 
@@ -107,6 +110,7 @@ class SourceTask:
     access: LiveAccess = LiveAccess()
     routes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     dealt: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    dealing: tuple[int, ...] = ()
     copied: tuple[int, ...] = ()
 
     @property

@@ -24,14 +24,16 @@ class Attendance:
         self._path = state / f"{operator}.batches"
         self._operator = operator
 
-    def enter(self, batch: int, slots: Iterable[int]) -> dict[int, int]:
+    def enter(self, batch: int, slots: Iterable[int], *, begins: bool = False) -> dict[int, int]:
         """Note that slots take part in a batch; return the batch before it of each, -1 for none.
+
+        `begins` says that the operator may not have run before, so that there may be no file yet.
 
         Raises:
             DamagedFileError: the file is not what was written.
             StaleBatchError: a slot has taken part in a later batch.
         """
-        known = self._read(batch)
+        known = self._read(is_first=begins or batch == 0)
         before: dict[int, int] = {}
         for slot in slots:
             last, earlier = known.get(slot, (-1, -1))
@@ -43,13 +45,13 @@ class Attendance:
         atomic_write(self._path, with_seal(msgspec.json.encode(known)))
         return before
 
-    def _read(self, batch: int) -> dict[int, tuple[int, int]]:
-        """Return the last two batches of each slot; the session's first batch makes the file."""
+    def _read(self, *, is_first: bool) -> dict[int, tuple[int, int]]:
+        """Return the last two batches of each slot; the operator's first batch makes the file."""
         name = f"{self._path.parent.name}/{self._path.name}"
         try:
             content = self._path.read_bytes()
         except FileNotFoundError:
-            if batch == 0:
+            if is_first:
                 return {}
             raise DamagedFileError(name, "is gone") from None
         return msgspec.json.decode(without_seal(content, name), type=dict[int, tuple[int, int]])

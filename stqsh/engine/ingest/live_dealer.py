@@ -1,0 +1,195 @@
+"""The dealer of a live stream of moving objects that is routed by space.
+
+A replayed stream has the record before each record beside its store. Of a live stream nobody has it before
+the record comes, so an operator before Evaluate keeps the last record of each object, and the slot to which
+it was dealt (CheetahGIS, section IV: the Transformer's hash table). It is keyed by object. Its state begins
+with what the slots have when the stream is first repartitioned, until when they are dealt by the same keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.core.base.clock import NEVER, BatchTiming
+from stqsh.core.contract.batch import batches
+from stqsh.core.kernels.events.transitions import accept
+from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.core.objects.batch_objects import silent_from
+from stqsh.core.objects.event_objects import make_room
+from stqsh.core.objects.object_table import ObjectTable
+from stqsh.core.state.columns import concatenate
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.string_dictionary import vacuum
+from stqsh.engine.ingest.crossing_records import (
+    Crossings,
+    DealtRecords,
+    Places,
+    Slots,
+    coordinates,
+    deal_places,
+    with_crossings,
+    with_role,
+)
+from stqsh.engine.ingest.task_reader import packed_records
+from stqsh.routing.table import RoutingTable
+from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, Phase, RecordRole, unpack_struct
+from stqsh.spec.clock import DealOrder
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.slot_files import dealer_name
+from stqsh.storage.stream_routes import read_table
+
+_KINDS = (ChunkKind.DEAL_ORDER, ChunkKind.DEAL_RECORDS, ChunkKind.DEAL_SEEDS)
+_SPARE = 1024
+"""Silent objects that may remain in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dealer:
+    """The fold of a stream's dealer: records by key become records for the slots of their places.
+
+    Attributes:
+        spec: the stream.
+        home: the session's directory.
+        slots: the number of slots.
+    """
+
+    spec: StreamSpec
+    home: Path
+    slots: int
+
+    @property
+    def name(self) -> str:
+        """The operator's name, as in file names: each stream has its own."""
+        return dealer_name(self.spec.id)
+
+    def accepts(self, chunk: Chunk) -> bool:
+        """Return whether a chunk is for this dealer."""
+        return chunk.stream == self.spec.id and chunk.kind in _KINDS
+
+    def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
+        """Deal the records of a batch, or take in the objects that the slot has had."""
+        objects = _DealtObjects(state, self.spec)
+        for seeds in batches(ChunkKind.DEAL_SEEDS, chunks):
+            objects.add(seeds)
+        orders = [chunk for chunk in chunks if chunk.kind == ChunkKind.DEAL_ORDER]
+        if not orders:
+            return []
+        order = unpack_struct(orders[0].payload, DealOrder)
+        copied: list[tuple[ChunkKind, Phase, pa.RecordBatch]] = []
+        if order.begins_copy:
+            copied.append((ChunkKind.COPY_SEEDS, Phase.SEEDS, objects.records(order.first_step - 1)))
+        dealt: list[DealtRecords] = []
+        if found := batches(ChunkKind.DEAL_RECORDS, chunks):
+            records = concatenate(found)
+            dealt.append(objects.deal(records, _table(self.home, order.route).over(self.slots)))
+            if order.is_copied:
+                copied.append((ChunkKind.COPY_RECORDS, Phase.RECORDS, records))
+        dealt += objects.without_silent(order)
+        return [*self._to_slots(state.slot, order, dealt), *self._to_copy(state.slot, order, copied)]
+
+    def _to_slots(self, sender: int, order: DealOrder, dealt: Sequence[DealtRecords]) -> Iterator[Chunk]:
+        """Yield the records for each slot."""
+        for piece, (records, slots) in enumerate(dealt):
+            for slot in np.unique(slots).tolist():
+                mine = records.filter(pa.array(slots == slot))
+                for at, payload, rows in packed_records(mine, piece):
+                    place = at._replace(sender=sender)
+                    yield self._chunk(slot, ChunkKind.RECORDS, place, order, rows, payload)
+
+    def _to_copy(
+        self, slot: int, order: DealOrder, copied: Sequence[tuple[ChunkKind, Phase, pa.RecordBatch]]
+    ) -> Iterator[Chunk]:
+        """Yield what the copy by key gets, which is on the slot of the same number."""
+        for kind, phase, records in copied:
+            for at, payload, rows in packed_records(records, 0):
+                yield self._chunk(slot, kind, at._replace(phase=phase), order, rows, payload)
+
+    def _chunk(
+        self, slot: int, kind: ChunkKind, at: ChunkOrder, order: DealOrder, rows: int, payload: bytes
+    ) -> Chunk:
+        return Chunk(slot, self.spec.id, kind, at, order.first_step, order.last_step, rows, payload)
+
+
+class _DealtObjects:
+    """The last record of each object on a slot of the dealer, and where it is.
+
+    Arrays: those of an `ObjectTable`, and beside them `home`, the slot to which the record was dealt, int32.
+    """
+
+    def __init__(self, state: SlotState, spec: StreamSpec) -> None:
+        prefix = f"s{spec.id}/objects"
+        self._state, self._spec, self._name = state, spec, f"{prefix}/home"
+        self._table = ObjectTable(state, prefix, spec)
+        if self._name not in state:
+            state.create(self._name, np.int32)
+
+    def add(self, seeds: pa.RecordBatch) -> None:
+        """Add objects that are on the slot of the same number."""
+        rows = self._table.encode([seeds])
+        self._table.apply(rows, np.arange(len(rows)))
+        self._homes()[rows.arrays.obj] = self._state.slot
+
+    def records(self, step: int) -> pa.RecordBatch:
+        """Return the last records of all objects, with `_step` and `_hash`."""
+        return self._with_routing(self._table.rows(np.arange(len(self._table), dtype=np.int32)), step)
+
+    def deal(self, records: pa.RecordBatch, routing: RoutingTable) -> DealtRecords:
+        """Deal the records of a step, and keep the last one of each object."""
+        table = self._table
+        rows = table.encode([records])
+        obj, homes = rows.arrays.obj, self._homes()
+        accepted = accept(rows.arrays, rows.roles, table.stored)
+        stale = ~accepted.live & (accepted.until == NEVER)
+        final = np.flatnonzero(accepted.live)
+        last = np.arange(len(rows))
+        of_object = np.zeros(len(table), np.int64)
+        of_object[obj[final]] = final
+        last[~stale] = of_object[obj[~stale]]
+        hashes = records.column("_hash").to_numpy()
+        slots = deal_places(routing, Places(last, *coordinates(records, self._spec), hashes))[last]
+        at = final[table.stored.known[obj[final]] & (homes[obj[final]] != slots[final])]
+        crossings = Crossings(at, homes[obj[at]], table.rows(obj[at]))
+        dealt = with_crossings(DealtRecords(records, slots), stale, crossings)
+        table.apply(rows, final)
+        homes[obj[final]] = slots[final]
+        return dealt
+
+    def without_silent(self, order: DealOrder) -> list[DealtRecords]:
+        """Forget objects that have been silent for `REPORT EVERY` once they are most of those stored.
+
+        They depart from their slots with the record that they have there, and come back as new ones.
+        """
+        report = self._spec.report_every_us
+        if report is None or order.base_tick is None or order.tick_us is None:
+            return []
+        timing = BatchTiming(order.first_step, order.last_step, order.base_tick, order.tick_us, report)
+        silent = silent_from(self._table.stored.ts, timing) <= order.last_step
+        if np.count_nonzero(silent) <= len(silent) // 2 + _SPARE:
+            return []
+        gone = np.flatnonzero(silent).astype(np.int32)
+        records, homes = self._with_routing(self._table.rows(gone), order.last_step), self._homes()[gone]
+        make_room(self._state, self._spec.id, ~silent)
+        vacuum(self._state, self._spec.id)
+        return [DealtRecords(with_role(records, np.full(len(gone), RecordRole.DEPARTED)), homes)]
+
+    def _homes(self) -> Slots:
+        homes: Slots = self._state.resize(self._name, len(self._table))
+        return homes
+
+    def _with_routing(self, records: pa.RecordBatch, step: int) -> pa.RecordBatch:
+        steps = pa.array(np.full(records.num_rows, step, np.int64))
+        records = records.append_column("_step", steps)
+        return records.append_column("_hash", pa.array(hash_keys(records.column(self._spec.key))))
+
+
+@lru_cache(maxsize=16)
+def _table(home: Path, route: int) -> RoutingTable:
+    """Return a routing's table, which never changes."""
+    return read_table(ControlDb(home), route)

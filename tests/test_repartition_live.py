@@ -1,0 +1,218 @@
+"""REPARTITION of live moving streams: the dealer finds who crosses, and no update changes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from support.local import LocalLink, local_session
+from test_repartition import routing, run, updates
+from test_repartition_moving import CHANGES, OTHERS, QUERIES, SNAPSHOTS, rows
+
+from stqsh.client.api import Session
+from stqsh.client.run import RunHandle
+from stqsh.engine.config import TUNING
+from stqsh.engine.ingest import live_dealer
+from stqsh.engine.ingest.dropped_stores import DroppedStores
+from stqsh.errors import NotSupportedError
+from stqsh.storage.catalogue import live_streams
+from stqsh.storage.control_log import set_meta
+from stqsh.storage.stream_routes import read_table, stream_routes
+
+CREATE = """
+CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, free BOOLEAN)
+  KEY oid LOCATION (x, y) TIME ts FROM INSERTS TICK 1 s REPORT EVERY 8 s PLANAR;
+"""
+BEGUN_US = 1_718_409_300_000_000
+
+
+@dataclass
+class Clock:
+    """The wall clock of a test, which stands still until somebody moves it."""
+
+    now_us: int = BEGUN_US
+
+    def __call__(self) -> int:
+        return self.now_us
+
+
+@contextmanager
+def standing_clock() -> Iterator[Clock]:
+    clock = Clock()
+    with (
+        mock.patch("support.local.wall_clock_us", clock),
+        mock.patch("stqsh.client.statements.insert.wall_clock_us", clock),
+    ):
+        yield clock
+
+
+class Taxis:
+    """Taxis that drive, report now and then, sometimes too late, and sometimes go off."""
+
+    def __init__(self, count: int = 60) -> None:
+        self.chance = random.Random(11)
+        self.places = [[self.chance.uniform(0, 10), self.chance.uniform(0, 10)] for _ in range(count)]
+
+    def reports(self) -> str:
+        """The statement with the reports of a round: some keys report twice in it."""
+        chance, found = self.chance, []
+        for number, place in enumerate(self.places):
+            for _ in range(chance.choice((0, 0, 1, 1, 2))):
+                place[:] = (min(10.0, max(0.0, at + chance.gauss(0, 1.2))) for at in place)
+                x, y = ("NULL", "NULL") if chance.random() < 0.05 else (f"{place[0]:.3f}", f"{place[1]:.3f}")
+                ago = chance.choice((0, 1, 2, 3, 9))
+                free = chance.choice(("TRUE", "FALSE"))
+                found.append(f"('{number}', {x}, {y}, NOW - {ago} s, {free})")
+        return f"INSERT INTO taxis VALUES {', '.join(found)};"
+
+
+def run_steps(session: Session, clock: Clock, steps: int) -> None:
+    """Let steps pass in one batch, with all records that are there."""
+    for outcome in session.execute(f"RUN {steps} STEPS;"):
+        if isinstance(outcome, RunHandle):
+            session.link.progress()
+            clock.now_us += steps * 1_000_000
+            outcome.wait()
+
+
+def drive(
+    folder: Path, slots: int, statements: list[str], *, restarts: bool = False, spool_bytes: int = 16_384
+) -> tuple[list[object], list[object]]:
+    """Run rounds of reports, with a statement after every fourth; return updates and snapshots."""
+    asked: list[object] = []
+    with (
+        standing_clock() as clock,
+        local_session(folder, slots, mishaps={3, 7, 20}, published=True, spool_bytes=spool_bytes) as session,
+    ):
+        taxis = Taxis()
+        run(session, CREATE + QUERIES)
+        assert isinstance(session.link, LocalLink) and session.link.engine is not None
+        for number in range(4 * len(statements) + 8):
+            steps = 1 + number % 3
+            run(session, taxis.reports() if number % 5 else "")
+            run_steps(session, clock, steps)
+            asked += [rows(session, text) for text in SNAPSHOTS]
+            if number % 4 == 3 and number // 4 < len(statements):
+                run(session, statements[number // 4])
+            if restarts and number % 3 == 1:
+                session.link.engine.restart(arena=number % 2 == 1)
+        found: list[object] = [*updates(session)]
+        return found, asked
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], list[object]]:
+    """What is told and answered under the routing by object on one slot."""
+    return drive(tmp_path_factory.mktemp("usual") / "home", 1, OTHERS)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 5])
+def test_updates_and_snapshots_are_the_same_under_every_routing(
+    tmp_path: Path, usual: tuple[list[object], list[object]], slots: int
+) -> None:
+    names = {line.split()[2] for line in QUERIES.splitlines() if line}
+    assert {row["query"] for row in usual[0]} == names  # type: ignore[index]
+    assert drive(tmp_path / "changing", slots, CHANGES) == usual
+    assert drive(tmp_path / "killed", slots, CHANGES, restarts=True) == usual
+    assert drive(tmp_path / "spooled", slots, CHANGES, restarts=True, spool_bytes=1) == usual
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[tuple[Session, Clock]]:
+    """A session with taxis of which each has reported, after ten steps."""
+    with standing_clock() as clock, local_session(tmp_path / "home", 3, published=True) as session:
+        run(session, CREATE)
+        taxis = Taxis()
+        for _ in range(5):
+            run(session, taxis.reports())
+            run_steps(session, clock, 2)
+        yield session, clock
+
+
+def test_objects_cross_and_are_forgotten_once_they_are_silent(
+    tmp_path: Path, usual: tuple[list[object], list[object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_dealer, "_SPARE", -1000)
+    assert drive(tmp_path / "home", 3, CHANGES) == usual
+
+
+def test_it_says_what_was_decided_and_what_stands(live: tuple[Session, Clock]) -> None:
+    session, clock = live
+    run(session, "REGISTER QUERY corner AS SELECT oid FROM taxis INSIDE (0, 0, 3, 3);")
+    said, balance = run(session, "REPARTITION taxis USING qttree INTO 8 SLOTS;")
+    assert said.startswith("taxis: qttree over 8 slots, version 2, ")
+    assert balance.startswith("taxis: max/mean 1.")
+    run_steps(session, clock, 3)
+    shown = routing(session)
+    assert (shown["strategy"], shown["version"], shown["slots"], shown["since step"]) == ("qttree", 2, 8, 11)
+    assert float(str(shown["max/mean"])) < 2
+
+
+def test_each_object_is_on_the_slot_of_its_place(live: tuple[Session, Clock]) -> None:
+    session, clock = live
+    assert isinstance(session.link, LocalLink) and session.link.engine is not None
+    stream = live_streams(session.link.db)[0].id
+    run(session, "REPARTITION taxis USING agrid;")
+    taxis = Taxis()
+    for _ in range(12):
+        run(session, taxis.reports())
+        run_steps(session, clock, 1)
+    table = read_table(session.link.db, stream_routes(session.link.db, stream)[-1].seq)
+    seen = 0
+    for number, state in enumerate(session.link.engine.states()):
+        x, y, known = (state.array(f"s{stream}/objects/{name}") for name in ("x", "y", "known"))
+        there = known & ~np.isnan(x)
+        slots = table.slots_of(x[there], y[there], np.zeros(there.sum(), np.uint64))
+        assert slots.tolist() == [number] * len(slots)
+        seen += len(slots)
+    assert seen > 40
+
+
+def test_a_dropped_stream_takes_its_dealer_with_it(live: tuple[Session, Clock]) -> None:
+    session, clock = live
+    run(session, CREATE.replace("STREAM taxis", "STREAM others"))
+    run(session, "REPARTITION taxis USING grid;")
+    run_steps(session, clock, 1)
+    state = session.home.state
+    assert [*state.glob("deal*-*")]
+    kept = DroppedStores(session.home, session.link.db, replace(TUNING, dropped_look_s=0.0))
+    run(session, "DROP STREAM taxis;")
+    kept.find()
+    for _ in range(3):
+        run_steps(session, clock, 1)
+        kept.remove()
+    assert not [*state.glob("deal*")]
+    assert not [path for folder in session.home.arena_folders() for path in folder.glob("deal*")]
+
+
+def test_what_is_not_supported_says_so(live: tuple[Session, Clock]) -> None:
+    session, _ = live
+    run(
+        session,
+        """CREATE EVENT STREAM posts (id BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP)
+           KEY id LOCATION (x, y) TIME ts FROM INSERTS PLANAR;""",
+    )
+    with pytest.raises(NotSupportedError, match="USING grid on a live event stream: duplicates are found"):
+        run(session, "REPARTITION posts USING grid;")
+    set_meta(session.link.db, "state", "spark/5")
+    with pytest.raises(NotSupportedError, match="INTO n SLOTS on a live stream of a session on a cluster"):
+        run(session, "REPARTITION taxis USING object INTO 5 SLOTS;")
+
+
+def test_a_stream_is_repartitioned_before_its_first_record(tmp_path: Path) -> None:
+    found = []
+    for name, text in (("usual", ""), ("changing", "REPARTITION taxis USING grid INTO 5 SLOTS;")):
+        with standing_clock() as clock, local_session(tmp_path / name, 3, published=True) as session:
+            run(session, f"{CREATE} {QUERIES} {text}")
+            taxis = Taxis()
+            for _ in range(8):
+                run(session, taxis.reports())
+                run_steps(session, clock, 2)
+            found.append(updates(session))
+    assert found[0] and found[0] == found[1]
