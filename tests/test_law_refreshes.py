@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -18,9 +20,12 @@ from support.strategies.groups import ALL, FAR, forms_over, group_cases, has_dis
 from test_law_groups import FEATURES, SLOTS, updates
 
 from stqsh.core.base.clock import NEVER, BatchTiming
-from stqsh.core.groups import refreshed_members
+from stqsh.core.groups import refreshed_members, region_tallies
 from stqsh.core.groups.refresh_times import Refresh, next_refresh, refreshes_since
+from stqsh.core.groups.region_tallies import RegionTallies
+from stqsh.core.queries.query_table import CIRCLE
 from stqsh.engine.planning.planner_state import RefreshedQuery
+from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.offset import Offset
 
 
@@ -78,6 +83,35 @@ def cases_with_equals(draw: st.DrawFn, features: frozenset[str]) -> Case:
     return replace(case, commands=[*case.commands, *more])
 
 
+@st.composite
+def summed_cases(draw: st.DrawFn, features: frozenset[str]) -> Case:
+    """A case of refreshed queries whose measures are numbers of values, sums and means."""
+    case = draw(cases_with_equals(features))
+
+    def summed(command: Command) -> Command:
+        if command["op"] != "register":
+            return command
+        query = command["query"]
+        return command | {"query": query | {"aggregates": _summed(query["aggregates"])}}
+
+    return replace(case, commands=[(step, summed(command)) for step, command in case.commands])
+
+
+def _summed(form: Spec) -> Spec:
+    """A form that counts values where another looks at single ones."""
+    listed = {
+        f"m{j}" for j, one in enumerate(form["measures"]) if one[0] in ("min", "max", "distinct", "topk")
+    }
+    measures = [
+        ["count", *one[1:3], 0] if f"m{j}" in listed else one for j, one in enumerate(form["measures"])
+    ]
+    select = [
+        [name, value, "BIGINT" if value[0] == "col" and value[1] in listed else kind]
+        for name, value, kind in form["select"]
+    ]
+    return form | {"measures": measures, "select": select}
+
+
 def _kind_over(region: Spec) -> str:
     return "refreshed_nearest" if region["type"] == "nearest" else "aggregate"
 
@@ -109,6 +143,40 @@ def test_equal_queries_and_portions_of_members_do_not_show(
     case = data.draw(cases_with_equals(features))
     with mock.patch.multiple(refreshed_members, PORTION=portion, FIRST_PORTION=min(portion, 1 << 14)):
         assert updates(case, count, cut(case, size)) == run_refreshes(case)
+
+
+@share(6)
+@pytest.mark.parametrize("name", ["rectangles", "circles", "texts", "joins"])
+@given(st.data(), cuts, st.sampled_from(SLOTS), st.sampled_from([1, 1 << 18]))
+def test_regions_that_are_added_up_without_lists_of_members_have_the_oracles_sums(
+    name: str, data: st.DataObject, size: int | None, count: int, rows: int
+) -> None:
+    case = data.draw(summed_cases(FEATURES[name]))
+    with mock.patch.multiple(region_tallies, CROWD=1, SHARE=0.0, ROWS=rows):
+        assert updates(case, count, cut(case, size)) == run_refreshes(case)
+
+
+def test_cases_bring_boxes_circles_and_conditions_that_are_added_up_without_lists_of_members() -> None:
+    seen: Counter[str] = Counter()
+    add_up = RegionTallies._lot
+
+    def noted(self: RegionTallies, spec: AggregateSpec, positions: Any) -> Any:
+        queries = self._members.context.queries
+        seen["circles"] += int((queries.shape[positions] == CIRCLE).any())
+        seen["conditions"] += int((queries.template[positions] >= 0).any())
+        done = yield from add_up(self, spec, positions)
+        seen["done"] += done
+        return done
+
+    def enough(cases: list[Case]) -> bool:
+        for case in cases[len(cases) - 40 :: 4]:
+            updates(case, 2, cut(case, None))
+        return min(seen[name] for name in ("circles", "conditions", "done")) >= 3
+
+    small = mock.patch.multiple(region_tallies, CROWD=1, SHARE=0.0)
+    with small, mock.patch.object(RegionTallies, "_lot", noted):
+        drawn_until(summed_cases(FEATURES["circles"]), enough)
+    assert min(seen[name] for name in ("circles", "conditions", "done")) >= 3
 
 
 @share(12, least=10)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from core.slots import TICK, UNIT, Slot, register
 from core.test_views import EVENTS
 from stqsh.core.aggregates.states import VALUES, States
-from stqsh.core.groups.refreshed_members import RefreshedMembers
+from stqsh.core.groups.region_tallies import RegionTallies
 from stqsh.core.groups.shared_queries import SharedQueries, taken_back
 from stqsh.spec.aggregate import AggregateSpec, Measure
 
@@ -85,13 +85,13 @@ def test_only_one_of_equal_queries_looks_for_members() -> None:
     commands = [one | {"query": one["query"] | more} for one in commands]
     commands[3]["query"]["condition"] = ["cmp", "=", ["col", "n"], ["lit", 2, "BIGINT"]]
     asked = []
-    of = RefreshedMembers.of
+    of = RegionTallies.of
 
-    def noted(self, positions, window_us):
+    def noted(self, spec, positions):
         asked.append(positions.tolist())
-        return of(self, positions, window_us)
+        return of(self, spec, positions)
 
-    with mock.patch.object(RefreshedMembers, "of", noted):
+    with mock.patch.object(RegionTallies, "of", noted):
         slot.batch(1, 3, [(1, "a", 0.5, 0.5, 1, "free", 1), (1, "b", 1.5, 0.5, 1, "free", 2)], commands)
     assert asked
     assert all(positions == [0, 1, 3] for positions in asked)

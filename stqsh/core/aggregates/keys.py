@@ -67,7 +67,7 @@ def number_groups(columns: Sequence[Column], rows: int) -> Groups:
 
 def distinct_rows(columns: Sequence[Column]) -> tuple[Array, list[Column]]:
     """Return the number of each row's distinct combination of values, int32 (n,), and those combinations."""
-    coded = [_whole(column).dictionary_encode(null_encoding="encode") for column in columns]
+    coded = [_coded(_whole(column)) for column in columns]
     codes = coded[0].indices.to_numpy().astype(np.int64)
     places = [np.arange(len(coded[0].dictionary))]
     for column in coded[1:]:
@@ -77,6 +77,12 @@ def distinct_rows(columns: Sequence[Column]) -> tuple[Array, list[Column]]:
         places = [*(place[combined // max(size, 1)] for place in places), combined % max(size, 1)]
     distinct = [column.dictionary.take(pa.array(at)) for column, at in zip(coded, places, strict=True)]
     return codes.astype(np.int32), distinct
+
+
+def _coded(column: Column) -> Any:
+    """Return a column as a dictionary, which may have an entry for NULL."""
+    is_coded = pa.types.is_dictionary(column.type)
+    return column if is_coded else column.dictionary_encode(null_encoding="encode")
 
 
 def encode_keys(columns: Sequence[Column]) -> pa.BinaryArray:

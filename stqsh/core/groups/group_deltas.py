@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -87,7 +87,8 @@ class GroupDeltas:
         if not len(changes.query):
             return None
         position, first = self._distinct(spec, changes)
-        columns = self._columns(spec, changes.query[first], changes.version[first].astype(np.int32))
+        wanted = [*dict.fromkeys(_expressions(spec))]
+        columns = self.columns(wanted, changes.version[first].astype(np.int32), changes.query[first])
         groups = number_groups([columns[group.value] for group in spec.groups], len(first))
         rows, by = self._rows(changes, groups.ids[position], groups.keys)
         taken: Any = pa.array(position)
@@ -108,7 +109,7 @@ class GroupDeltas:
         if not len(at):
             return None
         nothing: Any = pa.repeat(pa.scalar(b"", pa.binary()), len(at))
-        by = _identified(self._ids[at // span], first + at % span, nothing)
+        by = identified(self._ids[at // span], first + at % span, nothing)
         nobody = Contribution(np.empty(0, np.int32), np.empty(0, np.int8))
         number: Any = pa.array(counts[at], pa.int64())
         return contribute((), (), by, nobody)._replace(totals=pa.table({"n": number}))
@@ -126,7 +127,7 @@ class GroupDeltas:
         rest, groups = distinct // len(keys), distinct % len(keys)
         taken: Any = pa.array(groups)
         step = timing.first + rest % span
-        return rows, _identified(self._ids[rest // span], step, keys.take(taken))
+        return rows, identified(self._ids[rest // span], step, keys.take(taken))
 
     def _distinct(self, spec: AggregateSpec, changes: MemberChanges) -> tuple[Array, Array]:
         """Return the number of each change's record, and the first change that has each of these records.
@@ -144,13 +145,17 @@ class GroupDeltas:
         first[position[::-1]] = np.arange(len(codes))[::-1]
         return position, first
 
-    def _columns(self, spec: AggregateSpec, query: Array, versions: Array) -> dict[Expr, pa.Array[Any]]:
-        """Return the value of each expression that reads a record, for versions as members of queries."""
+    def columns(
+        self, wanted: Sequence[Expr], versions: Array, query: Array | None = None
+    ) -> dict[Expr, pa.Array[Any]]:
+        """Return the value of each expression that reads a record, for versions.
+
+        `query` has the position of a query for each version, which DISTANCE needs.
+        """
         resolver = self._records.resolver
-        wanted = list(dict.fromkeys(_expressions(spec)))
         names = {name for expr in wanted for name in columns_read(expr, resolver.location)}
         columns = self._records.columns(sorted(names), versions)
-        if any(has_node(expr, DistanceExpr) for expr in wanted):
+        if query is not None and any(has_node(expr, DistanceExpr) for expr in wanted):
             far = self._distances(query, versions)
             columns[DISTANCE] = pa.array(far, mask=np.isnan(far))
         return {expr: canonical(_array(compute(expr, columns, self._now_us, resolver))) for expr in wanted}
@@ -164,7 +169,8 @@ def is_count(spec: AggregateSpec) -> bool:
     return not spec.groups and all(measure.argument is None for measure in spec.measures)
 
 
-def _identified(query: Array, step: Array, key: Any) -> pa.Table:
+def identified(query: Array, step: Array, key: Any) -> pa.Table:
+    """Return what identifies states of groups: the query's id, the step and the key."""
     columns: list[Any] = [pa.array(query), pa.array(step), key]
     return pa.Table.from_arrays(columns, names=["query", "step", "key"])
 

@@ -80,17 +80,24 @@ def context_as_of(
 
 
 class RefreshedMembers:
-    """Finds the members of queries at one refresh of a batch."""
+    """Finds the members of queries at one refresh of a batch.
+
+    Attributes:
+        refresh: The refresh.
+        objects: The objects as of its instant.
+        context: The context of its one step.
+        deltas: Adds up members.
+    """
 
     def __init__(self, batch: StreamBatch, queries: QueryTable, prefix: str, due: DueQueries) -> None:
-        self._refresh = refresh = due.refresh
-        self._objects = objects = ObjectsAsOf(batch.objects, due)
-        self._context = context_as_of(batch, objects, queries, prefix, due)
-        records, timing, now_us = self._context.conditions, objects.timing, refresh.instant
-        self._deltas = GroupDeltas(records, objects.versions, timing, queries.id, self._distances, now_us)
+        self.refresh = refresh = due.refresh
+        self.objects = objects = ObjectsAsOf(batch.objects, due)
+        self.context = context_as_of(batch, objects, queries, prefix, due)
+        records, timing, now_us = self.context.conditions, objects.timing, refresh.instant
+        self.deltas = GroupDeltas(records, objects.versions, timing, queries.id, self._distances, now_us)
 
     def _distances(self, query: Array, versions: Array) -> Array:
-        return self._context.distances(query, versions, self._refresh.step)
+        return self.context.distances(query, versions, self.refresh.step)
 
     def of(self, positions: Array, window_us: Array) -> MemberChanges:
         """Return the members of queries, which all come.
@@ -99,9 +106,9 @@ class RefreshedMembers:
             positions: The positions of the queries.
             window_us: The WINDOW of each query of the table by position, µs; -1 for none.
         """
-        step = self._refresh.step
-        found = self._context.members(positions, step)
-        inside = self._objects.within(found.version, window_us[found.query])
+        step = self.refresh.step
+        found = self.context.members(positions, step)
+        inside = self.objects.within(found.version, window_us[found.query])
         query, version = found.query[inside], found.version[inside]
         count = len(query)
         return MemberChanges(query, np.full(count, step), version, np.ones(count, np.int8))
@@ -118,4 +125,4 @@ class RefreshedMembers:
 
     def groups(self, spec: AggregateSpec, members: MemberChanges) -> States | None:
         """Return what members of queries of one spec add up to; None for nothing."""
-        return self._deltas.of_members(spec, members)
+        return self.deltas.of_members(spec, members)

@@ -7,7 +7,8 @@ apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow as pa
 from stqsh.core.aggregates.states import VALUES, States
 from stqsh.core.groups.query_forms import FormedQueries
 from stqsh.core.matching.query_conditions import QueryConditions
-from stqsh.core.queries.query_table import REGION
+from stqsh.core.queries.query_table import REGION, QueryTable
 
 Array = npt.NDArray[Any]
 
@@ -43,7 +44,8 @@ class SharedQueries:
             positions: the queries, ascending, int64 (n,).
             apart: those that stay apart, bool (n,).
         """
-        lot = _lots(queries, conditions, positions, apart)
+        columns = (_bits(queries.array(name)[positions]) for name in _COLUMNS)
+        lot = _lots(chain(columns, _constants(queries, conditions, positions)), apart)
         self._ids = queries.id[positions]
         order = np.argsort(lot, kind="stable")
         self._members, begin = order, np.flatnonzero(np.diff(lot[order], prepend=-1))
@@ -89,26 +91,34 @@ def taken_back(states: States, step: int) -> States:
     return States(by, totals, states.values.set_column(3, VALUES.field("n"), count))
 
 
-def _lots(queries: FormedQueries, conditions: QueryConditions, positions: Array, apart: Array) -> Array:
-    """Return the number of each query's lot, int64 (n,), in the order of their first queries."""
-    columns = [*_columns(queries, conditions, positions)]
-    mixed = np.zeros(len(positions), np.uint64)
-    for column in columns:
+def equal_conditions(queries: QueryTable, conditions: QueryConditions, positions: Array) -> Array:
+    """Return a number for the condition of each query, given by position, int64 (n,), from 0 on."""
+    columns = chain([_bits(queries.template[positions])], _constants(queries, conditions, positions))
+    return _lots(columns, np.zeros(len(positions), np.bool_))
+
+
+def _lots(columns: Iterable[Array], apart: Array) -> Array:
+    """Return the number of each query's lot, int64 (n,), in the order of their first queries.
+
+    Args:
+        columns: What tells queries apart, as bits, uint64 (n,) each.
+        apart: Those that stay apart, bool (n,).
+    """
+    bits, mixed = [*columns], np.zeros(len(apart), np.uint64)
+    for column in bits:
         mixed = (mixed ^ column) * _FACTOR
         mixed ^= mixed >> np.uint64(29)
     _, first, lot = np.unique(mixed, return_index=True, return_inverse=True)
     like = first[lot.reshape(-1)]
     alone = apart | apart[like]
-    for column in columns:
+    for column in bits:
         alone |= column != column[like]
     like[alone] = np.flatnonzero(alone)
     return np.unique(like, return_inverse=True)[1].reshape(-1)
 
 
-def _columns(queries: FormedQueries, conditions: QueryConditions, positions: Array) -> Iterator[Array]:
-    """Yield what tells queries apart, as bits, uint64 (n,) each."""
-    for name in _COLUMNS:
-        yield _bits(queries.array(name)[positions])
+def _constants(queries: QueryTable, conditions: QueryConditions, positions: Array) -> Iterator[Array]:
+    """Yield the constants of conditions, as bits, uint64 (n,) each; 0 where a condition has none."""
     templates = queries.template[positions]
     for t in np.unique(templates[templates >= 0]).tolist():
         mine = np.flatnonzero(templates == t)

@@ -28,6 +28,7 @@ from stqsh.core.groups.payloads import group_payloads
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
 from stqsh.core.groups.refresh_schedule import RefreshSchedule
 from stqsh.core.groups.refreshed_members import RefreshedMembers
+from stqsh.core.groups.region_tallies import RegionTallies
 from stqsh.core.groups.shared_queries import SharedQueries, taken_back
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.events.updates import ENDED, count_pairs
@@ -198,15 +199,24 @@ class AggregateLogic(QueryLogic):
                 self.queries, self._conditions, due.positions, self._keyworded(due.positions)
             )
             lasting = self.queries.until[due.positions] > due.end
-            for changes in members.in_portions(shared.first, schedule.windows_us):
-                for spec, chosen in self._forms.among(changes.query):
-                    found = members.groups(spec, MemberChanges(*(column[chosen] for column in changes)))
-                    if found is None:
-                        continue
-                    both = [shared.spread(found)]
-                    if due.end < NEVER:
-                        both.append(shared.spread(taken_back(found, due.end), lasting))
-                    yield from (one for one in both if one is not None)
+            for found in self._members(members, shared.first, schedule.windows_us):
+                both = [shared.spread(found)]
+                if due.end < NEVER:
+                    both.append(shared.spread(taken_back(found, due.end), lasting))
+                yield from (one for one in both if one is not None)
+
+    def _members(self, members: RefreshedMembers, positions: Array, windows_us: Array) -> Iterator[States]:
+        """Yield what members of queries add up to at a refresh: region by region, or else as a list."""
+        tallies, is_keyworded = RegionTallies(members), self._keyworded(positions)
+        listed = [positions[is_keyworded]]
+        for spec, chosen in self._forms.among(positions[~is_keyworded]):
+            left = yield from tallies.of(spec, positions[~is_keyworded][chosen])
+            listed.append(left)
+        for changes in members.in_portions(np.sort(np.concatenate(listed)), windows_us):
+            for spec, chosen in self._forms.among(changes.query):
+                found = members.groups(spec, MemberChanges(*(column[chosen] for column in changes)))
+                if found is not None:
+                    yield found
 
     def _keyworded(self, positions: Array) -> Array:
         """Return which queries, given by position, are in the index of keywords, bool (n,)."""

@@ -147,3 +147,7 @@ class QueryConditions:
         objects = movement.numbers.objects_of(versions)
         found = {name: movement.table.show(name, movement.rows, versions, objects) for name in names}
         return found | {"": pa.nulls(len(versions))}
+
+    def coded(self, name: str, versions: Array) -> pa.Array[Any] | None:
+        """Return a column of texts of versions as a dictionary, with an entry for NULL; None for others."""
+        return self._objects.table.show_coded(name, self._objects.rows, versions)

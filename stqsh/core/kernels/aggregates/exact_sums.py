@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, kernel
+from stqsh.core.kernels.jit import Array, Int, inlined, kernel
 
 UNIT_PLACE = 34
 """The limb that begins with the units."""
@@ -38,28 +38,30 @@ def double_places(bits: Array) -> tuple[int, int]:
     return low, high
 
 
+@inlined
+def add_double(bits: Int, sign: Int, limbs: Array, at: Int) -> None:
+    """Add a term, the bits of a finite double, with a sign to flat limbs, whose place 0 would be at `at`."""
+    exponent, mantissa = (bits >> 52) & 2047, bits & _FRACTION
+    if exponent == 0:
+        exponent = np.int64(1)
+    else:
+        mantissa |= _ONE << 52
+    if mantissa != 0:
+        position = exponent + 13
+        place, shift = at + (position >> 5), position & 31
+        first, second = (mantissa & _MASK) << shift, (mantissa >> 32) << shift
+        signed = sign * ((bits >> 63) | 1)
+        limbs[place] += signed * (first & _MASK)
+        limbs[place + 1] += signed * (((first >> 32) & _MASK) + (second & _MASK))
+        limbs[place + 2] += signed * (second >> 32)
+
+
 @kernel
 def add_doubles(bits: Array, rows: Array, signs: Array, low: int, limbs: Array) -> None:
     """Add the terms, the bits of finite doubles, to the rows of limbs, whose first place is `low`."""
+    flat, width = limbs.reshape(-1), limbs.shape[1]
     for i in range(len(bits)):
-        b = bits[i]
-        exponent = (b >> 52) & 2047
-        mantissa = b & _FRACTION
-        if exponent == 0:
-            exponent = 1
-        else:
-            mantissa |= _ONE << 52
-        if mantissa == 0:
-            continue
-        position = exponent + 13
-        place, shift = (position >> 5) - low, position & 31
-        first = (mantissa & _MASK) << shift
-        second = (mantissa >> 32) << shift
-        sign = np.int64(signs[i]) if b >= 0 else -np.int64(signs[i])
-        row = rows[i]
-        limbs[row, place] += sign * (first & _MASK)
-        limbs[row, place + 1] += sign * (((first >> 32) & _MASK) + (second & _MASK))
-        limbs[row, place + 2] += sign * (second >> 32)
+        add_double(bits[i], np.int64(signs[i]), flat, np.int64(rows[i]) * width - low)
 
 
 @kernel
