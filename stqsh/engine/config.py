@@ -80,6 +80,8 @@ class EngineTuning:
     log_batches: int = 20_000
     #: How often the size of the update log is checked.
     log_look_s: float = 5.0
+    #: How long a compacted log waits for readers that have begun in the meantime.
+    log_wait_s: float = 10.0
     #: How long to wait before the update log is compacted again after a failure.
     log_retry_s: float = 600.0
     #: Niceness of the process that compacts the update log.

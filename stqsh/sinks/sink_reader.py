@@ -23,6 +23,9 @@ from stqsh.storage.update_log.files import LogCompactedError, logged_files, read
 from stqsh.storage.update_log.order import ordered
 from stqsh.storage.update_log.reader import UpdateLog, UpdateTable, key_ranks
 
+_WANTED = 10_000
+"""Ids that are kept beyond twice those of the queries that a sink writes."""
+
 
 @dataclass(frozen=True, slots=True)
 class SinkPart:
@@ -125,11 +128,20 @@ class WantedQueries:
     """Returns which query ids a sink writes; `refresh` learns of queries that came since."""
 
     def __init__(self, link: Connection, spec: SinkSpec) -> None:
-        self._link, self._spec, self._newest = link, spec, 0
+        self._link, self._spec, self._newest, self._most = link, spec, 0, _WANTED
         self._ids: NDArray[np.int64] = np.empty(0, np.int64)
 
     def refresh(self) -> None:
-        """Read the queries that were registered since the last call.
+        """Read the queries that were registered since the last call; now and then all of them."""
+        if len(self._ids) > self._most:
+            self._ids, self._newest = self._ids[:0], 0
+            self._read()
+            self._most = 2 * len(self._ids) + _WANTED
+        else:
+            self._read()
+
+    def _read(self) -> None:
+        """Read the queries after the newest.
 
         Subscriptions are their clients' own, so they are only among those that are named.
         """

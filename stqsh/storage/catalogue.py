@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,10 +13,13 @@ from stqsh.spec.query import QuerySpec, read_spec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.rows import AreaRow, QueryRow, StreamRow, TableRow
+from stqsh.storage.update_log.files import LogCompactedError
 
 FUNCTIONS = "functions"
 """The name of the entry of control.db with the functions of a session."""
 
+_NAMES = 10_000
+"""Names that a reader of the log keeps beyond twice those of the queries that there are."""
 SIZES_A_BUCKET = 512
 """The number of query ids in a row of the table `sizes`, 4 bytes each (uint32, little-endian)."""
 _SIZE = (
@@ -178,6 +182,14 @@ def query_by_id(db: ControlDb, query_id: int) -> QueryRow:
     return _query(db, rows[0])
 
 
+def query_now(db: ControlDb, query: QueryRow) -> QueryRow:
+    """Return a query as it is now; one that is forgotten has been dropped."""
+    try:
+        return query_by_id(db, query.id)
+    except KeyError:
+        return replace(query, state="dropped", size=0)
+
+
 class _Read(dict[int, QueryRow]):
     """The queries that have been read, by id."""
 
@@ -185,26 +197,44 @@ class _Read(dict[int, QueryRow]):
         self._db = db
 
     def __missing__(self, query_id: int) -> QueryRow:
-        self[query_id] = found = query_by_id(self._db, query_id)
+        try:
+            self[query_id] = found = query_by_id(self._db, query_id)
+        except KeyError:
+            raise LogCompactedError from None
         return found
+
+
+class _Names(dict[int, str]):
+    """The names of queries, by id."""
+
+    def __missing__(self, query_id: int) -> str:
+        raise LogCompactedError
 
 
 class NameBook:
     """Queries and streams by id, for readers of the update log; reads each row once, on demand.
 
     It keeps the parts of a row that never change: name, stream and spec. `names` has those of all queries.
+    What a query is called, or was, is known for as long as the log has updates of it; both raise
+    `LogCompactedError` for one that is forgotten since.
     """
 
     def __init__(self, db: ControlDb) -> None:
         self._db = db
         self.queries: dict[int, QueryRow] = _Read(db)
-        self.names: dict[int, str] = {}
+        self.names: dict[int, str] = _Names()
+        self._most = _NAMES
         self._streams: dict[int, StreamRow] = {}
 
     def refresh(self) -> None:
         """Read the names of the queries that were registered since the last call."""
         newest = next(reversed(self.names), 0)
         self.names.update(self._db.query("SELECT id, name FROM queries WHERE id > ? ORDER BY id", newest))
+        if len(self.names) > self._most:
+            self.names.clear()
+            self.names.update(self._db.query("SELECT id, name FROM queries ORDER BY id"))
+            self.queries.clear()
+            self._most = 2 * len(self.names) + _NAMES
 
     def stream(self, stream_id: int) -> StreamRow:
         """Return a stream by its id, dropped or not."""

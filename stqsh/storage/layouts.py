@@ -57,7 +57,22 @@ _LAYOUT_8 = """
 CREATE TABLE taken (seq INTEGER PRIMARY KEY, step INTEGER);
 INSERT INTO taken SELECT seq, NULL FROM progress;
 """
-LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4, _LAYOUT_5, _LAYOUT_6, _LAYOUT_7, _LAYOUT_8)
+PASSING = "kind IN ('drop', 'pause_query', 'resume_query', 'found', 'ask', 'memory')"
+"""An SQL condition: rows of the log of no use once they have taken effect and their query is gone."""
+_LAYOUT_9 = f"""
+CREATE INDEX passing ON log (kind, json_extract(spec, '$.id')) WHERE {PASSING};
+"""
+LAYOUTS = (
+    _LAYOUT_1,
+    _LAYOUT_2,
+    _LAYOUT_3,
+    _LAYOUT_4,
+    _LAYOUT_5,
+    _LAYOUT_6,
+    _LAYOUT_7,
+    _LAYOUT_8,
+    _LAYOUT_9,
+)
 """What each version adds to the one before it; an older home is migrated when it is opened."""
 SCHEMA_VERSION = len(LAYOUTS)
 

@@ -212,7 +212,8 @@ def test_only_the_loopback_is_listened_on_and_a_secret_is_asked_for(ran: Ran) ->
 def test_java_takes_the_options_that_bound_its_memory(ran: Ran) -> None:
     management = java_of(ran).java.lang.management
     options = management.ManagementFactory.getRuntimeMXBean().getInputArguments()
-    assert "-XX:G1PeriodicGCInterval=60000" in list(options)
+    assert {"-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxHeapFreeRatio=30"} <= set(options)
+    assert ran.spark.sparkContext.getConf().get("spark.cleaner.periodicGC.interval") == "1min"
 
 
 @pytest.mark.spark

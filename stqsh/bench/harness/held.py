@@ -12,7 +12,12 @@ from stqsh.client.api import Session
 from stqsh.storage.engine_info import EngineInfo, read_engine
 
 _MB = 1 << 20
-_SINKS = b"stqsh.sinks"
+_ROLES = {
+    b"stqsh.sinks": "sinks",
+    b"stqsh.engine.delivery.log_retention": "helpers",
+    b"stqsh.engine.ingest.preparation_process": "helpers",
+}
+"""What a process is, by a part of its command line; others below the engine are workers."""
 _SQLITE = ("control.db", "control.db-wal")
 
 
@@ -26,9 +31,11 @@ class HeldNow:
     Attributes:
         java, driver, workers, sinks, parent: memory of Java, of the engine's own process, of the processes
             that Java starts, of the process that writes sinks, and of the engine's parent, MB.
+        helpers: memory of the processes that come and go: they fold the update log and prepare streams, MB.
         memory: the sum of these, MB.
         arena: shared memory of the slots, MB.
         control, checkpoint, state, updates, streams: files of the home, MB.
+        base: the part of `updates` that holds the answers: what is folded, MB.
         log: the engine's output, MB.
         files: the files and folders of the home.
         open: open files of all processes.
@@ -39,12 +46,14 @@ class HeldNow:
     workers: float
     sinks: float
     parent: float
+    helpers: float
     memory: float
     arena: float
     control: float
     checkpoint: float
     state: float
     updates: float
+    base: float
     streams: float
     log: float
     files: int
@@ -55,7 +64,7 @@ def held_now(session: Session) -> HeldNow:
     """Measure what a session's engine and home hold now; nothing of an engine that does not run."""
     home, engine = session.home, read_engine(session.home)
     tree = tree_of(engine.parent or engine.pid) if engine else {}
-    shares = dict.fromkeys(("java", "driver", "workers", "sinks", "parent"), 0.0)
+    shares = dict.fromkeys(("java", "driver", "workers", "sinks", "parent", "helpers"), 0.0)
     for pid in tree:
         assert engine is not None
         shares[_role(pid, tree, engine)] += _pss_mb(pid)
@@ -67,6 +76,7 @@ def held_now(session: Session) -> HeldNow:
         checkpoint=_size_mb(home.checkpoint),
         state=_size_mb(home.state),
         updates=_size_mb(home.updates),
+        base=sum(map(_file_mb, home.updates.glob("base-*"))),
         streams=_size_mb(home.path / "streams"),
         log=_file_mb(home.engine_log),
         files=sum(1 for _ in _below(home.path)),
@@ -81,9 +91,10 @@ def _role(pid: int, tree: dict[int, ProcessTime], engine: EngineInfo) -> str:
     if tree[pid].is_java:
         return "java"
     try:
-        return "sinks" if _SINKS in (PROC / str(pid) / "cmdline").read_bytes() else "workers"
+        command = (PROC / str(pid) / "cmdline").read_bytes()
     except OSError:
         return "workers"  # it has ended
+    return next((role for word, role in _ROLES.items() if word in command), "workers")
 
 
 def _pss_mb(pid: int) -> float:

@@ -4,12 +4,14 @@ Moving objects come, report and leave at the pace of the clock; so do events, wh
 minute and archives. Queries are registered and dropped, a sink writes files, and clients come, look and go,
 as in `stqsh.bench.harness.busy_session`. What the session holds is measured at intervals. A straight line is
 laid through what was seen after the warm-up: `growth` is by how much it rises until the end, as a share of
-where it begins. All of it should stay flat. The archive and the files of the sink lie elsewhere and are not
-measured, as their purpose is to grow.
+where it begins, and `unsure` is the standard error of that: some sizes go up and down by half, such as a log
+that is folded whenever it has doubled. All of it should stay flat. The archive and the files of the sink lie
+elsewhere and are not measured, as their purpose is to grow.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Iterator
@@ -30,6 +32,7 @@ COLUMNS = {
     "noise": "noise",
     "most": "most",
     "growth": "growth",
+    "unsure": "unsure",
 }
 KEY = ("what",)
 FIGURES: dict[str, Better] = {"growth": LESS}
@@ -97,14 +100,16 @@ def rows(looks: list[SoakSample], warm_up_s: float) -> list[Row]:
         values = np.array([look.values()[name] for look in counted], np.float64)
         slope, level = np.polyfit(at, values, 1)
         early, late = (float(slope * when + level) for when in (at[0], at[-1]))
+        noise = statistics.pstdev(values - (slope * at + level))
         found.append(
             {
                 "what": name,
                 "early": early,
                 "late": late,
-                "noise": statistics.pstdev(values - (slope * at + level)),
+                "noise": noise,
                 "most": max(look.values()[name] for look in looks),
                 "growth": late / early - 1 if early else None,
+                "unsure": noise * math.sqrt(12 / len(at)) / early if early else None,
             }
         )
     return found

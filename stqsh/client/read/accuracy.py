@@ -17,7 +17,7 @@ from stqsh.client.read.query_tallies import QueryTally, read_tallies
 from stqsh.spec.query import SlotQuery, find_kind
 from stqsh.spec.stats import MemoryStats, Warmup
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.catalogue import live_queries, live_streams, query_by_id
+from stqsh.storage.catalogue import live_queries, live_streams, query_now
 from stqsh.storage.rows import Progress, QueryRow, StreamRow
 from stqsh.storage.shedding_orders import has_significant_streams
 
@@ -163,7 +163,7 @@ class AccuracyWatch:
     `text` is the status line's text about it, "" while it is exact.
     """
 
-    def __init__(self, link: Connection, query: int) -> None:
+    def __init__(self, link: Connection, query: QueryRow) -> None:
         self._link, self._query = link, query
         self._looked, self._announced = float("-inf"), False
         self.text = ""
@@ -174,7 +174,7 @@ class AccuracyWatch:
         if now - self._looked < LOOK_EVERY_S:
             return ""
         self._looked = now
-        query = query_by_id(self._link.db, self._query)
+        query = query_now(self._link.db, self._query)
         if about := topk_text(query.spec):
             self.text = about if query.live else ""
             is_news, self._announced = not self._announced, True

@@ -11,7 +11,7 @@ from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import AccuracyWatch
 from stqsh.client.results import SnapshotMark, Updates
 from stqsh.spec.expression import Expr
-from stqsh.storage.catalogue import query_by_id
+from stqsh.storage.catalogue import query_now
 from stqsh.storage.catalogue_writer import change_query
 from stqsh.storage.rows import Progress, QueryRow
 from stqsh.storage.update_log.files import CompactedBase, LogCompactedError, read_base
@@ -186,7 +186,7 @@ class Subscription:
     def _look(self) -> None:
         """Check the answer's accuracy."""
         if self._watch is None:
-            self._watch = AccuracyWatch(self.link, self.query.id)
+            self._watch = AccuracyWatch(self.link, self.query)
         notice = self._watch.look()
         if notice and self.on_notice is not None:
             self.on_notice(f"{self.query.name}: {notice}")
@@ -246,7 +246,7 @@ class Subscription:
 
 
 def _current(link: Connection, query: QueryRow) -> QueryRow:
-    return query_by_id(link.db, query.id)
+    return query_now(link.db, query)
 
 
 def _is_live(link: Connection, query: QueryRow) -> bool:

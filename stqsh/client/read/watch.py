@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import accuracies
 from stqsh.client.results import Updates
-from stqsh.storage.catalogue import query_by_id
+from stqsh.storage.catalogue import query_now
 from stqsh.storage.rows import Progress, QueryRow
 from stqsh.storage.update_log.files import LogCompactedError
 
@@ -64,7 +64,7 @@ class WatchFeed:
             is_due = time.monotonic() - looked >= LOOK_EVERY_S
             if progress.batch <= after and not is_due:
                 continue
-            rows = [query_by_id(self.link.db, query.id) for query in self.queries]
+            rows = [query_now(self.link.db, query) for query in self.queries]
             if is_due:
                 looked, worth = time.monotonic(), accuracies(self.link, rows)
             folds = self._read(folds, after, progress.batch)

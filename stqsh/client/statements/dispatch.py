@@ -47,6 +47,7 @@ from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams, stream_by_id
 from stqsh.storage.control_log import append
 from stqsh.storage.progress import retry_stalled_streams
+from stqsh.storage.queries.forgotten import numbered_names
 from stqsh.storage.rows import QueryRow, StreamRow
 from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
 from stqsh.units import format_duration
@@ -328,8 +329,7 @@ def check_kind(kind: str) -> None:
 
 def free_name(desk: StatementContext, word: str = "sub") -> str:
     """Return a name for a SUBSCRIBE that no query has had yet: `sub_1`, `sub_2`, …; or after another word."""
-    (count,) = desk.link.db.query("SELECT count(*) FROM queries WHERE name GLOB ?", f"{word}_[0-9]*")[0]
-    number = int(count) + 1
+    number = numbered_names(desk.link.db, word) + 1
     while find_query(desk.link.db, f"{word}_{number}") or find_stream(desk.link.db, f"{word}_{number}"):
         number += 1
     return f"{word}_{number}"

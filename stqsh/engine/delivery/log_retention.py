@@ -3,7 +3,8 @@
 `python -m stqsh.engine.delivery.log_retention --home DIR --up-to N` is that process: a batch never waits for
 it, and its memory is freed when it ends. Folding (`stqsh.storage.update_log.compaction`) costs a fraction of
 a microsecond for each update, and as much again for each one that still holds, so many are folded at once:
-when the log has grown to `updates.keep`, and past twice the base, all but its newer half is folded.
+when the log has grown to `updates.keep`, and past twice the base, all but its newer half is folded. Then the
+rows of control.db go that only the updates before needed (`stqsh.storage.queries.forgotten`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import read_progress
+from stqsh.storage.queries.forgotten import forget_queries
 from stqsh.storage.update_log.compaction import fold_log
 from stqsh.storage.update_log.files import logged_files, read_base
 from stqsh.storage.update_log.leases import all_read, read_by_all
@@ -121,13 +124,17 @@ def main(arguments: list[str] | None = None) -> None:
     os.nice(TUNING.log_nice)
     home, begun = SessionHome(given.home), time.monotonic()
     control = ControlDb(home.path)
-    book, guard = NameBook(control), partial(all_read, home)
+    book, before = NameBook(control), read_base(control)
+    guard = partial(all_read, home, wait_s=TUNING.log_wait_s)
     try:
         base = fold_log(control, given.up_to, book.key_of, guard, forgets=book.keeps_none)
     except StqshError as error:
         log.error("the update log is not folded, and grows: %s", error.message)
         sys.exit(error.exit_code)
     log.info("the update log is folded up to batch %d, in %.1f s", base.batch, time.monotonic() - begun)
+    # A reader may still have what is folded now in its hands, but not what was folded before.
+    if before.batch <= read_progress(control).batch - 2 and (count := forget_queries(control, before.step)):
+        log.info("%d queries that were dropped up to step %d are forgotten", count, before.step)
 
 
 if __name__ == "__main__":

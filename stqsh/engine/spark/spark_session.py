@@ -43,10 +43,12 @@ _PACKAGE_ROOT = Path(stqsh.__file__).resolve().parent.parent
 #: second one, and code that counts its calls for it takes a fifth of the processor time of a session's start.
 _JIT = ("-XX:TieredStopAtLevel=1",)
 
-#: Give memory back: Spark's live objects take about 100 MB, but Java would let the young generation grow to
-#: 60 % of its heap, and keep the heap at its largest. An idle engine collects once a minute, about 0.1 s.
+#: Give memory back: Spark's live objects take about 60 MB, but Java would let the young generation grow to
+#: 60 % of its heap, and keep the heap at its largest. Java decides on its heap's size at the end of a
+#: collection of all of it, and by itself makes none while it is busy: Spark asks for one a minute (`_FIXED`),
+#: which runs beside the batches and takes about 0.1 s of a core.
 _HEAP = (
-    "-XX:G1PeriodicGCInterval=60000",
+    "-XX:+ExplicitGCInvokesConcurrent",
     "-XX:MinHeapFreeRatio=10",
     "-XX:MaxHeapFreeRatio=30",
     "-XX:+UnlockExperimentalVMOptions",
@@ -74,6 +76,8 @@ _FIXED = {
     # For the few files whose mode Spark sets itself; the others follow the engine's umask.
     "spark.hadoop.fs.permissions.umask-mode": "077",
     "spark.locality.wait": "0",
+    # The collection that bounds Java's memory, see `_HEAP`. Spark's default is half an hour.
+    "spark.cleaner.periodicGC.interval": "1min",
     # A batch's plan, and the work of its tasks, is always the same: tasks are cut by the source, and no task
     # may run twice at the same time, because both attempts would write the same files.
     "spark.sql.adaptive.enabled": "false",

@@ -57,6 +57,9 @@ _KEPT_BYTES = 256 << 20
 #: Allocations of this many bytes and more are taken from the system and returned to it.
 _SYSTEM_BYTES = 64 << 20
 
+#: Tasks after which a worker returns what it keeps: freed pieces between those in use add up over hours.
+_TRIM_TASKS = 256
+
 _tasks = 0
 
 
@@ -70,11 +73,16 @@ def freeze_objects() -> None:
 
 
 def freeze_after_task() -> None:
-    """Call `freeze_objects` after a worker's tasks 1, 2, 4, 8, ...: kernels load at their first call."""
+    """Call `freeze_objects` after a worker's tasks 1, 2, 4, 8, ...: kernels load at their first call.
+
+    Now and then return the memory that the worker has freed.
+    """
     global _tasks  # noqa: PLW0603  (a count of this process)
     _tasks += 1
     if _tasks & (_tasks - 1) == 0:
         freeze_objects()
+    if _tasks % _TRIM_TASKS == 0:
+        return_freed_memory()
 
 
 def keep_freed_memory() -> None:
@@ -83,6 +91,13 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, _SYSTEM_BYTES)
         mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
+def return_freed_memory() -> None:
+    """Return what this process has freed to the system, wherever it is, if the C library can."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def print_stacks_when_asked() -> None:

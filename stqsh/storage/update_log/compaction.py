@@ -63,8 +63,8 @@ def fold_log(
     Updates of streams for which `forgets` is true make no answers, so none of them is left.
 
     Readers see the old base and batches, or the new base. If a reader has begun since and has not read that
-    far, nothing changes. The next call completes one that was interrupted. Only one process may fold at a
-    time.
+    far when `guard` looks, nothing changes. The next call completes one that was interrupted. Only one
+    process may fold at a time.
 
     Raises:
         DamagedFileError: a file is gone or damaged; nothing changes.

@@ -20,6 +20,8 @@ from stqsh.storage.home import SessionHome
 
 _EVERY_S = 1.0
 """Maximum time by which a lease is behind its reader."""
+_LOOK_S = 0.1
+"""How often readers that are waited for are looked at."""
 _SINK = "sink-"
 _numbers = itertools.count()
 
@@ -87,10 +89,19 @@ def read_by_all(home: SessionHome, batch: int) -> int:
 
 
 @contextmanager
-def all_read(home: SessionHome, batch: int) -> Iterator[bool]:
-    """Yield whether every reader has read up to a batch; within the context no reader begins."""
-    with _locked(home):
-        yield read_by_all(home, batch) == batch
+def all_read(home: SessionHome, batch: int, wait_s: float = 0.0) -> Iterator[bool]:
+    """Yield whether every reader has read up to a batch; within the context no reader begins.
+
+    Readers that have not are waited for, so that many short ones do not keep a log from being folded.
+    """
+    deadline = time.monotonic() + wait_s
+    while True:
+        with _locked(home):
+            is_read = read_by_all(home, batch) == batch
+            if is_read or time.monotonic() >= deadline:
+                yield is_read
+                return
+        time.sleep(_LOOK_S)
 
 
 @contextmanager
