@@ -15,7 +15,6 @@ from stqsh.client.engine_failure import last_words
 from stqsh.errors import EngineDeadError
 from stqsh.fs import file_lock, make_private
 from stqsh.storage import processes
-from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.engine_info import (
     EngineInfo,
     has_parent,
@@ -29,8 +28,10 @@ from stqsh.storage.home import SessionHome, kept_log
 OnProgress = Callable[[str], None]
 """Called with short texts about the start ("starting Spark… 3 s")."""
 
-SILENT_US = 60_000_000
+SILENT_S = 60
 """Without a heartbeat for this long an engine hangs, although its process may exist."""
+_BEAT_S = 3.0
+"""The time within which an engine writes its heartbeat; the machine may have slept until just now."""
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
 
@@ -51,13 +52,23 @@ def check_alive(home: SessionHome) -> EngineInfo:
         raise EngineDeadError("no engine has been started for this session")
     if info.state == "failed" or not is_alive(info):
         raise EngineDeadError(last_words(home, info), hint=f"the engine's log is {kept_log(home)}")
-    if wall_clock_us() - info.heartbeat_us > SILENT_US:
-        silent = (wall_clock_us() - info.heartbeat_us) // 1_000_000
+    silent = (processes.uptime_us() - info.heartbeat_us) // 1_000_000
+    if silent > SILENT_S and not _beats(home, info):
         raise EngineDeadError(
             f"the engine (pid {info.pid}) has not answered for {silent} s",
             hint=f"stqsh stop {home.name} ends it; the next statement starts it again, where it was",
         )
     return info
+
+
+def _beats(home: SessionHome, info: EngineInfo) -> bool:
+    """Wait for a moment, and return whether the engine has written its heartbeat since `info`."""
+    deadline = time.monotonic() + _BEAT_S
+    while time.monotonic() < deadline:
+        if _current(home, info).heartbeat_us != info.heartbeat_us:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def ensure_engine(home: SessionHome, command: Sequence[str] | None = None) -> EngineInfo:
@@ -115,7 +126,7 @@ def stop_engine(home: SessionHome, timeout_s: float = STOP_TIMEOUT_S) -> bool:
     _ask_to_stop(info)
     if not _wait_gone(info, timeout_s):
         for pid in (info.parent or info.pid, _current(home, info).pid):
-            processes.kill_group(pid, wall_clock_us())
+            processes.kill_group(pid, processes.uptime_us())
         _wait_gone(info, timeout_s)
     _clear_remains(_current(home, info))
     return True
@@ -170,8 +181,7 @@ def _spawn(home: SessionHome, command: Sequence[str]) -> EngineInfo:
     except OSError as error:
         raise EngineDeadError(f"the engine cannot be started: {error}") from error
     processes.children[child.pid] = child
-    now = wall_clock_us()
-    info = EngineInfo(child.pid, now, now, "starting")
+    info = EngineInfo.now(child.pid, "starting")
     write_engine(home, info)
     return info
 
@@ -187,8 +197,7 @@ def _wait_gone(info: EngineInfo, timeout_s: float) -> bool:
 
 def _clear_remains(info: EngineInfo) -> None:
     """End what a dead engine left behind (its JVM, its workers): they share its process group."""
-    began = processes.started_us(1)
-    same_boot = began is not None and began < info.heartbeat_us
+    same_boot = info.boot == processes.boot_id()
     for pid in {info.pid, info.parent} - {0}:
         if same_boot and not processes.exists(pid):
             processes.kill_group(pid, info.heartbeat_us)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from stqsh.client.engine_process import check_alive
 from stqsh.client.read.accuracy import shedding_text
 from stqsh.errors import EngineDeadError
 from stqsh.shell.messages import RESTART_HINT, format_engine_death
+from stqsh.storage import processes
 from stqsh.storage.engine_info import has_process, is_alive, read_engine
 from stqsh.units import format_instant, group_digits
 
@@ -30,7 +30,7 @@ def engine_text(home: SessionHome) -> str:
         return f"engine failed: {reason}" if engine.state == "failed" else "engine stopped"
     if engine.state == "ready" and has_process(engine):
         return engine.message or READY
-    waited = (time.time_ns() // 1000 - engine.started_us) // 1_000_000
+    waited = (processes.uptime_us() - engine.started_us) // 1_000_000
     return f"{engine.message or 'starting Spark'}… {max(0, waited)} s"
 
 

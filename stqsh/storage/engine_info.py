@@ -24,7 +24,7 @@ _OWNER = "owner"
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """The content of engine.json; times in microseconds since the epoch.
+    """The content of engine.json; times in microseconds since the machine's boot.
 
     Attributes:
         pid: the engine's process, or its parent while there is none.
@@ -35,6 +35,7 @@ class EngineInfo:
         parent: the process that restarts the engine after a crash; 0 if there is none.
         restarts: how often it has done so.
         last_crash: why it last did so.
+        boot: the machine's boot to which the times belong; "" in files of earlier versions.
     """
 
     pid: int
@@ -45,6 +46,14 @@ class EngineInfo:
     parent: int = 0
     restarts: int = 0
     last_crash: str = ""
+    boot: str = ""
+
+    @staticmethod
+    def now(pid: int, state: EngineState, message: str = "", started_us: int | None = None) -> EngineInfo:
+        """Return what an engine, or its parent, says of itself now; by default it begins now."""
+        now = processes.uptime_us()
+        started = now if started_us is None else started_us
+        return EngineInfo(pid, started, now, state, message, boot=processes.boot_id())
 
     @property
     def restarted(self) -> str:
@@ -76,12 +85,17 @@ def is_alive(info: EngineInfo | None) -> bool:
 
 def has_process(info: EngineInfo) -> bool:
     """Return whether the engine's own process runs."""
-    return processes.runs(info.pid, info.heartbeat_us)
+    return _is_of_this_boot(info) and processes.runs(info.pid, info.heartbeat_us)
 
 
 def has_parent(info: EngineInfo) -> bool:
     """Return whether the engine's parent, which restarts it, runs."""
-    return info.parent != 0 and processes.runs(info.parent, info.heartbeat_us)
+    is_known = info.parent != 0 and _is_of_this_boot(info)
+    return is_known and processes.runs(info.parent, info.heartbeat_us)
+
+
+def _is_of_this_boot(info: EngineInfo) -> bool:
+    return info.boot == processes.boot_id()
 
 
 def claim_session(db: ControlDb) -> None:

@@ -1,18 +1,37 @@
-"""Processes by pid: whether the same process still runs, although pids are reused."""
+"""Processes by pid: whether the same process still runs, although pids are reused.
+
+Times are in microseconds since the machine's boot, as the kernel notes when a process began: someone may set
+the wall clock at any time, and then it would seem that all processes began earlier or later than they did.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 _PROC = Path("/proc")
-_CLOCK_SLACK_US = 5_000_000
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_CLOCK_SLACK_US = 1_000_000
 """Tolerance between the time of the last sign of a process and the time at which one began."""
 children: dict[int, subprocess.Popen[bytes]] = {}
 """Processes that this one has started, so that a dead one is reaped and not taken to be alive."""
+
+
+def uptime_us() -> int:
+    """Return the time since the machine's boot, in microseconds; nobody can set it."""
+    return time.clock_gettime_ns(_CLOCK) // 1000
+
+
+def boot_id() -> str:
+    """Return an id of the machine's current boot, "" where it is not known."""
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def identity(pid: int | None = None) -> str:
@@ -41,14 +60,9 @@ def exists(pid: int) -> bool:
 
 
 def started_us(pid: int) -> int | None:
-    """Return when a process began, in microseconds since the epoch, to about 10 ms; None if unknown."""
+    """Return when a process began, to about 10 ms; None if unknown."""
     ticks = _start_ticks(pid)
-    if ticks is None:
-        return None
-    for line in (_PROC / "stat").read_text().splitlines():
-        if line.startswith("btime "):
-            return int(line.split()[1]) * 1_000_000 + ticks * 1_000_000 // os.sysconf("SC_CLK_TCK")
-    return None
+    return None if ticks is None else ticks * 1_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def runs(pid: int, last_seen_us: int) -> bool:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from stqsh.checksums import DamagedFileError, with_seal, without_seal
 from stqsh.core.state.slot_state import SlotState
 from stqsh.errors import NotPublishedError, SlotStateError
+from stqsh.storage import processes
 from stqsh.storage.private_files import check_private_folder, open_private
 from stqsh.storage.slot_locks import POLL_S, reading
 
@@ -173,10 +174,7 @@ def file_path(folders: tuple[Path, ...], array: ArrayFile) -> Path:
 
 def boot_id() -> str:
     """Return an id of the machine's current boot: older files may be half written, after a power cut."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return str(round((time.time() - time.monotonic()) / 60))
+    return processes.boot_id() or str(round((time.time() - time.monotonic()) / 60))
 
 
 def as_array(content: NDArray[np.uint8], dtype: np.dtype[Any], length: int) -> Array:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -17,12 +18,11 @@ from stqsh.storage.engine_info import EngineInfo, is_alive, read_engine, write_e
 from stqsh.storage.home import open_home, remove_home
 
 ENGINE = textwrap.dedent("""
-    import json, os, pathlib, sys, time
+    import dataclasses, json, os, pathlib, sys, time
+    from stqsh.storage.engine_info import EngineInfo
     home = pathlib.Path(sys.argv[-1])
     def say(state, message=""):
-        now = time.time_ns() // 1000
-        info = {"pid": os.getpid(), "started_us": now, "heartbeat_us": now}
-        info.update(state=state, message=message)
+        info = dataclasses.asdict(EngineInfo.now(os.getpid(), state, message))
         (home / "new").write_text(json.dumps(info))
         (home / "new").replace(home / "engine.json")
     %s
@@ -121,23 +121,47 @@ def test_a_killed_engine_is_started_again_and_its_children_are_ended(home):
 
 def test_a_pid_that_another_process_has_now_is_not_taken_for_the_engine(home):
     other = subprocess.Popen(["sleep", "60"])
-    write_engine(home, EngineInfo(other.pid, 0, 1_000_000, "ready"))
-    assert not is_alive(read_engine(home))
-    stop_engine(home)
-    assert other.poll() is None
+    before = replace(EngineInfo.now(other.pid, "ready"), heartbeat_us=processes.uptime_us() - 60_000_000)
+    another_boot = replace(EngineInfo.now(other.pid, "ready"), boot="another")
+    for info in (before, another_boot):
+        write_engine(home, info)
+        assert not is_alive(read_engine(home))
+        stop_engine(home)
+        assert other.poll() is None
     other.kill()
     other.wait()
 
 
-def test_an_engine_that_hangs_is_reported(home):
-    now = engine_process.wall_clock_us()
-    write_engine(home, EngineInfo(os.getpid(), now, now, "ready"))
+def test_an_engine_that_hangs_is_reported(home, monkeypatch):
+    write_engine(home, EngineInfo.now(os.getpid(), "ready"))
     assert check_alive(home).pid == os.getpid()
-    stale = processes.started_us(os.getpid())
-    write_engine(home, EngineInfo(os.getpid(), stale, min(stale, now - 61_000_000), "ready"))
-    with pytest.raises(EngineDeadError):
+    monkeypatch.setattr(engine_process, "SILENT_S", -1)
+    monkeypatch.setattr(engine_process, "_BEAT_S", 0.2)
+    with pytest.raises(EngineDeadError, match="has not answered for 0 s"):
         check_alive(home)
     home.engine_json.unlink()
+
+
+def test_a_machine_that_has_slept_does_not_make_its_engine_silent(home, monkeypatch):
+    write_engine(home, EngineInfo.now(os.getpid(), "ready"))
+    monkeypatch.setattr(engine_process, "SILENT_S", -1)
+    monkeypatch.setattr(
+        engine_process.time, "sleep", lambda _: write_engine(home, EngineInfo.now(os.getpid(), "ready"))
+    )
+    assert check_alive(home).state == "ready"
+    home.engine_json.unlink()
+
+
+@pytest.mark.parametrize("by_s", [-3600, 3600, -100_000_000, 100_000_000])
+def test_an_engine_lives_on_when_the_clock_is_set(home, monkeypatch, by_s):
+    started = ensure_engine(home, command(GOOD))
+    ready = wait_until_ready(home)
+    now = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now + by_s * 1_000_000_000)
+    monkeypatch.setattr(time, "time", lambda: now / 1e9 + by_s)
+    assert check_alive(home) == ready and is_alive(ready)
+    assert ensure_engine(home, command(GOOD)).pid == started.pid
+    assert stop_engine(home) and not processes.exists(started.pid)
 
 
 def test_a_session_without_an_engine_says_so(home):

@@ -31,6 +31,16 @@ def test_updates_a_second_are_those_of_the_last_seconds(link: Connection, delive
     assert update_rates(link, wall_clock_us() + 10**9) == {}
 
 
+def test_updates_from_before_the_clock_was_set_back_are_not_new(link: Connection, deliver: Any) -> None:
+    deliver((1, 7, 1, 0, ROW))
+    deliver((2, 8, 1, 0, ROW))
+    later = time.time() + 3600
+    os.utime(link.home.updates / f"{0:012d}.arrow", (later, later))
+    assert update_rates(link) == {8: 1 / RECENT_S}
+    os.utime(link.home.updates / f"{1:012d}.arrow", (later, later))
+    assert update_rates(link) == {}
+
+
 def publish(folder: Path, slot: int, tested: dict[int, int]) -> None:
     arena = Arena((folder,), slot_name("evaluate", slot))
     state = SlotState.fresh(slot, arena)

@@ -82,6 +82,49 @@ def test_a_stream_that_does_not_play_stands_still(world: World) -> None:
     assert world.at.step == 0
 
 
+HOUR = 3_600_000_000
+
+
+def test_a_live_stream_goes_on_when_the_clock_is_set_back(world: World) -> None:
+    world.play()
+    steps = []
+    for passed, key in enumerate("abcdef"):
+        world.say(key)
+        world.batch(passed * TICK - (HOUR if passed >= 3 else 0))
+        steps.append(world.at.step)
+    assert steps == [1, 2, 3, 3, 4, 5]
+
+
+def test_a_live_stream_follows_a_clock_that_is_set_back_and_forward_again(world: World) -> None:
+    passed = 0
+    world.planner = Planner(world.db.path.parent, 2, steady=lambda: passed * TICK)
+    world.play()
+    steps, lags = [], []
+    for key in "abcdefgh":
+        world.say(key)
+        now_us = passed * TICK - (HOUR if passed in (3, 4, 5) else 0)
+        batch = world.batch(now_us)
+        assert batch is not None
+        steps.append(batch.step)
+        lags.append(NOW + now_us - (batch.due_us or 0))
+        passed += 1
+    assert (steps, lags) == ([1, 2, 3, 4, 5, 6, 7, 8], [0] * 8)
+
+
+def test_a_session_that_ran_with_a_clock_ahead_goes_on_at_once(world: World) -> None:
+    world.play()
+    world.say("a")
+    world.batch(0)
+    world.planner = Planner(world.db.path.parent, 2)
+    append(world.db, RunFor(2 * TICK))
+    ran = []
+    for passed in range(4):
+        world.say("b")
+        batch = world.batch(passed * TICK - HOUR)
+        ran.append(None if batch is None else (batch.step, batch.run is None))
+    assert ran[:3] == [None, (2, False), (3, True)]
+
+
 def test_records_belong_to_the_tick_in_which_they_are_taken(world: World) -> None:
     world.play()
     world.say("a")

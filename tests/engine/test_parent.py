@@ -180,7 +180,7 @@ def test_the_wait_doubles_and_batches_make_crashes_count_anew() -> None:
 
 def test_a_group_that_a_stranger_has_now_is_left_alone() -> None:
     leader = "import os, subprocess; print(subprocess.Popen(['sleep', '60'], stdout=2).pid, flush=True)"
-    begun = time.time_ns() // 1000
+    begun = processes.uptime_us()
     process = subprocess.Popen(
         [sys.executable, "-c", leader], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -189,7 +189,7 @@ def test_a_group_that_a_stranger_has_now_is_left_alone() -> None:
     process.wait()
     processes.kill_group(process.pid, begun - 60_000_000)
     assert processes.exists(child)
-    processes.kill_group(process.pid, time.time_ns() // 1000)
+    processes.kill_group(process.pid, processes.uptime_us())
     until(lambda: not processes.exists(child))
 
 

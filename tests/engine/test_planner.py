@@ -391,6 +391,23 @@ def test_a_wall_clock_that_is_set_back_does_not_stop_a_stream(world: World) -> N
     assert steps == [1, 11, 11, 21, 21, 21, 26]
 
 
+@pytest.mark.parametrize("by_s", [-3_000, 3_000])
+def test_a_stream_does_not_leap_when_the_clock_is_set(tmp_path: Path, by_s: int) -> None:
+    passed = 0
+    world = World(tmp_path)
+    world.planner = Planner(tmp_path, 1, steady=lambda: passed)
+    stream = world.stream([(tick, "a") for tick in range(100)])
+    world.log("play", id=stream, pace=10)
+    steps, due = [], []
+    for second, set_s in enumerate((0, 0, by_s, by_s, 0)):
+        passed = second * SECOND
+        now_us = 5_000 * SECOND + passed + set_s * SECOND
+        batch = world.batch(now_us)
+        steps.append(world.at.step)
+        due.append(now_us - clock(batch or [])["due_us"])
+    assert (steps, due) == ([1, 11, 21, 31, 41], [0] * 5)
+
+
 def test_a_stream_that_cannot_keep_its_pace_says_how_far_it_lags(tmp_path: Path) -> None:
     world = World(tmp_path, max_records=2)
     stream = world.stream([(tick, "a") for tick in range(100)])

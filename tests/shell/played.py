@@ -102,11 +102,11 @@ def deliver(home: SessionHome, db: ControlDb, step: int, a_second: int) -> None:
 def play(root: Path, name: str, a_second: int, steps: int) -> None:
     """Write batches at their times, `steps` of them where that is not 0; then only live on."""
     home, db = prepare(root, name)
-    started, parent = wall_clock_us(), os.getppid()
+    parent = os.getppid()
     began, before = time.monotonic(), read_progress(db).step
     step = before
     while os.getppid() == parent:
-        write_engine(home, EngineInfo(os.getpid(), started, wall_clock_us(), "ready"))
+        write_engine(home, EngineInfo.now(os.getpid(), "ready"))
         if not steps or step < steps:
             step += 1
             deliver(home, db, step, a_second)

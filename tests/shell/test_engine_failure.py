@@ -9,7 +9,6 @@ import pytest
 from stqsh.errors import EngineDeadError, OtherVersionError
 from stqsh.shell.messages import format_engine_death
 from stqsh.shell.status import engine_text, explain_engine_death
-from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.engine_info import EngineInfo, EngineState, write_engine
 from stqsh.storage.home import SessionHome, open_home
 
@@ -23,8 +22,7 @@ def home(tmp_path: Path) -> SessionHome:
 
 
 def gone(home: SessionHome, state: EngineState, message: str = "") -> None:
-    now = wall_clock_us()
-    write_engine(home, EngineInfo(NOBODY, now, now, state, message))
+    write_engine(home, EngineInfo.now(NOBODY, state, message))
 
 
 def test_a_killed_engine_has_last_words_and_a_way_on(home: SessionHome) -> None:

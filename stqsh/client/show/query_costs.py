@@ -24,6 +24,8 @@ RECENT_S = 10.0
 PATIENCE_S = 0.5
 """How long to wait for busy slots; after that no share is shown."""
 _MOST_BATCHES = 200
+_DRIFT_S = 1.0
+"""By how much the times of files may differ from the order in which they were written."""
 
 
 def update_rates(link: Connection, now_us: int | None = None) -> dict[int, float]:
@@ -31,14 +33,17 @@ def update_rates(link: Connection, now_us: int | None = None) -> dict[int, float
 
     Queries that sent nothing are left out. A query's first answer and the removals of a DROP count too.
     """
-    since_s = (now_us or wall_clock_us()) / 1e6 - RECENT_S
+    later_s = (now_us or wall_clock_us()) / 1e6
+    since_s = later_s - RECENT_S
     counted: Counter[int] = Counter()
     newest = link.progress().batch
     for batch in range(newest, max(-1, newest - _MOST_BATCHES), -1):
         file = link.home.updates / f"{batch:012d}.arrow"
         try:
-            if file.stat().st_mtime < since_s:
-                break
+            written_s = file.stat().st_mtime
+            if not since_s <= written_s <= later_s + _DRIFT_S:
+                break  # too old, or from before the clock was set back
+            later_s = written_s
             counted.update(_updates_in(file))
         except FileNotFoundError:
             continue  # a batch without updates

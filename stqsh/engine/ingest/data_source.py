@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 HOLD_FILE = "hold"
 
 
+def _steady_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
 class StqshSource(DataSource):
     """One source for the control log, the clock and all streams.
 
@@ -111,7 +115,7 @@ class StqshReader(DataSourceStreamReader):
             from stqsh.engine.planning.planner import Planner
 
             slots, max_records, max_bytes = self._numbers
-            self._planner = Planner(self._home, slots, max_records, max_bytes)
+            self._planner = Planner(self._home, slots, max_records, max_bytes, steady=_steady_us)
         return self._planner
 
     @property

@@ -6,13 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from stqsh.engine.config import TUNING
 from stqsh.errors import EngineDeadError
 from stqsh.fs import file_lock
-from stqsh.storage.control_log import wall_clock_us
+from stqsh.storage import processes
 from stqsh.storage.engine_info import EngineInfo, EngineState, write_engine
 from stqsh.storage.home import SessionHome
 
@@ -44,7 +44,7 @@ class Heartbeat:
         self._home = home
         self._origin = origin or Origin()
         self._on_parent_lost = on_parent_lost
-        self._started_us = wall_clock_us()
+        self._started_us = processes.uptime_us()
         self._state: EngineState = "starting"
         self._message = ""
         self._lock = threading.Lock()
@@ -79,9 +79,8 @@ class Heartbeat:
 
     def _beat(self) -> None:
         with self._lock:
-            now, origin = wall_clock_us(), self._origin
-            known = (self._state, self._message, origin.parent, origin.restarts, origin.last_crash)
-            write_engine(self._home, EngineInfo(os.getpid(), self._started_us, now, *known))
+            info = EngineInfo.now(os.getpid(), self._state, self._message, self._started_us)
+            write_engine(self._home, replace(info, **asdict(self._origin)))
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -108,7 +109,7 @@ class Parent:
             self._engine.terminate()
         # While the dead engine is not reaped, no other process can have its number, nor its group's.
         os.waitid(os.P_PID, self._engine.pid, os.WEXITED | os.WNOWAIT)
-        processes.kill_group(self._engine.pid, time.time_ns() // 1000)
+        processes.kill_group(self._engine.pid, processes.uptime_us())
         return self._engine.wait()
 
     def _reason(self, code: int) -> str:
@@ -147,12 +148,10 @@ class Parent:
 
     def _tell(self, state: EngineState, message: str = "") -> None:
         """Write engine.json in the place of the engine, which has gone."""
-        now, pid = time.time_ns() // 1000, os.getpid()
+        info = EngineInfo.now(os.getpid(), state, message)
+        known = replace(info, parent=info.pid, restarts=self._restarts.count, last_crash=self._last_crash)
         try:
-            write_engine(
-                self._home,
-                EngineInfo(pid, now, now, state, message, pid, self._restarts.count, self._last_crash),
-            )
+            write_engine(self._home, known)
         except OSError as error:  # a full disk, or a home that was deleted
             print(f"engine.json cannot be written: {error}", file=sys.stderr, flush=True)
 

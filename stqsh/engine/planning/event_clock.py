@@ -6,6 +6,7 @@ step is due by the wall clock, and `batch_clock` where a batch stands, for the s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, first_tick, last_tick, records_until
@@ -27,6 +28,8 @@ from stqsh.storage.rows import LogRow
 
 #: More steps than any replay has: as far as the data go.
 FAR = 1 << 40
+#: A difference between two clocks that does not mean that one was set.
+_DRIFT_US = 1_000_000
 
 
 def apply_clock_rows(view: SessionView, offset: Offset, now_us: int = 0) -> Offset:
@@ -161,16 +164,37 @@ class _PlayOrigin:
     step: int
 
 
+class ClockJumps:
+    """Finds by how much the wall clock has been set, between one look and the next.
+
+    `steady` returns µs of a clock that nobody can set. Without it, only a clock that is set back is found.
+    """
+
+    def __init__(self, steady: Callable[[], int] | None = None) -> None:
+        self._steady = steady
+        self._seen: tuple[int, int] | None = None
+
+    def look(self, now_us: int) -> int:
+        """Return by how many µs the wall clock, which says `now_us`, was set forwards; negative: back."""
+        steady_us = self._steady() if self._steady else 0
+        before_us, steady_before_us = self._seen or (now_us, steady_us)
+        self._seen = now_us, steady_us
+        jump = now_us - before_us - (steady_us - steady_before_us)
+        if self._steady is None:
+            return min(0, jump)
+        return jump if abs(jump) > _DRIFT_US else 0
+
+
 class PlaybackPace:
     """Counts steps by the wall clock from when this process first saw a PLAY.
 
-    Where the wall clock is set back, the count goes on from there, so that streams do not stand still until
-    it has caught up.
+    Where the wall clock is set, the count goes on from there: streams neither stand still until it has caught
+    up, nor leap.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, steady: Callable[[], int] | None = None) -> None:
         self._origin: _PlayOrigin | None = None
-        self._now_us = 0
+        self._jumps = ClockJumps(steady)
 
     def step(self, offset: Offset, play: PlayState, feeds: list[StreamInput], now_us: int) -> int | None:
         """Return the step that streams have reached; None without a pace.
@@ -179,10 +203,9 @@ class PlaybackPace:
         """
         if play.pace is None or offset.tick_us is None:
             return None
-        begins, set_back_us = next_beginning(offset, feeds), max(0, self._now_us - now_us)
-        self._now_us = now_us
-        if self._origin is not None and set_back_us:
-            self._origin = replace(self._origin, us=self._origin.us - set_back_us)
+        begins, jump_us = next_beginning(offset, feeds), self._jumps.look(now_us)
+        if self._origin is not None:
+            self._origin = replace(self._origin, us=self._origin.us + jump_us)
         if self._origin is None or self._origin.seq != play.seq or begins > offset.step + 1:
             self._origin = _PlayOrigin(play.seq, now_us, max(offset.step, begins - 1))
         return self._origin.step + 1 + int((now_us - self._origin.us) * play.pace // offset.tick_us)

@@ -3,10 +3,14 @@
 A step is a tick of the wall clock. A batch covers the ticks that have passed since the one before; its
 messages are those that the sources have when it is decided, so they belong to its last tick, and its offset
 names them. While nothing comes, time passes in batches that are at least IDLE_US apart.
+
+Steps never go back. Where the wall clock is set back, or was ahead when the session last ran, the session's
+clock goes on at its pace, ahead of the wall clock, until that is set forward again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +18,7 @@ import msgspec
 
 from stqsh.engine.config import EngineTuning
 from stqsh.engine.planning.batch_size import BatchLimit
-from stqsh.engine.planning.event_clock import finish_run, start_live_clock
+from stqsh.engine.planning.event_clock import ClockJumps, finish_run, start_live_clock
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.engine.planning.stream_inputs import SessionView
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
@@ -38,8 +42,10 @@ _SLICE_MESSAGES = 5_000
 class LiveInputs:
     """The sources of a session's live streams, opened as streams are created."""
 
-    def __init__(self, home: Path, view: SessionView) -> None:
+    def __init__(self, home: Path, view: SessionView, steady: Callable[[], int] | None = None) -> None:
         self._home, self._view = SessionHome(home), view
+        self._jumps = ClockJumps(steady)
+        self._ahead_us: int | None = None
         self._open: dict[int, LiveSource] = {}
 
     @property
@@ -90,6 +96,8 @@ class LiveInputs:
             return None
         begins = offset.base_tick is None
         offset = start_live_clock(self._view, offset, now_us)
+        ahead_us = self._ahead(offset, now_us)
+        now_us += ahead_us
         assert offset.tick_us is not None, "the clock runs"
         if offset.run and offset.step >= offset.run.until:
             return finish_run(offset, offset.run)
@@ -110,12 +118,22 @@ class LiveInputs:
             step=step,
             live=live,
             behind=due - step,
-            due_us=offset.tick_of(step) * offset.tick_us,
+            due_us=offset.tick_of(step) * offset.tick_us - ahead_us,
             room=room.records,
             ended=ended,
         )
         is_done = offset.run is not None and (ended or step >= offset.run.until)
         return finish_run(taken, offset.run) if is_done and offset.run else taken
+
+    def _ahead(self, offset: Offset, now_us: int) -> int:
+        """Return by how many µs the session's clock is ahead of the wall clock, which says `now_us`."""
+        jump_us = self._jumps.look(now_us)
+        if self._ahead_us is None:
+            assert offset.tick_us is not None, "the clock runs"
+            self._ahead_us = max(0, offset.tick_of(offset.step) * offset.tick_us - now_us)
+        else:
+            self._ahead_us = max(0, self._ahead_us - jump_us)
+        return self._ahead_us
 
     def _taking(self, offset: Offset) -> list[int]:
         """Return the streams that advance: all in a RUN, else those that play."""

@@ -13,6 +13,7 @@ record, Deliver appends the result to the control log, and the record goes to al
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,6 +59,7 @@ class Planner:
         max_records: the maximum number of records in a batch.
         max_bytes: the maximum size of a batch, in bytes as the replay stores have them.
         tuning: the tunables of the engine.
+        steady: returns µs of a clock that nobody can set, by which one that was set is noticed.
     """
 
     def __init__(
@@ -67,11 +69,13 @@ class Planner:
         max_records: int = MAX_RECORDS,
         max_bytes: int = MAX_BYTES,
         tuning: EngineTuning = TUNING,
+        *,
+        steady: Callable[[], int] | None = None,
     ) -> None:
         self.home, self.slots, self._tuning = home, slots, tuning
         self._most = BatchLimit(max_records, max_bytes)
-        self._view, self._pace = SessionView.of(home), PlaybackPace()
-        self._live = LiveInputs(home, self._view)
+        self._view, self._pace = SessionView.of(home), PlaybackPace(steady)
+        self._live = LiveInputs(home, self._view, steady)
 
     def latest(self, start: Offset, now_us: int) -> Offset:
         """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.

@@ -61,6 +61,7 @@ class DirectoryTaker:
         self._source, self._layout = stream.source, RecordSchema.of(stream)
         self._spool, self._ledger = spool, spool / _LEDGER
         self._seen: dict[str, _Seen] = {}
+        self._apart, self._distrusted_until = time.time() - time.monotonic(), 0.0
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         lines = _whole_lines(self._ledger)
         taken = [msgspec.json.decode(line, type=TakenFile) for line in lines]
@@ -82,7 +83,7 @@ class DirectoryTaker:
     def _complete(self, now: float) -> list[Path]:
         """Return the new files that have not changed for QUIET_S."""
         seen: dict[str, _Seen] = {}
-        complete = []
+        complete, may_be_old = [], self._trusts_times(now)
         for entry in _entries(Path(self._source.path)):
             if entry.name in self._names or not _is_candidate(entry):
                 continue
@@ -91,10 +92,17 @@ class DirectoryTaker:
             if before is None or (before.size, before.mtime_ns) != (stat.st_size, stat.st_mtime_ns):
                 before = _Seen(stat.st_size, stat.st_mtime_ns, now)
             seen[entry.name] = before
-            if now - before.since >= QUIET_S or time.time() - stat.st_mtime >= 2 * QUIET_S:
+            if now - before.since >= QUIET_S or (may_be_old and time.time() - stat.st_mtime >= 2 * QUIET_S):
                 complete.append(Path(entry.path))
         self._seen = seen
         return sorted(complete)
+
+    def _trusts_times(self, now: float) -> bool:
+        """Return whether the times of files can be compared with the clock, which may just have been set."""
+        apart, self._apart = self._apart, time.time() - now
+        if abs(self._apart - apart) > QUIET_S:
+            self._distrusted_until = now + 2 * QUIET_S
+        return now >= self._distrusted_until
 
     def _take(self, path: Path) -> None:
         """Store the records of a file, then enter it into the ledger."""

@@ -16,8 +16,6 @@ import pytest
 
 from stqsh.client.api import Session
 from stqsh.client.map.scene import MapFeed
-from stqsh.storage import processes
-from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.engine_info import EngineInfo, write_engine
 from tests.shell.terminal import STQSH
 from tests.support.local import local_session
@@ -48,9 +46,7 @@ class Town:
 
     def beat(self, state: str = "ready") -> None:
         """Say that the engine lives."""
-        pid = os.getpid()
-        started = processes.started_us(pid) or 0
-        write_engine(self.session.home, EngineInfo(pid, started, wall_clock_us(), state))  # type: ignore[arg-type]
+        write_engine(self.session.home, EngineInfo.now(os.getpid(), state))  # type: ignore[arg-type]
 
     def feed(self, text: str = "MAP taxis;") -> MapFeed:
         [feed] = self.session.execute(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh.sources.live import directory_spool
-from stqsh.sources.live.directory_spool import DirectoryLiveSource, DirectoryTaker
+from stqsh.sources.live.directory_spool import QUIET_S, DirectoryLiveSource, DirectoryTaker
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError
 from stqsh.sources.live.record_spool import PART, RecordReader, segments, trim
 from stqsh.spec.stream import ColumnSpec, DirectorySourceSpec, StreamSpec
@@ -62,6 +63,29 @@ def test_files_become_records_and_letters(tmp_path: Path) -> None:
     assert read(spool, 0, 8) == (["1", "2", "3", "4"], ["b.csv", "c.csv", "notes.txt2"])
     [first, *_] = RecordReader(spool).read(MessageRange(PART, 0, 1))
     assert first.records.column("ts")[0].as_py().year == 2023
+
+
+@pytest.mark.parametrize("by_s", [-3600, 3600])
+def test_a_file_that_is_being_written_is_not_taken_when_the_clock_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_s: int
+) -> None:
+    incoming = tmp_path / "in"
+    taker = DirectoryTaker(stream(incoming), tmp_path / "spool")
+    wall_s, steady_s = time.time(), time.monotonic()
+    monkeypatch.setattr(time, "time", lambda: wall_s)
+    monkeypatch.setattr(time, "monotonic", lambda: steady_s)
+    put(incoming, "a.csv", "1")
+    os.utime(incoming / "a.csv", (wall_s, wall_s))
+    assert taker.look() == 0
+    wall_s += by_s
+    put(incoming, "b.csv", "1")
+    os.utime(incoming / "b.csv", (wall_s - by_s, wall_s - by_s))
+    assert taker.look() == 0, "neither is old: the clock was set"
+    wall_s, steady_s = wall_s + QUIET_S, steady_s + QUIET_S
+    assert taker.look() == 2
+    put(incoming, "c.csv", "2")
+    wall_s, steady_s = wall_s + 2 * QUIET_S, steady_s + 2 * QUIET_S
+    assert taker.look() == 1, "it is old"
 
 
 @given(st.lists(st.lists(st.sampled_from("ab!"), max_size=4), min_size=1, max_size=4), st.data())
