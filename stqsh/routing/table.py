@@ -9,27 +9,24 @@ by object has one such leaf.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.routing.cells import Bounds, Cells, z_order
+from stqsh.routing.cells import Bounds, Cells
 from stqsh.routing.object_routing import slots_of
-from stqsh.spec.chunk import pack, unpack
 
 HASHED = -1
 """The slot of a leaf whose records are dealt to all slots by the hashes of their keys."""
 
 _FEW_BOXES = 8
-"""The number of boxes whose cells are looked at."""
+"""The most boxes whose cells are looked at one box at a time."""
 _LEAVES_A_SUM = 16
-"""So many leaves of a slot are compared with boxes in the time in which a sum over its cells is looked up."""
+"""The leaves of a slot that are compared with boxes while the sum of its cells is looked up."""
 _EVERYWHERE: Bounds = (0.0, 0.0, 1.0, 1.0)
 
 
@@ -79,76 +76,20 @@ class RoutingTable:
             found[dealt] = slots_of(hashes[dealt], self.slots)
         return found
 
+    @cached_property
+    def _cover(self) -> _SlotCover:
+        return _SlotCover(self)
+
     def slots_touching(self, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return the slots whose cells boxes touch, bool (n, slots); for boxes see `Cells.of_boxes`.
 
         The slot of each record in a box, its border included, is among them.
         """
         touched = np.zeros((len(boxes), self.slots), np.bool_)
-        if not len(boxes):
-            return touched
-        spans = self.cells.of_boxes(boxes)
-        if len(boxes) <= _FEW_BOXES:
-            held: Iterable[tuple[Any, int]] = (
-                (at, owner) for at, span in enumerate(spans.tolist()) for owner in self._owners_in(span)
-            )
-        elif len(self._leaf_boxes) and len(self._leaf_boxes) <= _LEAVES_A_SUM * self.slots:
-            held = self._by_leaves(spans)
-        else:
-            held = self._by_sums(spans)
-        for rows, owner in held:
-            touched[rows, slice(None) if owner == HASHED else owner] = True
+        if len(boxes):
+            for rows, owner in self._cover.owners_of(self.cells.of_boxes(boxes)):
+                touched[rows, slice(None) if owner == HASHED else owner] = True
         return touched
-
-    def _owners_in(self, span: Sequence[int]) -> list[int]:
-        """Return the owners of the cells in a row of `Cells.of_boxes`."""
-        low, high, left, right = span
-        found: list[int] = np.unique(self.owners[low:high, left:right]).tolist()
-        return found
-
-    def _by_leaves(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
-        """Yield which spans touch each leaf, as positions, and the leaf's owner; leaves are rectangles."""
-        low, high, left, right = np.ascontiguousarray(spans.T.astype(np.int16))
-        for box, owner in zip(self._leaf_boxes.tolist(), self.slot.tolist(), strict=True):
-            held = (low < box[1]) & (high > box[0]) & (left < box[3]) & (right > box[2])
-            yield np.flatnonzero(held), owner
-
-    def _by_sums(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
-        """Yield which spans touch the cells of each owner, as positions, and the owner."""
-        low, high, left, right = spans.T
-        for owner, sums in self._sums():
-            held = sums[high, right] - sums[low, right] - sums[high, left] + sums[low, left] > 0
-            yield np.flatnonzero(held), owner
-
-    @cached_property
-    def _leaf_boxes(self) -> NDArray[np.int16]:
-        """The rows and columns of each leaf as in `Cells.of_boxes`, (leaves, 4).
-
-        It has no rows if some leaf is not a rectangle, or there are about as many leaves as cells.
-        """
-        side, count = self.cells.side, len(self.slot)
-        none = np.empty((0, 4), np.int16)
-        if 4 * count > side * side:
-            return none
-        rows, columns = np.divmod(np.arange(side * side), side)
-        leaves = self.leaf.ravel()
-        boxes = np.tile(np.array([side, 0, side, 0], np.int16), (count, 1))
-        for at, places in ((0, rows), (2, columns)):
-            np.minimum.at(boxes[:, at], leaves, places)
-            np.maximum.at(boxes[:, at + 1], leaves, places + 1)
-        sizes = (boxes[:, 1] - boxes[:, 0]).astype(np.int64) * (boxes[:, 3] - boxes[:, 2])
-        return boxes if np.array_equal(sizes, np.bincount(leaves, minlength=count)) else none
-
-    def _sums(self) -> Iterator[tuple[int, NDArray[np.int32]]]:
-        """Yield each owner, and how many of its cells are below a row and left of a column.
-
-        The latter is int32 (side + 1, side + 1).
-        """
-        side = self.cells.side
-        for owner in np.unique(self.owners).tolist():
-            sums, mine = np.zeros((side + 1, side + 1), np.int32), self.owners == owner
-            sums[1:, 1:] = mine.cumsum(axis=0, dtype=np.int32).cumsum(axis=1, dtype=np.int32)
-            yield owner, sums
 
     def over(self, slots: int) -> RoutingTable:
         """Return the same table over at most a number of slots; with more, some share one."""
@@ -177,47 +118,69 @@ class RoutingTable:
         dealt_anew = self.slots != other.slots and bool(((old == HASHED) & (new == HASHED)).any())
         return len(np.unique(pairs, axis=0)) + (self.slots if dealt_anew else 0)
 
-    @property
-    def _leaves_are_cells(self) -> bool:
-        """Whether each cell is a leaf, and has the number of its leaf."""
-        return self.leaf.size == len(self.slot) and bool(
-            (self.leaf.ravel() == np.arange(self.leaf.size)).all()
-        )
 
-    def packed(self) -> bytes:
-        """Return the table as a payload of the control log.
+class _SlotCover:
+    """Which owners of a table's cells have cells in spans, which are rows of `Cells.of_boxes`."""
 
-        It has runs of cells along the Z curve: of one leaf each, or of one slot if leaves are single cells.
+    def __init__(self, table: RoutingTable) -> None:
+        self._table = table
+
+    def owners_of(self, spans: NDArray[np.int64]) -> Iterator[tuple[Any, int]]:
+        """Yield the positions of spans, and an owner of cells in them."""
+        if len(spans) <= _FEW_BOXES:
+            for at, span in enumerate(spans.tolist()):
+                yield from ((at, owner) for owner in self._owners_in(span))
+        elif len(self._leaf_boxes) and len(self._leaf_boxes) <= _LEAVES_A_SUM * self._table.slots:
+            yield from self._by_leaves(spans)
+        else:
+            yield from self._by_sums(spans)
+
+    def _owners_in(self, span: Sequence[int]) -> list[int]:
+        """Return the owners of the cells in a row of `Cells.of_boxes`."""
+        low, high, left, right = span
+        found: list[int] = np.unique(self._table.owners[low:high, left:right]).tolist()
+        return found
+
+    def _by_leaves(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
+        """Yield which spans touch each leaf, as positions, and the leaf's owner; leaves are rectangles."""
+        low, high, left, right = np.ascontiguousarray(spans.T.astype(np.int16))
+        for box, owner in zip(self._leaf_boxes.tolist(), self._table.slot.tolist(), strict=True):
+            held = (low < box[1]) & (high > box[0]) & (left < box[3]) & (right > box[2])
+            yield np.flatnonzero(held), owner
+
+    def _by_sums(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
+        """Yield which spans touch the cells of each owner, as positions, and the owner."""
+        low, high, left, right = spans.T
+        for owner, sums in self._sums():
+            held = sums[high, right] - sums[low, right] - sums[high, left] + sums[low, left] > 0
+            yield np.flatnonzero(held), owner
+
+    @cached_property
+    def _leaf_boxes(self) -> NDArray[np.int16]:
+        """The rows and columns of each leaf as in `Cells.of_boxes`, (leaves, 4).
+
+        It has no rows if some leaf is not a rectangle, or there are about as many leaves as cells.
         """
-        by_cell, along = self._leaves_are_cells, z_order(self.cells.side)
-        values = (self.slot if by_cell else self.leaf).ravel()[along]
-        starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-        lengths = np.diff(np.append(starts, len(values)))
-        about = {
-            "strategy": self.strategy,
-            "bounds": list(self.cells.bounds),
-            "side": self.cells.side,
-            "slots": self.slots,
-            "slot": None if by_cell else self.slot.tolist(),
-        }
-        columns = {"value": values[starts].astype(np.int32), "length": lengths.astype(np.int32)}
-        runs = pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in columns.items()})
-        return pack(runs.replace_schema_metadata({b"table": json.dumps(about).encode()}))
+        side, count = self._table.cells.side, len(self._table.slot)
+        none = np.empty((0, 4), np.int16)
+        if 4 * count > side * side:
+            return none
+        rows, columns = np.divmod(np.arange(side * side), side)
+        leaves = self._table.leaf.ravel()
+        boxes = np.tile(np.array([side, 0, side, 0], np.int16), (count, 1))
+        for at, places in ((0, rows), (2, columns)):
+            np.minimum.at(boxes[:, at], leaves, places)
+            np.maximum.at(boxes[:, at + 1], leaves, places + 1)
+        sizes = (boxes[:, 1] - boxes[:, 0]).astype(np.int64) * (boxes[:, 3] - boxes[:, 2])
+        return boxes if np.array_equal(sizes, np.bincount(leaves, minlength=count)) else none
 
-    @staticmethod
-    def unpacked(payload: bytes) -> RoutingTable:
-        """Read the form of `packed`."""
-        runs = unpack(payload)
-        about = json.loads((runs.schema.metadata or {})[b"table"])
-        x1, y1, x2, y2 = about["bounds"]
-        side, slot = int(about["side"]), about["slot"]
-        values = np.empty(side * side, np.int32)
-        values[z_order(side)] = np.repeat(runs.column(0).to_numpy(), runs.column(1).to_numpy())
-        leaf = np.arange(side * side, dtype=np.int32) if slot is None else values
-        return RoutingTable(
-            about["strategy"],
-            Cells((x1, y1, x2, y2), side),
-            leaf.reshape(side, side),
-            (values if slot is None else np.array(slot)).astype(np.int16),
-            int(about["slots"]),
-        )
+    def _sums(self) -> Iterator[tuple[int, NDArray[np.int32]]]:
+        """Yield each owner, and how many of its cells are below a row and left of a column.
+
+        The latter is int32 (side + 1, side + 1).
+        """
+        side = self._table.cells.side
+        for owner in np.unique(self._table.owners).tolist():
+            sums, mine = np.zeros((side + 1, side + 1), np.int32), self._table.owners == owner
+            sums[1:, 1:] = mine.cumsum(axis=0, dtype=np.int32).cumsum(axis=1, dtype=np.int32)
+            yield owner, sums

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stqsh.routing.table import RoutingTable
+from stqsh.routing.table_payload import pack_table, unpack_table
 from stqsh.spec.log import StreamRouted
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, append
@@ -45,12 +46,12 @@ def read_table(control: ControlDb, seq: int) -> RoutingTable:
     rows = control.query("SELECT payload FROM log WHERE seq = ? AND kind = 'route'", seq)
     if not rows:
         raise KeyError(seq)
-    return RoutingTable.unpacked(bytes(rows[0][0]))
+    return unpack_table(bytes(rows[0][0]))
 
 
 def append_route(control: ControlDb, entry: StreamRouted, table: RoutingTable, text: str = "") -> LogRow:
     """Append a routing to the log; it takes effect with the next step."""
-    return append(control, entry, text, table.packed())
+    return append(control, entry, text, pack_table(table))
 
 
 def have_expired(

@@ -15,6 +15,7 @@ from stqsh.routing.load import Load
 from stqsh.routing.object_routing import slots_of
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import HASHED, RoutingTable
+from stqsh.routing.table_payload import pack_table, unpack_table
 
 numbers = st.floats(-200, 200) | st.sampled_from([-10.0, 0.0, 0.1, 10.0])
 places = st.lists(st.tuples(numbers, numbers), min_size=1, max_size=30)
@@ -121,7 +122,7 @@ def test_a_table_is_read_back_as_it_was_written(leaf: list[int], slot: list[int]
     table = RoutingTable(
         "agrid", cells, np.array(leaf, np.int32).reshape(side, side), np.array(slot, np.int16), 9
     )
-    again = RoutingTable.unpacked(table.packed())
+    again = unpack_table(pack_table(table))
     assert (again.strategy, again.cells, again.slots) == ("agrid", cells, 9)
     assert np.array_equal(again.owners, table.owners)
 

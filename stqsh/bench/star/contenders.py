@@ -69,7 +69,7 @@ class Contender:
         if self.kept is None or present is None:
             return
         for _, _, views in self.kept.all():
-            views.due = ALL
+            views.history.due = ALL
             views.build(present, ALL)
 
     @property
@@ -116,7 +116,7 @@ def choose_classic(views: EventViews, present: PresentObjects, budget: float) ->
     everywhere = slots.grid.box_of(ROOT)
     history = [
         asked
-        for asked in views.history
+        for asked in views.history.questions
         if asked.covered == everywhere
         and not any(has_node(one, ContainsExpr) for one in asked.shape.conditions)
     ]
@@ -140,4 +140,4 @@ def choose_classic(views: EventViews, present: PresentObjects, budget: float) ->
             break
         chosen.append(view)
         kept = np.maximum(kept, gains[:, best])
-    views.views = chosen
+    views.views.chosen = chosen

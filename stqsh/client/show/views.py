@@ -46,9 +46,15 @@ def show_views(db: ControlDb, snapshots: SnapshotReader) -> Iterator[Rows]:
 
 
 def _slot_row(views: EventViews) -> tuple[int, ...]:
-    own = sum(view.nbytes for view in views.views)
     slots = views.slots
-    return slots.end, len(slots.slots), slots.nbytes, views.asked, len(views.views), own
+    return (
+        slots.end,
+        len(slots.slots),
+        slots.nbytes,
+        views.history.asked,
+        len(views.views),
+        views.views.nbytes,
+    )
 
 
 def _view_row(views: EventViews, view: View) -> tuple[Any, ...]:

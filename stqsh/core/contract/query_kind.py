@@ -34,14 +34,6 @@ Example:
     >>> def in_diamond(box, x, y):
     ...     x1, y1, x2, y2 = box
     ...     return abs(2 * x - x1 - x2) / (x2 - x1) + abs(2 * y - y1 - y2) / (y2 - y1) <= 1
-    >>> class DiamondKind(QueryKind):
-    ...     name = "diamond"
-    ...     def build(self, batch, output):
-    ...         return DiamondLogic(self, batch, output)
-    ...     def select_members(self, selection):
-    ...         objects = selection.in_region()
-    ...         held = in_diamond(selection.reach.box, *selection.present.places(objects))
-    ...         return selection.satisfying(objects[held])
     >>> class DiamondLogic(QueryLogic):
     ...     def on_events(self, begun):
     ...         steps = {self.batch.timing.first, *self.batch.objects.events.step.tolist()}
@@ -68,6 +60,12 @@ Example:
     ...             shown = self.batch.objects.shown(objects, step - 1)
     ...             self.emit_removals(step, position, shown, np.full(len(shown), why, np.int8))
     ...         super().retire(positions, steps, why)
+    >>> class DiamondKind(QueryKind):
+    ...     name, logic = "diamond", DiamondLogic
+    ...     def select_members(self, selection):
+    ...         objects = selection.in_region()
+    ...         held = in_diamond(selection.reach.box, *selection.present.places(objects))
+    ...         return selection.satisfying(objects[held])
 """
 
 from __future__ import annotations
@@ -181,12 +179,19 @@ class MemberCircles(NamedTuple):
     neighbour: Array
 
 
-class QueryKind(ABC):
-    """A stateless query kind; `name` is its name in `WITH (kind => ...)` and in a query's spec."""
+class QueryKind:
+    """A stateless query kind.
+
+    Attributes:
+        name: Its name in `WITH (kind => ...)` and in a query's spec.
+        logic: Its logic.
+        table: The table of its queries.
+    """
 
     name: ClassVar[str]
+    logic: ClassVar[type[QueryLogic]]
+    table: ClassVar[type[QueryTable]] = QueryTable
 
-    @abstractmethod
     def build(self, batch: StreamBatch, output: BatchOutput) -> QueryLogic:
         """Load the kind's queries from the slot's state, for one batch.
 
@@ -194,10 +199,11 @@ class QueryKind(ABC):
             batch: The changes of the slot's objects, and the commands for the kind.
             output: Receives the updates of the kind's queries.
         """
+        return self.logic(self, batch, output)
 
     def queries(self, state: SlotState, stream: int) -> QueryTable:
         """Return the kind's queries over a stream, by the stream's id."""
-        return QueryTable(state, self.prefix(stream))
+        return self.table(state, self.prefix(stream))
 
     def is_used(self, state: SlotState, stream: int) -> bool:
         """Return whether the kind has had a query over a stream on this slot; if not, it has no arrays."""

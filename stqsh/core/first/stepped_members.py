@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.first.member_ranks import FirstMembers
 from stqsh.core.first.places import with_distances
 from stqsh.core.groups.refresh_times import refreshes_since
@@ -134,6 +135,13 @@ def changes_between(before: SteppedFirst, after: SteppedFirst, step: int, object
     places = pa.concat_arrays([after.place.take(_positions(come)), before.place.take(_positions(gone))])
     found = FirstMembers(query, np.full(len(query), step), version, op, np.arange(len(query)))
     return SteppedChanges(found, places, obj, is_member)
+
+
+def member_codes(batch: StreamBatch, query: Array, step: Array, obj: Array) -> Array:
+    """Return a query, a step of the batch or the one before, and an object as one number each; int64 (n,)."""
+    span, size = batch.timing.last - batch.timing.first + 2, len(batch.objects.table)
+    codes: Array = (query.astype(np.int64) * span + (step - batch.timing.first + 1)) * size + obj
+    return codes
 
 
 def steps_of_change(context: QueryContext, specs: list[FirstSpec]) -> list[int]:

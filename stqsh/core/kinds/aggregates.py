@@ -31,22 +31,16 @@ from stqsh.core.groups.refreshed_members import RefreshedMembers
 from stqsh.core.groups.region_tallies import RegionTallies
 from stqsh.core.groups.shared_queries import SharedQueries, taken_back
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.events.updates import ENDED, count_pairs
+from stqsh.core.kernels.events.updates import count_pairs
 from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes
 from stqsh.core.kinds.ranges import RangeKind
 from stqsh.core.matching.keyword_queries import keywords_of
 from stqsh.core.matching.match import match
-from stqsh.core.matching.moving_index import ObjectCellStore
-from stqsh.core.matching.query_conditions import QueryConditions
-from stqsh.core.matching.query_context import QueryContext, context_of
-from stqsh.core.matching.region_scaling import scale, will_scale
-from stqsh.core.matching.static_index import StaticRegionIndex
+from stqsh.core.matching.query_context import QueryContext
+from stqsh.core.matching.query_regions import QueryRegions
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.merge import MergedUpdates, MergeInput
-from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.core.state.retention_mode import memory_of
-from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
@@ -61,34 +55,6 @@ class AggregateQueries(FormedQueries):
     stays = ArraySpec(np.bool_)  # whether a member that stays may change its groups
 
 
-class AggregateKind(MergingKind):
-    """What the members of a region add up to, by group.
-
-    Slots say by how much each group changes in each step; Aggregate adds that up and shows the groups.
-    """
-
-    name = AGGREGATE.name
-
-    def build(self, batch: StreamBatch, output: BatchOutput) -> AggregateLogic:
-        """Load the queries of a slot for one batch."""
-        return AggregateLogic(self, batch, output)
-
-    def queries(self, state: SlotState, stream: int) -> AggregateQueries:
-        """Return the kind's queries over a stream."""
-        return AggregateQueries(state, self.prefix(stream))
-
-    def merge(self, batch: MergeInput) -> MergedUpdates:
-        """Add up what the slots say, and return the changes of the answers."""
-        return merge_groups(batch)
-
-    def explain(self, given: ExplainInput) -> KindExplanation:
-        """Return what EXPLAIN shows of an aggregate: its members are found as a range query's are."""
-        found = RangeKind().explain(given)
-        spec = getattr(given.spec, "aggregates", None)
-        about = f"groups (TOPK approximate, error {spec.error:g})" if spec and spec.error else "groups"
-        return replace(found, operators=(*found.operators, about))
-
-
 class AggregateLogic(QueryLogic):
     """One batch of a stream's aggregate queries."""
 
@@ -97,64 +63,51 @@ class AggregateLogic(QueryLogic):
     def __init__(self, kind: AggregateKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         state, prefix = batch.state, self.prefix
-        self._index = StaticRegionIndex(batch, prefix)
-        self._conditions = QueryConditions(state, prefix, self.queries, batch.objects)
-        self._area = memory_of(state, batch.spec.id).area
+        self._regions = QueryRegions(batch, prefix, self.queries)
         self._forms = QueryForms(state, prefix, self.queries)
         self._marks = SpokenMarks()
         self._found: list[States] = []
-        self._is_outdated = False
 
     def register(self, positions: Array, new: NewQueries) -> None:
         """Store what new queries compute, and announce them to Aggregate."""
-        self._conditions.add(positions, self._index.add_keywords(new))
-        scale(self.queries, self._area, positions)
+        self._regions.add(positions, new)
         self._forms.add(positions, new, self._marks, self.batch.timing.first)
         counts = [is_count(pattern.aggregates or AggregateSpec()) for pattern in new.patterns]
         self.queries.stays[positions] = ~new.spread(counts, np.bool_)
-        self._is_outdated = True
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Remove queries; Aggregate takes back their rows."""
         self._marks.retire(self.queries.id[positions], steps, why)
         super().retire(positions, steps, why)
-        if why == ENDED:
-            self._index.fill(self._context())
-        else:
-            self._is_outdated = True
+        self._regions.note_removal(why, self.queries.stays)
 
     def pause(self, positions: Array) -> None:
         """Say nothing more of queries, so that Aggregate keeps what was sent."""
         del positions
-        self._is_outdated = True
+        self._regions.note_change()
 
     def rescale(self) -> Array:
         """Scale regions to the share of their area that load shedding leaves."""
-        queries = self.queries
-        at = will_scale(queries, self._area, np.flatnonzero(queries.until > self.batch.timing.first))
-        active: Array = at[queries.mode[at] == ACTIVE]
-        scale(queries, self._area, at)
+        at, active = self._regions.changing()
+        self._regions.rescale(at)
         return active
 
     def on_events(self, begun: Array) -> None:
         """Find out how members change, and the members of queries that begin."""
         queries, first = self.queries, self.batch.timing.first
-        if self._is_outdated or len(begun):
-            self._index.fill(self._context())
-        if not len(queries):
-            ObjectCellStore(self.batch, self.prefix).release()
+        if not self._regions.prepare(begun, queries.stays):
             return
-        schedule = RefreshSchedule(self.batch, queries, self._forms, self._conditions)
+        schedule = RefreshSchedule(self.batch, queries, self._forms, self._regions.conditions)
         follows = schedule.every_us < 0
         since = np.where(follows, first - 1, NEVER)
         begun = begun[follows[begun]]
         since[begun] = first
-        context = self._context()
-        pairs, events = match(context, self._index, QueryLifetimes(since, queries.until))
+        context = self._regions.context(queries.stays)
+        pairs, events = match(context, self._regions.index, QueryLifetimes(since, queries.until))
         count_pairs(pairs, queries.tested, queries.matched)
         # Only centres that stand still have distances here, so any step will do; NOW is in none of them.
         deltas = GroupDeltas(
-            self._conditions,
+            self._regions.conditions,
             self.batch.objects.versions,
             self.batch.timing,
             queries.id,
@@ -196,7 +149,7 @@ class AggregateLogic(QueryLogic):
                 self._marks.add(ids[due.positions], step, BEGIN)
             members = RefreshedMembers(self.batch, self.queries, self.prefix, due)
             shared = SharedQueries(
-                self.queries, self._conditions, due.positions, self._keyworded(due.positions)
+                self.queries, self._regions.conditions, due.positions, self._keyworded(due.positions)
             )
             lasting = self.queries.until[due.positions] > due.end
             for found in self._members(members, shared.first, schedule.windows_us):
@@ -225,15 +178,34 @@ class AggregateLogic(QueryLogic):
             return np.zeros(len(positions), np.bool_)
         return np.isin(self.queries.id[positions], keywords.ids)
 
-    def _context(self) -> QueryContext:
-        return context_of(self.batch, self.queries, self._conditions, self.prefix, staying=self.queries.stays)
-
     def _chunk(self, what: str, number: int, batch: pa.RecordBatch) -> Chunk:
         timing, order = self.batch.timing, ChunkOrder(Phase.EVALUATED, number=number)
         kind, slot = f"{what}/{AGGREGATE.name}", self.batch.state.slot
         return Chunk(
             slot, self.batch.spec.id, kind, order, timing.first, timing.last, batch.num_rows, pack(batch)
         )
+
+
+class AggregateKind(MergingKind):
+    """What the members of a region add up to, by group.
+
+    Slots say by how much each group changes in each step; Aggregate adds that up and shows the groups.
+    """
+
+    name = AGGREGATE.name
+    logic = AggregateLogic
+    table = AggregateQueries
+
+    def merge(self, batch: MergeInput) -> MergedUpdates:
+        """Add up what the slots say, and return the changes of the answers."""
+        return merge_groups(batch)
+
+    def explain(self, given: ExplainInput) -> KindExplanation:
+        """Return what EXPLAIN shows of an aggregate: its members are found as a range query's are."""
+        found = RangeKind().explain(given)
+        spec = getattr(given.spec, "aggregates", None)
+        about = f"groups (TOPK approximate, error {spec.error:g})" if spec and spec.error else "groups"
+        return replace(found, operators=(*found.operators, about))
 
 
 def _changed(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from stqsh.core.contract.query_kind import (
     KindExplanation,
     MemberCircles,
     QueryKind,
+    QueryLogic,
     StreamBatch,
 )
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
@@ -45,7 +47,6 @@ from stqsh.core.output.partials import CandidateOffers
 from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.query import NEAREST, BoundQuery
 from stqsh.spec.region import NearestSpec
 
@@ -53,75 +54,6 @@ Array = npt.NDArray[Any]
 
 _GROWTH = 8
 """The factor by which a snapshot widens its search while too few neighbours satisfy the condition."""
-
-
-class NearestKind(MergingKind):
-    """The first k present objects that satisfy a condition, by (distance, key).
-
-    Each slot offers the k nearest of its own objects.
-    """
-
-    name = NEAREST.name
-
-    def build(self, batch: StreamBatch, output: BatchOutput) -> NearestLogic:
-        """Load the queries of a slot for one batch."""
-        return NearestLogic(self, batch, output)
-
-    def queries(self, state: SlotState, stream: int) -> QueryTable:
-        """Return the kind's queries over a stream."""
-        return ShowingQueries(state, self.prefix(stream))
-
-    def select_members(self, selection: SnapshotSelection) -> Array:
-        """Return the k nearest that satisfy the condition, and all others at the distance of the k-th.
-
-        With a condition the search widens until k objects satisfy it; their distance bounds it, as the radius
-        r does in SSTD section 6.2.
-        """
-        present, wanted = selection.present, _neighbours(selection.spec)
-        everybody = len(present.stored.known)
-        limit, centre = wanted + 1, Point(*selection.centre)  # one more for the focal object
-        while True:
-            found = nearest(present.stored, present.since, centre, limit, present.resolver.planar)
-            objects = selection.satisfying(found)
-            if len(objects) >= wanted or limit >= everybody:
-                break
-            limit = limit * _GROWTH if limit * _GROWTH * _GROWTH < everybody else everybody
-        if len(objects) > wanted:
-            far = selection.distances(objects)
-            objects = objects[far <= np.partition(far, wanted - 1)[wanted - 1]]
-        return objects
-
-    def rank(self, selection: SnapshotSelection, objects: Array) -> Array:
-        """Return the distances of objects from the centre."""
-        return selection.distances(objects)
-
-    def member_circles(self, batch: StreamBatch) -> MemberCircles:
-        """Return the circles around the k nearest objects of this slot."""
-        queries = self.queries(batch.state, batch.spec.id)
-        at = np.flatnonzero(queries.mode == ACTIVE)
-        start, obj = MemberTable(batch.state, queries.prefix).of(at)
-        owner = np.repeat(np.arange(len(at)), np.diff(start))
-        x, y = _centres(queries, at, batch)
-        stored = batch.objects.stored
-        far = distances_between(x[owner], y[owner], stored.x[obj], stored.y[obj], batch.spec.planar)
-        radius = kth_distances(start, far, queries.k[at])
-        mine = far <= radius[owner]
-        ids = queries.id[at]
-        return MemberCircles(ids, radius, ids[owner[mine]], obj[mine])
-
-    def explain(self, given: ExplainInput) -> KindExplanation:
-        """Return what EXPLAIN shows of a kNN query."""
-        spec, present = given.spec, given.measure.objects
-        conditional = spec.condition is not None
-        return KindExplanation(
-            index="keyword index" if keyword_mode(spec, given.stream) else "moving cells",
-            access=f"scan of {present} objects within a box that shrinks to the k-th distance so far",
-            chance=min(1.0, (_neighbours(spec) + 1) / present) if present else 0.0,
-            operators=(*given.operators[:-1], "condition", "k nearest") if conditional else ("k nearest",),
-            reason="the k nearest that satisfy it: ever more of the nearest are looked at until k do"
-            if conditional
-            else None,
-        )
 
 
 def _centres(queries: QueryTable, at: Array, batch: StreamBatch) -> tuple[Array, Array]:
@@ -137,6 +69,32 @@ def _neighbours(spec: BoundQuery) -> int:
     """Return how many neighbours a kNN query asks for."""
     assert isinstance(spec.region, NearestSpec), "the binder gives kNN queries such a region"
     return spec.region.k
+
+
+class CandidateLookup(Protocol):
+    """What Aggregate needs of candidates beside their records."""
+
+    def add(self, positions: Array, new: NewQueries) -> None:
+        """Store what new queries need."""
+
+    def keys(self, changes: CandidateChanges) -> pa.BinaryArray | None:
+        """Return what queries need of candidates that they offer, null for others; None for nothing."""
+
+
+class RowLookup:
+    """What queries select of candidates, for those that send changes."""
+
+    def __init__(self, changes: RowChanges) -> None:
+        self._changes = changes
+
+    def add(self, positions: Array, new: NewQueries) -> None:
+        """Store what new queries select."""
+        self._changes.add(positions, new)
+
+    def keys(self, changes: CandidateChanges) -> pa.BinaryArray | None:
+        """Return what queries select of candidates."""
+        query = np.where(changes.op > 0, changes.query, -1)
+        return self._changes.keys(query, changes.show, changes.distance)
 
 
 class NearestLogic(MergingLogic):
@@ -156,11 +114,7 @@ class NearestLogic(MergingLogic):
         self._members.insert_empty(positions)
         self._conditions.add(positions, new)
         add_keywords(self.batch, self.prefix, new)
-        self.look_up(positions, new)
-
-    def look_up(self, positions: Array, new: NewQueries) -> None:
-        """Store what new queries need of candidates beside their records."""
-        self._changes.add(positions, new)
+        self.lookup.add(positions, new)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Take back what paused queries have sent; for the others Aggregate knows what was sent."""
@@ -237,16 +191,75 @@ class NearestLogic(MergingLogic):
                 changes.why,
                 changes.show,
                 changes.distance,
-                self.looked_up(changes),
+                self.lookup.keys(changes),
             )
         )
 
-    def looked_up(self, changes: CandidateChanges) -> pa.BinaryArray | None:
-        """Return what Aggregate needs of candidates beside their records; None for nothing."""
-        query = np.where(changes.op > 0, changes.query, -1)
-        return self._changes.keys(query, changes.show, changes.distance)
-
-    @property
-    def _changes(self) -> RowChanges:
+    @cached_property
+    def lookup(self) -> CandidateLookup:
+        """What Aggregate needs of candidates beside their records."""
         assert isinstance(self.queries, ShowingQueries), "other kinds look up something else"
-        return RowChanges(self.batch.state, self.prefix, self.queries, self._conditions)
+        return RowLookup(RowChanges(self.batch.state, self.prefix, self.queries, self._conditions))
+
+
+class NearestKind(MergingKind):
+    """The first k present objects that satisfy a condition, by (distance, key).
+
+    Each slot offers the k nearest of its own objects.
+    """
+
+    name = NEAREST.name
+    logic: ClassVar[type[QueryLogic]] = NearestLogic
+    table: ClassVar[type[QueryTable]] = ShowingQueries
+
+    def select_members(self, selection: SnapshotSelection) -> Array:
+        """Return the k nearest that satisfy the condition, and all others at the distance of the k-th.
+
+        With a condition the search widens until k objects satisfy it; their distance bounds it, as the radius
+        r does in SSTD section 6.2.
+        """
+        present, wanted = selection.present, _neighbours(selection.spec)
+        everybody = len(present.stored.known)
+        limit, centre = wanted + 1, Point(*selection.centre)  # one more for the focal object
+        while True:
+            found = nearest(present.stored, present.since, centre, limit, present.resolver.planar)
+            objects = selection.satisfying(found)
+            if len(objects) >= wanted or limit >= everybody:
+                break
+            limit = limit * _GROWTH if limit * _GROWTH * _GROWTH < everybody else everybody
+        if len(objects) > wanted:
+            far = selection.distances(objects)
+            objects = objects[far <= np.partition(far, wanted - 1)[wanted - 1]]
+        return objects
+
+    def rank(self, selection: SnapshotSelection, objects: Array) -> Array:
+        """Return the distances of objects from the centre."""
+        return selection.distances(objects)
+
+    def member_circles(self, batch: StreamBatch) -> MemberCircles:
+        """Return the circles around the k nearest objects of this slot."""
+        queries = self.queries(batch.state, batch.spec.id)
+        at = np.flatnonzero(queries.mode == ACTIVE)
+        start, obj = MemberTable(batch.state, queries.prefix).of(at)
+        owner = np.repeat(np.arange(len(at)), np.diff(start))
+        x, y = _centres(queries, at, batch)
+        stored = batch.objects.stored
+        far = distances_between(x[owner], y[owner], stored.x[obj], stored.y[obj], batch.spec.planar)
+        radius = kth_distances(start, far, queries.k[at])
+        mine = far <= radius[owner]
+        ids = queries.id[at]
+        return MemberCircles(ids, radius, ids[owner[mine]], obj[mine])
+
+    def explain(self, given: ExplainInput) -> KindExplanation:
+        """Return what EXPLAIN shows of a kNN query."""
+        spec, present = given.spec, given.measure.objects
+        conditional = spec.condition is not None
+        return KindExplanation(
+            index="keyword index" if keyword_mode(spec, given.stream) else "moving cells",
+            access=f"scan of {present} objects within a box that shrinks to the k-th distance so far",
+            chance=min(1.0, (_neighbours(spec) + 1) / present) if present else 0.0,
+            operators=(*given.operators[:-1], "condition", "k nearest") if conditional else ("k nearest",),
+            reason="the k nearest that satisfy it: ever more of the nearest are looked at until k do"
+            if conditional
+            else None,
+        )

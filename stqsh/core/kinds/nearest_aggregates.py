@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -27,14 +28,13 @@ from stqsh.core.groups.looked_up import Lookups, is_looked_up, lookup_columns
 from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, GroupMarks, SpokenMarks, heard_marks
 from stqsh.core.groups.payloads import group_payloads
 from stqsh.core.kinds.nearest import NearestKind, NearestLogic
+from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.nearest.candidate_changes import CandidateChanges
-from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.merge import MembersByStep, MergedMembers, MergedUpdates, MergeInput, first_k_members
 from stqsh.core.output.partials import MARKS
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
@@ -50,18 +50,75 @@ class NearestAggregateQueries(QueryTable):
     heeds_time = ArraySpec(np.bool_)  # whether rows change as time passes
 
 
+class GroupLookup:
+    """What queries add up of candidates: what they look up, as Aggregate has the records alone."""
+
+    def __init__(
+        self, batch: StreamBatch, queries: NearestAggregateQueries, conditions: QueryConditions
+    ) -> None:
+        self._queries, self._conditions, self._first = queries, conditions, batch.timing.first
+        self._lookups = Lookups(batch.state, queries.prefix)
+        self.groups = SpokenMarks()
+
+    def add(self, positions: Array, new: NewQueries) -> None:
+        """Send Aggregate what new queries compute, and store what it takes."""
+        specs, self._queries.looks[positions] = self._lookups.separate(new)
+        texts = [msgspec.json.encode(spec).decode() for spec in specs]
+        forms = list(dict.fromkeys(texts))
+        number = {text: i for i, text in enumerate(forms)}
+        which = new.spread([number[text] for text in texts], np.int32)
+        self.groups.register(self._queries.id[positions], self._first, forms, which)
+        heeds = new.spread([spec.heeds_time for spec in specs], np.bool_)
+        self._queries.heeds_time[positions] = heeds
+
+    def keys(self, changes: CandidateChanges) -> pa.BinaryArray:
+        """Return the keys of what queries look up for the candidates that they offer, null for others."""
+        looks = np.where(changes.op > 0, self._queries.looks[changes.query], 0)
+        return self._lookups.keys(looks, changes.show, self._conditions)
+
+    def clear(self) -> None:
+        """Forget what is looked up, as there are no queries."""
+        self._lookups.clear()
+
+
+class NearestAggregateLogic(NearestLogic):
+    """One batch of a stream's aggregates over the nearest."""
+
+    queries: NearestAggregateQueries
+
+    @cached_property
+    def lookup(self) -> GroupLookup:
+        """What queries add up of candidates."""
+        return GroupLookup(self.batch, self.queries, self._conditions)
+
+    def retire(self, positions: Array, steps: Array, why: int) -> None:
+        """Let Aggregate take back the rows of queries, too."""
+        self.lookup.groups.retire(self.queries.id[positions], steps, why)
+        super().retire(positions, steps, why)
+        if not len(self.queries):
+            self.lookup.clear()
+
+    def on_events(self, begun: Array) -> None:
+        """Offer candidates, and say which answers begin."""
+        first = self.batch.timing.first
+        starting = begun[self.queries.until[begun] > first]
+        queries = self.queries
+        self.lookup.groups.add(queries.id[starting], first, BEGIN)
+        awake = queries.heeds_time & (queries.mode == ACTIVE) & (queries.until > first)
+        self.lookup.groups.wake(queries.id[awake], self.batch.clock)
+        super().on_events(begun)
+
+    def chunks(self) -> list[Chunk]:
+        """Return the candidates, and the marks of members and of groups."""
+        return [*super().chunks(), *marks_of_groups(self.batch, self.lookup.groups, NEAREST_AGGREGATE.name)]
+
+
 class NearestAggregateKind(NearestKind):
     """What the first k present objects that satisfy a condition add up to, by group."""
 
     name = NEAREST_AGGREGATE.name
-
-    def build(self, batch: StreamBatch, output: BatchOutput) -> NearestAggregateLogic:
-        """Load the queries of a slot for one batch."""
-        return NearestAggregateLogic(self, batch, output)
-
-    def queries(self, state: SlotState, stream: int) -> NearestAggregateQueries:
-        """Return the kind's queries over a stream."""
-        return NearestAggregateQueries(state, self.prefix(stream))
+    logic = NearestAggregateLogic
+    table = NearestAggregateQueries
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' candidates, and return the changes of the groups of the first k."""
@@ -71,54 +128,6 @@ class NearestAggregateKind(NearestKind):
         """Return what EXPLAIN shows: members are found as those of a kNN query are."""
         found = super().explain(given)
         return replace(found, operators=(*found.operators, "groups"))
-
-
-class NearestAggregateLogic(NearestLogic):
-    """One batch of a stream's aggregates over the nearest."""
-
-    queries: NearestAggregateQueries
-
-    def __init__(self, kind: NearestAggregateKind, batch: StreamBatch, output: BatchOutput) -> None:
-        super().__init__(kind, batch, output)
-        self._groups = SpokenMarks()
-        self._lookups = Lookups(batch.state, self.prefix)
-
-    def look_up(self, positions: Array, new: NewQueries) -> None:
-        """Tell Aggregate what new queries compute, and store what it takes."""
-        specs, self.queries.looks[positions] = self._lookups.separate(new)
-        texts = [msgspec.json.encode(spec).decode() for spec in specs]
-        forms = list(dict.fromkeys(texts))
-        number = {text: i for i, text in enumerate(forms)}
-        which = new.spread([number[text] for text in texts], np.int32)
-        self._groups.register(self.queries.id[positions], self.batch.timing.first, forms, which)
-        heeds = new.spread([spec.heeds_time for spec in specs], np.bool_)
-        self.queries.heeds_time[positions] = heeds
-
-    def looked_up(self, changes: CandidateChanges) -> pa.BinaryArray:
-        """Return the keys of what queries look up for the candidates that they offer, null for others."""
-        looks = np.where(changes.op > 0, self.queries.looks[changes.query], 0)
-        return self._lookups.keys(looks, changes.show, self._conditions)
-
-    def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Let Aggregate take back the rows of queries, too."""
-        self._groups.retire(self.queries.id[positions], steps, why)
-        super().retire(positions, steps, why)
-        if not len(self.queries):
-            self._lookups.clear()
-
-    def on_events(self, begun: Array) -> None:
-        """Offer candidates, and say which answers begin."""
-        first = self.batch.timing.first
-        starting = begun[self.queries.until[begun] > first]
-        queries = self.queries
-        self._groups.add(queries.id[starting], first, BEGIN)
-        awake = queries.heeds_time & (queries.mode == ACTIVE) & (queries.until > first)
-        self._groups.wake(queries.id[awake], self.batch.clock)
-        super().on_events(begun)
-
-    def chunks(self) -> list[Chunk]:
-        """Return the candidates, and the marks of members and of groups."""
-        return [*super().chunks(), *marks_of_groups(self.batch, self._groups, NEAREST_AGGREGATE.name)]
 
 
 def marks_of_groups(batch: StreamBatch, groups: SpokenMarks, kind: str) -> list[Chunk]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,13 @@ from stqsh.core.first.first_merge import merge_first
 from stqsh.core.first.orders import FirstQueries, QueryOrders, order_operators
 from stqsh.core.first.places import with_distances
 from stqsh.core.kinds.nearest import NearestKind, NearestLogic
+from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.row_changes import RowChanges
 from stqsh.core.nearest.candidate_changes import CandidateChanges
-from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.candidates import LOOKED_UP
 from stqsh.core.output.merge import MergedCandidates, MergedUpdates, MergeInput, first_k_candidates
-from stqsh.core.output.partials import LIMIT, PARTIAL, REGISTER
+from stqsh.core.output.partials import LIMIT, PARTIAL, REGISTER, Partials
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.query import NEAREST_FIRST
 
 Array = npt.NDArray[Any]
@@ -37,18 +37,63 @@ _LENGTH = np.dtype("<u4")
 """The type of the length of a place, at the end of what slots send."""
 
 
+class PlaceLookup:
+    """The places of candidates in the orders of their queries, and what these select of them."""
+
+    def __init__(
+        self, batch: StreamBatch, queries: FirstQueries, conditions: QueryConditions, partials: Partials
+    ) -> None:
+        self._batch, self._queries, self._partials = batch, queries, partials
+        prefix = queries.prefix
+        self._orders = QueryOrders(prefix, batch.spec.key, queries, conditions)
+        self._selected = RowChanges(batch.state, f"{prefix}/changes", queries, conditions)
+
+    def add(self, positions: Array, new: NewQueries) -> None:
+        """Store the orders of new queries, and send Aggregate how many of the nearest are wanted."""
+        queries = self._queries
+        self._orders.add(positions, new)
+        self._selected.add(positions, new)
+        ids, shows = queries.id[positions], queries.shows_distance[positions] > 0
+        limits: Array = queries.limit[positions]
+        self._partials.mark(ids, self._batch.timing.first, LIMIT, limits, shows)
+
+    def keys(self, changes: CandidateChanges) -> pa.BinaryArray:
+        """Return the places of candidates, what queries select of them, and the lengths of the places."""
+        count, offered = len(changes.query), np.flatnonzero(changes.op > 0)
+        query, version, far = (column[offered] for column in (changes.query, changes.show, changes.distance))
+        form, at = self._queries.form[query], np.empty(len(query), np.int64)
+        parts: list[pa.BinaryArray] = [pa.array([], pa.binary())]
+        for number in np.unique(form).tolist():
+            mine = np.flatnonzero(form == number)
+            at[mine] = sum(map(len, parts)) + np.arange(len(mine))
+            parts.append(self._orders.places(number, version[mine].astype(np.int32), 0, far[mine]))
+        chosen: Any = pa.array(at)
+        places = pa.concat_arrays(parts).take(chosen)
+        selected = self._selected.keys(query, version, far)
+        joined = _joined(places, pa.nulls(len(query), pa.binary()) if selected is None else selected)
+        back = np.full(count, -1)
+        back[offered] = np.arange(len(offered))
+        taken: Any = pa.array(back, mask=back < 0)
+        return joined.take(taken)
+
+
+class NearestFirstLogic(NearestLogic):
+    """One batch of a stream's queries for the first of the nearest."""
+
+    queries: FirstQueries
+
+    @cached_property
+    def lookup(self) -> PlaceLookup:
+        """The places of candidates in the orders of their queries."""
+        return PlaceLookup(self.batch, self.queries, self._conditions, self.partials)
+
+
 class NearestFirstKind(NearestKind):
     """Of the first k present objects by distance, the first n by another order."""
 
     name = NEAREST_FIRST.name
-
-    def build(self, batch: StreamBatch, output: BatchOutput) -> NearestFirstLogic:
-        """Load the queries of a slot for one batch."""
-        return NearestFirstLogic(self, batch, output)
-
-    def queries(self, state: SlotState, stream: int) -> FirstQueries:
-        """Return the kind's queries over a stream."""
-        return FirstQueries(state, self.prefix(stream))
+    logic = NearestFirstLogic
+    table = FirstQueries
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' candidates into the k nearest, and these into the first n."""
@@ -70,45 +115,6 @@ class NearestFirstKind(NearestKind):
         found = super().explain(given)
         operators = order_operators(getattr(given.spec, "first", None))
         return replace(found, operators=(*found.operators, *operators))
-
-
-class NearestFirstLogic(NearestLogic):
-    """One batch of a stream's queries for the first of the nearest."""
-
-    queries: FirstQueries
-
-    def __init__(self, kind: NearestFirstKind, batch: StreamBatch, output: BatchOutput) -> None:
-        super().__init__(kind, batch, output)
-        prefix = self.prefix
-        self._orders = QueryOrders(prefix, batch.spec.key, self.queries, self._conditions)
-        self._selected = RowChanges(batch.state, f"{prefix}/changes", self.queries, self._conditions)
-
-    def look_up(self, positions: Array, new: NewQueries) -> None:
-        """Store the orders of new queries, and tell Aggregate how many of the nearest are wanted."""
-        self._orders.add(positions, new)
-        self._selected.add(positions, new)
-        ids, shows = self.queries.id[positions], self.queries.shows_distance[positions] > 0
-        limits: Array = self.queries.limit[positions]
-        self.partials.mark(ids, self.batch.timing.first, LIMIT, limits, shows)
-
-    def looked_up(self, changes: CandidateChanges) -> pa.BinaryArray:
-        """Return the places of candidates, what queries select of them, and the lengths of the places."""
-        count, offered = len(changes.query), np.flatnonzero(changes.op > 0)
-        query, version, far = (column[offered] for column in (changes.query, changes.show, changes.distance))
-        form, at = self.queries.form[query], np.empty(len(query), np.int64)
-        parts: list[pa.BinaryArray] = [pa.array([], pa.binary())]
-        for number in np.unique(form).tolist():
-            mine = np.flatnonzero(form == number)
-            at[mine] = sum(map(len, parts)) + np.arange(len(mine))
-            parts.append(self._orders.places(number, version[mine].astype(np.int32), 0, far[mine]))
-        chosen: Any = pa.array(at)
-        places = pa.concat_arrays(parts).take(chosen)
-        selected = self._selected.keys(query, version, far)
-        joined = _joined(places, pa.nulls(len(query), pa.binary()) if selected is None else selected)
-        back = np.full(count, -1)
-        back[offered] = np.arange(len(offered))
-        taken: Any = pa.array(back, mask=back < 0)
-        return joined.take(taken)
 
 
 def _joined(places: pa.BinaryArray, selected: pa.BinaryArray) -> pa.BinaryArray:

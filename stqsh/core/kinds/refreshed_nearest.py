@@ -37,7 +37,6 @@ from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import CandidateOffers
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.chunk import Chunk
 from stqsh.spec.query import REFRESHED_NEAREST
@@ -51,29 +50,6 @@ class RefreshedNearestQueries(FormedQueries):
     looks = ArraySpec(np.int32)  # what it looks up, a place in the header's list from 1 on; 0 for nothing
 
 
-class RefreshedNearestKind(MergingKind):
-    """What the first k present objects that satisfy a condition add up to at refreshes, by group."""
-
-    name = REFRESHED_NEAREST.name
-
-    def build(self, batch: StreamBatch, output: BatchOutput) -> RefreshedNearestLogic:
-        """Load the queries of a slot for one batch."""
-        return RefreshedNearestLogic(self, batch, output)
-
-    def queries(self, state: SlotState, stream: int) -> RefreshedNearestQueries:
-        """Return the kind's queries over a stream."""
-        return RefreshedNearestQueries(state, self.prefix(stream))
-
-    def merge(self, batch: MergeInput) -> MergedUpdates:
-        """Merge the slots' candidates, and return the changes of the groups of the first k."""
-        return merge_neighbours(batch, keep=False)
-
-    def explain(self, given: ExplainInput) -> KindExplanation:
-        """Return what EXPLAIN shows: a refresh finds members as a snapshot does."""
-        found = NearestAggregateKind().explain(given)
-        return replace(found, index="none: each refresh searches the objects near", chance=0.0)
-
-
 class RefreshedNearestLogic(MergingLogic):
     """One batch of a stream's refreshed aggregates over the nearest."""
 
@@ -81,7 +57,6 @@ class RefreshedNearestLogic(MergingLogic):
 
     def __init__(self, kind: RefreshedNearestKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
-        self.queries = kind.queries(batch.state, batch.spec.id)
         self._forms = QueryForms(batch.state, self.prefix, self.queries)
         self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
         self._groups = SpokenMarks()
@@ -169,6 +144,23 @@ class RefreshedNearestLogic(MergingLogic):
         steps, ops = np.full(count, step), np.full(count, op, np.int8)
         ids, no_reason = self.queries.id[query], np.zeros(count, np.int8)
         self.partials.offer(CandidateOffers(steps, ids, ops, no_reason, show, distance, some.keys))
+
+
+class RefreshedNearestKind(MergingKind):
+    """What the first k present objects that satisfy a condition add up to at refreshes, by group."""
+
+    name = REFRESHED_NEAREST.name
+    logic = RefreshedNearestLogic
+    table = RefreshedNearestQueries
+
+    def merge(self, batch: MergeInput) -> MergedUpdates:
+        """Merge the slots' candidates, and return the changes of the groups of the first k."""
+        return merge_neighbours(batch, keep=False)
+
+    def explain(self, given: ExplainInput) -> KindExplanation:
+        """Return what EXPLAIN shows: a refresh finds members as a snapshot does."""
+        found = NearestAggregateKind().explain(given)
+        return replace(found, index="none: each refresh searches the objects near", chance=0.0)
 
 
 class _Refreshed(NamedTuple):

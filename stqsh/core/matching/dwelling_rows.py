@@ -1,7 +1,7 @@
 """Queries with both DWELL and changes: how the rows of members change that readers hold.
 
 Readers hold an object from when its coming has lasted until its leaving has. All that time its row is its
-record, also while it is outside of the region, and the query waits whether it returns.
+record, even while it is outside of the region and the query waits for it to return.
 """
 
 from __future__ import annotations
@@ -11,12 +11,74 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stqsh.core.matching.dwell import DwellTable
+from stqsh.core.matching.paused_rows import PausedRows
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext
-from stqsh.core.matching.row_changes import StayingMembers
+from stqsh.core.matching.row_changes import RowChanges, StayingMembers
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.renewed_rows import KeyedChanges, renewed_rows
+from stqsh.core.queries.query_table import ACTIVE
 
 Array = npt.NDArray[Any]
+
+
+class DwellingRows:
+    """The rows that readers hold of queries with both DWELL and changes.
+
+    Args:
+        context: The context of the batch.
+        dwell: The changes of answers that wait.
+        changes: Says what queries select.
+        paused: The rows of queries that resume.
+    """
+
+    def __init__(
+        self, context: QueryContext, dwell: DwellTable, changes: RowChanges, paused: PausedRows
+    ) -> None:
+        self._context, self._dwell, self._changes, self._paused = context, dwell, changes, paused
+
+    def held(self, since: Array) -> AnswerMembers | None:
+        """Return what readers hold before the batch; None without such queries.
+
+        What they hold of queries that resume is among the rows that these had sent before they paused. This
+        comes before `DwellTable.lasting`.
+
+        Args:
+            since: The step before which each query's answer is known, int64 (queries,).
+        """
+        queries, first = self._context.queries, self._context.batch.timing.first
+        mine = self._changes.wanted & (queries.dwell > 0) & (queries.mode == ACTIVE)
+        if not mine.any():
+            return None
+        positions = np.flatnonzero(mine & (since < first))
+        members = self._context.members(positions, first - 1)
+        return self._dwell.sent_members(self._context, members, positions, first - 1, go_on=True)
+
+    def updates(self, held: AnswerMembers, lasting: QueryUpdates) -> QueryUpdates:
+        """Return the changes of rows that readers hold throughout.
+
+        Args:
+            held: What they hold before the batch.
+            lasting: The changes of answers that are due.
+        """
+        context = self._context
+        lasting = lasting.where(self._changes.wanted[lasting.query])
+        resumed = self._paused.resumed(context)
+        resumed = resumed.where(context.queries.dwell[resumed.query] > 0)
+        updates = [self._paused.changes(context, self._staying(resumed, lasting))]
+        together = AnswerMembers(*(np.concatenate(pair) for pair in zip(held, resumed, strict=True)))
+        is_resumed = np.arange(len(together.query)) >= len(held.query)
+        updates.append(self._changes.updates(context, held_members(context, together, is_resumed, lasting)))
+        return QueryUpdates(
+            *(np.concatenate(column) for column in zip(*(u[:5] for u in updates), strict=True))
+        )
+
+    def _staying(self, resumed: AnswerMembers, lasting: QueryUpdates) -> AnswerMembers:
+        """Return the members of resumed queries that neither come nor leave in the first step."""
+        objects, first = self._context.batch.objects, self._context.batch.timing.first
+        size, now = len(objects.table), lasting.step == first
+        turned = lasting.query[now].astype(np.int64) * size + objects.numbers.shown_objects(lasting.show[now])
+        return resumed.where(~np.isin(resumed.query.astype(np.int64) * size + resumed.obj, turned))
 
 
 def held_members(

@@ -37,6 +37,13 @@ class AnswerMembers(NamedTuple):
     obj: Array
     version: Array
 
+    def where(self, which: Array) -> AnswerMembers:
+        """Return some of them, by a mask or by positions."""
+        return AnswerMembers(*(column[which] for column in self))
+
+
+NO_MEMBERS = AnswerMembers(*(np.empty(0, np.int32) for _ in range(3)))
+
 
 @dataclass(frozen=True)
 class QueryContext:
@@ -133,7 +140,7 @@ class QueryContext:
         `among`, int32, ascending, restricts the search to these objects.
         """
         if not len(positions):
-            return AnswerMembers(*(np.empty(0, np.int32) for _ in range(3)))
+            return NO_MEMBERS
         arrivals = arrivals_at(self.batch.objects, step, among)
         pairs = self.holders(positions, arrivals, step)
         return AnswerMembers(pairs.query, arrivals.obj[pairs.event], arrivals.new[pairs.event])

@@ -6,8 +6,6 @@ byte with views, without them, and whichever were chosen.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import astuple, dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,31 +16,19 @@ import pyarrow as pa
 from stqsh.core.aggregates.answers import KEY
 from stqsh.core.aggregates.states import VALUES, States, add_states
 from stqsh.core.conditions.region_test import RegionNow
-from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection, StoredRows
-from stqsh.core.snapshots.groups import group_states
-from stqsh.core.views.covering import Cover, Runs, cells_of_region, cover_of
+from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
+from stqsh.core.views.covering import Cover, Runs, cover_of
 from stqsh.core.views.margin_choice import choose_margins
 from stqsh.core.views.margins import Margins, Past
-from stqsh.core.views.questions import Question, Shape
-from stqsh.core.views.selection import Asked, Situation, ViewCandidate, choose
-from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
-from stqsh.core.views.views import Size, View, answered, size_of
+from stqsh.core.views.questions import Question
+from stqsh.core.views.time_slots import TimeSlots, rows_of
+from stqsh.core.views.view_set import QuestionHistory, ViewSet, states_of
+from stqsh.core.views.views import answered, size_of
 
 Array = npt.NDArray[Any]
 
-REMEMBERED = 256
-"""The most questions of the history."""
-
 AT_ONCE = 100_000
 """The most events that are read to make views on the occasion of one question."""
-
-_SAMPLE = 1000
-"""The events by which the size of a view is estimated."""
-
-_SIZES_KEPT = 4096
-"""The most estimates that are kept."""
-
-_ROW_BYTES, _VALUE_BYTES = 64.0, 48.0
 
 
 @dataclass(frozen=True)
@@ -89,36 +75,19 @@ class EventViews:
         slots: the time slots.
         views: the views.
         margins: the margins of cells.
-        asked: the number of questions.
-        due: the question after which views are chosen again, twice as many as the last time.
+        history: the past questions.
     """
 
     slots: TimeSlots
-    views: list[View] = field(default_factory=list)
+    views: ViewSet = field(default_factory=ViewSet)
     margins: Margins = field(default_factory=Margins)
-    asked: int = 0
-    due: int = 24
-    history: deque[Asked] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    _seen: deque[int] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    _sizes: dict[ViewCandidate, Size] = field(default_factory=dict)
+    history: QuestionHistory = field(default_factory=QuestionHistory)
 
     def continue_from(self, other: EventViews) -> None:
         """Take over the history of views over the same cells, whose events got other numbers."""
-        self.asked, self.due = other.asked, other.due
-        self.history, self._seen = other.history, other._seen
-        self.margins = other.margins
+        self.history, self.margins, self.views = other.history, other.margins, other.views
         self.margins.lists.clear()
-        self.views = [
-            View(
-                view.shape,
-                view.node,
-                expected=view.expected,
-                benefit=view.benefit,
-                hits=view.hits,
-                spared=view.spared,
-            )
-            for view in other.views
-        ]
+        self.views.empty()
 
     def catch_up(self, present: PresentObjects) -> None:
         """Take in the events that are new."""
@@ -142,7 +111,7 @@ class EventViews:
         if counted:
             parts.append(_of_count(counted))
         if cover.margins is not None:
-            self.margins.note(cover.margins, self.asked)
+            self.margins.note(cover.margins, self.history.asked)
         return add_states(parts) if len(parts) > 1 else parts[0], _usage(
             cover, rows, len(events), counted, tested
         )
@@ -196,61 +165,26 @@ class EventViews:
 
     def remember(self, question: Question, reach: RegionNow, present: PresentObjects) -> None:
         """Add a question to the history."""
-        self.asked += 1
-        _, covered = cells_of_region(self.slots, reach)
-        total = max(1, self.slots.end)
-        whole = sum(slot.end - slot.begin for slot, is_whole in self.slots.among(question.times) if is_whole)
-        self.history.append(Asked(question.shape, covered, whole / total))
-        self._seen.append(len(present.stored.x))
+        self.history.add(question, reach, self.slots, len(present.stored.x))
         box = reach.box.tolist()
         if np.isfinite(reach.box).any():
-            self.margins.history.append(Past((box[0], box[1], box[2], box[3]), self.history[-1].share))
+            share = self.history.questions[-1].share
+            self.margins.history.append(Past((box[0], box[1], box[2], box[3]), share))
 
     def choose(self, present: PresentObjects, budget: Budget) -> None:
         """Choose views and margins again by the history, within a budget of bytes; the others are let go."""
-        self.due = self.asked + min(self.asked, REMEMBERED)
-        self._choose_views(present, budget.views)
-        arrivals = self._arrivals(present)
+        self.history.postpone()
+        self.views.choose(self.history, self.slots, present, budget.views)
+        arrivals = self.history.arrivals(len(present.stored.x))
         found = choose_margins(self.margins.history, self.slots, present.stored, budget.objects, arrivals)
-        self.margins.replace(*found, self.slots.grid, self.asked)
-
-    def _arrivals(self, present: PresentObjects) -> float:
-        """Return the share of the events that came since the first of the questions."""
-        count = len(present.stored.x)
-        return (count - self._seen[0]) / max(1, count)
-
-    def _choose_views(self, present: PresentObjects, budget: float) -> None:
-        there = {ViewCandidate(view.shape, view.node): view for view in self.views}
-        if len(self._sizes) > _SIZES_KEPT:
-            self._sizes.clear()
-        self._sizes |= {one: view.size for one, view in there.items() if view.parts}
-        situation = Situation(
-            grid=self.slots.grid,
-            count=lambda node: sum(slot.count(self.slots.grid.span(node)) for slot in self.slots.slots),
-            measure=lambda one: self._size(one, present),
-            arrivals=self._arrivals(present),
-            types=present.table.spec.types,
-            kept=frozenset(there),
-        )
-        views = []
-        for one in choose(list(self.history), budget, situation):
-            view = there.get(one.candidate) or View(one.candidate.shape, one.candidate.node)
-            view.expected, view.benefit = one.size.rows, one.benefit
-            views.append(view)
-        self.views = views
+        self.margins.replace(*found, self.slots.grid, self.history.asked)
 
     def build(self, present: PresentObjects, most: int = AT_ONCE) -> None:
         """Fill views and margins for time slots that they lack, the latest first.
 
         It ends once `most` events were read.
         """
-        for view, slot in self._missing():
-            if most <= 0:
-                return
-            first, end = self.slots.grid.span(view.node)
-            events = slot.order[slot.starts[first] : slot.starts[end]]
-            most -= len(events) + 1
-            view.keep(slot, states_of(present, view.shape, events))
+        most = self.views.build(self.slots, present, most)
         for slot in reversed(self.slots.slots if self.margins else []):
             if most <= 0:
                 return
@@ -264,36 +198,12 @@ class EventViews:
         longest time.
         """
         self.margins.fit(budget.objects)
-        self._fit_views(budget.views)
-
-    def _fit_views(self, budget: float) -> None:
-        total = sum(view.nbytes for view in self.views)
-        for view in sorted(self.views, key=lambda one: one.benefit / max(1, one.nbytes)):
-            if total <= budget:
-                return
-            total -= view.nbytes
-            self.views.remove(view)
+        self.views.fit(budget.views)
 
     @property
     def nbytes(self) -> int:
         """The bytes of time slots, views and margins."""
-        return self.slots.nbytes + self.margins.nbytes + sum(view.nbytes for view in self.views)
-
-    def _missing(self) -> Iterator[tuple[View, TimeSlot]]:
-        for slot in reversed(self.slots.slots):
-            for view in self.views:
-                if slot.rows not in view.parts:
-                    yield view, slot
-
-    def _size(self, one: ViewCandidate, present: PresentObjects) -> Size:
-        """Return the expected size of a view, by a sample of the events of its node."""
-        if one not in self._sizes:
-            begin, end = (np.array([cell]) for cell in self.slots.grid.span(one.node))
-            events = rows_of(self.slots.slots, begin, end)
-            step = max(1, len(events) // _SAMPLE)
-            found = states_of(present, one.shape, events[::step])
-            self._sizes[one] = _scaled(found, len(events), len(events[::step]), len(self.slots.slots))
-        return self._sizes[one]
+        return self.slots.nbytes + self.margins.nbytes + self.views.nbytes
 
 
 def _usage(cover: Cover, rows: int, read: int, counted: int, tested: int) -> Usage:
@@ -303,27 +213,6 @@ def _usage(cover: Cover, rows: int, read: int, counted: int, tested: int) -> Usa
     return Usage(
         read, counted, sum(use.spared for use in cover.uses), len(cover.uses), rows, used, spared, tested
     )
-
-
-def _scaled(found: States, events: int, sampled: int, slots: int) -> Size:
-    """Return the size of the states of all events by those of a sample."""
-    more = events / max(1, sampled)
-    groups, values = found.by.num_rows, found.values.num_rows
-    once = int((found.totals["n"].to_numpy() == 1).sum())
-    # Charikar's estimate of the number of groups, unless nearly each event has one of its own.
-    rows = groups * more if 20 * once > 19 * sampled else groups - once + once * more**0.5
-    listed = values * (1.2 if 4 * values < sampled else more**0.7)
-    width = _ROW_BYTES + 16 * found.totals.num_columns
-    nbytes = min(rows * (slots + 1), events) * width + min(listed * (slots + 1), 16 * events) * _VALUE_BYTES
-    return Size(rows + listed, nbytes)
-
-
-def states_of(present: PresentObjects, shape: Shape, events: Array) -> States:
-    """Return the states of the groups of those events, int32 (n,), that satisfy the conditions of a shape."""
-    reach = RegionNow(np.full(4, np.nan))
-    if shape.condition is not None and len(events):
-        events = events[StoredRows(present, events, reach).truth(shape.condition)]
-    return group_states(shape.groups, shape.measures, StoredRows(present, events, reach), len(events))
 
 
 def _of_count(count: int) -> States:

@@ -86,7 +86,7 @@ class KeptAnswers:
             if self._pays(views, cover, selection, question.shape)
             else None
         )
-        if views.asked >= views.due:
+        if views.history.asked >= views.history.due:
             views.choose(present, budget)
         if found is None:
             return None
@@ -134,7 +134,7 @@ class KeptAnswers:
             return None
         older = known.views if known is not None and known.views.slots.fits(events) else None
         views = EventViews(TimeSlots.over(present.stored, None if older is None else older.slots.grid))
-        views.due = self.patience.first
+        views.history.due = self.patience.first
         if older is not None:
             views.continue_from(older)
         self._kept[key] = _Kept(numbering, views)

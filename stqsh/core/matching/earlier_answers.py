@@ -1,0 +1,64 @@
+"""What queries had sent whose answers begin again in a batch, and how it differs from their new answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.matching.paused_rows import PausedRows
+from stqsh.core.matching.query_context import AnswerMembers, QueryContext
+from stqsh.core.matching.row_changes import RowChanges, StayingMembers
+from stqsh.core.output.batch_output import QueryUpdates, arrivals
+
+Array = npt.NDArray[Any]
+
+
+class EarlierAnswers:
+    """The members of queries that resume or are rescaled, as they had been sent.
+
+    Args:
+        changes: Says what queries select.
+        paused: The rows of queries that resume.
+    """
+
+    def __init__(self, changes: RowChanges, paused: PausedRows) -> None:
+        self._changes, self._paused = changes, paused
+        self._members: list[tuple[Array, Array]] = [(np.empty(0, np.int64), np.empty(0, np.int32))]
+
+    def add(self, query: Array, objects: Array) -> None:
+        """Add members of queries, given by position."""
+        self._members.append((query, objects))
+
+    def updates(
+        self, context: QueryContext, members: AnswerMembers, follows: Array
+    ) -> Iterator[QueryUpdates]:
+        """Yield the first answers of queries; for those that had sent one, the difference to it.
+
+        Args:
+            context: The context of the batch.
+            members: The answers after the first step.
+            follows: Which queries send changes of the rows of their members at once, bool (queries,).
+        """
+        objects, first, queries = context.batch.objects, context.batch.timing.first, context.queries
+        had_query, had_obj = (np.concatenate(column) for column in zip(*self._members, strict=True))
+        if not len(had_query):  # comparing with nothing would sort millions of first members
+            yield arrivals(first, members.query, members.version)
+            return
+        count = len(objects.table)
+        had, has = had_query * count + had_obj, members.query.astype(np.int64) * count + members.obj
+        new, gone = ~np.isin(has, had), ~np.isin(had, has)
+        yield arrivals(first, members.query[new], members.version[new])
+        following = follows[members.query]
+        yield self._paused.changes(context, members.where(np.flatnonzero(following)))
+        is_compared = np.isin(queries.id[members.query], self._paused.resumed_ids)
+        query, obj, version = members.where(~new & following & ~is_compared)
+        steps = np.full(len(obj), first)
+        before = objects.versions_after(obj, steps - 1)
+        yield self._changes.updates(context, StayingMembers(steps, query, before, version))
+        query, obj = had_query[gone], had_obj[gone].astype(np.int32)
+        steps = np.full(len(obj), first)
+        why, show = objects.reasons(objects.versions_after(obj, steps), obj, steps)
+        yield QueryUpdates(steps, query, np.full(len(obj), -1), why, show)

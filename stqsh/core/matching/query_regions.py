@@ -1,0 +1,77 @@
+"""The regions of a kind's queries: their index, their conditions, and their scale under load shedding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.kernels.events.updates import ENDED
+from stqsh.core.matching.moving_index import ObjectCellStore
+from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.matching.query_context import QueryContext, context_of
+from stqsh.core.matching.region_scaling import scale, will_scale
+from stqsh.core.matching.static_index import StaticRegionIndex
+from stqsh.core.queries.query_table import ACTIVE, QueryTable
+from stqsh.core.queries.registrations import NewQueries
+from stqsh.core.state.retention_mode import memory_of
+
+Array = npt.NDArray[Any]
+
+
+class QueryRegions:
+    """The regions of one kind's queries over a stream, for a batch.
+
+    Attributes:
+        conditions: The conditions of the queries.
+        index: The index of the regions that do not move; `prepare` brings it up to date.
+    """
+
+    def __init__(self, batch: StreamBatch, prefix: str, queries: QueryTable) -> None:
+        self._batch, self._prefix, self._queries = batch, prefix, queries
+        self.index = StaticRegionIndex(batch, prefix)
+        self.conditions = QueryConditions(batch.state, prefix, queries, batch.objects)
+        self._area = memory_of(batch.state, batch.spec.id).area
+        self._is_outdated = False
+
+    def add(self, positions: Array, new: NewQueries) -> None:
+        """Store the conditions and keywords of new queries, and scale their regions."""
+        self.conditions.add(positions, self.index.add_keywords(new))
+        scale(self._queries, self._area, positions)
+        self._is_outdated = True
+
+    def note_change(self) -> None:
+        """Note that other queries are active than those in the index."""
+        self._is_outdated = True
+
+    def note_removal(self, why: int, staying: bool | Array) -> None:
+        """Note that queries were removed; after the events of a batch the index is brought up to date."""
+        if why == ENDED:
+            self.index.fill(self.context(staying))
+        else:
+            self._is_outdated = True
+
+    def changing(self) -> tuple[Array, Array]:
+        """Return the positions of queries whose regions `rescale` changes, and of the active ones of them."""
+        queries = self._queries
+        at = will_scale(queries, self._area, np.flatnonzero(queries.until > self._batch.timing.first))
+        return at, at[queries.mode[at] == ACTIVE]
+
+    def rescale(self, positions: Array) -> None:
+        """Scale regions to the share of their area that load shedding leaves."""
+        scale(self._queries, self._area, positions)
+
+    def prepare(self, begun: Array, staying: bool | Array) -> bool:
+        """Bring the index up to date before the events of a batch; return whether there are queries."""
+        if self._is_outdated or len(begun):
+            self.index.fill(self.context(staying))
+        if not len(self._queries):
+            ObjectCellStore(self._batch, self._prefix).release()
+            return False
+        return True
+
+    def context(self, staying: bool | Array) -> QueryContext:
+        """Return the context of the batch, valid until queries are added or removed."""
+        return context_of(self._batch, self._queries, self.conditions, self._prefix, staying=staying)

@@ -1,0 +1,181 @@
+"""The views of a slot's events that are kept: chosen by past questions, within a budget of bytes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.aggregates.states import States
+from stqsh.core.conditions.region_test import RegionNow
+from stqsh.core.contract.snapshot_selection import PresentObjects, StoredRows
+from stqsh.core.snapshots.groups import group_states
+from stqsh.core.views.covering import cells_of_region
+from stqsh.core.views.questions import Question, Shape
+from stqsh.core.views.selection import Asked, Situation, ViewCandidate, choose
+from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
+from stqsh.core.views.views import Size, View
+
+Array = npt.NDArray[Any]
+
+REMEMBERED = 256
+"""The most questions of the history."""
+
+_SAMPLE = 1000
+"""The events by which the size of a view is estimated."""
+
+_SIZES_KEPT = 4096
+"""The most estimates that are kept."""
+
+_ROW_BYTES, _VALUE_BYTES = 64.0, 48.0
+
+
+@dataclass
+class QuestionHistory:
+    """Past questions.
+
+    Attributes:
+        asked: the number of questions.
+        due: the question after which views are chosen again, twice as many as the last time.
+        questions: the last ones.
+    """
+
+    asked: int = 0
+    due: int = 24
+    questions: deque[Asked] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    _seen: deque[int] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+
+    def add(self, question: Question, reach: RegionNow, slots: TimeSlots, events: int) -> None:
+        """Add a question that was asked when there were this many events."""
+        self.asked += 1
+        _, covered = cells_of_region(slots, reach)
+        total = max(1, slots.end)
+        whole = sum(slot.end - slot.begin for slot, is_whole in slots.among(question.times) if is_whole)
+        self.questions.append(Asked(question.shape, covered, whole / total))
+        self._seen.append(events)
+
+    def postpone(self) -> None:
+        """Set when views are chosen the next time."""
+        self.due = self.asked + min(self.asked, REMEMBERED)
+
+    def arrivals(self, events: int) -> float:
+        """Return the share of all events that came since the first of the questions."""
+        return (events - self._seen[0]) / max(1, events)
+
+
+@dataclass
+class ViewSet:
+    """Views of the events of one slot; `chosen` lists them."""
+
+    chosen: list[View] = field(default_factory=list)
+    _sizes: dict[ViewCandidate, Size] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[View]:
+        return iter(self.chosen)
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all views."""
+        return sum(view.nbytes for view in self.chosen)
+
+    def empty(self) -> None:
+        """Keep the views without their rows, as events got other numbers."""
+        self.chosen = [
+            View(
+                view.shape,
+                view.node,
+                expected=view.expected,
+                benefit=view.benefit,
+                hits=view.hits,
+                spared=view.spared,
+            )
+            for view in self.chosen
+        ]
+        self._sizes.clear()
+
+    def choose(
+        self, history: QuestionHistory, slots: TimeSlots, present: PresentObjects, budget: float
+    ) -> None:
+        """Choose views again by the history, within a budget of bytes; the others are let go."""
+        there = {ViewCandidate(view.shape, view.node): view for view in self.chosen}
+        if len(self._sizes) > _SIZES_KEPT:
+            self._sizes.clear()
+        self._sizes |= {one: view.size for one, view in there.items() if view.parts}
+        situation = Situation(
+            grid=slots.grid,
+            count=lambda node: sum(slot.count(slots.grid.span(node)) for slot in slots.slots),
+            measure=lambda one: self._size(one, slots, present),
+            arrivals=history.arrivals(len(present.stored.x)),
+            types=present.table.spec.types,
+            kept=frozenset(there),
+        )
+        views = []
+        for one in choose(list(history.questions), budget, situation):
+            view = there.get(one.candidate) or View(one.candidate.shape, one.candidate.node)
+            view.expected, view.benefit = one.size.rows, one.benefit
+            views.append(view)
+        self.chosen = views
+
+    def build(self, slots: TimeSlots, present: PresentObjects, most: int) -> int:
+        """Fill views for time slots that they lack, the latest first; return what `most` leaves."""
+        for view, slot in self._missing(slots):
+            if most <= 0:
+                break
+            first, end = slots.grid.span(view.node)
+            events = slot.order[slot.starts[first] : slot.starts[end]]
+            most -= len(events) + 1
+            view.keep(slot, states_of(present, view.shape, events))
+        return most
+
+    def fit(self, budget: float) -> None:
+        """Let go of the views of the least benefit for their space until the others fit a budget of bytes."""
+        total = self.nbytes
+        for view in sorted(self.chosen, key=lambda one: one.benefit / max(1, one.nbytes)):
+            if total <= budget:
+                return
+            total -= view.nbytes
+            self.chosen.remove(view)
+
+    def _missing(self, slots: TimeSlots) -> Iterator[tuple[View, TimeSlot]]:
+        for slot in reversed(slots.slots):
+            for view in self.chosen:
+                if slot.rows not in view.parts:
+                    yield view, slot
+
+    def _size(self, one: ViewCandidate, slots: TimeSlots, present: PresentObjects) -> Size:
+        """Return the expected size of a view, by a sample of the events of its node."""
+        if one not in self._sizes:
+            begin, end = (np.array([cell]) for cell in slots.grid.span(one.node))
+            events = rows_of(slots.slots, begin, end)
+            step = max(1, len(events) // _SAMPLE)
+            found = states_of(present, one.shape, events[::step])
+            self._sizes[one] = _scaled(found, len(events), len(events[::step]), len(slots.slots))
+        return self._sizes[one]
+
+
+def _scaled(found: States, events: int, sampled: int, slots: int) -> Size:
+    """Return the size of the states of all events by those of a sample."""
+    more = events / max(1, sampled)
+    groups, values = found.by.num_rows, found.values.num_rows
+    once = int((found.totals["n"].to_numpy() == 1).sum())
+    # Charikar's estimate of the number of groups, unless nearly each event has one of its own.
+    rows = groups * more if 20 * once > 19 * sampled else groups - once + once * more**0.5
+    listed = values * (1.2 if 4 * values < sampled else more**0.7)
+    width = _ROW_BYTES + 16 * found.totals.num_columns
+    nbytes = min(rows * (slots + 1), events) * width + min(listed * (slots + 1), 16 * events) * _VALUE_BYTES
+    return Size(rows + listed, nbytes)
+
+
+def states_of(present: PresentObjects, shape: Shape, events: Array) -> States:
+    """Return the states of the groups of those events, int32 (n,), that satisfy the conditions of a shape."""
+    reach = RegionNow(np.full(4, np.nan))
+    if shape.condition is not None and len(events):
+        events = events[StoredRows(present, events, reach).truth(shape.condition)]
+    return group_states(shape.groups, shape.measures, StoredRows(present, events, reach), len(events))
