@@ -54,7 +54,7 @@ def begin_copy(state: SlotState, spec: StreamSpec, seeds: Sequence[pa.RecordBatc
     copy = copied_spec(spec)
     table = ObjectTable(state, f"s{copy.id}/objects", copy)
     rows = table.encode(seeds)
-    table.apply(rows, np.arange(len(rows)))
+    table.columns.store(rows, np.arange(len(rows)))
 
 
 def forget_copy(state: SlotState, stream: int) -> None:

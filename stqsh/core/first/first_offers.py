@@ -51,7 +51,7 @@ class FirstOffers:
         leaves = (found.op < 0) & ~np.isin(codes, self._offered[-1])
         left, obj, is_member = found.where(leaves), changes.obj[leaves], changes.is_member[leaves]
         versions = self._objects.versions_after(obj, left.step)
-        elsewhere = np.flatnonzero(self._objects.have_departed(versions))
+        elsewhere = np.flatnonzero(self._objects.numbers.have_departed(versions))
         is_member[elsewhere] = are_members(
             self._context, left.query[elsewhere], versions[elsewhere], left.step[elsewhere]
         )

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from stqsh.core.groups.group_changes import changes, removals, show_versions
-from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues, whole
+from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
 from stqsh.core.groups.group_versions import (
     Differences,
     GroupVersions,
@@ -18,15 +17,14 @@ from stqsh.core.groups.group_versions import (
     versions_of,
     with_values,
 )
-from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, GroupMarks, heard_marks
+from stqsh.core.groups.heard_differences import added, heard_differences
+from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, heard_marks
 from stqsh.core.groups.passing_time import PassingTime
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.merge import MergedUpdates, MergeInput
 
 Array = npt.NDArray[Any]
-
-_IDENTITY = ("query", "step", "key")
 
 
 def merge_groups(batch: MergeInput) -> MergedUpdates:
@@ -47,7 +45,7 @@ class _GroupMerge:
 
     def run(self) -> MergedUpdates:
         """Return the updates, and store the groups."""
-        moves = self._differences()
+        moves = heard_differences(self._batch, self._store, self._marks, self._totals, self._values)
         begun = self._store.queries.begun.copy()
         groups = self._touched(moves)
         if len(self._time.awake):
@@ -76,88 +74,16 @@ class _GroupMerge:
         """Return the differences, with one of nothing where NOW alone may change a row."""
         versions, _ = self._versions(groups, moves)
         turns, steps = self._time.turns(versions)
-        return moves._replace(
-            totals=_added([moves.totals, turns]), steps=np.concatenate([moves.steps, steps])
-        )
+        return moves._replace(totals=added([moves.totals, turns]), steps=np.concatenate([moves.steps, steps]))
 
     def _first_step(self, moves: Differences) -> int:
         """Return the first step of all that happens."""
         steps = np.concatenate([moves.steps, moves.value_steps, self._marks.step])
         return int(steps.min(initial=1 << 62)) if len(steps) else 1
 
-    def _differences(self) -> Differences:
-        """Return what the slots say, and what begins again from nothing."""
-        heard = [pa.Table.from_batches([batch]) for batch in self._batch.partials]
-        totals, steps = self._heard_totals([one for one in heard if "value" not in one.column_names])
-        values, value_steps = self._heard_values([one for one in heard if "value" in one.column_names])
-        begins = self._marks.those(BEGIN)
-        old, old_steps = _began(self._totals.query, begins)
-        old_values, old_value_steps = _began(self._values.query, begins)
-        alone = self._without_groups(begins)
-        empty = np.full(len(alone.query), self._empty_key(), np.int32)
-        none = np.empty(0, np.int64)
-        all_totals = _added(
-            [
-                totals,
-                _negated(self._totals.where(old)),
-                GroupTotals(alone.query, empty, {}),
-                GroupTotals(values.query, values.key, {}),
-            ]
-        )
-        negative = self._values.where(old_values)
-        negative.count = -negative.count
-        all_steps = np.concatenate([steps, old_steps, alone.step, value_steps, none])
-        together = _joined([values, negative])
-        return Differences(all_totals, all_steps, together, np.concatenate([value_steps, old_value_steps]))
-
-    def _heard_totals(self, heard: list[pa.Table]) -> tuple[GroupTotals, Array]:
-        if not heard:
-            return GroupTotals(np.empty(0, np.int64), np.empty(0, np.int32), {}), np.empty(0, np.int64)
-        table = pa.concat_tables(heard, promote_options="default")
-        columns = {
-            name: whole(table[name]).fill_null(0).to_numpy(zero_copy_only=False)
-            for name in table.column_names
-            if name not in _IDENTITY
-        }
-        query, step = table["query"].to_numpy(), table["step"].to_numpy()
-        return GroupTotals(query, self._store.numbers(table["key"]), columns), step
-
-    def _heard_values(self, heard: list[pa.Table]) -> tuple[GroupValues, Array]:
-        if not heard:
-            whole, small = np.empty(0, np.int64), np.empty(0, np.int32)
-            return GroupValues(whole, small, small, small, whole), whole
-        table = pa.concat_tables(heard)
-        query, step, measure, count = (table[name].to_numpy() for name in ("query", "step", "measure", "n"))
-        key, value = self._store.numbers(table["key"]), self._store.numbers(table["value"])
-        return GroupValues(query, key, measure, value, count), step
-
-    def _empty_key(self) -> int:
-        return int(self._store.numbers(pa.array([b""], pa.binary()))[0])
-
-    def _forms(self, ids: Array) -> Array:
-        queries = self._store.queries
-        return queries.form[np.searchsorted(queries.id, ids)]
-
-    def _without_groups(self, marks: GroupMarks) -> GroupMarks:
-        """Return the marks of queries that have one row whatever their members."""
-        return GroupMarks(*(column[self._is_alone(marks.query)] for column in marks))
-
-    def _is_alone(self, ids: Array) -> Array:
-        forms = self._forms(ids)
-        alone = [
-            form for form in np.flatnonzero(np.bincount(forms)).tolist() if not self._store.spec(form).groups
-        ]
-        return np.isin(forms, alone)
-
     def _limited(self, ids: Array) -> Array:
         """Return which of the queries have a LIMIT."""
-        forms = self._forms(ids)
-        limited = [
-            form
-            for form in np.flatnonzero(np.bincount(forms)).tolist()
-            if self._store.spec(form).limit is not None
-        ]
-        return ids[np.isin(forms, limited)]
+        return ids[self._store.which(ids, lambda spec: spec.limit is not None)]
 
     def _touched(self, moves: Differences) -> PairIndex:
         """Return the groups to look at: they change, or their queries end, heed time or have a LIMIT."""
@@ -166,9 +92,9 @@ class _GroupMerge:
         whole = np.concatenate(ids)
         stored = np.isin(self._totals.query, whole)
         alone = sorted_distinct(whole)
-        alone = alone[self._is_alone(alone)]
+        alone = alone[self._store.have_one_row(alone)]
         query = np.concatenate([moves.totals.query, self._totals.query[stored], alone])
-        empty = np.full(len(alone), self._empty_key(), np.int32)
+        empty = np.full(len(alone), self._store.empty_key, np.int32)
         return PairIndex(query, np.concatenate([moves.totals.key, self._totals.key[stored], empty]))
 
     def _at_all_steps(self, groups: PairIndex, moves: Differences) -> Differences:
@@ -184,14 +110,12 @@ class _GroupMerge:
             key.append(np.repeat(groups.key[mine], len(own)))
             steps.append(np.tile(own, len(mine)))
         more = GroupTotals(np.concatenate(query), np.concatenate(key), {})
-        return moves._replace(
-            totals=_added([moves.totals, more]), steps=np.concatenate([moves.steps, *steps])
-        )
+        return moves._replace(totals=added([moves.totals, more]), steps=np.concatenate([moves.steps, *steps]))
 
     def _there(self, versions: GroupVersions, begun: Array) -> Array:
         """Return which versions are groups: those with members, and the one of a query without GROUP BY."""
         at = np.searchsorted(self._store.queries.id, versions.query)
-        alone = self._is_alone(versions.query)
+        alone = self._store.have_one_row(versions.query)
         before, after = alone & begun[at], alone
         empty: Array = np.where(versions.is_first, before[versions.group], after[versions.group])
         there: Array = (versions.totals["n"] > 0) | empty
@@ -223,33 +147,3 @@ class _GroupMerge:
         rest = self._values.where(groups.find(self._values.query, self._values.key) < 0)
         values = values.where(~np.isin(values.query, gone))
         self._store.keep([others, after], [rest, values], gone)
-
-
-def _began(query: Array, begins: GroupMarks) -> tuple[Array, Array]:
-    """Return the positions of rows of queries that begin again, and the steps at which they do."""
-    if not len(begins.query):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    at = np.minimum(np.searchsorted(begins.query, query), len(begins.query) - 1)
-    mine = np.flatnonzero(begins.query[at] == query)
-    return mine, begins.step[at[mine]]
-
-
-def _negated(some: GroupTotals) -> GroupTotals:
-    return GroupTotals(some.query, some.key, {name: -column for name, column in some.totals.items()})
-
-
-def _added(parts: list[GroupTotals]) -> GroupTotals:
-    """Return all rows together; a total that some of them lack is 0 there."""
-    names = sorted({name for part in parts for name in part.totals} | {"n"})
-    totals = {
-        name: np.concatenate([part.totals.get(name, np.zeros(len(part.query), np.int64)) for part in parts])
-        for name in names
-    }
-    query = np.concatenate([part.query for part in parts])
-    return GroupTotals(query, np.concatenate([part.key for part in parts]), totals)
-
-
-def _joined(parts: list[GroupValues]) -> GroupValues:
-    names = ("query", "key", "measure", "value", "count")
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return GroupValues(*columns.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -98,6 +99,21 @@ class GroupStore:
         """Return what queries of a form compute."""
         return msgspec.json.decode(self._forms[form], type=AggregateSpec)
 
+    def which(self, ids: Array, test: Callable[[AggregateSpec], bool]) -> Array:
+        """Return for which queries, given by id, what they compute passes a test; bool (n,)."""
+        forms = self.queries.form[np.searchsorted(self.queries.id, ids)]
+        used = np.flatnonzero(np.bincount(forms)).tolist()
+        return np.isin(forms, [form for form in used if test(self.spec(form))])
+
+    def have_one_row(self, ids: Array) -> Array:
+        """Return which queries, given by id, have one row whatever their members; bool (n,)."""
+        return self.which(ids, lambda spec: not spec.groups)
+
+    @property
+    def empty_key(self) -> int:
+        """The number of the key of a query's only row."""
+        return int(self.numbers(pa.array([b""], pa.binary()))[0])
+
     def numbers(self, texts: Any) -> Array:
         """Return the numbers of keys or values, given as bytes; int32 (n,)."""
         coded = whole(texts).dictionary_encode()
@@ -144,10 +160,7 @@ class GroupStore:
             for name in ["n", *self._sums]
         }
         table.store(query=query[order], key=key[order], **normalised(columns))
-        self._keep_values(values)
-
-    def _keep_values(self, values: list[GroupValues]) -> None:
-        names = ("query", "key", "measure", "value", "count")
+        names = ["query", "key", "measure", "value", "count"]
         columns = {name: np.concatenate([getattr(some, name) for some in values]) for name in names}
         _StoredValues(self._state, f"{self._prefix}/values").store(**columns)
 

@@ -57,7 +57,9 @@ def _versions_elsewhere(objects: BatchObjects, updates: UpdateArrays) -> Array:
     found = np.full(len(updates.step), -1, np.int64)
     row = updates.show - known
     has_row = (row >= 0) & (row < len(roles))
-    departs = np.flatnonzero((updates.op < 0) & objects.have_departed(np.where(has_row, updates.show, -1)))
+    departs = np.flatnonzero(
+        (updates.op < 0) & objects.numbers.have_departed(np.where(has_row, updates.show, -1))
+    )
     found[departs] = updates.show[departs]
     comes = np.flatnonzero(has_row & (updates.op > 0))
     before = np.flatnonzero(roles == RecordRole.PREVIOUS)

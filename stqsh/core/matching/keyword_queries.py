@@ -102,7 +102,7 @@ def _first_keywords(batch: StreamBatch, prefix: str) -> KeywordIndex:
     terms = TermTable(batch.state, batch.spec.id)
     if not terms.total:
         table = batch.objects.table
-        column = table.column(batch.spec.text or "")
+        column = table.columns[batch.spec.text or ""]
         texts = np.where(column.valid, column.values, -1).astype(np.int32)
         terms.learn(texts)
         terms.count(texts)
@@ -134,5 +134,5 @@ def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Transitions) 
 def texts_of(batch: StreamBatch, versions: Array) -> Array:
     """Return the codes of the texts of versions, int32 (n,); -1 for NULL and for no version."""
     name, objects = batch.spec.text or "", batch.objects
-    column = pick(objects.table.column(name), objects.rows.columns[name], versions)
+    column = pick(objects.table.columns[name], objects.rows.columns[name], versions)
     return np.where(column.valid, column.values, -1).astype(np.int32)

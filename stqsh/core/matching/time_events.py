@@ -76,7 +76,7 @@ def _values(
 
 def _candidates(expr: Expr, shifts: Array, objects: BatchObjects) -> Array:
     """Return the versions whose comparison with NOW may change in the batch; int32, ascending."""
-    instants = objects.table.instants(expr.name) if isinstance(expr, ColumnExpr) else None
+    instants = objects.table.columns.instants(expr.name) if isinstance(expr, ColumnExpr) else None
     if instants is None:
         return np.arange(objects.versions, dtype=np.int32)
     stored = values_near_now(frozen(instants), frozen(shifts), objects.timing)

@@ -51,7 +51,7 @@ def with_reasons(
     why, show = offers.why.copy(), offers.version.astype(np.int64)
     left = np.flatnonzero(offers.event >= 0)
     own, shown = _own_reasons(context, offers, left)
-    elsewhere = context.batch.objects.have_departed(offers.version[left])
+    elsewhere = context.batch.objects.numbers.have_departed(offers.version[left])
     elsewhere &= ~np.isnan(context.centres(query[left], offers.step[left])[0])
     reasons = np.where(elsewhere, OVERTAKEN, why[left])
     why[left], show[left] = np.where(own == LEFT, reasons, own), shown

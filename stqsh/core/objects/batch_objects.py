@@ -18,11 +18,11 @@ from stqsh.core.kernels.events.transitions import (
     build,
     places_after,
     places_at,
-    remove_objects,
     versions_at,
 )
 from stqsh.core.kernels.events.updates import LEFT, VersionSources, reasons
-from stqsh.core.objects.object_table import BatchRows, ObjectTable
+from stqsh.core.objects.object_columns import BatchRows
+from stqsh.core.objects.object_table import ObjectTable
 from stqsh.spec.chunk import RecordRole
 
 Array = npt.NDArray[Any]
@@ -44,10 +44,12 @@ class VersionNumbers(NamedTuple):
     Attributes:
         objects: The number of objects.
         row_objects: The object of each row, int32 (rows,).
+        roles: The role of each row, as in `BatchRows`.
     """
 
     objects: int
     row_objects: Array
+    roles: Array
 
     @property
     def versions(self) -> int:
@@ -67,6 +69,14 @@ class VersionNumbers(NamedTuple):
         known = self.objects_of(np.where(is_key, 0, shown))
         return np.where(is_key, shown - self.versions, known).astype(np.int32)
 
+    def have_departed(self, versions: Array) -> Array:
+        """Return whether versions are records with which objects depart to other slots; bool (n,)."""
+        if not len(self.roles):
+            return np.zeros(len(versions), np.bool_)
+        row = np.maximum(versions - self.objects, 0)
+        departed: Array = (versions >= self.objects) & (self.roles[row] == RecordRole.DEPARTED)
+        return departed
+
     def or_keys(self, versions: Array, objects: Array) -> Array:
         """Return what to show of objects: their versions, or the key alone where it is -1; int64 (n,)."""
         return np.where(versions < 0, np.int64(self.versions) + objects, versions)
@@ -84,6 +94,16 @@ class Removals(NamedTuple):
 
     since: Array | None = None
     why: Array | None = None
+
+    @staticmethod
+    def of_departures(rows: BatchRows, numbers: VersionNumbers) -> Removals:
+        """Return from when on the records with which objects depart to other slots are not here."""
+        departed = np.flatnonzero(rows.roles == RecordRole.DEPARTED)
+        if not len(departed):
+            return Removals()
+        since = np.full(numbers.versions, NEVER)
+        since[numbers.objects + departed] = rows.arrays.step[departed]
+        return Removals(since)
 
     def cover(self, versions: Array, steps: Any) -> Array:
         """Return whether versions are gone, each at its own step or all at one; bool (n,)."""
@@ -134,9 +154,6 @@ class VersionChanges(NamedTuple):
 class BatchObjects:
     """A batch's rows over a table that still holds the state before the batch, until `finish`.
 
-    Objects may be removed from the batch (`remove`): after its last step they are not present, regardless of
-    their rows.
-
     Attributes:
         stored: The objects as stored before the batch.
         sources: What versions refer to: the batch's rows, and `stored`.
@@ -148,19 +165,10 @@ class BatchObjects:
         self.rows: BatchRows = table.encode(batches)
         self.stored = table.stored
         self.sources = VersionSources(self.rows.arrays, self.stored)
-        self.numbers = VersionNumbers(len(table), self.rows.arrays.obj)
+        self.numbers = VersionNumbers(len(table), self.rows.arrays.obj, self.rows.roles)
         self.versions = self.numbers.versions
         self._places: dict[int, ObjectPlaces] = {}
-        self.removals = self._departures()
-
-    def _departures(self) -> Removals:
-        """Return from when on the records with which objects depart to other slots are not here."""
-        departed = np.flatnonzero(self.rows.roles == RecordRole.DEPARTED)
-        if not len(departed):
-            return Removals()
-        since = np.full(self.versions, NEVER)
-        since[self.numbers.objects + departed] = self.rows.arrays.step[departed]
-        return Removals(since)
+        self.removals = Removals.of_departures(self.rows, self.numbers)
 
     @cached_property
     def accepted(self) -> AcceptedRows:
@@ -172,46 +180,15 @@ class BatchObjects:
         """All events of the batch, see `build`."""
         return build(self.accepted, self.rows.arrays, self.rows.roles, self.stored, self.timing)
 
-    def have_departed(self, versions: Array) -> Array:
-        """Return whether versions are records with which objects depart to other slots; bool (n,)."""
-        if not len(self.rows.roles):
-            return np.zeros(len(versions), np.bool_)
-        row = np.maximum(versions - self.numbers.objects, 0)
-        departed: Array = (versions >= self.numbers.objects) & (self.rows.roles[row] == RecordRole.DEPARTED)
-        return departed
-
-    def set_course(self, accepted: AcceptedRows, events: Transitions, out: Array) -> None:
-        """Set the events of the batch, where objects were removed between its steps.
+    def set_course(self, accepted: AcceptedRows, events: Transitions, removals: Removals) -> None:
+        """Set the events of the batch, in which objects were removed.
 
         Args:
             accepted: The outcome of each row.
             events: All events.
-            out: The step from which on each version is gone, int64 (versions,); NEVER for most.
+            removals: The objects that were removed.
         """
-        self.accepted, self.events, self.removals = accepted, events, Removals(out)
-        self._places.clear()
-
-    def remove(self, why: Array) -> None:
-        """Remove objects in the last step, from their current places.
-
-        `why`, int8 (objects,), is a position in `stqsh.spec.chunk.WHY` for the removed objects, which must
-        all be present after the last step, and 0 for the others.
-        """
-        out = np.flatnonzero(why).astype(np.int32)
-        if not len(out):
-            return
-        last = self.timing.last
-        nx, ny, acted = remove_objects(self.events, why, last)
-        steps = np.full(len(out), last)
-        versions = self.versions_after(out, steps)
-        idle = np.flatnonzero(~acted[out])  # they have not moved in the step
-        x, y = places_after(versions[idle], steps[idle], *self.sources, self.timing.unending)
-        nowhere = np.full(len(idle), np.nan)
-        silent = Transitions(steps[idle], out[idle], versions[idle], versions[idle], x, y, nowhere, nowhere)
-        self.events = joined(self.events._replace(nx=nx, ny=ny), silent)
-        removed_from = np.full(self.versions, NEVER)
-        removed_from[versions] = last
-        self.removals = Removals(removed_from, why)
+        self.accepted, self.events, self.removals = accepted, events, removals
         self._places.clear()
 
     def reasons(self, versions: Array, objects: Array, steps: Array) -> tuple[Array, Array]:
@@ -280,7 +257,7 @@ class BatchObjects:
             departed = self.rows.roles == RecordRole.DEPARTED
             self.table.forget(self.rows.arrays.obj[departed])
             final &= ~departed
-        self.table.apply(self.rows, np.flatnonzero(final))
+        self.table.columns.store(self.rows, np.flatnonzero(final))
 
 
 def arrivals_at(objects: BatchObjects, step: int, among: Array | None = None) -> Transitions:

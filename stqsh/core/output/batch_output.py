@@ -198,7 +198,9 @@ def shown_rows(movement: BatchObjects, shown: Array) -> pa.RecordBatch:
     only_key = shown >= movement.versions
     versions = np.where(only_key, -1, shown).astype(np.int32)
     columns = [
-        _keys(movement, shown) if name == table.spec.key else table.show_column(name, movement.rows, versions)
+        _keys(movement, shown)
+        if name == table.spec.key
+        else table.columns.show(name, movement.rows, versions)
         for name in schema.names
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.kernels.events.transitions import Transitions, places_after, remove_objects
+from stqsh.core.objects.batch_objects import BatchObjects, Removals, joined
 from stqsh.core.retention.interest_counts import InterestTracker, remove_from_index, set_roles
 from stqsh.core.retention.object_retention import decide, forget
 from stqsh.core.retention.object_shedding import shed
@@ -41,8 +44,31 @@ def take_out(batch: StreamBatch) -> Array | None:
     decision = shed(batch, interest, decide(batch, interest), memory)
     set_roles(interest, decision.focal)
     remove_from_index(interest, np.flatnonzero(decision.why).astype(np.int32))
-    batch.objects.remove(decision.why)
+    _remove(batch.objects, decision.why)
     return decision.kept
+
+
+def _remove(objects: BatchObjects, why: Array) -> None:
+    """Remove objects in the last step, from their current places: afterwards they are not present.
+
+    `why`, int8 (objects,), is a position in `stqsh.spec.chunk.WHY` for the removed objects, which must
+    all be present after the last step, and 0 for the others.
+    """
+    out = np.flatnonzero(why).astype(np.int32)
+    if not len(out):
+        return
+    last = objects.timing.last
+    nx, ny, acted = remove_objects(objects.events, why, last)
+    steps = np.full(len(out), last)
+    versions = objects.versions_after(out, steps)
+    idle = np.flatnonzero(~acted[out])  # they have not moved in the step
+    x, y = places_after(versions[idle], steps[idle], *objects.sources, objects.timing.unending)
+    nowhere = np.full(len(idle), np.nan)
+    silent = Transitions(steps[idle], out[idle], versions[idle], versions[idle], x, y, nowhere, nowhere)
+    since = np.full(objects.versions, NEVER)
+    since[versions] = last
+    events = joined(objects.events._replace(nx=nx, ny=ny), silent)
+    objects.set_course(objects.accepted, events, Removals(since, why))
 
 
 def close(batch: StreamBatch, kept: Array | None) -> None:

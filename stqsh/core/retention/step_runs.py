@@ -36,7 +36,7 @@ from stqsh.core.kernels.retention.multi_step import (
 )
 from stqsh.core.kinds import KINDS
 from stqsh.core.matching.moving_index import ObjectCellStore, by_step_and_cell, lay_cells, movers_of
-from stqsh.core.objects.batch_objects import BatchObjects, by_step, silent_from
+from stqsh.core.objects.batch_objects import BatchObjects, Removals, by_step, silent_from
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.retention.dropped_objects import dropped_count
 from stqsh.core.retention.interest_counts import InterestTracker
@@ -149,7 +149,7 @@ def evaluate_run(batch: StreamBatch, interest: InterestTracker) -> Array:
     accepted = none_accepted(len(objects.rows), len(x))
     source = BatchSource(*objects.sources, batch.timing)
     events, stale = evaluate_steps(source, plan, course, accepted, _moving(interest, arrivals.events))
-    objects.set_course(accepted._replace(stale=int(stale)), events, course.out)
+    objects.set_course(accepted._replace(stale=int(stale)), events, Removals(course.out))
     kept: Array = ~np.isnan(course.x)
     signs = _counted(course.version, kept, objects.versions) - _counted(*before, objects.versions)
     change = np.bincount(query, weights=signs[version], minlength=len(queries))

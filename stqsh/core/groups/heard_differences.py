@@ -1,0 +1,107 @@
+"""By how much groups differ from the step before: what the slots say, and what begins again from nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues, whole
+from stqsh.core.groups.group_versions import Differences
+from stqsh.core.groups.marks import BEGIN, GroupMarks
+from stqsh.core.output.merge import MergeInput
+
+Array = npt.NDArray[Any]
+
+_IDENTITY = ("query", "step", "key")
+
+
+def heard_differences(
+    batch: MergeInput, store: GroupStore, marks: GroupMarks, before: GroupTotals, values_before: GroupValues
+) -> Differences:
+    """Return the differences of a batch.
+
+    Args:
+        batch: What the slots say.
+        store: The queries and their groups.
+        marks: The marks of the batch.
+        before, values_before: The groups before the batch, and the occurrences of values.
+    """
+    heard = [pa.Table.from_batches([batch]) for batch in batch.partials]
+    totals, steps = _heard_totals(store, [one for one in heard if "value" not in one.column_names])
+    values, value_steps = _heard_values(store, [one for one in heard if "value" in one.column_names])
+    begins = marks.those(BEGIN)
+    old, old_steps = _began(before.query, begins)
+    old_values, old_value_steps = _began(values_before.query, begins)
+    is_alone = store.have_one_row(begins.query)
+    alone = GroupMarks(*(column[is_alone] for column in begins))
+    all_totals = added(
+        [
+            totals,
+            _negated(before.where(old)),
+            GroupTotals(alone.query, np.full(len(alone.query), store.empty_key, np.int32), {}),
+            GroupTotals(values.query, values.key, {}),
+        ]
+    )
+    negative = values_before.where(old_values)
+    negative.count = -negative.count
+    all_steps = np.concatenate([steps, old_steps, alone.step, value_steps])
+    together = _joined([values, negative])
+    return Differences(all_totals, all_steps, together, np.concatenate([value_steps, old_value_steps]))
+
+
+def _heard_totals(store: GroupStore, heard: list[pa.Table]) -> tuple[GroupTotals, Array]:
+    if not heard:
+        return GroupTotals(np.empty(0, np.int64), np.empty(0, np.int32), {}), np.empty(0, np.int64)
+    table = pa.concat_tables(heard, promote_options="default")
+    columns = {
+        name: whole(table[name]).fill_null(0).to_numpy(zero_copy_only=False)
+        for name in table.column_names
+        if name not in _IDENTITY
+    }
+    query, step = table["query"].to_numpy(), table["step"].to_numpy()
+    return GroupTotals(query, store.numbers(table["key"]), columns), step
+
+
+def _heard_values(store: GroupStore, heard: list[pa.Table]) -> tuple[GroupValues, Array]:
+    if not heard:
+        whole, small = np.empty(0, np.int64), np.empty(0, np.int32)
+        return GroupValues(whole, small, small, small, whole), whole
+    table = pa.concat_tables(heard)
+    query, step, measure, count = (
+        table.column(name).to_numpy() for name in ("query", "step", "measure", "n")
+    )
+    key, value = store.numbers(table["key"]), store.numbers(table["value"])
+    return GroupValues(query, key, measure, value, count), step
+
+
+def _began(query: Array, begins: GroupMarks) -> tuple[Array, Array]:
+    """Return the positions of rows of queries that begin again, and the steps at which they do."""
+    if not len(begins.query):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    at = np.minimum(np.searchsorted(begins.query, query), len(begins.query) - 1)
+    mine = np.flatnonzero(begins.query[at] == query)
+    return mine, begins.step[at[mine]]
+
+
+def _negated(some: GroupTotals) -> GroupTotals:
+    return GroupTotals(some.query, some.key, {name: -column for name, column in some.totals.items()})
+
+
+def added(parts: list[GroupTotals]) -> GroupTotals:
+    """Return all rows together; a total that some of them lack is 0 there."""
+    names = sorted({name for part in parts for name in part.totals} | {"n"})
+    totals = {
+        name: np.concatenate([part.totals.get(name, np.zeros(len(part.query), np.int64)) for part in parts])
+        for name in names
+    }
+    query = np.concatenate([part.query for part in parts])
+    return GroupTotals(query, np.concatenate([part.key for part in parts]), totals)
+
+
+def _joined(parts: list[GroupValues]) -> GroupValues:
+    names = ("query", "key", "measure", "value", "count")
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return GroupValues(*columns.values())

@@ -1,0 +1,138 @@
+"""The stored columns of a stream's objects on a slot, and the rows of a batch beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
+from stqsh.core.state.columns import StoredColumn, declared_arrays, decode, encode, pick
+from stqsh.core.state.interner import Interner
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec, StateTable
+from stqsh.spec.chunk import RecordRole
+from stqsh.spec.stream import ARRIVED, StreamSpec
+
+Array = npt.NDArray[Any]
+
+
+class _StoredRecords(StateTable):
+    """The last record of each object, without its key; the other declared columns are added at run time."""
+
+    x = ArraySpec(np.float64)
+    y = ArraySpec(np.float64)
+    ts = ArraySpec(np.int64)
+    known = ArraySpec(np.bool_)
+
+
+class _StoredEvents(_StoredRecords):
+    """Events, without their keys; `arrived` is 0 for those that an older version of stqsh stored."""
+
+    arrived = ArraySpec(np.int64)
+
+
+@dataclass(frozen=True)
+class BatchRows:
+    """A batch's rows: the input of kernels, the keys, and the other declared columns by name.
+
+    Attributes:
+        roles: a `RecordRole` for each row, int8 (rows,); empty where no objects cross from slot to slot.
+    """
+
+    arrays: RowArrays
+    keys: pa.Array[Any]
+    columns: dict[str, StoredColumn]
+    roles: Array
+
+    def __len__(self) -> int:
+        return len(self.arrays.obj)
+
+    @property
+    def reported(self) -> int:
+        """The number of records that are the slot's own, rather than those of objects on other slots."""
+        return len(self) - int(np.isin(self.roles, (RecordRole.DEPARTED, RecordRole.PREVIOUS)).sum())
+
+
+class ObjectColumns:
+    """The declared columns of objects other than the key; without further ones only places and times.
+
+    Attributes:
+        types: The type of each declared column.
+        names: The further columns, and their numbers.
+        pool: The strings of the stream.
+    """
+
+    def __init__(
+        self, state: SlotState, prefix: str, spec: StreamSpec, pool: Interner, *, further: bool = True
+    ) -> None:
+        self._spec, self.pool = spec, pool
+        own = {spec.key, spec.x, spec.y, spec.time}
+        self.types: dict[str, str] = spec.types | {ARRIVED: "BIGINT"}
+        self.names = {name: i for i, (name, _) in enumerate(spec.columns) if further and name not in own}
+        self._table = (_StoredEvents if spec.is_event else _StoredRecords)(
+            state, prefix, declared_arrays(spec.columns, self.names)
+        )
+        if further and spec.is_event:
+            self.names[ARRIVED] = len(spec.columns)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, name: str) -> StoredColumn:
+        if name == ARRIVED:
+            return StoredColumn(self._table.array("arrived"), self._table.known)
+        i = self.names[name]
+        return StoredColumn(self._table.array(f"c{i}"), self._table.array(f"v{i}"))
+
+    def resize(self, count: int) -> None:
+        """Make room for a number of objects."""
+        self._table.resize(count)
+
+    @property
+    def stored(self) -> StoredArrays:
+        """The stored places and times; valid until the table grows."""
+        return StoredArrays(self._table.x, self._table.y, self._table.ts, self._table.known)
+
+    def instants(self, name: str) -> Array | None:
+        """Return a stored TIMESTAMP column, int64 µs (n,), 0 for null; None for another type."""
+        if self.types[name] != "TIMESTAMP":
+            return None
+        return self.stored.ts if name == self._spec.time else self[name].values
+
+    def encode(self, batch: pa.RecordBatch | None) -> dict[str, StoredColumn]:
+        """Return the further columns of a batch, empty ones of None, by name."""
+        if batch is None:
+            columns = {name: self[name] for name in self.names}
+            return {name: StoredColumn(one.values[:0], one.valid[:0]) for name, one in columns.items()}
+        return {name: encode(batch.column(name), self.types[name], self.pool) for name in self.names}
+
+    def store(self, rows: BatchRows, final: Array) -> None:
+        """Store the rows at the positions in `final`, at most one for each object."""
+        source, stored = rows.arrays, self.stored
+        obj = source.obj[final]
+        stored.x[obj], stored.y[obj], stored.ts[obj] = source.x[final], source.y[final], source.ts[final]
+        stored.known[obj] = True
+        for name in self.names:
+            target = self[name]
+            target.values[obj] = rows.columns[name].values[final]
+            target.valid[obj] = rows.columns[name].valid[final]
+
+    def show(self, name: str, rows: BatchRows, versions: Array) -> pa.Array[Any]:
+        """Return a column of some versions, int32 (n,), in its Arrow type; null where a version is -1."""
+        spec, kind = self._spec, self.types[name]
+        if name in self.names:
+            column = pick(self[name], rows.columns[name], versions)
+            return decode(column, kind, self.pool.strings())
+        axis = {spec.x: 0, spec.y: 1, spec.time: 2}[name]
+        stored = StoredColumn(self.stored[axis], self.stored.known)
+        batch = StoredColumn(
+            (rows.arrays.x, rows.arrays.y, rows.arrays.ts)[axis], np.ones(len(rows), np.bool_)
+        )
+        column = pick(stored, batch, versions)
+        if kind != "TIMESTAMP":
+            column.valid[np.isnan(column.values)] = False
+        return decode(column, kind, self.pool.strings())
