@@ -61,7 +61,7 @@ class Stopped:
 
     def folders(self) -> dict[str, Path]:
         """The folders with the session's files, by their names in the copy."""
-        return {"home": self.home.path, "arena": self.home.arena()}
+        return {"home": self.home.path, "arena": self.home.arena.folder}
 
     def keep(self) -> None:
         """Copy the files aside."""
@@ -100,7 +100,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     stopped = Stopped(home, folder / "kept")
     stopped.keep()
     yield stopped
-    shutil.rmtree(home.arena(), ignore_errors=True)
+    shutil.rmtree(home.arena.folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

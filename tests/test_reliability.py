@@ -75,7 +75,7 @@ def test_sessions_with_engines_leave_no_process_and_no_file(tmp_path: Path) -> N
         with connect(temporary=True, home=tmp_path, autoplay=False) as session:
             session.start_engine()
             processes = [process for kind in processes_of(session).values() for process in kind]
-            arena, scratch = session.home.arena(), EngineSettings(session.home.path).scratch
+            arena, scratch = session.home.arena.folder, EngineSettings(session.home.path).scratch
             assert arena.exists() and scratch.exists()
         assert not [process for process in last + processes if lives(process)]
         assert not arena.exists() and not scratch.exists()

@@ -95,5 +95,5 @@ def test_answers_are_those_of_the_engine_without_spark(playing: Session, files: 
     assert tables(asked(playing, direct=False)) == expected
     stop_engine(playing.home)
     assert tables(asked(playing, direct=True)) == expected
-    shutil.rmtree(playing.home.arena())
+    shutil.rmtree(playing.home.arena.folder)
     assert tables(asked(playing, direct=True)) == expected

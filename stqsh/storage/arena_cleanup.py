@@ -28,7 +28,7 @@ def claim_arena(home: SessionHome) -> Path:
     the folder is not this user's alone.
     """
     _remove_open_folders(home)
-    folder = home.arena()
+    folder = home.arena.folder
     try:
         check_private_folder(folder)
     except FileNotFoundError:
@@ -67,9 +67,9 @@ def own_arena(folder: Path, home: SessionHome) -> Path:
 def _new_arena(home: SessionHome) -> Path:
     """Choose a place for an arena, and note it in the home."""
     if homes.has_room(homes.SHM):
-        return home.name_arena()
-    home.arena_json.unlink(missing_ok=True)
-    return home.arena()
+        return home.arena.choose_name()
+    home.arena.name_file.unlink(missing_ok=True)
+    return home.arena.folder
 
 
 def remove_lost_arenas(shared: Path | None = None) -> int:
@@ -96,7 +96,7 @@ def _is_lost(folder: Path) -> bool:
         return False
     if not home.control_db.exists():
         return True
-    return home.arena_json.exists() and home.arena().name != folder.name
+    return home.arena.name_file.exists() and home.arena.folder.name != folder.name
 
 
 def _is_old(folder: Path) -> bool:

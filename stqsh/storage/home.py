@@ -107,32 +107,46 @@ class SessionHome:
         return self.path / "tables" / str(table_id)
 
     @property
-    def arena_json(self) -> Path:
-        """The file that names the session's folder in shared memory, if it has one."""
-        return self.path / "arena.json"
+    def arena(self) -> SessionArena:
+        """The slots' warm state."""
+        return SessionArena(self.path)
 
-    def arena(self) -> Path:
-        """Return the folder of the slots' warm state: in shared memory if there was space, else in the home.
 
-        The engine makes it, see `stqsh.storage.arena_cleanup`. A copy of a home does not share the arena of
-        the original.
-        """
+@dataclass(frozen=True, slots=True)
+class SessionArena:
+    """The slots' warm state of the session whose home is `home`: in shared memory if there was space.
+
+    The engine makes it, see `stqsh.storage.arena_cleanup`. A copy of a home does not share the arena of
+    the original.
+    """
+
+    home: Path
+
+    @property
+    def name_file(self) -> Path:
+        """The file that names the folder in shared memory, if there is one."""
+        return self.home / "arena.json"
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the arena: in shared memory, else in the home."""
         try:
-            name, path = json.loads(self.arena_json.read_bytes())
+            name, path = json.loads(self.name_file.read_bytes())
         except (OSError, ValueError):
-            return self.path / "arena"
-        is_own = path == str(self.path.resolve()) and _ARENA.fullmatch(name)
-        return SHM / name if is_own else self.path / "arena"
+            return self.home / "arena"
+        is_own = path == str(self.home.resolve()) and _ARENA.fullmatch(name)
+        return SHM / name if is_own else self.home / "arena"
 
-    def name_arena(self) -> Path:
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders for slot state: the arena, and a folder on disk for when it is full."""
+        return self.folder, self.home / "arena-on-disk"
+
+    def choose_name(self) -> Path:
         """Choose a name that nobody can foresee for the folder in shared memory, and return its path."""
         name = f"stqsh-{os.getuid()}-{secrets.token_hex(16)}"
-        atomic_write(self.arena_json, json.dumps([name, str(self.path.resolve())]).encode())
-        return self.arena()
-
-    def arena_folders(self) -> tuple[Path, ...]:
-        """Return the folders for slot state: the arena, and a folder on disk for when it is full."""
-        return self.arena(), self.path / "arena-on-disk"
+        atomic_write(self.name_file, json.dumps([name, str(self.home.resolve())]).encode())
+        return self.folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +252,7 @@ def kept_log(home: SessionHome) -> Path:
 
 def remove_home(home: SessionHome) -> None:
     """Delete a session's home and its arena; missing files are no error."""
-    shutil.rmtree(home.arena(), ignore_errors=True)
+    shutil.rmtree(home.arena.folder, ignore_errors=True)
     shutil.rmtree(home.path, ignore_errors=True)
 
 

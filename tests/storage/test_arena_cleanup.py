@@ -34,12 +34,12 @@ def home(tmp_path):
 
 def test_the_arena_goes_to_shared_memory_where_there_is_room(shm, home, monkeypatch):
     monkeypatch.setattr(homes, "SHM_FREE_BYTES", 1 << 62)
-    assert claim_arena(home) == home.arena() == home.path / "arena"
-    shutil.rmtree(home.arena())
+    assert claim_arena(home) == home.arena.folder == home.path / "arena"
+    shutil.rmtree(home.arena.folder)
     monkeypatch.setattr(homes, "SHM_FREE_BYTES", 0)
-    assert claim_arena(home) == home.arena()
-    assert home.arena().parent == shm
-    assert stat.S_IMODE(home.arena().stat().st_mode) == 0o700
+    assert claim_arena(home) == home.arena.folder
+    assert home.arena.folder.parent == shm
+    assert stat.S_IMODE(home.arena.folder.stat().st_mode) == 0o700
     monkeypatch.setattr(homes, "SHM_FREE_BYTES", 1 << 62)
     assert claim_arena(home).parent == shm, "an arena that is there already is kept"
 
@@ -68,7 +68,7 @@ def test_a_folder_that_somebody_else_made_is_not_adopted(shm, home, monkeypatch,
         monkeypatch.setattr("stqsh.storage.private_files.os.geteuid", lambda: os.getuid() + 1)
     second = claim_arena(home)
     assert second not in (first, first.with_name("elsewhere"))
-    assert home.arena() == second
+    assert home.arena.folder == second
 
 
 def test_folders_in_the_home_that_are_open_to_others_are_made_again(shm, home):
@@ -85,14 +85,14 @@ def test_a_copy_of_a_home_has_an_arena_of_its_own(shm, home, tmp_path):
     claim_arena(home)
     shutil.copytree(home.path, tmp_path / "copy")
     copy = SessionHome(tmp_path / "copy")
-    assert copy.arena() == copy.path / "arena"
-    assert claim_arena(copy) == copy.arena() != home.arena()
+    assert copy.arena.folder == copy.path / "arena"
+    assert claim_arena(copy) == copy.arena.folder != home.arena.folder
 
 
 @pytest.mark.parametrize("name", ["../escape", "stqsh-0-" + "f" * 31 + "/", "/etc", ""])
 def test_a_name_that_leaves_shared_memory_is_not_followed(shm, home, name):
-    home.arena_json.write_text(f'["{name}", "{home.path}"]')
-    assert home.arena() == home.path / "arena"
+    home.arena.name_file.write_text(f'["{name}", "{home.path}"]')
+    assert home.arena.folder == home.path / "arena"
 
 
 def test_arenas_of_homes_that_are_gone_are_removed(shm, home, tmp_path):
@@ -106,7 +106,7 @@ def test_arenas_of_homes_that_are_gone_are_removed(shm, home, tmp_path):
     gone.control_db.unlink()
     assert remove_lost_arenas() == 1
     assert not lost.exists() and kept.exists() and unnamed.exists()
-    home.name_arena()
+    home.arena.choose_name()
     assert remove_lost_arenas() == 1, "the home has another arena now"
     assert remove_lost_arenas() == 0
 

@@ -129,7 +129,7 @@ def _stop_for_a_while(disturber: Disturber) -> bool:
 def _lose_the_arena(disturber: Disturber) -> bool:
     """Kill the engine with all below it, and remove its shared memory, as a reboot does."""
     kill_all(disturber.session)
-    shutil.rmtree(disturber.session.home.arena(), ignore_errors=True)
+    shutil.rmtree(disturber.session.home.arena.folder, ignore_errors=True)
     return True
 
 

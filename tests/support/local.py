@@ -65,7 +65,7 @@ class LocalEngine:
         assert self.spool is not None
         self.spool.prepare()
         self.delivery = Delivery(self.home, self.control, spool=self.spool)
-        context = OperatorContext(settings.slots, self.home.arena_folders(), self.home.path, self.spool)
+        context = OperatorContext(settings.slots, self.home.arena.folders, self.home.path, self.spool)
         self.operators = LocalOperators(EVALUATE, AGGREGATE, context)
         self.reader = self._new_reader()
         self.offset = Offset()
@@ -91,7 +91,7 @@ class LocalEngine:
         return [self._state(slot_name(operator, slot), slot) for slot in range(self.settings.slots)]
 
     def _state(self, name: str, slot: int) -> SlotState:
-        arena = (self.memory.arena if self.memory else Arena)(self.home.arena_folders(), name)
+        arena = (self.memory.arena if self.memory else Arena)(self.home.arena.folders, name)
         head = arena.read_head()
         # A copy, as who looks may create the arrays that are missing, which are then not the engine's.
         return SlotState.fresh(slot) if head is None else SlotState(deepcopy(head.header), arena.load(head))
@@ -104,7 +104,7 @@ class LocalEngine:
     def close(self) -> None:
         """Stop, and lose the shared memory."""
         self.leave()
-        shutil.rmtree(self.home.arena(), ignore_errors=True)
+        shutil.rmtree(self.home.arena.folder, ignore_errors=True)
 
     def _new_reader(self) -> StqshReader:
         settings = self.settings
@@ -113,7 +113,7 @@ class LocalEngine:
         return reader
 
     def _forget(self, *, arena: bool) -> None:
-        folder = self.home.arena()
+        folder = self.home.arena.folder
         for key in [key for key in slot_runner._warm if key[0] == str(folder)]:
             del slot_runner._warm[key]
         if arena and self.memory:

@@ -71,7 +71,7 @@ def held_now(session: Session) -> HeldNow:
     return HeldNow(
         **shares,
         memory=sum(shares.values()),
-        arena=_size_mb(home.arena()),
+        arena=_size_mb(home.arena.folder),
         control=sum(_file_mb(home.path / name) for name in _SQLITE),
         checkpoint=_size_mb(home.checkpoint),
         state=_size_mb(home.state),

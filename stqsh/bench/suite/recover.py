@@ -69,7 +69,7 @@ def _crash(session: Session, options: RecoverOptions, *, keep_arena: bool, say: 
     say(f"killing the engine, arena {what}")
     _kill(session)
     if not keep_arena:
-        shutil.rmtree(session.home.arena(), ignore_errors=True)
+        shutil.rmtree(session.home.arena.folder, ignore_errors=True)
     before, begun = session.progress().batch, time.perf_counter()
     session.start_engine()
     ready_s = time.perf_counter() - begun

@@ -9,9 +9,6 @@ from stqsh.lang.catalogue import Catalogue
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.slot_files import PublishedSlots
-
-__all__ = ["PublishedSlots", "first_keys"]
 
 
 def first_keys(states: list[SlotState], stream: StreamSpec, prefix: str, most: int) -> tuple[str, ...]:

@@ -11,12 +11,11 @@ import time
 from typing import TYPE_CHECKING
 
 from stqsh.client.connection import Connection
-from stqsh.errors import NotPublishedError
+from stqsh.client.read.slot_states import SlotStates
 from stqsh.storage.catalogue import find_stream
-from stqsh.storage.control_log import get_meta
 
 if TYPE_CHECKING:
-    from stqsh.storage.slot_files import PublishedSlots
+    pass
 
 MOST = 50
 """Maximum number of keys that are offered."""
@@ -28,7 +27,8 @@ PATIENCE_S = 0.2
 
 def warm_up() -> None:
     """Import what key look-ups need: a second or so, which nobody should wait for at a key press."""
-    import stqsh.client.read.key_lookup  # noqa: F401
+    import stqsh.client.read.key_lookup
+    import stqsh.storage.slot_files  # noqa: F401
 
 
 class LiveKeys:
@@ -37,7 +37,7 @@ class LiveKeys:
     def __init__(self, link: Connection) -> None:
         self._link = link
         self._lock = threading.Lock()
-        self._published: PublishedSlots | None = None
+        self._states = SlotStates(link)
         self._found: dict[tuple[str, str], tuple[float, tuple[str, ...]]] = {}
 
     def starting(self, stream: str, prefix: str) -> tuple[str, ...]:
@@ -53,16 +53,12 @@ class LiveKeys:
             return keys
 
     def _read(self, stream: str, prefix: str, before: tuple[str, ...]) -> tuple[str, ...]:
-        from stqsh.client.read.key_lookup import PublishedSlots, first_keys
+        from stqsh.client.read.key_lookup import first_keys
 
-        row, slots = find_stream(self._link.db, stream), get_meta(self._link.db, "slots")
-        folders = self._link.home.arena_folders()
-        if row is None or slots is None or not folders[0].is_dir():
+        row = find_stream(self._link.db, stream)
+        if row is None:
             return ()
-        self._published = self._published or PublishedSlots(folders, int(slots))
-        try:
-            return self._published.read(
-                lambda states: first_keys(states, row.spec, prefix, MOST), 0, lambda: PATIENCE_S
-            )
-        except NotPublishedError:
-            return before
+        found = self._states.read(
+            lambda states: first_keys(states, row.spec, prefix, MOST), lambda: PATIENCE_S
+        )
+        return before if found is None else found

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stqsh.client.connection import Connection
-from stqsh.errors import NotPublishedError
+from stqsh.client.read.slot_states import SlotStates
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.control_log import get_meta
 from stqsh.storage.rows import StreamRow
 
 if TYPE_CHECKING:
@@ -42,18 +41,9 @@ def read_tallies(link: Connection, streams: Iterable[StreamRow]) -> dict[int, Qu
 
     The result is empty if their state cannot be read.
     """
-    slots, folders = get_meta(link.db, "slots"), link.home.arena_folders()
-    if slots is None or not folders[0].is_dir():
-        return {}
-    from stqsh.storage.slot_files import PublishedSlots
-
     specs = [stream.spec for stream in streams]
-    try:
-        return PublishedSlots(folders, int(slots)).read(
-            lambda states: summed(states, specs), 0, lambda: PATIENCE_S
-        )
-    except NotPublishedError:
-        return {}
+    found = SlotStates(link).read(lambda states: summed(states, specs), lambda: PATIENCE_S)
+    return found or {}
 
 
 def summed(states: list[SlotState], streams: list[StreamSpec]) -> dict[int, QueryTally]:

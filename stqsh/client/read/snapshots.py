@@ -18,6 +18,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from stqsh.client.connection import Connection
+from stqsh.client.read.slot_states import SlotStates
 from stqsh.errors import NotPublishedError, NotSupportedError
 from stqsh.lang.binder.bind import bind
 from stqsh.profile import Profile
@@ -25,7 +26,7 @@ from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.measure import QueryMeasure, total
 from stqsh.spec.query import BoundQuery, SnapshotSpec
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq
+from stqsh.storage.control_log import ControlDb, append, last_seq
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.rows import Progress
 from stqsh.storage.session_settings import session_settings
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from stqsh.core.views.event_views import Usage
     from stqsh.core.views.kept_answers import KeptAnswers
     from stqsh.lang.ast.statements import Select
-    from stqsh.storage.slot_files import PublishedSlots
 
     T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class SnapshotReader:
 
     def __init__(self, link: Connection, profile: Profile | None = None, *, direct: bool = True) -> None:
         self._link, self._profile, self.direct = link, profile, direct
-        self._published: PublishedSlots | None = None
+        self._states = SlotStates(link)
         self._asked: AskedSlots | None = None
         self._bound: dict[str, tuple[int, SnapshotSpec, StreamSpec]] = {}
         self._kept: KeptAnswers | None = None
@@ -164,7 +164,10 @@ class SnapshotReader:
         if step == 0:
             return total([])
         measures = self.read(lambda states: _measures(states, spec), step)
-        return total(self._measures_by_log(spec) if measures is None else measures)
+        if measures is None:
+            shares, _ = self._answer_by_log(_measurement(spec))
+            measures = _decoded(shares)
+        return total(measures)
 
     def analyse(self, spec: SnapshotSpec, stream: StreamSpec) -> tuple[OperatorRun, ...]:
         """Answer a snapshot, and return what each operator did, the whole answer last.
@@ -176,12 +179,6 @@ class SnapshotReader:
         found = self.read(lambda states: _analysis(states, spec, stream), step) if step else None
         return _analysis([], spec, stream) if not step else found or _not_here()
 
-    def _measures_by_log(self, spec: BoundQuery) -> list[QueryMeasure]:
-        shares, _ = self._answer_by_log(_measurement(spec))
-        contents = (share.column("measure")[0].as_py() for share in shares)
-        found = (_MEASURE.decode(content or b"null") for content in contents)
-        return [measure for measure in found if measure is not None]
-
     def read(self, use: Callable[[list[SlotState]], T], step: int) -> T | None:
         """Return the result of `use` on all slots' states at one step, or None without states.
 
@@ -189,25 +186,10 @@ class SnapshotReader:
         """
         if not self.direct:
             return None
-        try:
-            return self._open().read(use, step, self._patience_s)
-        except NotPublishedError:
-            return None
-
-    def _patience_s(self) -> float:
-        """Return how long to wait for missing states: without an engine they will not appear."""
-        return PATIENCE_S if is_alive(read_engine(self._link.home)) else 0.0
-
-    def _open(self) -> PublishedSlots:
-        """Return the published state; raise `NotPublishedError` if no engine has run here."""
-        from stqsh.storage.slot_files import PublishedSlots
-
-        if self._published is None:
-            slots, folders = get_meta(self._link.db, "slots"), self._link.home.arena_folders()
-            if slots is None or not folders[0].is_dir():
-                raise NotPublishedError("no engine has run on this host")
-            self._published = PublishedSlots(folders, int(slots))
-        return self._published
+        # Without an engine, states that are missing will not appear.
+        return self._states.read(
+            use, lambda: PATIENCE_S if is_alive(read_engine(self._link.home)) else 0.0, step
+        )
 
     def _answer_by_log(self, spec: SnapshotSpec) -> tuple[list[pa.RecordBatch], Progress]:
         """Ask through the control log, and wait for the slots' shares of the answer and their step."""
@@ -221,6 +203,12 @@ class SnapshotReader:
             if content is not None:
                 return read_answer(content)
         raise AssertionError("unreachable: watch has no end")
+
+
+def _decoded(shares: list[pa.RecordBatch]) -> list[QueryMeasure]:
+    contents = (share.column("measure")[0].as_py() for share in shares)
+    found = (_MEASURE.decode(content or b"null") for content in contents)
+    return [measure for measure in found if measure is not None]
 
 
 def _measurement(spec: BoundQuery) -> SnapshotSpec:

@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.client.connection import Connection
-from stqsh.errors import NotPublishedError
+from stqsh.client.read.slot_states import SlotStates
 from stqsh.spec.chunk import unpack
-from stqsh.storage.control_log import get_meta, wall_clock_us
+from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.payload_refs import PayloadReader
-from stqsh.storage.slot_files import PublishedSlots
 
 if TYPE_CHECKING:
     from stqsh.core.state.slot_state import SlotState
@@ -70,13 +69,7 @@ def work_shares(link: Connection) -> dict[int, float]:
     EXPLAIN ANALYZE shows the same for one query. Empty if the state is not on this host or the slots are
     busy.
     """
-    slots, folders = get_meta(link.db, "slots"), link.home.arena_folders()
-    if slots is None or not folders[0].is_dir():
-        return {}
-    try:
-        tested = PublishedSlots(folders, int(slots)).read(_tested, 0, lambda: PATIENCE_S)
-    except NotPublishedError:
-        return {}
+    tested = SlotStates(link).read(_tested, lambda: PATIENCE_S) or Counter[int]()
     everything = sum(tested.values())
     return {query: count / everything for query, count in tested.items()} if everything else {}
 

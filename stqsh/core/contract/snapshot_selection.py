@@ -16,8 +16,8 @@ from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.kernels.index.scan import count_in_box, in_box
-from stqsh.core.objects.object_columns import BatchRows
 from stqsh.core.objects.object_table import ObjectTable
+from stqsh.core.objects.stored_columns import BatchRows
 from stqsh.core.state.slot_state import SlotState, stream_specs
 from stqsh.spec.expression import (
     ColumnExpr,

@@ -21,8 +21,8 @@ from stqsh.core.kernels.events.transitions import (
     versions_at,
 )
 from stqsh.core.kernels.events.updates import LEFT, VersionSources, reasons
-from stqsh.core.objects.object_columns import BatchRows
 from stqsh.core.objects.object_table import ObjectTable
+from stqsh.core.objects.stored_columns import BatchRows
 from stqsh.spec.chunk import RecordRole
 
 Array = npt.NDArray[Any]

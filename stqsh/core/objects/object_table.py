@@ -13,7 +13,7 @@ from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
 from stqsh.core.kernels.events.versions import number
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.objects.event_objects import EventKeyColumn
-from stqsh.core.objects.object_columns import BatchRows, ObjectColumns
+from stqsh.core.objects.stored_columns import BatchRows, StoredColumns
 from stqsh.core.state.columns import concatenate
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
@@ -47,7 +47,7 @@ class ObjectTable:
         else:
             self.keys = Interner(state, f"{prefix}/keys")
         self.schema = columns_schema(spec.columns)
-        self.columns = ObjectColumns(state, prefix, spec, self.pool, further=columns)
+        self.columns = StoredColumns(state, prefix, spec, self.pool, further=columns)
         self.key_type = arrow_type(self.columns.types[spec.key])
 
     def __len__(self) -> int:

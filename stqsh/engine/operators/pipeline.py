@@ -50,7 +50,7 @@ def start_query(
     home = SessionHome(settings.home)
     if spool is not None:
         spool.prepare()
-    context = OperatorContext(settings.slots, home.arena_folders(), home.path, spool)
+    context = OperatorContext(settings.slots, home.arena.folders, home.path, spool)
     if settings.local:
         spark = without_generated_code(spark)
     chunks = _read_source(spark, settings, spool)
@@ -95,7 +95,7 @@ def payload_folders(settings: EngineSettings) -> PayloadFolders | None:
     if not settings.local:
         return None
     home = SessionHome(settings.home)
-    return PayloadFolders(home.path, home.arena() / "spool", settings.spool_bytes)
+    return PayloadFolders(home.path, home.arena.folder / "spool", settings.spool_bytes)
 
 
 def _read_source(spark: SparkSession, settings: EngineSettings, spool: PayloadFolders | None) -> DataFrame:

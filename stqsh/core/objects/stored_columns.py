@@ -57,7 +57,7 @@ class BatchRows:
         return len(self) - int(np.isin(self.roles, (RecordRole.DEPARTED, RecordRole.PREVIOUS)).sum())
 
 
-class ObjectColumns:
+class StoredColumns:
     """The declared columns of objects other than the key; without further ones only places and times.
 
     Attributes:

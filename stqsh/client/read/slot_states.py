@@ -1,0 +1,52 @@
+"""The states of a session's slots, as its engine has published them on this host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from stqsh.client.connection import Connection
+from stqsh.errors import NotPublishedError
+from stqsh.storage.control_log import get_meta
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stqsh.core.state.slot_state import SlotState
+    from stqsh.storage.slot_files import PublishedSlots
+
+    T = TypeVar("T")
+
+
+class SlotStates:
+    """The published states of one session; for one thread at a time."""
+
+    def __init__(self, link: Connection) -> None:
+        self._link = link
+        self._published: PublishedSlots | None = None
+
+    def read(
+        self, use: Callable[[list[SlotState]], T], patience_s: Callable[[], float], least: int = 0
+    ) -> T | None:
+        """Return the result of `use` on all slots' states at one step; None without states.
+
+        There are none if no engine has run on this host, or if they do not become available in time.
+
+        Args:
+            use: must not keep the states; it may raise `NotPublishedError` for states that do not suffice.
+            patience_s: returns how long to wait for a batch under way; called only if waiting is needed.
+            least: the step, or a later one.
+        """
+        try:
+            published = self._open()
+            return None if published is None else published.read(use, least, patience_s)
+        except NotPublishedError:
+            return None
+
+    def _open(self) -> PublishedSlots | None:
+        from stqsh.storage.slot_files import PublishedSlots  # numpy
+
+        if self._published is None:
+            slots, folders = get_meta(self._link.db, "slots"), self._link.home.arena.folders
+            if slots is not None and folders[0].is_dir():
+                self._published = PublishedSlots(folders, int(slots))
+        return self._published
