@@ -21,6 +21,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
 from stqsh.bench.maven import bring, java
 from stqsh.errors import StqshError
 
@@ -171,9 +174,6 @@ class KafkaBroker:
             self._guard = None
 
     def _answers(self) -> bool:
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
-
         try:
             with socket.create_connection(("127.0.0.1", self._ports["PLAINTEXT"]), timeout=1):
                 pass

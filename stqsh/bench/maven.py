@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import platformdirs
+import pyspark
 
 from stqsh.engine.spark.java import find_java
 from stqsh.errors import StqshError
@@ -59,8 +60,6 @@ def java() -> str:
 
 
 def _retrieve(work: Path, library: tuple[str, str, str]) -> None:
-    import pyspark
-
     _, module, version = library
     ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"), None)
     if ivy is None:

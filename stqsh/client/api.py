@@ -19,7 +19,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from stqsh.client.cleanup import drop_orphans, remove_orphans
 from stqsh.client.connection import Connection
 from stqsh.client.engine_process import OnProgress, stop_engine, wait_until_ready
 from stqsh.client.read.accuracy import Summary, summary
@@ -45,8 +44,9 @@ from stqsh.storage.catalogue import (
 )
 from stqsh.storage.catalogue_writer import add_function
 from stqsh.storage.control_log import ControlDb, check_queries
-from stqsh.storage.engine_info import EngineInfo, claim_session
+from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home, remove_home, sessions_root
+from stqsh.storage.orphans import claim_session, drop_orphans, remove_orphans
 from stqsh.storage.rows import AreaRow, Progress, QueryRow, StreamRow, TableRow
 from stqsh.storage.session_settings import session_settings, use_profile
 

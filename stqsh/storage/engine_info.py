@@ -1,4 +1,4 @@
-"""engine.json: the engine's report about itself, and the process that owns a session.
+"""engine.json: the engine's report about itself.
 
 The engine writes it when it starts, each second after that, and when it stops. A client trusts it only if
 the pid is still the same process and the heartbeat is recent.
@@ -14,12 +14,9 @@ from stqsh.fs import atomic_write
 from stqsh.storage import processes
 
 if TYPE_CHECKING:  # the engine's parent process reads this module and nothing larger
-    from stqsh.storage.control_log import ControlDb
     from stqsh.storage.home import SessionHome
 
 EngineState = Literal["starting", "ready", "stopping", "failed"]
-
-_OWNER = "owner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +93,3 @@ def has_parent(info: EngineInfo) -> bool:
 
 def _is_of_this_boot(info: EngineInfo) -> bool:
     return info.boot == processes.boot_id()
-
-
-def claim_session(db: ControlDb) -> None:
-    """Record that the session lives only as long as this process."""
-    from stqsh.storage.control_log import set_meta
-
-    set_meta(db, _OWNER, processes.identity())
-
-
-def is_orphaned(db: ControlDb) -> bool:
-    """Return whether the process that claimed the session is gone, so that its engine should stop."""
-    from stqsh.storage.control_log import get_meta
-
-    owner = get_meta(db, _OWNER)
-    return owner is not None and not processes.is_running(owner)

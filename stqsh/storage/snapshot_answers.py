@@ -11,22 +11,19 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from stqsh.fs import replacing
+from stqsh.spec.chunk import unpack
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import Progress
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 FORGOTTEN_AFTER_S = 3600.0
 
 
 def write_answer(home: SessionHome, ask: int, shares: Sequence[bytes], progress: Progress) -> None:
     """Write the answer to an ask: the slots' packed shares, and the step at which they were made."""
-    import pyarrow as pa
-
     _forget_old(home)
     metadata = {"step": progress.step, "base_tick": progress.base_tick, "tick_us": progress.tick_us}
     schema = pa.schema([("share", pa.binary())], metadata={"progress": json.dumps(metadata)})
@@ -53,10 +50,6 @@ def take_answer(home: SessionHome, ask: int) -> bytes | None:
 
 def read_answer(content: bytes) -> tuple[list[pa.RecordBatch], Progress]:
     """Return the slots' shares in an answer, and the step (as step, base_tick and tick_us of a progress)."""
-    import pyarrow as pa
-
-    from stqsh.spec.chunk import unpack
-
     with pa.ipc.open_file(pa.py_buffer(content)) as reader:
         table = reader.read_all()
     metadata = table.schema.metadata or {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from core.slots import SPEC, Slot
 from support.specs import stream_spec
 
-from stqsh.client.read.key_lookup import first_keys
 from stqsh.client.read.live_keys import MOST
+from stqsh.client.read.slot_answers import first_keys
 from stqsh.core.state.slot_state import SlotState
 
 STREAM = stream_spec(SPEC)

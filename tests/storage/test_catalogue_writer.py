@@ -5,13 +5,12 @@ import pytest
 from msgspec.structs import replace
 from support.specs import area_spec, table_spec
 
-from stqsh.client import cleanup
 from stqsh.client.statements.source_paths import find_files, with_absolute_files
 from stqsh.errors import SourceError, StqshError
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import CreateStream, FileSource, GeneratorSource
 from stqsh.spec.query import JoinSpec
-from stqsh.storage import catalogue_writer, engine_info, processes
+from stqsh.storage import catalogue_writer, orphans, processes
 from stqsh.storage.catalogue import (
     area_geometry,
     find_area,
@@ -74,7 +73,7 @@ def test_subscriptions_of_killed_clients_are_dropped(link, query):
         catalogue_writer.register(
             link.db, catalogue_writer.Registered("", replace(query.spec, name=name), who)
         )
-    cleanup.drop_orphans(link.db)
+    orphans.drop_orphans(link.db)
     assert [q.name for q in live_queries(link.db)] == ["q", "sub_2"]
 
 
@@ -83,9 +82,9 @@ def test_temporary_homes_of_killed_clients_are_removed(tmp_path):
     for home, owner in ((kept, processes.identity()), (left, "999999999:1")):
         db = ControlDb(home.path)
         set_meta(db, "owner", owner)
-        assert engine_info.is_orphaned(db) is (home is left)
+        assert orphans.is_orphaned(db) is (home is left)
         db.close()
-    cleanup.remove_orphans(tmp_path)
+    orphans.remove_orphans(tmp_path)
     assert kept.path.exists() and not left.path.exists()
 
 

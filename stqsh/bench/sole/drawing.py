@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,6 @@ _MANY = 60
 
 def can_draw() -> bool:
     """Return whether matplotlib is installed."""
-    from importlib.util import find_spec
-
     return find_spec("matplotlib") is not None
 
 

@@ -27,7 +27,7 @@ PATIENCE_S = 0.2
 
 def warm_up() -> None:
     """Import what key look-ups need: a second or so, which nobody should wait for at a key press."""
-    import stqsh.client.read.key_lookup
+    import stqsh.client.read.slot_answers
     import stqsh.storage.slot_files  # noqa: F401
 
 
@@ -53,7 +53,7 @@ class LiveKeys:
             return keys
 
     def _read(self, stream: str, prefix: str, before: tuple[str, ...]) -> tuple[str, ...]:
-        from stqsh.client.read.key_lookup import first_keys
+        from stqsh.client.read.slot_answers import first_keys
 
         row = find_stream(self._link.db, stream)
         if row is None:

@@ -9,17 +9,16 @@ log, the next batch carries it to the slots, and the answer is returned as a fil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.slot_states import SlotStates
-from stqsh.errors import NotPublishedError, NotSupportedError
+from stqsh.errors import NotSupportedError
 from stqsh.lang.binder.bind import bind
 from stqsh.profile import Profile
 from stqsh.spec.log import SnapshotAsked
@@ -30,7 +29,6 @@ from stqsh.storage.control_log import ControlDb, append, last_seq
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.rows import Progress
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.snapshot_answers import read_answer, take_answer
 from stqsh.units import parse_size
 
 if TYPE_CHECKING:
@@ -122,15 +120,17 @@ class SnapshotReader:
             EngineDeadError: the engine is needed and dies.
             SourceError: a stream cannot be read.
         """
+        from stqsh.client.read.slot_answers import answer, merged
+
         progress = self._link.progress()
         if progress.step == 0:
-            return _merged([], spec, stream, Progress())
+            return merged([], spec, stream, Progress())
         kept = self.kept() if stream.is_event and counts_groups(spec) else None
-        found = self.read(lambda states: _answer(self.asked, states, spec, stream, kept), progress.step)
+        found = self.read(lambda states: answer(self.asked, states, spec, stream, kept), progress.step)
         if found is not None:
             return found
         shares, progress = self._answer_by_log(spec)
-        return _merged(shares, spec, stream, progress)
+        return merged(shares, spec, stream, progress)
 
     def kept(self) -> KeptAnswers:
         """Return what this client keeps for snapshots of aggregates over events.
@@ -149,8 +149,10 @@ class SnapshotReader:
 
     def planned(self, spec: SnapshotSpec) -> Usage | None:
         """Return how a snapshot would be answered from what is kept, over all slots; None for a scan."""
+        from stqsh.client.read.slot_answers import planned
+
         step, kept = self._link.progress().step, self.kept()
-        found = self.read(lambda states: _planned(states, spec, kept), step) if step else None
+        found = self.read(lambda states: planned(states, spec, kept), step) if step else None
         if not found:
             return None
         return reduce(lambda one, other: one.plus(other), found)
@@ -160,14 +162,16 @@ class SnapshotReader:
 
         They are empty before the first step. Raises as `ask` does.
         """
+        from stqsh.client.read.slot_answers import measures
+
         step = self._link.progress().step
         if step == 0:
             return total([])
-        measures = self.read(lambda states: _measures(states, spec), step)
-        if measures is None:
+        found = self.read(lambda states: measures(states, spec), step)
+        if found is None:
             shares, _ = self._answer_by_log(_measurement(spec))
-            measures = _decoded(shares)
-        return total(measures)
+            found = _decoded(shares)
+        return total(found)
 
     def analyse(self, spec: SnapshotSpec, stream: StreamSpec) -> tuple[OperatorRun, ...]:
         """Answer a snapshot, and return what each operator did, the whole answer last.
@@ -175,9 +179,15 @@ class SnapshotReader:
         Raises:
             NotSupportedError: the slots' state is not on this host.
         """
+        from stqsh.client.read.slot_answers import analysis
+
         step = self._link.progress().step
-        found = self.read(lambda states: _analysis(states, spec, stream), step) if step else None
-        return _analysis([], spec, stream) if not step else found or _not_here()
+        if not step:
+            return analysis([], spec, stream)
+        found = self.read(lambda states: analysis(states, spec, stream), step)
+        if not found:
+            raise NotSupportedError("EXPLAIN ANALYZE SELECT where the slots' state is not on this host")
+        return found
 
     def read(self, use: Callable[[list[SlotState]], T], step: int) -> T | None:
         """Return the result of `use` on all slots' states at one step, or None without states.
@@ -193,6 +203,8 @@ class SnapshotReader:
 
     def _answer_by_log(self, spec: SnapshotSpec) -> tuple[list[pa.RecordBatch], Progress]:
         """Ask through the control log, and wait for the slots' shares of the answer and their step."""
+        from stqsh.storage.snapshot_answers import read_answer, take_answer  # pyarrow
+
         row = append(self._link.db, SnapshotAsked(spec))
         if is_alive(read_engine(self._link.home)):
             self._link.wake()
@@ -240,70 +252,3 @@ def plays(db: ControlDb, stream: int) -> bool:
 def counts_groups(spec: SnapshotSpec) -> bool:
     """Return whether a snapshot computes aggregates."""
     return spec.aggregates is not None or spec.aggregate == "count"
-
-
-def _answer(
-    asked: AskedSlots,
-    states: list[SlotState],
-    spec: SnapshotSpec,
-    stream: StreamSpec,
-    kept: KeptAnswers | None,
-) -> SnapshotResult:
-    """Return the answer on the slots' states; raise `NotPublishedError` if they lack what it needs."""
-    shares = asked.shares(states, spec, stream, _place(states, spec), kept)
-    clock = states[0].header["clock"]
-    progress = Progress(step=clock["step"], base_tick=clock["base_tick"], tick_us=clock["tick_us"])
-    return _merged(shares, spec, stream, progress)
-
-
-def _planned(states: list[SlotState], spec: SnapshotSpec, kept: KeptAnswers) -> list[Usage]:
-    from stqsh.core.snapshots.select import selection_of
-
-    place = _place(states, spec)
-    selections = ((state, selection_of(state, spec, place)) for state in states)
-    found = (kept.planned(state, one) for state, one in selections if one is not None)
-    return [usage for usage in found if usage is not None]
-
-
-def _analysis(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> tuple[OperatorRun, ...]:
-    from stqsh.core.snapshots.analysis import analyse
-    from stqsh.core.snapshots.select import nothing
-
-    return analyse(states, spec, _place(states, spec), nothing(stream, spec))
-
-
-def _not_here() -> NoReturn:
-    raise NotSupportedError("EXPLAIN ANALYZE SELECT where the slots' state is not on this host")
-
-
-def _measures(states: list[SlotState], spec: BoundQuery) -> list[QueryMeasure]:
-    from stqsh.core.snapshots.query_cost import measure
-
-    place = _place(states, spec)
-    return [found for found in (measure(state, spec, place) for state in states) if found is not None]
-
-
-def _place(states: list[SlotState], spec: BoundQuery) -> tuple[float, float] | None:
-    """Return where the focal object is, if there is one.
-
-    Raises:
-        NotPublishedError: a table or an area is unknown.
-    """
-    from stqsh.core.snapshots.select import focal, knows
-
-    if not all(knows(state, spec) for state in states):
-        raise NotPublishedError("the slots have not heard of a table or region")
-    if spec.region.focal_key is None:
-        return None
-    return next((found for found in (focal(state, spec) for state in states) if found), None)
-
-
-def _merged(
-    shares: Sequence[pa.RecordBatch], spec: SnapshotSpec, stream: StreamSpec, progress: Progress
-) -> SnapshotResult:
-    from stqsh.client.read.function_failures import check_shares
-    from stqsh.core.snapshots.select import nothing, whole
-
-    check_shares(shares)
-    table = whole(shares or [nothing(stream, spec)], spec)
-    return SnapshotResult(table, progress.step, progress.at_us())

@@ -11,7 +11,6 @@ from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.http_port import check_port, posting_notes
 from stqsh.client.statements.source_paths import make_folder, pointing_at_source, with_absolute_files
-from stqsh.client.statements.type_repair import fitted
 from stqsh.client.stdin_pump import check_stdin, pump_stdin
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Quantity
@@ -170,6 +169,8 @@ def _bound_to_source(
     columns = infer(source)
     notes: tuple[str, ...] = ()
     if isinstance(statement, statements.CreateStream) and isinstance(source, FileSourceSpec):
+        from stqsh.client.statements.type_repair import fitted
+
         columns, notes = fitted(statement, columns, source)
     bound = bind(statement, desk.view, inferred=columns)
     return bound._replace(notes=(*bound.notes, *notes))

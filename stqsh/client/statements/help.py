@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stqsh.docs import TOPICS, document
 from stqsh.errors import StqshError
 from stqsh.lang.errors import near
+from stqsh.lang.reference import ALL, PARTS, STATEMENTS
 
 if TYPE_CHECKING:
     from stqsh.lang.reference import ReferenceEntry
@@ -27,8 +28,6 @@ def help_text(topic: str = "", width: int = 100) -> str:
     >>> help_text("PAUSE QUERY").splitlines()[0]
     "PAUSE QUERY: Stop a query's updates without dropping it."
     """
-    from stqsh.lang.reference import PARTS, STATEMENTS
-
     wanted = " ".join(topic.upper().split())
     if wanted.lower() in TOPICS:
         return document(wanted.lower())
@@ -47,8 +46,6 @@ def help_text(topic: str = "", width: int = 100) -> str:
 
 def _found(wanted: str) -> list[ReferenceEntry]:
     """Return the entries with that name, else those whose name has it, else those whose syntax has it."""
-    from stqsh.lang.reference import ALL, PARTS
-
     found = (
         [one for one in ALL if one.name == wanted]
         or [one for one in ALL if one.name.startswith(wanted) or wanted in one.name.split()]

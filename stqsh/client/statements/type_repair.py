@@ -13,6 +13,7 @@ from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import CreateStream
 from stqsh.lang.binder.definitions.column_roles import USUAL_NAMES, guess_roles
 from stqsh.lang.errors import BindError
+from stqsh.sources.type_votes import has_commas, leaning, time_pattern
 from stqsh.spec.stream import FileSourceSpec
 
 _KINDS = {"x": "DOUBLE", "y": "DOUBLE", "time": "TIMESTAMP"}
@@ -31,9 +32,6 @@ def fitted(
     Raises:
         BindError: the only column for a role does not hold what it should.
     """
-    # pyarrow: only when needed
-    from stqsh.sources.type_votes import leaning
-
     types, notes = dict(columns), []
     for role, name in _texts(statement, types).items():
         found = leaning(source, name.text, _KINDS[role])
@@ -53,8 +51,6 @@ def fitted(
 
 def _nearly_numbers(types: dict[str, str], source: FileSourceSpec, key: str) -> Iterator[str]:
     """Yield a remark on each column but the key that is text because a few of its values are no numbers."""
-    from stqsh.sources.type_votes import leaning
-
     keys = {key, *USUAL_NAMES["key"]}
     for name in [name for name, kind in types.items() if kind == "STRING" and name.lower() not in keys]:
         found = leaning(source, name, "DOUBLE")
@@ -87,8 +83,6 @@ def _usual(role: str, types: dict[str, str], at: Name) -> Name | None:
 
 
 def _misfit(role: str, name: Name, example: str, source: FileSourceSpec) -> BindError:
-    from stqsh.sources.type_votes import has_commas, time_pattern
-
     pattern = time_pattern(source, name.text) if role == "time" else None
     hint = None
     if role != "time" and has_commas(source, name.text):

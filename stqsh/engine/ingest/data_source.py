@@ -18,6 +18,8 @@ from stqsh.engine.config import TUNING
 from stqsh.engine.spark.arrow_alone import keep_pandas_out
 from stqsh.engine.spark.schema import SPARK_SCHEMA
 from stqsh.spec.offset import Offset, OffsetJson
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,8 +123,6 @@ class StqshReader(DataSourceStreamReader):
     @property
     def control(self) -> ControlDb:
         """The control log of this process."""
-        from stqsh.storage.control_log import ControlDb
-
         if self._control is None:
             self._control = ControlDb(self._home)
         return self._control
@@ -171,7 +171,6 @@ class StqshReader(DataSourceStreamReader):
     def commit(self, end: OffsetJson) -> None:
         """Let spools go as far as batches are committed; all else stays in the log and the replay stores."""
         from stqsh.sources.live.registry import trim
-        from stqsh.storage.home import SessionHome
 
         for stream, position in Offset.from_json(end).live.items():
             trim(SessionHome(self._home).stream(stream), position.next)

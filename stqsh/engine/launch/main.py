@@ -34,8 +34,8 @@ from stqsh.errors import OtherVersionError, StqshError
 from stqsh.fs import DURABILITY
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
-from stqsh.storage.engine_info import is_orphaned
 from stqsh.storage.home import SessionHome
+from stqsh.storage.orphans import is_orphaned
 from stqsh.storage.progress import read_progress
 from stqsh.storage.session_settings import session_settings
 

@@ -1,4 +1,4 @@
-"""Cleanup after clients that were killed: subscriptions, temporary homes, engines."""
+"""The processes that own sessions and subscriptions, and cleanup after those that were killed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,22 @@ from pathlib import Path
 from stqsh.errors import HomeError
 from stqsh.storage import catalogue_writer, processes
 from stqsh.storage.catalogue import owned_queries
-from stqsh.storage.control_log import ControlDb
-from stqsh.storage.engine_info import is_alive, is_orphaned, read_engine
+from stqsh.storage.control_log import ControlDb, get_meta, set_meta
+from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.home import list_sessions, remove_home
+
+_OWNER = "owner"
+
+
+def claim_session(db: ControlDb) -> None:
+    """Record that the session lives only as long as this process."""
+    set_meta(db, _OWNER, processes.identity())
+
+
+def is_orphaned(db: ControlDb) -> bool:
+    """Return whether the process that claimed the session is gone, so that its engine should stop."""
+    owner = get_meta(db, _OWNER)
+    return owner is not None and not processes.is_running(owner)
 
 
 def drop_orphans(db: ControlDb) -> None:

@@ -1,0 +1,100 @@
+"""Answers to snapshots from the slots' states; imports numpy, pyarrow and lark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from stqsh.client.read.asked_slots import AskedSlots
+from stqsh.client.read.function_failures import check_shares
+from stqsh.client.read.snapshots import SnapshotResult
+from stqsh.core.snapshots.analysis import OperatorRun, analyse
+from stqsh.core.snapshots.query_cost import measure
+from stqsh.core.snapshots.select import focal, knows, nothing, part, selection_of, whole
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.views.event_views import Usage
+from stqsh.core.views.kept_answers import KeptAnswers
+from stqsh.errors import NotPublishedError
+from stqsh.lang.binder.bind import bind
+from stqsh.lang.catalogue import Catalogue
+from stqsh.lang.syntax.parse import parse
+from stqsh.spec.measure import QueryMeasure
+from stqsh.spec.query import BoundQuery, SnapshotSpec
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.rows import Progress
+
+
+def answer(
+    asked: AskedSlots,
+    states: list[SlotState],
+    spec: SnapshotSpec,
+    stream: StreamSpec,
+    kept: KeptAnswers | None,
+) -> SnapshotResult:
+    """Return the answer on the slots' states; raise `NotPublishedError` if they lack what it needs."""
+    shares = asked.shares(states, spec, stream, _place(states, spec), kept)
+    clock = states[0].header["clock"]
+    progress = Progress(step=clock["step"], base_tick=clock["base_tick"], tick_us=clock["tick_us"])
+    return merged(shares, spec, stream, progress)
+
+
+def planned(states: list[SlotState], spec: SnapshotSpec, kept: KeptAnswers) -> list[Usage]:
+    """Return how a snapshot would be answered from what is kept, for each slot that is not scanned."""
+    place = _place(states, spec)
+    selections = ((state, selection_of(state, spec, place)) for state in states)
+    found = (kept.planned(state, one) for state, one in selections if one is not None)
+    return [usage for usage in found if usage is not None]
+
+
+def analysis(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> tuple[OperatorRun, ...]:
+    """Return what each operator did for a snapshot."""
+    return analyse(states, spec, _place(states, spec), nothing(stream, spec))
+
+
+def measures(states: list[SlotState], spec: BoundQuery) -> list[QueryMeasure]:
+    """Return the measurements of each slot that has the stream."""
+    place = _place(states, spec)
+    return [found for found in (measure(state, spec, place) for state in states) if found is not None]
+
+
+def _place(states: list[SlotState], spec: BoundQuery) -> tuple[float, float] | None:
+    """Return where the focal object is, if there is one.
+
+    Raises:
+        NotPublishedError: a table or an area is unknown.
+    """
+    if not all(knows(state, spec) for state in states):
+        raise NotPublishedError("the slots have not heard of a table or region")
+    if spec.region.focal_key is None:
+        return None
+    return next((found for found in (focal(state, spec) for state in states) if found), None)
+
+
+def merged(
+    shares: Sequence[pa.RecordBatch], spec: SnapshotSpec, stream: StreamSpec, progress: Progress
+) -> SnapshotResult:
+    """Return the answer that shares make; raise `FunctionError` if a function of the user failed."""
+    check_shares(shares)
+    table = whole(shares or [nothing(stream, spec)], spec)
+    return SnapshotResult(table, progress.step, progress.at_us())
+
+
+def first_keys(states: list[SlotState], stream: StreamSpec, prefix: str, most: int) -> tuple[str, ...]:
+    """Return the answer of `SELECT key FROM stream WHERE key LIKE 'prefix%' LIMIT …` on the slots' states."""
+    spec = _snapshot(stream, prefix, most)
+    shares = [share for share in (part(state, spec) for state in states) if share is not None]
+    found = whole(shares or [nothing(stream, spec)], spec).column(0).to_pylist()
+    return tuple(key for key in map(str, found) if key.startswith(prefix))[:most]
+
+
+def _snapshot(stream: StreamSpec, prefix: str, most: int) -> SnapshotSpec:
+    key = '"' + stream.key.replace('"', '""') + '"'
+    name = '"' + stream.name.replace('"', '""') + '"'
+    types = stream.types
+    like = types[stream.key] == "STRING" and prefix and not set(prefix) & set("%_\\")
+    condition = f" WHERE {key} LIKE '" + prefix.replace("'", "''") + "%'" if like else ""
+    limit = f" LIMIT {most}" if like or not prefix else ""
+    [statement] = parse(f"SELECT {key} FROM {name}{condition}{limit}")
+    spec: SnapshotSpec = bind(statement, Catalogue({stream.name: stream})).spec
+    return spec

@@ -1,0 +1,116 @@
+"""Statements that create and drop objects, and fill them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from stqsh.lang.ast.expressions import Expression, Literal, Name, Node, Quantity, Region
+from stqsh.lang.ast.statement import AlertAction, ColumnDefinition, DataSource, SinkTarget, Statement
+
+ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT"]
+
+
+@dataclass(frozen=True)
+class CreateStream(Statement):
+    """`CREATE MOVING|EVENT STREAM`: what was left out is None, or empty for the column list.
+
+    `retain` is the word ALL or SIGNIFICANT.
+    """
+
+    kind: OneOf["moving", "event"]
+    name: Name
+    source: DataSource
+    columns: tuple[ColumnDefinition, ...] = ()
+    if_not_exists: bool = False
+    key: Name | None = None
+    location: tuple[Name, Name] | None = None
+    time: Name | None = None
+    text_column: Name | None = None
+    bounds: tuple[float, float, float, float] | None = None
+    geometry: OneOf["PLANAR", "GEODETIC"] | None = None
+    tick: Quantity | None = None
+    report_every: Quantity | None = None
+    max_speed: Quantity | Literal | None = None
+    order_by: OneOf["TIME", "ARRIVAL"] | None = None
+    pace: float | OneOf["MAX"] | None = None
+    keep: Quantity | OneOf["NONE"] | None = None
+    retain: Name | None = None
+    archive: Literal | None = None
+
+
+@dataclass(frozen=True)
+class CreateTable(Statement):
+    """`CREATE TABLE name [(columns)] FROM source [KEY column]`."""
+
+    name: Name
+    source: DataSource
+    columns: tuple[ColumnDefinition, ...] = ()
+    key: Name | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateRegion(Statement):
+    """`CREATE REGION name AS region`."""
+
+    name: Name
+    region: Region
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateRegions(Statement):
+    """`CREATE REGIONS name FROM FILE 'glob' [NAME column]`."""
+
+    name: Name
+    source: DataSource
+    name_column: Name | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateSink(Statement):
+    """`CREATE SINK name FOR q1, q2 | ALL TO target`; without queries it is for all."""
+
+    name: Name
+    queries: tuple[Name, ...]
+    target: SinkTarget
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateAlert(Statement):
+    """`CREATE ALERT name ON query [ENTER | LEAVE] [EVERY d] DO action`."""
+
+    name: Name
+    query: Name
+    action: AlertAction
+    edge: OneOf["ENTER", "LEAVE"] | None = None
+    every: Quantity | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Drop(Statement):
+    """`DROP STREAM|TABLE|REGION|REGIONS|QUERY|SINK|ALERT [IF EXISTS] name`."""
+
+    kind: ObjectKind
+    name: Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class ValueRow(Node):
+    """The values of one record in INSERT INTO."""
+
+    values: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Insert(Statement):
+    """`INSERT INTO stream [(columns)] VALUES (…), …`; without a list, the values are those of all columns."""
+
+    stream: Name
+    rows: tuple[ValueRow, ...]
+    columns: tuple[Name, ...] = ()

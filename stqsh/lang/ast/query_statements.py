@@ -1,0 +1,135 @@
+"""Statements that ask: snapshots, continuous queries, and what shows their updates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from stqsh.lang.ast.expressions import Expression, Literal, Name, Nearest, Node, Parameter, Quantity, Region
+from stqsh.lang.ast.statement import DataSource, Options, Statement
+
+
+@dataclass(frozen=True)
+class SelectItem(Node):
+    """One column of a select list."""
+
+    expression: Expression
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class Relation(Node):
+    """A stream or a table in FROM."""
+
+    name: str
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class OrderItem(Node):
+    """One expression of ORDER BY."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True)
+class Select(Statement):
+    """`SELECT …`: a snapshot by itself, or the body of a continuous query."""
+
+    items: tuple[SelectItem, ...]
+    relations: tuple[Relation, ...]
+    distinct: bool = False
+    where: Expression | None = None
+    region: Region | None = None
+    nearest: Nearest | None = None
+    group_by: tuple[Expression, ...] = ()
+    having: Expression | None = None
+    order_by: tuple[OrderItem, ...] = ()
+    limit: int | None = None
+    window: Quantity | None = None
+    slide: Quantity | None = None
+    sync: Quantity | None = None
+
+
+@dataclass(frozen=True)
+class RegisterQuery(Statement):
+    """`REGISTER QUERY name [SINCE NOW] [FOR d] [WITH (…)] AS SELECT …`."""
+
+    name: Name
+    select: Select
+    since_now: bool = False
+    duration: Quantity | None = None
+    options: Options = ()
+
+
+@dataclass(frozen=True)
+class RegisterQueries(Statement):
+    """`REGISTER QUERIES [FROM FILE 'glob'] [KEY column] [FOR d] [WITH (…)] AS SELECT …`.
+
+    It registers a query for each row. `source` is None where `Session.register_many` supplies the rows.
+    """
+
+    select: Select
+    source: DataSource | None = None
+    key: Name | None = None
+    since_now: bool = False
+    duration: Quantity | None = None
+    options: Options = ()
+
+
+@dataclass(frozen=True)
+class Subscribe(Statement):
+    """`SUBSCRIBE SELECT …`; a bare `SELECT … SYNC d` remains a Select, to be treated as one of these."""
+
+    select: Select
+
+
+@dataclass(frozen=True)
+class Explain(Statement):
+    """`EXPLAIN [ANALYZE] SELECT …`, or `EXPLAIN [ANALYZE] [QUERY] name` of a registered query."""
+
+    select: Select | None = None
+    analyze: bool = False
+    query: Name | None = None
+
+
+@dataclass(frozen=True)
+class PauseQuery(Statement):
+    """`PAUSE QUERY name`."""
+
+    name: Name
+
+
+@dataclass(frozen=True)
+class ResumeQuery(Statement):
+    """`RESUME QUERY name`."""
+
+    name: Name
+
+
+@dataclass(frozen=True)
+class Tail(Statement):
+    """`TAIL name [FROM START | FROM STEP n] [ONLY + | ONLY -] [WHERE c] [LIMIT n]`; FROM START is step 0."""
+
+    name: Name
+    from_step: int | None = None
+    only: OneOf["+", "-"] | None = None
+    where: Expression | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Follow(Statement):
+    """`FOLLOW id [IN stream]`."""
+
+    key: Literal | Parameter
+    stream: Name | None = None
+
+
+@dataclass(frozen=True)
+class ShowQuery(Statement):
+    """`SHOW QUERY name`."""
+
+    name: Name
