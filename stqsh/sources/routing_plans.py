@@ -154,7 +154,7 @@ def _present_places(
         x, y = np.concatenate([np.empty((2, 0)), *found], axis=1)
         return x, y
 
-    return PublishedSlots(home.arena_folders(), int(slots)).read(places, progress.step, lambda: _PATIENCE_S)
+    return PublishedSlots(home.arena.folders, int(slots)).read(places, progress.step, lambda: _PATIENCE_S)
 
 
 def find_previous_rows(home: SessionHome, stream: StreamSpec) -> None:

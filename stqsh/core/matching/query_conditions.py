@@ -150,4 +150,4 @@ class QueryConditions:
 
     def coded(self, name: str, versions: Array) -> pa.Array[Any] | None:
         """Return a column of texts of versions as a dictionary, with an entry for NULL; None for others."""
-        return self._objects.table.show_coded(name, self._objects.rows, versions)
+        return self._objects.table.columns.show_coded(name, self._objects.rows, versions)

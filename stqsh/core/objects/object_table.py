@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
-from stqsh.core.kernels.events.versions import number
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.objects.event_objects import EventKeyColumn
 from stqsh.core.objects.stored_columns import BatchRows, StoredColumns
@@ -99,17 +98,6 @@ class ObjectTable:
         if name == self.spec.key:
             return self.show_keys(objects)
         return self.columns.show(name, rows, versions)
-
-    def show_coded(self, name: str, rows: BatchRows, versions: Array) -> pa.Array[Any] | None:
-        """Return a column of texts as a dictionary, with an entry for NULL; None for another column."""
-        if name not in self._names or self._kinds[name] != "STRING":
-            return None
-        column, texts = pick(self.column(name), rows.columns[name], versions), self.pool.strings()
-        codes = np.where(column.valid, column.values, len(texts)).astype(np.int32)
-        numbers, distinct = number(codes, np.full(len(texts) + 1, -1, np.int32))
-        shown: Any = pa.array(distinct, mask=distinct == len(texts))
-        coded: pa.Array[Any] = pa.DictionaryArray.from_arrays(numbers, texts.take(shown))
-        return coded
 
     def show_keys(self, objects: Array) -> pa.Array[Any]:
         """Return the keys of objects in the key column's type."""

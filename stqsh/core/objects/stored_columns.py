@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
+from stqsh.core.kernels.events.versions import number
 from stqsh.core.state.columns import StoredColumn, declared_arrays, decode, encode, pick
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
@@ -136,3 +137,14 @@ class StoredColumns:
         if kind != "TIMESTAMP":
             column.valid[np.isnan(column.values)] = False
         return decode(column, kind, self.pool.strings())
+
+    def show_coded(self, name: str, rows: BatchRows, versions: Array) -> pa.Array[Any] | None:
+        """Return a column of texts as a dictionary, with an entry for NULL; None for another column."""
+        if name not in self.names or self.types[name] != "STRING":
+            return None
+        column, texts = pick(self[name], rows.columns[name], versions), self.pool.strings()
+        codes = np.where(column.valid, column.values, len(texts)).astype(np.int32)
+        numbers, distinct = number(codes, np.full(len(texts) + 1, -1, np.int32))
+        shown: Any = pa.array(distinct, mask=distinct == len(texts))
+        coded: pa.Array[Any] = pa.DictionaryArray.from_arrays(numbers, texts.take(shown))
+        return coded

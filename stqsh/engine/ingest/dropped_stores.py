@@ -48,7 +48,7 @@ class DroppedStores:
         if not stream.spec.is_live:
             yield from [folder for folder in [self._home.stream(stream.id)] if folder.exists()]
             return
-        for folder in (self._home.state, *self._home.arena_folders()):
+        for folder in (self._home.state, *self._home.arena.folders):
             yield from folder.glob(f"{dealer_name(stream.id)}[-.]*")
 
     def remove(self) -> None:

@@ -133,7 +133,7 @@ class _DealtObjects:
     def add(self, seeds: pa.RecordBatch) -> None:
         """Add objects that are on the slot of the same number."""
         rows = self._table.encode([seeds])
-        self._table.apply(rows, np.arange(len(rows)))
+        self._table.columns.store(rows, np.arange(len(rows)))
         self._homes()[rows.arrays.obj] = self._state.slot
 
     def records(self, step: int) -> pa.RecordBatch:
@@ -157,7 +157,7 @@ class _DealtObjects:
         at = final[table.stored.known[obj[final]] & (homes[obj[final]] != slots[final])]
         crossings = Crossings(at, homes[obj[at]], table.rows(obj[at]))
         dealt = with_crossings(DealtRecords(records, slots), stale, crossings)
-        table.apply(rows, final)
+        table.columns.store(rows, final)
         homes[obj[final]] = slots[final]
         return dealt
 
