@@ -23,8 +23,8 @@ from stqsh.storage.update_log.files import LogCompactedError, logged_files, read
 from stqsh.storage.update_log.order import ordered
 from stqsh.storage.update_log.reader import UpdateLog, UpdateTable, key_ranks
 
-_WANTED = 10_000
-"""Ids that are kept beyond twice those of the queries that a sink writes."""
+_WANTED = 1_000
+"""Ids of queries that are gone which are kept, besides a quarter of those that a sink writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class WantedQueries:
         if len(self._ids) > self._most:
             self._ids, self._newest = self._ids[:0], 0
             self._read()
-            self._most = 2 * len(self._ids) + _WANTED
+            self._most = len(self._ids) * 5 // 4 + _WANTED
         else:
             self._read()
 

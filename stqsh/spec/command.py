@@ -50,6 +50,19 @@ class DropStreamCommand(CommandBase, frozen=True, tag="drop_stream"):
     id: int = 0
 
 
+class _Op(msgspec.Struct):
+    op: str
+
+
+def drops_stream(packed: bytes | memoryview) -> bool:
+    """Return whether commands, packed as JSON, drop a stream."""
+    content = bytes(packed)
+    name = str(DropStreamCommand.__struct_config__.tag)
+    return name.encode() in content and any(
+        one.op == name for one in msgspec.json.decode(content, type=list[_Op])
+    )
+
+
 class MemoryCommand(CommandBase, frozen=True, kw_only=True, omit_defaults=False, tag="memory"):
     """Change how much of its objects a stream that keeps significant ones may hold.
 

@@ -18,8 +18,8 @@ from stqsh.storage.update_log.files import LogCompactedError
 FUNCTIONS = "functions"
 """The name of the entry of control.db with the functions of a session."""
 
-_NAMES = 10_000
-"""Names that a reader of the log keeps beyond twice those of the queries that there are."""
+_NAMES = 1_000
+"""Names of queries that are gone which a reader of the log keeps, besides a quarter of the others."""
 SIZES_A_BUCKET = 512
 """The number of query ids in a row of the table `sizes`, 4 bytes each (uint32, little-endian)."""
 _SIZE = (
@@ -75,6 +75,11 @@ def stream_by_id(db: ControlDb, stream_id: int) -> StreamRow:
 def live_tables(db: ControlDb) -> list[TableRow]:
     """Return the tables that are not dropped, in order of creation."""
     return [_table(row) for row in db.query(f"{_TABLE} WHERE dropped_seq IS NULL ORDER BY id")]
+
+
+def dropped_tables(db: ControlDb) -> list[TableRow]:
+    """Return the tables that have been dropped, in order of creation."""
+    return [_table(row) for row in db.query(f"{_TABLE} WHERE dropped_seq IS NOT NULL ORDER BY id")]
 
 
 def find_table(db: ControlDb, name: str) -> TableRow | None:
@@ -234,7 +239,7 @@ class NameBook:
             self.names.clear()
             self.names.update(self._db.query("SELECT id, name FROM queries ORDER BY id"))
             self.queries.clear()
-            self._most = 2 * len(self.names) + _NAMES
+            self._most = len(self.names) * 5 // 4 + _NAMES
 
     def stream(self, stream_id: int) -> StreamRow:
         """Return a stream by its id, dropped or not."""

@@ -131,10 +131,10 @@ def main(arguments: list[str] | None = None) -> None:
     except StqshError as error:
         log.error("the update log is not folded, and grows: %s", error.message)
         sys.exit(error.exit_code)
-    log.info("the update log is folded up to batch %d, in %.1f s", base.batch, time.monotonic() - begun)
+    log.debug("the update log is folded up to batch %d, in %.1f s", base.batch, time.monotonic() - begun)
     # A reader may still have what is folded now in its hands, but not what was folded before.
     if before.batch <= read_progress(control).batch - 2 and (count := forget_queries(control, before.step)):
-        log.info("%d queries that were dropped up to step %d are forgotten", count, before.step)
+        log.debug("%d queries that were dropped up to step %d are forgotten", count, before.step)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Remove what streams that have been dropped leave behind, once nothing can read it again.
+"""Remove what streams and tables that have been dropped leave behind, once nothing can read it again.
 
 A batch that is repeated reads the stores of its streams, and so does a slot that is built up from its log: it
 names records of stores instead of copying them. So a store stays until two batches have begun with the drop
-taken in, and no slot's log names it. Small sessions keep their stores for that reason, because their logs
-stay. A live stream has no store; if it was repartitioned, its dealer's slots have files of their own.
+taken in, and no slot's log names it: slots write a snapshot with the batch that takes the drop in. A live
+stream has its spool instead; if it was repartitioned, its dealer's slots have files of their own. Slots have
+the rows of a table in full.
 """
 
 from __future__ import annotations
@@ -17,39 +18,40 @@ from pathlib import Path
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.file_store import first_logged_rows
-from stqsh.storage.catalogue import dropped_streams
+from stqsh.storage.catalogue import dropped_streams, dropped_tables
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
-from stqsh.storage.rows import Progress, StreamRow
+from stqsh.storage.rows import Progress, StreamRow, TableRow
 from stqsh.storage.slot_files import dealer_name
 
 log = logging.getLogger("stqsh.engine")
 
 
 class DroppedStores:
-    """The stores and dealers of streams that are dropped and have not been removed yet."""
+    """The files of streams and tables that are dropped and have not been removed yet."""
 
     def __init__(self, home: SessionHome, control: ControlDb, tuning: EngineTuning = TUNING) -> None:
         self._home, self._control, self._tuning = home, control, tuning
-        self._left: list[StreamRow] = []
+        self._left: list[StreamRow | TableRow] = []
         self._before, self._last = Progress(), Progress()
         self._looked = 0.0
 
     def find(self) -> None:
-        """Find the stores and dealers that are there."""
-        self._left = [stream for stream in dropped_streams(self._control) if any(self._files(stream))]
+        """Find what is there."""
+        dropped: list[StreamRow | TableRow] = [*dropped_streams(self._control)]
+        dropped += dropped_tables(self._control)
+        self._left = [one for one in dropped if any(self._files(one))]
 
-    def _files(self, stream: StreamRow) -> Iterator[Path]:
-        """Yield the files and folders of a stream that nothing needs any more.
-
-        The folder of a live stream stays, as it is read until its end is taken in.
-        """
-        if not stream.spec.is_live:
-            yield from [folder for folder in [self._home.stream(stream.id)] if folder.exists()]
-            return
-        for folder in (self._home.state, *self._home.arena.folders):
-            yield from folder.glob(f"{dealer_name(stream.id)}[-.]*")
+    def _files(self, dropped: StreamRow | TableRow) -> Iterator[Path]:
+        """Yield the files and folders of a stream or table."""
+        is_table = isinstance(dropped, TableRow)
+        folder = self._home.table(dropped.id) if is_table else self._home.stream(dropped.id)
+        if folder.exists():
+            yield folder
+        if isinstance(dropped, StreamRow) and dropped.spec.is_live:
+            for folder in (self._home.state, *self._home.arena.folders):
+                yield from folder.glob(f"{dealer_name(dropped.id)}[-.]*")
 
     def remove(self) -> None:
         """Remove those that nothing reads any more, now and then."""
@@ -63,15 +65,17 @@ class DroppedStores:
             named = first_logged_rows(self._home.state)
         except DamagedFileError:
             return  # the slot itself will complain
-        for stream in [stream for stream in self._left if self._is_over(stream) and stream.id not in named]:
-            for path in [*self._files(stream)]:
+        for dropped in [one for one in self._left if self._is_over(one) and one.id not in named]:
+            for path in [*self._files(dropped)]:
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink(missing_ok=True)
-            self._left.remove(stream)
-            log.info("the records of stream %s, which was dropped, are removed", stream.name)
+            if any(self._files(dropped)):  # its thread has just written one more
+                continue
+            self._left.remove(dropped)
+            log.info("the records of %s, which was dropped, are removed", dropped.name)
 
-    def _is_over(self, stream: StreamRow) -> bool:
-        """Return whether no batch that may be repeated takes records of the stream."""
-        return stream.dropped_seq is not None and self._before.seq >= stream.dropped_seq
+    def _is_over(self, dropped: StreamRow | TableRow) -> bool:
+        """Return whether no batch that may be repeated takes records of a stream or table."""
+        return dropped.dropped_seq is not None and self._before.seq >= dropped.dropped_seq

@@ -13,6 +13,7 @@ from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.arena import Arena, StaleFileError
 from stqsh.engine.state.slot_store import SlotMeta, SlotStore
 from stqsh.spec.chunk import Chunk
+from stqsh.spec.command import drops_stream
 
 ReplayRecords = Callable[[list[Chunk]], list[Chunk]]
 
@@ -131,7 +132,10 @@ class SlotRunner:
         return state
 
     def _keep(self, meta: SlotMeta, chunks: list[Chunk], state: SlotState, fold_us: int) -> SlotMeta:
-        """Write the batch to the store, as a piece of the log or as a new snapshot."""
+        """Write the batch to the store, as a piece of the log or as a new snapshot.
+
+        A snapshot follows the drop of a stream, so that no log names its records any longer.
+        """
         version = meta.version + 1
         after = replace(
             meta,
@@ -140,7 +144,8 @@ class SlotRunner:
             replay_us=meta.replay_us + fold_us,
             log_bytes=meta.log_bytes + sum(len(chunk.payload) for chunk in chunks),
         )
-        if after.wants_snapshot(self._tuning):
+        drops = any(chunk.kind == "commands" and drops_stream(chunk.payload) for chunk in chunks)
+        if drops or after.wants_snapshot(self._tuning):
             begun = time.perf_counter_ns()
             size = self._store.replace(version, snapshot(state))
             took_us = (time.perf_counter_ns() - begun) // 1000
