@@ -34,7 +34,7 @@ BEGUN_US = 1_718_409_300_000_000
 
 @dataclass
 class Clock:
-    """The wall clock of a test, which stands still until somebody moves it."""
+    """The clock of a test, which stands still until somebody moves it."""
 
     now_us: int = BEGUN_US
 
@@ -47,6 +47,7 @@ def standing_clock() -> Iterator[Clock]:
     clock = Clock()
     with (
         mock.patch("support.local.wall_clock_us", clock),
+        mock.patch("stqsh.engine.ingest.data_source._steady_us", clock),
         mock.patch("stqsh.client.statements.insert.wall_clock_us", clock),
     ):
         yield clock
