@@ -118,3 +118,12 @@ def test_a_resumed_query_counts_anew():
         (7, 7, "+", "b", "none"),
         (7, 7, "-", "a", "left"),
     ]
+
+
+def test_what_has_gone_away_meanwhile_is_taken_back_at_once_when_the_query_resumes():
+    slot = Slot(report_every_us=5_000_000)
+    told = slot.updates(1, 3, [(1, "a", *IN, 1)], [dwelling(7, 2_000_000)])
+    assert told == [(3, 7, "+", "a", "none")]
+    slot.batch(4, 4, [], [{"op": "pause", "id": 7}])
+    slot.batch(5, 8)
+    assert slot.updates(9, 12, [], [{"op": "resume", "id": 7}]) == [(9, 7, "-", "a", "disconnected")]

@@ -114,13 +114,18 @@ class DwellTable(StateTable):
 
 
 def _absences(context: QueryContext, toggles: DwellChanges) -> Array:
-    """Return the first step from that of each change on in which its object went away; NEVER if none.
+    """Return the first step from that of each change on in which its object is away; NEVER if none.
 
     An object goes away when it is disconnected, gone, expired or shed, not when it leaves a region. Only the
-    objects of changes that leave an answer count.
+    objects of changes that leave an answer count. Where a query resumes, its object may have gone before.
     """
     objects, base = context.batch.objects, context.batch.timing.first - 1
     steps, left = np.full(len(toggles.step), NEVER), np.flatnonzero(toggles.op < 0)
+    now = left[toggles.step[left] > base]
+    obj, step = toggles.obj[now], toggles.step[now]
+    why, _ = objects.reasons(objects.versions_after(obj, step), obj, step)
+    gone = now[why != LEFT]
+    steps[gone], left = toggles.step[gone], np.setdiff1d(left, gone)
     events = objects.events
     away = np.flatnonzero(np.isnan(events.nx) & ~np.isnan(events.ox) & np.isin(events.obj, toggles.obj[left]))
     if not len(away):
