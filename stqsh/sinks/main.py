@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -27,7 +26,7 @@ from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import SinkRow
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.sinks.sink_catalogue import live_sinks
-from stqsh.storage.sinks.sink_position import sink_folder
+from stqsh.storage.sinks.sink_position import remove_dropped
 
 log = logging.getLogger("stqsh.sinks")
 
@@ -73,7 +72,7 @@ class SinkProcess:
             sinks = {sink.id: sink for sink in live_sinks(self._control)}
             for sink_id in [known for known in self._running if known not in sinks]:
                 self._leave(sink_id)
-                shutil.rmtree(sink_folder(self._home, sink_id), ignore_errors=True)
+            remove_dropped(self._home, sinks)
             if not sinks:
                 break
             for sink in sinks.values():

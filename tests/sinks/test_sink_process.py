@@ -161,3 +161,14 @@ def test_dump_makes_the_sinks_again(session: Session, tmp_path: Path) -> None:
         f"CREATE SINK a FOR near TO FILE '{tmp_path}/a' FORMAT CSV;",
         "CREATE SINK c FOR ALL TO HTTP 'http://127.0.0.1:9/';",
     ]
+
+
+def test_a_dropped_sink_leaves_no_folder_even_if_its_process_had_died(
+    session: Session, tmp_path: Path
+) -> None:
+    run_text(session, f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL;")
+    folder = sink_folder(session.home, find_sink(session.link.db, "out").id)
+    folder.mkdir(parents=True)
+    run_text(session, "DROP SINK out;")
+    keeper_of(session).look()
+    assert not folder.exists()

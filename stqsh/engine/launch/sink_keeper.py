@@ -14,6 +14,7 @@ from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.sinks.sink_catalogue import live_sinks
+from stqsh.storage.sinks.sink_position import remove_dropped
 from stqsh.storage.update_log.files import logged_files
 from stqsh.storage.update_log.leases import kept_for_sink, release_sink
 from stqsh.units import format_size, parse_size
@@ -68,7 +69,9 @@ class SinkKeeper:
             log.warning("the process of the sinks ended with %d", self._process.returncode)
         if self._process is not None:
             self._process = None
-        if sinks and now - self._begun >= self._wait_s():
+        if not sinks:
+            remove_dropped(self._home, sinks)  # their process may have died before it could
+        elif now - self._begun >= self._wait_s():
             self._begun = now
             command = [*self._command, "--home", str(self._home.path)]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)

@@ -6,6 +6,8 @@ SINKS alone: nothing depends on it.
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Container
 from pathlib import Path
 from typing import Literal
 
@@ -62,6 +64,13 @@ class SinkReport(Struct, frozen=True):
 def sink_folder(home: SessionHome, sink: int) -> Path:
     """Return the folder of a sink in the session's home."""
     return home.path / "sinks" / str(sink)
+
+
+def remove_dropped(home: SessionHome, live: Container[int]) -> None:
+    """Remove the folders of all sinks except those that are live, whose numbers are given."""
+    for folder in (home.path / "sinks").glob("[0-9]*"):
+        if int(folder.name) not in live:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_position(home: SessionHome, sink: int) -> SinkPosition:
