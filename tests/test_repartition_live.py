@@ -44,11 +44,13 @@ class Clock:
 
 @contextmanager
 def standing_clock() -> Iterator[Clock]:
+    """The clock by which sessions go, also to find out whether it was set: the test's own time is none."""
     clock = Clock()
     with (
         mock.patch("support.local.wall_clock_us", clock),
         mock.patch("stqsh.engine.ingest.data_source._steady_us", clock),
         mock.patch("stqsh.client.statements.insert.wall_clock_us", clock),
+        mock.patch("stqsh.engine.ingest.data_source._steady_us", clock),
     ):
         yield clock
 
