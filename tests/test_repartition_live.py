@@ -18,11 +18,14 @@ from test_repartition_moving import CHANGES, OTHERS, QUERIES, SNAPSHOTS, rows
 from stqsh.client.api import Session
 from stqsh.client.run import RunHandle
 from stqsh.engine.config import TUNING
+from stqsh.engine.delivery import balancer
+from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.ingest import live_dealer
 from stqsh.engine.ingest.dropped_stores import DroppedStores
 from stqsh.errors import NotSupportedError
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import set_meta
+from stqsh.storage.session_settings import session_settings
 from stqsh.storage.stream_routes import read_table, stream_routes
 
 CREATE = """
@@ -219,3 +222,21 @@ def test_a_stream_is_repartitioned_before_its_first_record(tmp_path: Path) -> No
                 run_steps(session, clock, 2)
             found.append(updates(session))
     assert found[0] and found[0] == found[1]
+
+
+def test_an_uneven_stream_is_balanced_by_itself(
+    live: tuple[Session, Clock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, clock = live
+    monkeypatch.setattr(balancer, "LOOK_EVERY", 1 << 30)  # looks are the test's
+    run(session, "REPARTITION taxis USING grid INTO 3 SLOTS; SET balance = auto; SET balance.above = 1.1;")
+    corner = ", ".join(f"('{key}', {key % 7 / 9}, {key % 5 / 9}, NOW, TRUE)" for key in range(60))
+    run(session, f"INSERT INTO taxis VALUES {corner};")
+    run_steps(session, clock, 1)
+    before = float(str(routing(session)["max/mean"]))
+    watching = Balancer(session.home, session.link.db, lambda: session_settings(session.link.db))
+    for _ in range(20):
+        watching.look()
+    shown = routing(session)
+    assert float(str(shown["max/mean"])) < before
+    assert str(shown["last change"]).startswith("balance, ")

@@ -60,12 +60,20 @@ class StreamRouting:
         """
 
         def tables(stream_id: int) -> list[RoutingTable]:
-            routes = [route for route in self._routes(stream_id) if up_to is None or route <= up_to]
-            found = [self._table(stream_id, route) for route in routes]
-            return [table for table in found if table is not None]
+            return self._tables(stream_id, up_to)
 
         control = ControlDb(self._home.path)
         return QueryRouting(self._task.slots, tables, lambda area: unpack(area_geometry(control, area)))
+
+    def are_everywhere(self, stream_id: int, up_to: int) -> bool:
+        """Return whether all slots know all queries under the routings up to a row of the control log."""
+        tables = self._tables(stream_id, up_to)
+        return any(table.is_hashed and table.slots == self._task.slots for table in tables)
+
+    def _tables(self, stream_id: int, up_to: int | None) -> list[RoutingTable]:
+        routes = [route for route in self._routes(stream_id) if up_to is None or route <= up_to]
+        found = [self._table(stream_id, route) for route in routes]
+        return [table for table in found if table is not None]
 
     def _routes(self, stream_id: int) -> tuple[int, ...]:
         return self._task.routes.get(stream_id, (INITIAL,))
@@ -88,6 +96,8 @@ def adoptions(task: SourceTask, head: BatchHead, stream: StreamSpec) -> tuple[li
     """
     before, _ = head.commands
     routing, control, clock = StreamRouting(task), ControlDb(Path(task.home)), head.clock
+    if routing.are_everywhere(stream.id, before):
+        return [], []
     living = list(living_queries(control, stream.id, before, clock.tick_us, clock.first_step))
     queries = gathered([command for command in living if not isinstance(command, PauseCommand)])
     wanted, known = routing.queries(), routing.queries(before)
