@@ -47,13 +47,18 @@ def show_measures(measures: tuple[Measure, ...], states: States, *, about: bool 
 
 
 def group_values(spec: AggregateSpec, states: States) -> pa.Table:
-    """Return what groups are, whose keys are the column `key` of `states.by`.
+    """Return what groups are, whose keys are the column `key` of `states.by`, plain or as a dictionary.
 
     The columns are those of `states.by`, n, g0 … and m0 …. Negative states are the caller's to leave out.
     """
     keys: Any = states.by[KEY].combine_chunks()
-    groups = decode_keys(keys, [group.type for group in spec.groups])
-    table = states.by.append_column(MEMBERS, states.totals["n"])
+    types, by = [group.type for group in spec.groups], states.by
+    if pa.types.is_dictionary(keys.type):
+        groups = [column.take(keys.indices) for column in decode_keys(keys.dictionary, types)]
+        by = by.set_column(by.column_names.index(KEY), KEY, keys.dictionary.take(keys.indices))
+    else:
+        groups = decode_keys(keys, types)
+    table = by.append_column(MEMBERS, states.totals["n"])
     for i, column in enumerate(groups):
         table = table.append_column(f"g{i}", column)
     shown = show_measures(spec.measures, states, about=spec.error > 0)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stqsh.core.aggregates.answers import KEY, PASSES, group_order, show_groups
-from stqsh.core.aggregates.keys import distinct_rows
 from stqsh.core.aggregates.states import States
 from stqsh.core.groups.group_store import GroupStore
 from stqsh.core.groups.group_versions import GroupVersions
@@ -45,13 +45,13 @@ class ShownVersions(NamedTuple):
 
     Attributes:
         row: The row that is shown, int32; -1 where there is no group.
-        content: A number for the content of the row, comparable within a query.
+        same: Whether the row has the content of the version before, where both are shown.
         passes: Whether HAVING lets the row in.
         answered: Whether it is in the answer, which LIMIT may prevent.
     """
 
     row: Array
-    content: Array
+    same: Array
     passes: Array
     answered: Array
 
@@ -64,27 +64,28 @@ def show_versions(
     `instants`, int64 (versions,), are the meanings of NOW, µs.
     """
     count = len(versions.group)
-    row, content = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
-    passes, answered = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    row = np.full(count, -1, np.int32)
+    same, passes, answered = (np.zeros(count, np.bool_) for _ in range(3))
     forms = store.queries.form[np.searchsorted(store.queries.id, versions.query)][versions.group]
     tables, rows = [pa.table({KEY: pa.array([], pa.binary())})], 0
     for form in np.flatnonzero(np.bincount(forms[there])).tolist():
         at, spec = np.flatnonzero(there & (forms == form)), store.spec(form)
         shown = show_groups(spec, states_of(store, spec, versions, at), pa.array(instants[at]))
         row[at] = rows + np.arange(len(at))
-        content[at] = _contents(shown, len(spec.select))
+        same[at] = _like_before(shown, len(spec.select))
         passes[at] = shown[PASSES].to_numpy()
         answered[at] = passes[at] if spec.limit is None else _within_limit(spec, versions, at, shown)
         named = [KEY, *(shown_column(i, one) for i, one in enumerate(spec.select))]
         columns = [shown[name] for name in (KEY, *(f"s{i}" for i in range(len(spec.select))))]
         tables.append(pa.Table.from_arrays(columns, names=named))
         rows += len(at)
-    return ShownVersions(row, content, passes, answered), GroupRows(tables)
+    return ShownVersions(row, same, passes, answered), GroupRows(tables)
 
 
 def states_of(store: GroupStore, spec: AggregateSpec, versions: GroupVersions, at: Array) -> States:
     """Return the states of some versions."""
-    keys = store.texts(versions.key[versions.group[at]])
+    distinct, position = store.distinct_texts(versions.key[versions.group[at]])
+    keys = pa.DictionaryArray.from_arrays(position, distinct)
     columns: Any = {f"c{j}": np.zeros(len(at), np.int64) for j in range(len(spec.measures))}
     columns |= {name: column[at] for name, column in versions.totals.items()}
     totals = pa.table(columns)
@@ -95,12 +96,18 @@ def states_of(store: GroupStore, spec: AggregateSpec, versions: GroupVersions, a
     return States(pa.table({KEY: keys}), totals, values.filter(pa.array(rows >= 0)))
 
 
-def _contents(shown: pa.Table, columns: int) -> Array:
-    """Return a number for the content of each row's select list."""
-    if not shown.num_rows:
-        return np.empty(0, np.int32)
-    contents, _ = distinct_rows([_comparable(shown[f"s{i}"].combine_chunks()) for i in range(columns)])
-    return contents
+def _like_before(shown: pa.Table, columns: int) -> Array:
+    """Return whether each row's select list is that of the row before it, bool (rows,)."""
+    like = np.ones(shown.num_rows, np.bool_)
+    like[:1] = False
+    for i in range(columns if len(like) else 0):
+        column = _comparable(shown[f"s{i}"].combine_chunks())
+        before, after = column.slice(0, len(like) - 1), column.slice(1)
+        equal: Any = pc.equal(before, after).fill_null(False)
+        if column.null_count:
+            equal = pc.or_(equal, pc.and_(before.is_null(), after.is_null()))
+        like[1:] &= equal.to_numpy(zero_copy_only=False)
+    return like
 
 
 def _comparable(column: Any) -> Any:
@@ -134,7 +141,7 @@ def changes(versions: GroupVersions, shown: ShownVersions, *, is_event: bool) ->
     """Return the updates between successive versions of each group."""
     now = np.flatnonzero(~versions.is_first)
     then = now - 1
-    same = shown.content[now] == shown.content[then]
+    same = shown.same[now]
     had, has = shown.answered[then], shown.answered[now]
     leave, come = now[had & ~(has & same)], now[has & ~(had & same)]
     why = np.full(len(leave), LEFT, np.int8)

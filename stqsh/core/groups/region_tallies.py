@@ -9,7 +9,6 @@ few queries share.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from functools import cached_property
 from math import isqrt
 from typing import Any, NamedTuple
 
@@ -25,7 +24,6 @@ from stqsh.core.groups.group_deltas import identified
 from stqsh.core.groups.refreshed_members import RefreshedMembers
 from stqsh.core.groups.shared_queries import equal_conditions
 from stqsh.core.kernels.aggregates.exact_sums import UNIT_PLACE, double_places
-from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.circles import QueryCircles
 from stqsh.core.kernels.groups.region_tallies import (
     COUNT,
@@ -40,7 +38,7 @@ from stqsh.core.kernels.groups.region_tallies import (
     tally_regions,
 )
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.objects.batch_objects import arrivals_at, by_step
+from stqsh.core.objects.batch_objects import ObjectPlaces
 from stqsh.core.queries.query_table import AREA
 from stqsh.core.regions.grid_layout import lattice_over
 from stqsh.spec.aggregate import AggregateSpec, Measure
@@ -88,10 +86,6 @@ class RegionTallies:
         self._members, self._step = members, members.refresh.step
         self._queries = members.context.queries
 
-    @cached_property
-    def _present(self) -> Transitions:
-        return arrivals_at(self._members.objects, self._step)
-
     def of(self, spec: AggregateSpec, positions: Array) -> Generator[States, None, Array]:
         """Yield what members of queries, all of one spec, add up to, and return the queries left to others.
 
@@ -128,12 +122,12 @@ class RegionTallies:
         """Yield what members of queries of one condition add up to; return whether that could be done."""
         boxes = self._members.context.boxes(positions, self._step)
         records = self._records(spec, positions, boxes)
-        if not len(records.obj):
+        if not len(records.x):
             return True
-        side = isqrt(min(len(records.obj) // _RECORDS, _CELLS * len(positions)))
+        side = isqrt(min(len(records.x) // _RECORDS, _CELLS * len(positions)))
         frame = lattice_over(boxes[:, 0::2].ravel(), boxes[:, 1::2].ravel(), min(max(side, 1), _MOST))
-        placed = place_records(frozen(records.nx), frozen(records.ny), frame)
-        terms = self._terms(spec, records.new, placed)
+        placed = place_records(frozen(records.x), frozen(records.y), frame)
+        terms = self._terms(spec, records.versions, placed)
         if terms is None:
             return False
         order = in_order_of_place(boxes, frame)
@@ -147,18 +141,19 @@ class RegionTallies:
             yield _states(by, terms.names, rows)
         return True
 
-    def _records(self, spec: AggregateSpec, positions: Array, boxes: Array) -> Transitions:
-        """Return the records that any of the queries may hold, as arrivals."""
-        found, members = self._present, self._members
-        x1, y1, x2, y2 = _around(boxes)
-        around = (x1 <= found.nx) & (found.nx <= x2) & (y1 <= found.ny) & (found.ny <= y2)
+    def _records(self, spec: AggregateSpec, positions: Array, boxes: Array) -> ObjectPlaces:
+        """Return the records that any of the queries may hold."""
+        members, (x1, y1, x2, y2) = self._members, _around(boxes)
+        found = members.objects.at(self._step)
+        around = (x1 <= found.x) & (found.x <= x2) & (y1 <= found.y) & (found.y <= y2)
         if spec.window_us is not None:
-            around &= members.objects.within(found.new, np.full(len(around), spec.window_us))
+            around &= members.objects.within(found.versions, np.full(len(around), spec.window_us))
         if not around.all():
-            found = by_step(found, around)
+            found = ObjectPlaces(*(column[around] for column in found))
         if self._queries.template[positions[0]] < 0:
             return found
-        return by_step(found, members.context.conditions.hold(int(positions[0]), found.new, self._step))
+        hold = members.context.conditions.hold(int(positions[0]), found.versions, self._step)
+        return ObjectPlaces(*(column[hold] for column in found))
 
     def _terms(self, spec: AggregateSpec, versions: Array, placed: PlacedRecords) -> _Terms | None:
         """Return what records add to groups; None if there is no room for all groups at once."""
