@@ -117,7 +117,8 @@ class StqshReader(DataSourceStreamReader):
             from stqsh.engine.planning.planner import Planner
 
             slots, max_records, max_bytes = self._numbers
-            self._planner = Planner(self._home, slots, max_records, max_bytes, steady=_steady_us)
+            ahead = None if self.spool is None else self.spool.ahead
+            self._planner = Planner(self._home, slots, max_records, max_bytes, steady=_steady_us, ahead=ahead)
         return self._planner
 
     @property
@@ -170,7 +171,4 @@ class StqshReader(DataSourceStreamReader):
 
     def commit(self, end: OffsetJson) -> None:
         """Let spools go as far as batches are committed; all else stays in the log and the replay stores."""
-        from stqsh.sources.live.registry import trim
-
-        for stream, position in Offset.from_json(end).live.items():
-            trim(SessionHome(self._home).stream(stream), position.next)
+        self.planner.committed(Offset.from_json(end))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from stqsh.engine.planning.tasks import LiveAccess
+from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
 from stqsh.sources.formats.record_parser import DeadLetter
-from stqsh.sources.live.protocol import MessageRange
-from stqsh.sources.live.registry import read_records
-from stqsh.sources.replay_store.dead_letters import letter_line
+from stqsh.sources.live.decoding import without_collections
+from stqsh.sources.live.pieces import PieceContent, read_pieces
+from stqsh.sources.live.registry import close_idle_readers, read_records
+from stqsh.sources.replay_store.dead_letters import letter_lines
 from stqsh.spec.chunk import columns_schema
 from stqsh.spec.stats import TakenMessages
 from stqsh.spec.stream import StreamSpec
@@ -30,45 +29,46 @@ class ReadSlice(NamedTuple):
     taken: TakenMessages
 
 
-def read_live(
-    stream: StreamSpec, directory: Path, wanted: Iterable[MessageRange], access: LiveAccess
-) -> ReadSlice:
-    """Read and decode messages of a live stream.
+def read_live(stream: StreamSpec, directory: Path, piece: LiveSlice, access: LiveAccess) -> ReadSlice:
+    """Read and decode messages of a live stream, unless they were read ahead.
 
     Args:
         stream: the stream.
         directory: its folder in the session's home.
-        wanted: what to read, in order.
+        piece: what to read.
         access: how to get at the source.
 
     Raises:
         SourceError: the source does not answer, or no longer has the messages.
     """
+    if piece.ahead and (found := read_pieces(Path(piece.ahead), piece.ranges)) is not None:
+        close_idle_readers()
+        return _joined_pieces(found, stream)
     batches: list[pa.RecordBatch] = []
     letters: list[DeadLetter] = []
     dead = size = 0
-    with _without_collections():
-        for found in read_records(stream, directory, wanted, access.profile, skips=access.skips):
-            batches.append(found.records)
-            letters += found.dead[: MOST_LETTERS - len(letters)]
-            dead += len(found.dead)
-            size += found.size
+    with without_collections():
+        for decoded in read_records(stream, directory, piece.ranges, access.profile, skips=access.skips):
+            batches.append(decoded.records)
+            letters += decoded.dead[: MOST_LETTERS - len(letters)]
+            dead += len(decoded.dead)
+            size += decoded.size
     records = _joined(batches, stream)
-    lines = b"".join(map(letter_line, letters)).decode()
-    return ReadSlice(records, TakenMessages(records.num_rows, dead, size, lines))
+    return ReadSlice(records, TakenMessages(records.num_rows, dead, size, letter_lines(letters)))
 
 
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Keep Python's collector from looking for cycles among messages, which have none.
-
-    It would look after every few hundred of them, and make fetching 50,000 five times as expensive.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+def _joined_pieces(found: list[PieceContent], stream: StreamSpec) -> ReadSlice:
+    records = _joined([piece.records for piece in found], stream)
+    lines = (line for piece in found for line in piece.taken.letters.split("\n") if line)
+    return ReadSlice(
+        records,
+        TakenMessages(
+            records.num_rows,
+            sum(piece.taken.dead for piece in found),
+            sum(piece.taken.bytes for piece in found),
+            "".join(f"{line}\n" for line in islice(lines, MOST_LETTERS)),
+        ),
+    )
 
 
 def _joined(batches: list[pa.RecordBatch], stream: StreamSpec) -> pa.RecordBatch:

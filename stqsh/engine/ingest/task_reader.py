@@ -251,7 +251,7 @@ def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
     What was taken is reported once, not by each of the tasks that read for one slot.
     """
     stream, directory = task.streams[piece.stream_id], _home(task).stream(piece.stream_id)
-    read = read_live(stream, directory, piece.ranges, task.access)
+    read = read_live(stream, directory, piece, task.access)
     steps = np.full(read.records.num_rows, task.last_step, np.int64)
     records = _with_routing(read.records, steps, hash_keys(read.records[stream.key]))
     if piece.stream_id in task.dealing:

@@ -17,13 +17,23 @@ from pathlib import Path
 import msgspec
 
 from stqsh.engine.config import EngineTuning
+from stqsh.engine.planning.ahead import ReadAhead
 from stqsh.engine.planning.batch_size import BatchLimit
 from stqsh.engine.planning.event_clock import ClockJumps, finish_run, start_live_clock
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.engine.planning.stream_inputs import SessionView
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
-from stqsh.sources.live.protocol import LiveSource, SourceState, advance, gone, ranges, split, with_new_parts
-from stqsh.sources.live.registry import open_source
+from stqsh.sources.live.protocol import (
+    LiveSource,
+    Position,
+    SourceState,
+    advance,
+    gone,
+    ranges,
+    split,
+    with_new_parts,
+)
+from stqsh.sources.live.registry import is_from_kafka, open_source, trim
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.offset import LivePosition, Offset
 from stqsh.spec.stats import LiveState
@@ -40,13 +50,27 @@ _SLICE_MESSAGES = 5_000
 
 
 class LiveInputs:
-    """The sources of a session's live streams, opened as streams are created."""
+    """The sources of a session's live streams, opened as streams are created.
 
-    def __init__(self, home: Path, view: SessionView, steady: Callable[[], int] | None = None) -> None:
-        self._home, self._view = SessionHome(home), view
+    Args:
+        home: the session's directory.
+        view: what there is to read in it.
+        steady: returns µs of a clock that nobody can set.
+        ahead: a folder for messages that are read ahead; None: none are.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        view: SessionView,
+        steady: Callable[[], int] | None = None,
+        ahead: Path | None = None,
+    ) -> None:
+        self._home, self._view, self._folder = SessionHome(home), view, ahead
         self._jumps = ClockJumps(steady)
         self._ahead_us: int | None = None
         self._open: dict[int, LiveSource] = {}
+        self._ahead: ReadAhead | None = None
 
     @property
     def access(self) -> LiveAccess:
@@ -66,6 +90,10 @@ class LiveInputs:
         for stream, spec in streams.items():
             if stream not in self._open:
                 self._open[stream] = open_source(spec, self._home.stream(stream), self._profile)
+        if self._ahead is not None:
+            self._ahead.keep(streams)
+        elif self._folder is not None and any(map(is_from_kafka, streams.values())):
+            self._ahead = ReadAhead(self._folder, self._profile)
         return {stream: self._open[stream] for stream in sorted(streams)}
 
     def settle(self, offset: Offset) -> Offset | None:
@@ -156,10 +184,47 @@ class LiveInputs:
         for stream, state in states.items():
             known = live.get(stream)
             if known is not None and not gone(known.next, state):
-                after = advance(known.next, state, each)
+                after = self._after(stream, known, state, each, size)
                 taken = sum(after[part] - known.next[part] for part in after)
                 live[stream] = LivePosition(after, known.taken + taken) if taken else known
         return live
+
+    def _after(
+        self, stream: int, known: LivePosition, state: SourceState, room: int, message_bytes: float
+    ) -> Position:
+        """Return the position of a stream after a batch: what is read ahead goes first."""
+        spec = self._view.streams()[stream]
+        if self._ahead is None or not is_from_kafka(spec):
+            return advance(known.next, state, room)
+        found = self._ahead.after(stream, known, state, room, message_bytes)
+        if found is not None:
+            return found
+        after = advance(known.next, state, room)
+        if all(after[part] >= end for part, end in state.ends.items() if part in after):
+            self._ahead.begin(stream, spec, after)
+        return after
+
+    def is_decoded(self, first: Offset, last: Offset) -> bool:
+        """Return whether all messages between two offsets were read ahead."""
+        return all(
+            self._ahead_of(stream, first, last)
+            for stream, position in last.live.items()
+            if position != first.live.get(stream)
+        )
+
+    def _ahead_of(self, stream: int, first: Offset, last: Offset) -> str:
+        """Return the folder with a stream's messages between two offsets; "" if they were not read ahead."""
+        before = first.live.get(stream)
+        if self._ahead is None or before is None:
+            return ""
+        return self._ahead.folder_of(stream, before.next, last.live[stream].next)
+
+    def committed(self, end: Offset) -> None:
+        """Let go of what was kept for the batches up to an offset, which are committed."""
+        for stream, position in end.live.items():
+            trim(self._home.stream(stream), position.next)
+        if self._ahead is not None:
+            self._ahead.trim(end.live)
 
     def slices(
         self, first: Offset, last: Offset, ledger: PlannerState, tuning: EngineTuning
@@ -172,10 +237,11 @@ class LiveInputs:
             count = position.taken - (0 if before is None else before.taken)
             if not count:
                 continue
-            pieces = 1 if last.by_slot else max(1, min(tuning.slices, count // _SLICE_MESSAGES))
+            ahead = self._ahead_of(stream, first, last)
+            pieces = 1 if last.by_slot or ahead else max(1, min(tuning.slices, count // _SLICE_MESSAGES))
             focal = ledger.focal_keys(stream)
             for index, some in enumerate(split(wanted, pieces)):
-                groups[index].append(LiveSlice(stream, tuple(some), index, focal))
+                groups[index].append(LiveSlice(stream, tuple(some), index, focal, ahead))
         return [group for group in groups if group]
 
     def describe(self, clock: BatchClock, last: Offset) -> BatchClock:

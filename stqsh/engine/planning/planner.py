@@ -60,6 +60,7 @@ class Planner:
         max_bytes: the maximum size of a batch, in bytes as the replay stores have them.
         tuning: the tunables of the engine.
         steady: returns µs of a clock that nobody can set, by which one that was set is noticed.
+        ahead: a folder for messages that are read ahead; None: workers read them all.
     """
 
     def __init__(
@@ -71,11 +72,12 @@ class Planner:
         tuning: EngineTuning = TUNING,
         *,
         steady: Callable[[], int] | None = None,
+        ahead: Path | None = None,
     ) -> None:
         self.home, self.slots, self._tuning = home, slots, tuning
         self._most = BatchLimit(max_records, max_bytes)
         self._view, self._pace = SessionView.of(home), PlaybackPace(steady)
-        self._live = LiveInputs(home, self._view, steady)
+        self._live = LiveInputs(home, self._view, steady, ahead)
 
     def latest(self, start: Offset, now_us: int) -> Offset:
         """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.
@@ -90,7 +92,8 @@ class Planner:
         if end.names > start.names:
             # After a power failure, no number that an offset names may be given to another statement.
             self._view.control.force()
-        return replace(end, by_slot=is_small(start, end, self.slots, self._tuning))
+        is_decoded = self._live.is_decoded(start, end)
+        return replace(end, by_slot=is_small(start, end, self.slots, self._tuning, is_decoded=is_decoded))
 
     def plan(self, first: Offset, last: Offset) -> list[SourceTask]:
         """Cut the batch between two offsets into tasks that workers read independently."""
@@ -117,6 +120,10 @@ class Planner:
         tasks = [replace(task, routes=routes, dealing=last.dealing, copied=last.copied) for task in tasks]
         live = self._live.slices(first, last, ledger, self._tuning)
         return with_live(tasks, live, self._live.access) if live else tasks
+
+    def committed(self, end: Offset) -> None:
+        """Take note that the batches up to an offset are committed."""
+        self._live.committed(end)
 
     def _next(self, offset: Offset, now_us: int) -> Offset | None:
         """Decide the batch after `offset`, whose clock rows are applied; None if there is nothing to do."""

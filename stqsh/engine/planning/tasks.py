@@ -63,13 +63,15 @@ class StreamSlice:
 class LiveSlice:
     """Messages of a live stream, and the keys whose records go to every slot.
 
-    `index` is the number of the slice among those of its stream.
+    `index` is the number of the slice among those of its stream. `ahead` is the folder with the pieces of its
+    messages, "" if they were not read ahead.
     """
 
     stream_id: int
     ranges: tuple[MessageRange, ...]
     index: int
     focal: tuple[Key, ...]
+    ahead: str = ""
 
 
 @dataclass(frozen=True)
@@ -193,15 +195,17 @@ def with_live(
     return [replace(task, live=tuple(group), access=access) for task, group in pairs]
 
 
-def is_small(first: Offset, last: Offset, slots: int, tuning: EngineTuning = TUNING) -> bool:
+def is_small(
+    first: Offset, last: Offset, slots: int, tuning: EngineTuning = TUNING, *, is_decoded: bool = False
+) -> bool:
     """Return whether a batch is best read by a task for each slot.
 
     That costs no shuffle (50 of 125 ms). Each of these tasks reads all rows, so there must be few records,
-    fewer still of live streams, and no commands or definitions.
+    fewer still of live streams whose messages are not decoded yet, and no commands or definitions.
     """
     before = first.taken
     new = {stream: taken - before.get(stream, 0) for stream, taken in last.taken.items()}
-    messages = sum(new[stream] for stream in last.live)
+    messages = 0 if is_decoded else sum(new[stream] for stream in last.live)
     is_few = (
         sum(new.values()) <= tuning.by_slot_records // slots and messages <= tuning.by_slot_messages // slots
     )

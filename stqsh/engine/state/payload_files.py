@@ -66,6 +66,11 @@ class PayloadFolders:
         """The folder of the update log, for the payloads that stay there."""
         return SessionHome(self.home).updates
 
+    @property
+    def ahead(self) -> Path:
+        """The folder for messages that are read ahead."""
+        return self.transit.parent / "ahead"
+
     def clear(self) -> None:
         """Delete the files in transit: their batch is delivered."""
         for file in self.transit.glob(f"*{ENDING}"):

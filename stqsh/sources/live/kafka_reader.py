@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ _KEPT = 16
 #: So many messages, which another process has read, are fetched and dropped: to place a consumer again takes
 #: longer, and they are often here already.
 _PASSED_OVER = 200_000
+#: Consumers that have not been used for so long are closed when what they would read is read ahead.
+_IDLE_S = 5.0
 #: The most messages that are decoded together.
 _TOGETHER = 50_000
 #: A broker that says nothing for so long is away.
@@ -27,7 +29,7 @@ _PATIENCE_S = 10.0
 _LOOK_S = 1.0
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-_CONSUMER: ClientSettings = {
+CONSUMER: ClientSettings = {
     "group.id": "stqsh",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -40,6 +42,7 @@ _CONSUMER: ClientSettings = {
     "max.partition.fetch.bytes": 8 << 20,
     "queued.max.messages.kbytes": 16 << 10,
 }
+"""The settings of all consumers."""
 
 
 @dataclass
@@ -48,6 +51,7 @@ class _Placed:
 
     consumer: Consumer
     at: int
+    used: float = field(default_factory=time.monotonic)
 
 
 class KafkaReader:
@@ -83,11 +87,18 @@ class KafkaReader:
             yield from self._read(placed, wanted)
         finally:
             if placed.at == wanted.stop:
+                placed.used = time.monotonic()
                 self._idle[wanted.part] = placed
             else:
                 placed.consumer.close()
         while len(self._idle) > _KEPT:
             self._idle.pop(next(iter(self._idle))).consumer.close()
+
+    def close_idle(self) -> None:
+        """Close the consumers that have not been used for a while: they would go on fetching."""
+        long_ago = time.monotonic() - _IDLE_S
+        for part in [part for part, placed in self._idle.items() if placed.used < long_ago]:
+            self._idle.pop(part).consumer.close()
 
     def _placed(self, wanted: MessageRange) -> _Placed:
         """Return a consumer that goes on at the start of a range, or a little before it."""
@@ -100,12 +111,11 @@ class KafkaReader:
     def _consumer(self) -> Consumer:
         own: Any = {"logger": silent_logger(), "error_cb": self._complaints}
         try:
-            return Consumer({**self._settings, **_CONSUMER}, **own)
+            return Consumer({**self._settings, **CONSUMER}, **own)
         except KafkaException as problem:
             raise settings_error(problem.args[0]) from None
 
     def _read(self, placed: _Placed, wanted: MessageRange) -> Iterator[Messages]:
-        number = int(wanted.part.rpartition("/")[2])
         at, heard = placed.at, time.monotonic()
         while at < wanted.stop:
             got = placed.consumer.consume(min(_TOGETHER, wanted.stop - at), _LOOK_S)
@@ -117,7 +127,7 @@ class KafkaReader:
                     inside = [m for m in good if wanted.start <= _offset(m) < wanted.stop]
                 at = last + 1
                 if inside:
-                    yield self._columns(wanted.part, number, inside)
+                    yield as_messages(wanted.part, inside, wants_keys=self.wants_keys)
             events = [(error.code(), message) for message in got if (error := message.error())]
             if at < wanted.start and any(code in _GONE for code, _ in events):
                 at = _assigned(placed.consumer, wanted).at  # only what it was to pass over is gone
@@ -130,16 +140,6 @@ class KafkaReader:
             elif time.monotonic() - heard > _PATIENCE_S:
                 raise SourceAwayError(self._complaints.sentence())
         placed.at = at
-
-    def _columns(self, part: str, partition: int, found: list[Message]) -> Messages:
-        """Return messages of one partition as columns."""
-        offsets = np.array([message.offset() for message in found], np.int64)
-        values = [message.value() for message in found]
-        if not self.wants_keys and None not in values:
-            return Messages(part, offsets, values, partition=partition)
-        keys = [message.key() for message in found]
-        times = np.array([message.timestamp()[1] for message in found], np.int64)
-        return Messages(part, offsets, values, keys, times, partition)
 
     def _place_of(self, code: int, message: Message, wanted: MessageRange) -> int:
         """Return how far an event that is no message has come: the end of a partition, or an error."""
@@ -157,10 +157,27 @@ class KafkaReader:
         return 0
 
 
+def as_messages(part: str, found: list[Message], *, wants_keys: bool) -> Messages:
+    """Return messages of one part as columns; with keys and times if they are wanted, or for tombstones."""
+    partition = int(part.rpartition("/")[2])
+    offsets = np.array([message.offset() for message in found], np.int64)
+    values = [message.value() for message in found]
+    if not wants_keys and None not in values:
+        return Messages(part, offsets, values, partition=partition)
+    keys = [message.key() for message in found]
+    times = np.array([message.timestamp()[1] for message in found], np.int64)
+    return Messages(part, offsets, values, keys, times, partition)
+
+
+def placed_at(part: str, offset: int) -> TopicPartition:
+    """Return where a consumer goes on in a part."""
+    topic, _, number = part.rpartition("/")
+    return TopicPartition(topic, int(number), offset)
+
+
 def _assigned(consumer: Consumer, wanted: MessageRange) -> _Placed:
     """Place a consumer at the start of a range."""
-    topic, _, number = wanted.part.rpartition("/")
-    consumer.assign([TopicPartition(topic, int(number), wanted.start)])
+    consumer.assign([placed_at(wanted.part, wanted.start)])
     return _Placed(consumer, wanted.start)
 
 
@@ -180,3 +197,9 @@ def open_reader(settings: ClientSettings, *, skips: bool, wants_keys: bool) -> K
     reader = _readers[name]
     reader.skips, reader.wants_keys = skips, wants_keys
     return reader
+
+
+def close_idle() -> None:
+    """Close consumers of this process that have not been used for a while."""
+    for reader in _readers.values():
+        reader.close_idle()

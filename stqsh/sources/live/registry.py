@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,9 @@ from stqsh.spec.stream import (
     StreamSpec,
 )
 
+_KAFKA_READER = "stqsh.sources.live.kafka_reader"
+"""A module that only sessions with Kafka import: it takes a while."""
+
 _OF_RECORDS = (DirectorySourceSpec, InsertsSourceSpec, HttpSourceSpec)
 """The sources whose spools hold records that are parsed already."""
 
@@ -46,6 +50,11 @@ def open_source(spec: StreamSpec, directory: Path, profile: str) -> LiveSource:
     if isinstance(spec.source, InsertsSourceSpec | HttpSourceSpec):
         return InsertedSource(directory / SPOOL)
     return SpoolSource(directory / SPOOL)
+
+
+def is_from_kafka(spec: StreamSpec) -> bool:
+    """Return whether a stream reads Kafka."""
+    return isinstance(spec.source, KafkaSourceSpec)
 
 
 def check_options(spec: StreamSpec) -> None:
@@ -76,6 +85,14 @@ def read_records(
         for messages in reader.read(part):
             size = sum(len(value) for value in messages.values if value is not None)
             yield decoder.decode(messages)._replace(size=size)
+
+
+def close_idle_readers() -> None:
+    """Close what this process keeps of sources and has not used for a while, see `open_message_reader`."""
+    if _KAFKA_READER in sys.modules:
+        from stqsh.sources.live.kafka_reader import close_idle
+
+        close_idle()
 
 
 def trim(directory: Path, position: Position) -> None:

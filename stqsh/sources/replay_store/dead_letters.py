@@ -26,6 +26,11 @@ def letter_line(letter: DeadLetter) -> bytes:
     return orjson.dumps(members, option=orjson.OPT_APPEND_NEWLINE)
 
 
+def letter_lines(letters: Iterable[DeadLetter]) -> str:
+    """Return dead letters as lines."""
+    return b"".join(map(letter_line, letters)).decode()
+
+
 class DeadLetterWriter:
     """Write dead letters to a file that appears as a whole when the `with` block succeeds."""
 

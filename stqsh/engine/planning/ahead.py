@@ -1,0 +1,187 @@
+"""What is read ahead, in the planner: the process that does it, and which of its pieces a batch takes.
+
+A stream is read ahead while little of it waits: then batches are short, and what they cost beside the
+messages decides how soon an update is there. A backlog is read by the workers of its batches, on all cores.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from stqsh.sources.live.pieces import READY, Piece, ReadOrder, piece_named
+from stqsh.sources.live.protocol import Position, SourceState
+from stqsh.spec.offset import LivePosition
+from stqsh.spec.stream import StreamSpec
+
+MOST_WAITING = 200_000
+MOST_WAITING_BYTES = 16 << 20
+"""A stream of which more messages or bytes wait has a backlog."""
+
+_PATIENCE_S = 1.0
+"""A part of which messages wait, and nothing is read for so long, is read by workers."""
+_AGAIN_S = 10.0
+"""The process is not started again before this time has passed."""
+
+
+@dataclass
+class StreamAhead:
+    """The pieces of one stream since an order to read it.
+
+    Attributes:
+        folder: where they are.
+        reached: how far each part is read.
+    """
+
+    folder: Path
+    reached: Position
+    _pieces: dict[int, Piece] = field(default_factory=dict)
+    _moved: dict[str, float] = field(default_factory=dict)
+
+    def look(self, now: float) -> None:
+        """Take note of new pieces."""
+        known = self._pieces
+        names = (piece_named(file.name) for file in self.folder.iterdir())
+        new = [each for each in names if each is not None and each.number not in known]
+        for piece in sorted(new):
+            if piece.held.start == self.reached.get(piece.held.part):
+                known[piece.number] = piece
+                self.reached[piece.held.part] = piece.held.stop
+                self._moved[piece.held.part] = now
+
+    def after(self, position: Position, room: int) -> Position:
+        """Return the position after the pieces that fit into a batch of `room` messages, at least one."""
+        found, count = dict(position), 0
+        for piece in self._pieces.values():
+            part, start, stop = piece.held
+            if start != found.get(part):
+                continue
+            count += stop - start
+            if count > room and found != position:
+                break
+            found[part] = stop
+        return found
+
+    def goes_on(self, position: Position) -> bool:
+        """Return whether its pieces, those to come included, begin where a position is."""
+        begun = {(piece.held.part, piece.held.start) for piece in self._pieces.values()}
+        return position.keys() == self.reached.keys() and all(
+            self.reached[part] == at or (part, at) in begun for part, at in position.items()
+        )
+
+    def stands(self, state: SourceState, now: float) -> bool:
+        """Return whether a part has not been read further for a while although there are messages."""
+        for part, at in self.reached.items():
+            if state.ends.get(part, at) <= at:
+                self._moved[part] = now
+        return any(now - self._moved.setdefault(part, now) > _PATIENCE_S for part in self.reached)
+
+    def trim(self, position: Position) -> None:
+        """Delete the pieces before a position: their batches are committed."""
+        for number, piece in list(self._pieces.items()):
+            if piece.held.stop <= position.get(piece.held.part, 0):
+                (self.folder / piece.file).unlink(missing_ok=True)
+                del self._pieces[number]
+
+
+class ReadAhead:
+    """The process that reads a session's Kafka streams ahead.
+
+    Args:
+        folder: for its pieces; what an earlier planner left in it is deleted.
+        profile: the name or path of the session's profile.
+    """
+
+    def __init__(self, folder: Path, profile: str) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        self._folder, self._profile = folder / uuid.uuid4().hex, profile
+        self._folder.mkdir(mode=0o700, parents=True)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = -_AGAIN_S
+        self._orders = 0
+        self._streams: dict[int, StreamAhead] = {}
+
+    def after(
+        self, stream: int, known: LivePosition, state: SourceState, room: int, message_bytes: float
+    ) -> Position | None:
+        """Return the position after the next batch of a stream; None if workers are to read it."""
+        waiting = sum(max(0, state.ends.get(part, at) - at) for part, at in known.next.items())
+        if waiting > min(MOST_WAITING, MOST_WAITING_BYTES / message_bytes):
+            self.stop(stream)
+            return None
+        ahead = self._streams.get(stream)
+        if ahead is None or not self._runs():
+            return None
+        now = time.monotonic()
+        ahead.look(now)
+        if ahead.goes_on(known.next) and not ahead.stands(state, now):
+            return ahead.after(known.next, room)
+        self.stop(stream)
+        return None
+
+    def begin(self, stream: int, spec: StreamSpec, position: Position) -> None:
+        """Read a stream ahead from a position on, once the process is there."""
+        if stream in self._streams or not self._runs():
+            return
+        self._orders += 1
+        folder = self._folder / f"{stream}-{self._orders}"
+        folder.mkdir(mode=0o700)
+        self._streams[stream] = StreamAhead(folder, dict(position))
+        self._send(ReadOrder(stream, folder.name, spec, position))
+
+    def stop(self, stream: int) -> None:
+        """Read a stream ahead no longer."""
+        ahead = self._streams.pop(stream, None)
+        if ahead is not None:
+            self._send(ReadOrder(stream, ahead.folder.name))
+            shutil.rmtree(ahead.folder, ignore_errors=True)
+
+    def keep(self, streams: Mapping[int, object]) -> None:
+        """Stop reading all streams but these."""
+        for stream in self._streams.keys() - streams.keys():
+            self.stop(stream)
+
+    def folder_of(self, stream: int, first: Position, last: Position) -> str:
+        """Return the folder with the pieces between two positions; "" if there are not all of them."""
+        ahead = self._streams.get(stream)
+        if ahead is None or not ahead.goes_on(first) or not ahead.goes_on(last):
+            return ""
+        return str(ahead.folder)
+
+    def trim(self, live: Mapping[int, LivePosition]) -> None:
+        """Delete the pieces of batches that are committed."""
+        for stream, position in live.items():
+            if stream in self._streams:
+                self._streams[stream].trim(position.next)
+
+    def _runs(self) -> bool:
+        """Return whether the process runs; start it where it does not."""
+        if self._process is not None and self._process.poll() is None:
+            return (self._folder / READY).exists()
+        self._streams.clear()
+        now = time.monotonic()
+        if now - self._started >= _AGAIN_S:
+            self._started = now
+            (self._folder / READY).unlink(missing_ok=True)
+            command = [sys.executable, "-m", "stqsh.sources.live.read_ahead"]
+            self._process = subprocess.Popen(
+                [*command, str(self._folder), self._profile], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+            )
+        return False
+
+    def _send(self, order: ReadOrder) -> None:
+        assert self._process is not None, "an order follows the start of the process"
+        assert self._process.stdin is not None, "it reads orders"
+        try:
+            self._process.stdin.write(msgspec.json.encode(order) + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            self._streams.clear()  # it has died, as the next look will show
