@@ -14,7 +14,7 @@ import pytest
 from support.toy_tile38 import Toy
 
 from stqsh.bench import peers
-from stqsh.bench.peers import flink, ours, plainspark, postgis, tile38
+from stqsh.bench.peers import flink, kafka_flink, ours, plainspark, postgis, tile38
 from stqsh.bench.peers.answers import NONE, Updates, answer, difference, normal, updates
 from stqsh.bench.peers.peer import Peer, PeerFailedError, PeerOutcome, last_words
 from stqsh.bench.peers.peer_case import PeerCase
@@ -245,3 +245,15 @@ def test_flink_answers_the_same(truth: Updates, tmp_path: Path) -> None:
 @pytest.mark.peers
 def test_tile38_answers_the_same(truth: Updates, tmp_path: Path) -> None:
     check(tile38.PEER, truth, tmp_path)
+
+
+def test_what_flink_prints_of_a_topic_is_read_without_its_warm_up() -> None:
+    marks = [f"{1 + n % 2}> T {100 + n * n}.5" for n in range(10)]
+    found = kafka_flink.outcome(["1> U 1 1", *marks, "2> U 1 1", "U 0 1", "1> U 0 -1", ""], 3)
+    assert found.counts.tolist() == [0, 2, 0]
+    assert found.rates == [7 * 2000 / (81 - 4)]
+
+
+def test_too_few_records_of_a_topic_are_no_figure() -> None:
+    with pytest.raises(PeerFailedError, match="too few records"):
+        kafka_flink.outcome(["1> T 5.0", "1> U 0 1"], 1)

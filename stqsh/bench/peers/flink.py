@@ -52,7 +52,7 @@ def run(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
         share = case.share(1, case.fill + case.peer_steps, half, _HALVES)
         write_csv(share, folder / "records" / f"{half}.csv")
     printed = folder / "printed"
-    _run_job([str(folder), str(case.queries), str(case.fill)], printed)
+    run_job(_JOB, [str(folder), str(case.queries), str(case.fill)], printed)
     sent, begins, end = parsed(printed.read_text().splitlines())
     if not begins:
         raise PeerFailedError("the job has not come to the measured records")
@@ -84,11 +84,16 @@ def parsed(lines: list[str]) -> tuple[Updates, list[float], float]:
     return updates(*zip(*rows, strict=True)) if rows else NONE, begins, end
 
 
-def _run_job(words: list[str], printed: Path) -> None:
+def run_job(job: Path, words: list[str], printed: Path) -> None:
+    """Run a program with the Python that has PyFlink; what it prints goes into a file.
+
+    Raises:
+        PeerFailedError: it ends with an error.
+    """
     environment = {**os.environ, "JAVA_HOME": str(find_java().home)}
     environment.pop("PYTHONPATH", None)
     with printed.open("w") as out, printed.with_suffix(".log").open("w+") as log:
-        command = [str(python()), str(_JOB), *words]
+        command = [str(python()), str(job), *words]
         done = subprocess.run(
             command, stdout=out, stderr=log, env=environment, cwd=printed.parent, check=False
         )

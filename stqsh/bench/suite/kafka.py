@@ -30,7 +30,7 @@ from stqsh.bench.harness.registration import statements
 from stqsh.bench.harness.workload import rectangles
 from stqsh.bench.kafka_broker import KafkaBroker, running_broker
 from stqsh.bench.options import option
-from stqsh.bench.peers import kafka_spark
+from stqsh.bench.peers import flink, kafka_flink, kafka_spark
 from stqsh.bench.peers.peer import PeerFailedError
 from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription
@@ -73,7 +73,9 @@ class KafkaOptions:
     damaged: float = option(0.1, "The share of messages that cannot be read, in the case damaged.")
     seconds: int = option(30, "How long the load for freshness lasts; 0: leave it out.")
     load: float = option(0.5, "The share of the rate of json that it has.")
-    peer_records: int = option(0, "Records that Spark's own Kafka reader takes with a join by hand; 0: none.")
+    peer_records: int = option(
+        0, "Records for the Kafka readers of Spark and Flink, joined by hand; 0: none."
+    )
 
     def __post_init__(self) -> None:
         if unknown := set(self.cases) - {"json", "damaged", "csv", "arrow"}:
@@ -109,13 +111,13 @@ def measure(options: KafkaOptions, say: Say) -> list[Row]:
 
 
 def compared(broker: KafkaBroker, options: KafkaOptions, say: Say) -> list[Row]:
-    """Return rows for a session and for Spark's own reader, which answer the same from the same topic.
+    """Return rows for a session and for the readers of Spark and Flink: the same answers from one topic.
 
     Raises:
         PeerFailedError: their answers differ.
     """
     count, topic = options.peer_records, _new_topic(broker, "bench-peer")
-    say(f"reading {count:,} records, by stqsh and by Spark's Kafka reader")
+    say(f"reading {count:,} records, by stqsh and by others")
     KafkaLoad("json", count, options.objects).send(broker.address, topic)
     sizes = np.zeros(options.queries, np.int64)
 
@@ -126,14 +128,18 @@ def compared(broker: KafkaBroker, options: KafkaOptions, say: Say) -> list[Row]:
             sizes[:] = [query.size for query in session.queries()]
 
     ours, costs = drained(counted(), broker.pid, count)
-    theirs = kafka_spark.run(broker.address, topic, count, rectangles(options.queries))
-    if not np.array_equal(sizes, theirs.counts):
-        raise PeerFailedError("Spark's Kafka reader and stqsh answer differently")
-    said = {"queries": options.queries}
-    return [
-        {"case": "json, few records", **said, "records_per_s": ours, **costs},
-        {"case": "Spark's Kafka reader", **said, "records_per_s": theirs.rates},
-    ]
+    squares, said = rectangles(options.queries), {"queries": options.queries}
+    theirs = {"Spark's Kafka reader": kafka_spark.run(broker.address, topic, count, squares)}
+    if reason := flink.missing():
+        say(f"Flink is left out: {reason}")
+    else:
+        theirs["PyFlink with its Kafka reader"] = kafka_flink.run(broker.address, topic, squares)
+    rows: list[Row] = [{"case": "json, few records", **said, "records_per_s": ours, **costs}]
+    for name, outcome in theirs.items():
+        if not np.array_equal(sizes, outcome.counts):
+            raise PeerFailedError(f"{name} and stqsh answer differently")
+        rows.append({"case": name, **said, "records_per_s": outcome.rates})
+    return rows
 
 
 def drained(
