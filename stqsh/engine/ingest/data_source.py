@@ -117,8 +117,8 @@ class StqshReader(DataSourceStreamReader):
             from stqsh.engine.planning.planner import Planner
 
             slots, max_records, max_bytes = self._numbers
-            ahead = None if self.spool is None else self.spool.ahead
-            self._planner = Planner(self._home, slots, max_records, max_bytes, steady=_steady_us, ahead=ahead)
+            self._planner = Planner(self._home, slots, max_records, max_bytes, steady=_steady_us)
+            self._planner.live.ahead_folder = None if self.spool is None else self.spool.ahead
         return self._planner
 
     @property
@@ -171,4 +171,4 @@ class StqshReader(DataSourceStreamReader):
 
     def commit(self, end: OffsetJson) -> None:
         """Let spools go as far as batches are committed; all else stays in the log and the replay stores."""
-        self.planner.committed(Offset.from_json(end))
+        self.planner.live.committed(Offset.from_json(end))

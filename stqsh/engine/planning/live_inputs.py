@@ -56,17 +56,15 @@ class LiveInputs:
         home: the session's directory.
         view: what there is to read in it.
         steady: returns µs of a clock that nobody can set.
-        ahead: a folder for messages that are read ahead; None: none are.
+
+    Attributes:
+        ahead_folder: a folder for messages that are read ahead; None: none are.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        view: SessionView,
-        steady: Callable[[], int] | None = None,
-        ahead: Path | None = None,
-    ) -> None:
-        self._home, self._view, self._folder = SessionHome(home), view, ahead
+    ahead_folder: Path | None = None
+
+    def __init__(self, home: Path, view: SessionView, steady: Callable[[], int] | None = None) -> None:
+        self._home, self._view = SessionHome(home), view
         self._jumps = ClockJumps(steady)
         self._ahead_us: int | None = None
         self._open: dict[int, LiveSource] = {}
@@ -92,8 +90,8 @@ class LiveInputs:
                 self._open[stream] = open_source(spec, self._home.stream(stream), self._profile)
         if self._ahead is not None:
             self._ahead.keep(streams)
-        elif self._folder is not None and any(map(is_from_kafka, streams.values())):
-            self._ahead = ReadAhead(self._folder, self._profile)
+        elif self.ahead_folder is not None and any(map(is_from_kafka, streams.values())):
+            self._ahead = ReadAhead(self.ahead_folder, self._profile)
         return {stream: self._open[stream] for stream in sorted(streams)}
 
     def settle(self, offset: Offset) -> Offset | None:

@@ -60,7 +60,9 @@ class Planner:
         max_bytes: the maximum size of a batch, in bytes as the replay stores have them.
         tuning: the tunables of the engine.
         steady: returns µs of a clock that nobody can set, by which one that was set is noticed.
-        ahead: a folder for messages that are read ahead; None: workers read them all.
+
+    Attributes:
+        live: its live streams.
     """
 
     def __init__(
@@ -72,12 +74,11 @@ class Planner:
         tuning: EngineTuning = TUNING,
         *,
         steady: Callable[[], int] | None = None,
-        ahead: Path | None = None,
     ) -> None:
         self.home, self.slots, self._tuning = home, slots, tuning
         self._most = BatchLimit(max_records, max_bytes)
         self._view, self._pace = SessionView.of(home), PlaybackPace(steady)
-        self._live = LiveInputs(home, self._view, steady, ahead)
+        self.live = LiveInputs(home, self._view, steady)
 
     def latest(self, start: Offset, now_us: int) -> Offset:
         """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.
@@ -92,7 +93,7 @@ class Planner:
         if end.names > start.names:
             # After a power failure, no number that an offset names may be given to another statement.
             self._view.control.force()
-        is_decoded = self._live.is_decoded(start, end)
+        is_decoded = self.live.is_decoded(start, end)
         return replace(end, by_slot=is_small(start, end, self.slots, self._tuning, is_decoded=is_decoded))
 
     def plan(self, first: Offset, last: Offset) -> list[SourceTask]:
@@ -103,7 +104,7 @@ class Planner:
         asks = tuple(question(*row) for row in snapshots(log.pending, first.answered, last.answered))
         clock = batch_clock(first, last, self._view.feeds(last), asks)
         if self._view.is_live():
-            clock = self._live.describe(clock, last)
+            clock = self.live.describe(clock, last)
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
         ledger = log.ledger_at(last.seq)
         routes = routes_in_use(self._view.control, ledger, first, last)
@@ -118,12 +119,8 @@ class Planner:
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})
         tasks = cut_into_tasks(self.home, self.slots, head, span, ledger, self._tuning)
         tasks = [replace(task, routes=routes, dealing=last.dealing, copied=last.copied) for task in tasks]
-        live = self._live.slices(first, last, ledger, self._tuning)
-        return with_live(tasks, live, self._live.access) if live else tasks
-
-    def committed(self, end: Offset) -> None:
-        """Take note that the batches up to an offset are committed."""
-        self._live.committed(end)
+        live = self.live.slices(first, last, ledger, self._tuning)
+        return with_live(tasks, live, self.live.access) if live else tasks
 
     def _next(self, offset: Offset, now_us: int) -> Offset | None:
         """Decide the batch after `offset`, whose clock rows are applied; None if there is nothing to do."""
@@ -151,12 +148,12 @@ class Planner:
     def _next_live(self, offset: Offset, now_us: int) -> Offset | None:
         if is_full(self.home):
             return None
-        if (settled := self._live.settle(offset)) is not None:
+        if (settled := self.live.settle(offset)) is not None:
             return settled
         log = self._view.log
         if undealt := log.undealt(offset):
             return replace(offset, dealers=offset.dealers | undealt)
-        taken = self._live.next(offset, now_us, self._room_now(self._room()))
+        taken = self.live.next(offset, now_us, self._room_now(self._room()))
         if taken is None or taken.step == offset.step:
             return taken
         seq = log.pending[-1].seq if log.pending else offset.seq
