@@ -36,6 +36,8 @@ class Resting:
     def time_ns(self) -> int:
         return round(self.now * 1e9)
 
+    monotonic_ns = time_ns
+
     def sleep(self, seconds: float) -> None:
         self.now += seconds
         if self.comes:

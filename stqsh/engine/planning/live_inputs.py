@@ -68,7 +68,7 @@ class LiveInputs:
         self._jumps = ClockJumps(steady)
         self._ahead_us: int | None = None
         self._open: dict[int, LiveSource] = {}
-        self._ahead: ReadAhead | None = None
+        self._reader_ahead: ReadAhead | None = None
 
     @property
     def access(self) -> LiveAccess:
@@ -88,10 +88,10 @@ class LiveInputs:
         for stream, spec in streams.items():
             if stream not in self._open:
                 self._open[stream] = open_source(spec, self._home.stream(stream), self._profile)
-        if self._ahead is not None:
-            self._ahead.keep(streams)
+        if self._reader_ahead is not None:
+            self._reader_ahead.keep(streams)
         elif self.ahead_folder is not None and any(map(is_from_kafka, streams.values())):
-            self._ahead = ReadAhead(self.ahead_folder, self._profile)
+            self._reader_ahead = ReadAhead(self.ahead_folder, self._profile)
         return {stream: self._open[stream] for stream in sorted(streams)}
 
     def settle(self, offset: Offset) -> Offset | None:
@@ -192,14 +192,14 @@ class LiveInputs:
     ) -> Position:
         """Return the position of a stream after a batch: what is read ahead goes first."""
         spec = self._view.streams()[stream]
-        if self._ahead is None or not is_from_kafka(spec):
+        if self._reader_ahead is None or not is_from_kafka(spec):
             return advance(known.next, state, room)
-        found = self._ahead.after(stream, known, state, room, message_bytes)
+        found = self._reader_ahead.after(stream, known, state, room, message_bytes)
         if found is not None:
             return found
         after = advance(known.next, state, room)
         if all(after[part] >= end for part, end in state.ends.items() if part in after):
-            self._ahead.begin(stream, spec, after)
+            self._reader_ahead.begin(stream, spec, after)
         return after
 
     def is_decoded(self, first: Offset, last: Offset) -> bool:
@@ -213,16 +213,16 @@ class LiveInputs:
     def _ahead_of(self, stream: int, first: Offset, last: Offset) -> str:
         """Return the folder with a stream's messages between two offsets; "" if they were not read ahead."""
         before = first.live.get(stream)
-        if self._ahead is None or before is None:
+        if self._reader_ahead is None or before is None:
             return ""
-        return self._ahead.folder_of(stream, before.next, last.live[stream].next)
+        return self._reader_ahead.folder_of(stream, before.next, last.live[stream].next)
 
     def committed(self, end: Offset) -> None:
         """Let go of what was kept for the batches up to an offset, which are committed."""
         for stream, position in end.live.items():
             trim(self._home.stream(stream), position.next)
-        if self._ahead is not None:
-            self._ahead.trim(end.live)
+        if self._reader_ahead is not None:
+            self._reader_ahead.trim(end.live)
 
     def slices(
         self, first: Offset, last: Offset, ledger: PlannerState, tuning: EngineTuning
