@@ -19,7 +19,6 @@ from stqsh.engine.spark.arrow_alone import keep_pandas_out
 from stqsh.engine.spark.schema import SPARK_SCHEMA
 from stqsh.spec.offset import Offset, OffsetJson
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.home import SessionHome
 
 if TYPE_CHECKING:
     import pyarrow as pa
