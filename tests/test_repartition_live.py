@@ -51,7 +51,6 @@ def standing_clock() -> Iterator[Clock]:
     clock = Clock()
     with (
         mock.patch("support.local.wall_clock_us", clock),
-        mock.patch("stqsh.engine.ingest.data_source._steady_us", clock),
         mock.patch("stqsh.client.statements.insert.wall_clock_us", clock),
         mock.patch("stqsh.engine.ingest.data_source._steady_us", clock),
     ):
