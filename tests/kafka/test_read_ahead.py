@@ -137,7 +137,7 @@ def reader_of(home: SessionHome) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
-        if "stqsh.sources.live.read_ahead" in words and any(w.startswith(str(home.arena())) for w in words):
+        if "stqsh.sources.live.read_ahead" in words and any(w.startswith(str(home.arena.folder)) for w in words):
             found.append(process)
     return found
 
@@ -158,7 +158,7 @@ def test_a_session_goes_on_without_the_process_and_with_another(
 
         def is_read_ahead() -> bool:
             say(10)
-            walked = os.walk(session.home.arena() / "ahead")
+            walked = os.walk(session.home.arena.folder / "ahead")
             return any(piece_named(name) is not None for _, _, names in walked for name in names)
 
         wait_for(is_read_ahead)
