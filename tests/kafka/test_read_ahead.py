@@ -137,7 +137,9 @@ def reader_of(home: SessionHome) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
-        if "stqsh.sources.live.read_ahead" in words and any(w.startswith(str(home.arena.folder)) for w in words):
+        if "stqsh.sources.live.read_ahead" in words and any(
+            w.startswith(str(home.arena.folder)) for w in words
+        ):
             found.append(process)
     return found
 
