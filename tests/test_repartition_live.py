@@ -193,7 +193,7 @@ def test_a_dropped_stream_takes_its_dealer_with_it(live: tuple[Session, Clock]) 
         run_steps(session, clock, 1)
         kept.remove()
     assert not [*state.glob("deal*")]
-    assert not [path for folder in session.home.arena_folders() for path in folder.glob("deal*")]
+    assert not [path for folder in session.home.arena.folders for path in folder.glob("deal*")]
 
 
 def test_what_is_not_supported_says_so(live: tuple[Session, Clock]) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from stqsh.client.connection import Connection
 from stqsh.client.show.query_costs import RECENT_S, update_rates, work_shares
@@ -53,11 +52,8 @@ def publish(folder: Path, slot: int, tested: dict[int, int]) -> None:
         arena.commit(f"{slot}/1", state.header, state.buffers)
 
 
-def test_the_share_of_work_is_that_of_all_candidates(
-    link: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "arena"
-    monkeypatch.setattr(type(link.home), "arena", lambda home: folder)
+def test_the_share_of_work_is_that_of_all_candidates(link: Connection) -> None:
+    folder = link.home.arena.folder
     set_meta(link.db, "slots", "2")
     publish(folder, 0, {7: 10, -1: 99, 8: 20})
     publish(folder, 1, {7: 30, 9: 40})
