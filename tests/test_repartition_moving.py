@@ -133,6 +133,23 @@ def test_a_stream_that_stood_still_goes_on_in_one_step(folder: Path) -> None:
     assert found[0] == found[1]
 
 
+def test_a_new_routing_brings_a_slot_no_query_that_it_evaluates_over_the_copy(folder: Path) -> None:
+    queries = """
+    REGISTER QUERY lasting WITH (dwell => 2 s) AS SELECT oid, x FROM taxis INSIDE (0, 0, 2, 2);
+    REGISTER QUERY halted AS SELECT oid, x FROM taxis INSIDE (7, 7, 9, 9); RUN 9 STEPS; PAUSE QUERY halted;
+    RUN 9 STEPS; RESUME QUERY halted;
+    """
+    found = []
+    for name, changes in (("usual", ["", ""]), ("changing", ["grid INTO 2 SLOTS", "object INTO 5 SLOTS"])):
+        with local_session(folder / name, 5, 100, published=True) as session:
+            run(session, CREATE.format(folder=folder) + "RUN 5 STEPS;")
+            first, second = (f"REPARTITION taxis USING {one};" if one else "" for one in changes)
+            run(session, f"{first} {queries} {second} RUN;")
+            found.append(updates(session))
+    assert found[0] == found[1]
+    assert {row["query"] for row in found[0]} == {"lasting", "halted"}  # type: ignore[index]
+
+
 def test_it_says_what_was_decided_and_what_stands(session: Session) -> None:
     run(session, "REGISTER QUERY corner AS SELECT oid FROM taxis INSIDE (0, 0, 3, 3); RUN 10 STEPS;")
     said, _ = run(session, "REPARTITION taxis USING qttree INTO 8 SLOTS;")

@@ -69,11 +69,16 @@ def forget_copy(state: SlotState, stream: int) -> None:
             del saved[own]
 
 
+def ids_of(state: SlotState, stream: int) -> list[int]:
+    """Return the id of a stream, and that of its copy if there is one."""
+    return [stream, -stream] if str(stream) in state.header.get(COPIES, {}) else [stream]
+
+
 def read_input(state: SlotState, spec: StreamSpec, chunks: Sequence[Chunk]) -> CopyInput | None:
     """Return what a batch has for a stream's copy, which begins if the batch says so; None without a copy."""
     if any(chunk.kind == ChunkKind.COPY_BEGIN for chunk in chunks):
         begin_copy(state, spec, batches(ChunkKind.COPY_SEEDS, chunks))
-    if str(spec.id) not in state.header.get(COPIES, {}):
+    if len(ids_of(state, spec.id)) == 1:
         return None
     older = digest(commands_in(chunks, COPY_OLDER))
     _hand_over(state, spec, older.registered.ids.tolist())

@@ -18,7 +18,7 @@ from stqsh.core.contract.kind_batch import run_kind
 from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.index.hashing import hash_keys
-from stqsh.core.keyed_copy import forget_copy, open_copy, read_input, run_copy
+from stqsh.core.keyed_copy import forget_copy, ids_of, open_copy, read_input, run_copy
 from stqsh.core.kinds import KINDS
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.objects.event_objects import RENUMBERED, count_kept, forget_all, forget_expired, let_go
@@ -101,14 +101,18 @@ def _records(
 def _unknown(
     state: SlotState, spec: StreamSpec, commands: list[SlotCommand | NewQueries]
 ) -> Iterator[SlotCommand | NewQueries]:
-    """Yield commands without the older queries among them that the slot knows from an earlier routing."""
+    """Yield commands without the older queries among them that the slot knows.
+
+    It may know them from an earlier routing, or evaluate them over the copy by key.
+    """
     if not any(
         not command.are_new.all() if isinstance(command, NewQueries) else _is_known_elsewhere(command)
         for command in commands
     ):
         yield from commands
         return
-    known = np.concatenate([kind.queries(state, spec.id).id for kind in KINDS.values()])
+    ids = ids_of(state, spec.id)
+    known = np.concatenate([kind.queries(state, id_).id for id_ in ids for kind in KINDS.values()])
     among = set(known.tolist())
     for command in commands:
         if isinstance(command, NewQueries):
