@@ -11,7 +11,7 @@ import pytest
 
 from stqsh.engine.planning import ahead
 from stqsh.engine.planning.ahead import MOST_WAITING, ReadAhead, StreamAhead
-from stqsh.sources.live.pieces import READY, Piece, PieceContent, ReadOrder, write_piece
+from stqsh.sources.live.pieces import READY, PieceContent, ReadOrder, ReadPiece, write_piece
 from stqsh.sources.live.protocol import MessageRange, Position, SourceState
 from stqsh.spec.offset import LivePosition
 from stqsh.spec.stats import TakenMessages
@@ -31,7 +31,7 @@ ROOM = 1_000_000
 
 def make(folder: Path, number: int, part: str, start: int, stop: int) -> None:
     content = PieceContent(pa.RecordBatch.from_pydict({"oid": ["a"]}), TakenMessages())
-    write_piece(folder, Piece(number, MessageRange(part, start, stop)), content)
+    write_piece(folder, ReadPiece(number, MessageRange(part, start, stop)), content)
 
 
 class Process:

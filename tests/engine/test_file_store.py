@@ -7,7 +7,7 @@ from pathlib import Path
 from stqsh.engine.state.file_store import FileStore, first_logged_rows
 from stqsh.engine.state.slot_store import SlotMeta
 from stqsh.spec.chunk import Chunk, ChunkOrder
-from stqsh.storage.payload_refs import Reference
+from stqsh.spec.payload_refs import Reference
 
 
 def named(stream: int, start: int) -> Chunk:

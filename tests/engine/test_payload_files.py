@@ -26,8 +26,8 @@ from stqsh.engine.state import payload_files as spooling
 from stqsh.engine.state.payload_files import PayloadFolders, load_payloads, open_writer
 from stqsh.engine.state.slot_store import pack_chunks, unpack_chunks
 from stqsh.spec.chunk import Chunk, ChunkOrder, from_table, pack, to_table
+from stqsh.spec.payload_refs import reference_in
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.payload_refs import reference_in
 from stqsh.storage.update_log.files import logged_files
 from stqsh.storage.update_log.reader import UpdateLog
 from tests.engine.test_planner import World

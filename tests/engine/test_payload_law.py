@@ -14,7 +14,7 @@ from support.strategies import EVERY, sampled, script_cases
 from stqsh.engine.ingest.record_replay import replay_records, shorten_for_log
 from stqsh.engine.operators import slot_task
 from stqsh.spec.chunk import Chunk
-from stqsh.storage.payload_refs import reference_in
+from stqsh.spec.payload_refs import reference_in
 
 CASES = 1
 SLOTS = 2

@@ -28,7 +28,7 @@ _SOURCE = """CREATE TABLE m (oid STRING, x DOUBLE, y DOUBLE, ts BIGINT) WITH (
   'format' = 'json', 'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset')"""
 
 
-class RegionJoin(KeyedProcessFunction):  # type: ignore[misc]  # untyped here
+class KafkaRegionJoin(KeyedProcessFunction):  # type: ignore[misc]  # untyped here
     """Emit which regions objects enter and leave."""
 
     def __init__(self, queries: str, every: int) -> None:
@@ -75,7 +75,7 @@ def main(folder: Path, address: str, topic: str, every: int, jar: str) -> None:
     tables.execute_sql(_SOURCE.format(address=address, topic=topic))
     records = tables.to_data_stream(tables.from_path("m"))
     keyed = records.key_by(lambda row: row[0], key_type=Types.STRING())
-    keyed.process(RegionJoin(str(folder / "queries.csv"), every), Types.STRING()).print()
+    keyed.process(KafkaRegionJoin(str(folder / "queries.csv"), every), Types.STRING()).print()
     environment.execute("regions")
 
 

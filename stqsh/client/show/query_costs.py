@@ -12,8 +12,8 @@ import pyarrow as pa
 from stqsh.client.connection import Connection
 from stqsh.client.read.slot_states import SlotStates
 from stqsh.spec.chunk import unpack
+from stqsh.spec.payload_refs import PayloadReader
 from stqsh.storage.control_log import wall_clock_us
-from stqsh.storage.payload_refs import PayloadReader
 
 if TYPE_CHECKING:
     from stqsh.core.state.slot_state import SlotState

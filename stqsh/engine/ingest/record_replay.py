@@ -20,8 +20,8 @@ from stqsh.engine.ingest.task_reader import CHUNK_RECORDS, record_chunks
 from stqsh.engine.planning.tasks import SourceTask, StreamSlice
 from stqsh.errors import EngineError
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase
+from stqsh.spec.payload_refs import Reference, reference_in
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
-from stqsh.storage.payload_refs import Reference, reference_in
 from stqsh.storage.stream_routes import INITIAL
 
 #: The version of the references and of how slices become chunks; references of another cannot be read.

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from stqsh.sources.live.pieces import READY, Piece, ReadOrder, piece_named
+from stqsh.sources.live.pieces import READY, ReadOrder, ReadPiece, piece_named
 from stqsh.sources.live.protocol import Position, SourceState
 from stqsh.spec.offset import LivePosition
 from stqsh.spec.stream import StreamSpec
@@ -43,7 +43,7 @@ class StreamAhead:
 
     folder: Path
     reached: Position
-    _pieces: dict[int, Piece] = field(default_factory=dict)
+    _pieces: dict[int, ReadPiece] = field(default_factory=dict)
     _moved: dict[str, float] = field(default_factory=dict)
 
     def look(self, now: float) -> None:

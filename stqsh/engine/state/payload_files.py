@@ -2,7 +2,7 @@
 
 Through Spark a payload is copied and packed five times between two operators: Arrow, Java's rows, the
 shuffle's files, and back. Instead, a payload of some kB is written once, into a file, and its chunk
-carries a reference (`stqsh.storage.payload_refs`), which the receiver maps. Files in transit are beside the
+carries a reference (`stqsh.spec.payload_refs`), which the receiver maps. Files in transit are beside the
 arena, in memory where there is room. The update log's own ("rows" and "updates") are written where they stay,
 in the home's `updates/`, under a hidden name until Deliver puts them in place.
 
@@ -33,8 +33,8 @@ from stqsh.checksums import Seal
 from stqsh.engine.config import TUNING
 from stqsh.fs import settle
 from stqsh.spec.chunk import Chunk
+from stqsh.spec.payload_refs import ENDING, PayloadReader, Reference, reference_in
 from stqsh.storage.home import SessionHome
-from stqsh.storage.payload_refs import ENDING, PayloadReader, Reference, reference_in
 
 #: Payloads begin at multiples of this, as the columns within require.
 _ALIGNMENT = 64

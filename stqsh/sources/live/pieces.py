@@ -45,7 +45,7 @@ class ReadOrder(msgspec.Struct, frozen=True):
     position: Position = {}
 
 
-class Piece(NamedTuple):
+class ReadPiece(NamedTuple):
     """A piece by its name: its number among those of its folder, and its places."""
 
     number: int
@@ -66,19 +66,19 @@ class PieceContent(NamedTuple):
     taken: TakenMessages
 
 
-def piece_named(file: str) -> Piece | None:
+def piece_named(file: str) -> ReadPiece | None:
     """Return the piece of a file's name; None where it is none.
 
-    >>> piece_named(Piece(7, MessageRange("a~b/1", 5, 9)).file)
-    Piece(number=7, held=MessageRange(part='a~b/1', start=5, stop=9))
+    >>> piece_named(ReadPiece(7, MessageRange("a~b/1", 5, 9)).file)
+    ReadPiece(number=7, held=MessageRange(part='a~b/1', start=5, stop=9))
     """
     if not file.endswith(_ENDING):
         return None
     number, part, start, stop = file.removesuffix(_ENDING).split(_BETWEEN)
-    return Piece(int(number), MessageRange(unquote(part), int(start), int(stop)))
+    return ReadPiece(int(number), MessageRange(unquote(part), int(start), int(stop)))
 
 
-def write_piece(folder: Path, piece: Piece, content: PieceContent) -> int:
+def write_piece(folder: Path, piece: ReadPiece, content: PieceContent) -> int:
     """Write a piece, and return its size in bytes.
 
     Raises:
@@ -98,7 +98,7 @@ def read_pieces(folder: Path, wanted: Iterable[MessageRange]) -> list[PieceConte
     try:
         found = [piece for each in folder.iterdir() if (piece := piece_named(each.name)) is not None]
         begun = {(piece.held.part, piece.held.start): piece for piece in found}
-        chain: list[Piece] = []
+        chain: list[ReadPiece] = []
         for part, start, stop in wanted:
             at = start
             while at < stop:

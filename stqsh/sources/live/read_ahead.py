@@ -26,7 +26,7 @@ from stqsh.errors import StqshError
 from stqsh.sources.live.decoding import MessageDecoder, without_collections
 from stqsh.sources.live.kafka_client import ClientSettings, client_settings, silent_logger
 from stqsh.sources.live.kafka_reader import CONSUMER, as_messages, placed_at
-from stqsh.sources.live.pieces import READY, Piece, PieceContent, ReadOrder, write_piece
+from stqsh.sources.live.pieces import READY, PieceContent, ReadOrder, ReadPiece, write_piece
 from stqsh.sources.live.protocol import MessageRange
 from stqsh.sources.replay_store.dead_letters import letter_lines
 from stqsh.spec.stats import TakenMessages
@@ -99,7 +99,7 @@ class StreamReading(threading.Thread):
         stop = (last.offset() or 0) + int(last.error() is None)
         if stop <= self._at[part]:
             return
-        piece = Piece(self._number, MessageRange(part, self._at[part], stop))
+        piece = ReadPiece(self._number, MessageRange(part, self._at[part], stop))
         size = write_piece(self._folder, piece, _decoded(decoder, part, messages))
         self._waiting[self._folder / piece.file] = size
         self._number, self._at[part] = self._number + 1, stop

@@ -2,7 +2,7 @@
 
 Deliver writes `updates/%012d.arrow` under another name and renames it, so that a reader sees a whole
 file or none, and a repeated batch replaces its own file by the same content. A step never spans two batches.
-Large payloads may be in files of their own beside it (`stqsh.storage.payload_refs`), which are in place
+Large payloads may be in files of their own beside it (`stqsh.spec.payload_refs`), which are in place
 before it is. Writing and reading work on whole columns; no row is touched in Python.
 
 Older updates than the session keeps are folded (`stqsh.storage.update_log.compaction`) into the base,

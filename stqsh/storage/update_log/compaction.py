@@ -23,9 +23,9 @@ from stqsh.core.kernels.events.latest_updates import latest_updates
 from stqsh.fs import settle
 from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json, to_table
 from stqsh.spec.clock import ClockTimes
+from stqsh.spec.payload_refs import ENDING, Reference
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
-from stqsh.storage.payload_refs import ENDING, Reference
 from stqsh.storage.update_log.files import (
     CompactedBase,
     LoggedFile,

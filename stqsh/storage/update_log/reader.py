@@ -16,9 +16,9 @@ from stqsh.checksums import DamagedFileError
 from stqsh.errors import OtherVersionError
 from stqsh.spec.chunk import CHUNK, KEY_COLUMN, WHY, ChunkOrder, unpack, unpack_struct
 from stqsh.spec.clock import ClockTimes
+from stqsh.spec.payload_refs import PayloadReader
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
-from stqsh.storage.payload_refs import PayloadReader
 from stqsh.storage.update_log.files import (
     CompactedBase,
     LogCompactedError,

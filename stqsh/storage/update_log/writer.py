@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from stqsh.checksums import Seal
 from stqsh.fs import atomic_write
-from stqsh.storage.payload_refs import MARK, reference_in
+from stqsh.spec.payload_refs import MARK, reference_in
 from stqsh.storage.update_log.files import LoggedFile, batch_path
 
 LOGGED_KINDS = ("clock", "rows", "updates")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from stqsh.sources.live.pieces import Piece, PieceContent, piece_named, read_pieces, write_piece
+from stqsh.sources.live.pieces import PieceContent, ReadPiece, piece_named, read_pieces, write_piece
 from stqsh.sources.live.protocol import MessageRange
 from stqsh.spec.stats import TakenMessages
 
@@ -15,7 +15,9 @@ from stqsh.spec.stats import TakenMessages
 def write(folder: Path, number: int, part: str, start: int, stop: int) -> None:
     records = pa.RecordBatch.from_pydict({"oid": [f"{part}:{place}" for place in range(start, stop)]})
     taken = TakenMessages(stop - start, 1, 100, '{"text":"\\u2028"}\n')
-    assert write_piece(folder, Piece(number, MessageRange(part, start, stop)), PieceContent(records, taken))
+    assert write_piece(
+        folder, ReadPiece(number, MessageRange(part, start, stop)), PieceContent(records, taken)
+    )
 
 
 def keys(folder: Path, *wanted: MessageRange) -> list[str] | None:
