@@ -77,6 +77,8 @@ def test_sessions_with_engines_leave_no_process_and_no_file(tmp_path: Path) -> N
             processes = [process for kind in processes_of(session).values() for process in kind]
             arena, scratch = session.home.arena.folder, EngineSettings(session.home.path).scratch
             assert arena.exists() and scratch.exists()
+        # One that was killed a moment ago may still be freeing its memory.
+        psutil.wait_procs(filter(lives, last + processes), timeout=10)
         assert not [process for process in last + processes if lives(process)]
         assert not arena.exists() and not scratch.exists()
         last = processes
