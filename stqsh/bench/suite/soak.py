@@ -69,6 +69,10 @@ FULL = SoakOptions()
 QUICK = SoakOptions(0.7, 0.2, 20_000, 50, 3, 200, 1_000, 20, 3.0)
 
 
+_LOOKS = 3
+"""The least number of looks after the warm-up, however long the first one has taken."""
+
+
 @dataclass(frozen=True, slots=True)
 class SoakSample:
     """What a session holds `at_s` seconds after the beginning, and what its engine does then."""
@@ -116,12 +120,13 @@ def rows(looks: list[SoakSample], warm_up_s: float) -> list[Row]:
 
 
 def _looks(busy: BusySession, options: SoakOptions, say: Say) -> Iterator[SoakSample]:
-    begun = time.monotonic()
-    while (at := time.monotonic() - begun) < 60 * options.minutes:
+    begun, counted = time.monotonic(), 0
+    while (at := time.monotonic() - begun) < 60 * options.minutes or counted < _LOOKS:
         busy.round()
         look = _look(busy, at)
         say(f"{at:,.0f} s: " + ", ".join(f"{name} {value:,.2f}" for name, value in look.values().items()))
         yield look
+        counted += at >= 60 * options.warm_up
         time.sleep(max(0.0, begun + at + options.every - time.monotonic()))
 
 
