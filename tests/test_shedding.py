@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from stqsh.client.run import RunHandle
 from stqsh.spec.chunk import WHY
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.control_log import read_log
+from stqsh.storage.home import SessionArena
 
 STEPS = 120
 CREATE = (
@@ -247,9 +248,8 @@ def test_where_no_state_can_be_read_nothing_is_made_up(
     with session(tmp_path) as opened:
         say(opened, "SET shedding.budget = 80; SET shedding = object;")
         run(opened, 6)
-        nowhere: Callable[[Any], Path] = lambda home: tmp_path / "nowhere"  # noqa: E731
         with monkeypatch.context() as patched:
-            patched.setattr(type(opened.home), "arena", nowhere)
+            patched.setattr(SessionArena, "folders", (tmp_path / "nowhere",))
             assert {found.value for found in accuracies(opened.link, opened.queries()).values()} == {None}
             assert status(opened)["answers"] == "4 of 4 of unknown accuracy"
             row = load(opened)
