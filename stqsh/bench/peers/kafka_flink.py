@@ -21,7 +21,7 @@ from stqsh.bench.peers.peer import PeerFailedError, write_csv
 
 VERSION = "4.0.1-2.0"
 _EVERY = 2_000
-"""A subtask says when it has taken another so many records."""
+"""A subtask reports each time it has taken this many records."""
 _WARM_UP = 0.2
 """The share of the records that is not counted: that of the first of the five batches of Spark's reader."""
 _JOB = Path(__file__).with_name("kafka_flink_job.py")

@@ -47,14 +47,14 @@ from stqsh.spec.expression import ColumnExpr, DistanceExpr, Expr, has_node
 Array = npt.NDArray[Any]
 
 CROWD, SHARE, _LOTS = 32, 0.2, 16
-"""A condition is evaluated over all records if so many queries share it, if their areas add up to this share
-of the box around them, and if it is among the so many most frequent ones."""
+"""A condition is evaluated over all records if at least this many queries share it, if their areas add up to
+this share of the box around them, and if it is among this many most frequent ones."""
 
 ROWS = 1 << 18
-"""About so many rows of groups are made at a time."""
+"""About how many rows of groups are made at a time."""
 
 _RECORDS, _CELLS, _MOST = 8, 64, 1024
-"""Cells: one for this many records, at most so many for each region, and in each direction."""
+"""Cells: one for this many records, at most this many for each region, and for each direction."""
 
 _TOTALS = 1 << 22
 """The most totals of all groups that a region is given room for."""
@@ -238,7 +238,7 @@ def _summands(column: Any | None) -> tuple[int, Array, range]:
 
 
 def _tallied(placed: PlacedRecords, terms: RecordTerms, regions: TallyRegions) -> Iterator[TallyRows]:
-    """Yield the rows of regions, so many at a time that they take a bounded memory."""
+    """Yield the rows of regions in portions, so that they take bounded memory."""
     begin, room = 0, max(ROWS, terms.groups)
     while begin < len(regions.boxes):
         begin, rows = tally_regions(placed, terms, regions, begin, room)

@@ -101,7 +101,7 @@ def _lots(columns: Iterable[Array], apart: Array) -> Array:
     """Return the number of each query's lot, int64 (n,), in the order of their first queries.
 
     Args:
-        columns: What tells queries apart, as bits, uint64 (n,) each.
+        columns: What distinguishes queries, as bits, uint64 (n,) each.
         apart: Those that stay apart, bool (n,).
     """
     bits, mixed = [*columns], np.zeros(len(apart), np.uint64)
