@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import numba
 import numpy.typing as npt
+from numba.core.caching import CacheImpl, UserProvidedCacheLocator
 from platformdirs import user_cache_path
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -34,8 +35,27 @@ def _cache_folder() -> str:
     return str(user_cache_path("stqsh") / "kernels" / digest)
 
 
+_PACKAGE = Path(__file__).parents[2]
+
+
+class _SharedLocator(UserProvidedCacheLocator):
+    """Find compiled kernels by where their source lies in the package, so that equal checkouts share them."""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        return str(Path(py_file).parent.relative_to(_PACKAGE))
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _SharedLocator | None:
+        if not Path(py_file).is_relative_to(_PACKAGE):
+            return None
+        found = super().from_function(py_func, py_file)  # type: ignore[no-untyped-call]
+        return cast(_SharedLocator | None, found)
+
+
 if not numba.config.CACHE_DIR:  # type: ignore[attr-defined]  # set from NUMBA_CACHE_DIR
     numba.config.CACHE_DIR = _cache_folder()  # type: ignore[attr-defined]
+    CacheImpl._locator_classes.insert(0, _SharedLocator)
 
 P = ParamSpec("P")
 R = TypeVar("R")
