@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from stqsh.profile import Profile
-from stqsh.spec.function import FunctionSpec
+from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.region import PolygonSpec
 from stqsh.spec.sink import SinkSpec

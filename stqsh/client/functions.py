@@ -28,8 +28,7 @@ import pyspark.cloudpickle
 from stqsh.core.conditions.user_functions import WrongNumberError, values_of_call
 from stqsh.errors import StqshError
 from stqsh.lang.binder.functions import AGGREGATES, RESULTS
-from stqsh.spec.expression import CallExpr
-from stqsh.spec.function import FunctionSpec, ResultType
+from stqsh.spec.expression import CallExpr, FunctionSpec, ResultType
 
 cloudpickle: Any = pyspark.cloudpickle  # it has no types
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.events.latest_updates import latest_updates
-from stqsh.core.kernels.events.previous_rows import find_previous
+from stqsh.core.kernels.events.record_keys import find_previous
 from stqsh.core.kernels.geometry.boxes import are_beside
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.kernels.jit import frozen
@@ -163,6 +163,11 @@ _AGGREGATES = (
             Measure("topk", _TEXT, "STRING", 2),
         ),
         select=(_NUMBER,),
+    ),
+    AggregateSpec(
+        measures=(Measure("sum", ColumnExpr("n"), "BIGINT"), Measure("avg", ColumnExpr("x"), "DOUBLE")),
+        select=(_NUMBER,),
+        sync_us=_TICK,
     ),
 )
 

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stqsh.routing.cells import Bounds, Cells
-from stqsh.routing.object_routing import slots_of
 
 HASHED = -1
 """The slot of a leaf whose records are dealt to all slots by the hashes of their keys."""
@@ -28,6 +27,20 @@ _FEW_BOXES = 8
 _LEAVES_A_SUM = 16
 """The leaves of a slot that are compared with boxes while the sum of its cells is looked up."""
 _EVERYWHERE: Bounds = (0.0, 0.0, 1.0, 1.0)
+
+
+def slots_of(hashes: NDArray[np.uint64], slots: int) -> NDArray[np.int32]:
+    """Return the slot that each key hash selects, 0 .. slots - 1: routing by object.
+
+    Args:
+        hashes: uint64 (n,) from `stqsh.core.kernels.index.hashing.hash_keys`.
+        slots: the number of slots, at least 1.
+
+    Returns:
+        int32 (n,), evenly spread. Only the high 32 bits count: the low ones are for hash tables.
+    """
+    high = hashes >> np.uint64(32)
+    return ((high * np.uint64(slots)) >> np.uint64(32)).astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from stqsh.core.state.interner import SeenKeys
 from stqsh.errors import SourceError
 from stqsh.sources.formats.csv_file import check_csv_header, read_csv_blocks
 from stqsh.sources.formats.geojson_file import read_geojson_blocks
@@ -19,7 +20,6 @@ from stqsh.sources.formats.parquet_file import read_parquet_blocks
 from stqsh.sources.formats.record_parser import DeadLetter, FileBlock, ParsedRecords, RowBlock, parse
 from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
-from stqsh.sources.replay_store.duplicate_keys import SeenKeys
 from stqsh.spec.stream import AreaSpec, FileSourceSpec, Options, StreamSpec, TableSpec
 
 

@@ -16,6 +16,21 @@ from stqsh.spec.region import CircleSpec, NamedRegionSpec, PolygonSpec, Region
 
 Value: TypeAlias = bool | int | float | str | None
 Match: TypeAlias = Literal["all", "any"]
+ResultType: TypeAlias = Literal["STRING", "BIGINT", "DOUBLE", "BOOLEAN"]
+
+
+class FunctionSpec(msgspec.Struct, frozen=True):
+    """A function of whole columns, which a user registers for the expressions of queries.
+
+    Attributes:
+        name: the name by which statements call it, in upper case.
+        code: the function as `pickle` reads it, in base64.
+        returns: the type of its values.
+    """
+
+    name: str
+    code: str
+    returns: ResultType
 
 
 class ExprBase(msgspec.Struct, frozen=True, array_like=True, tag_field="node"):

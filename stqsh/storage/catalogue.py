@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from stqsh.spec.function import FunctionSpec
+from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.query import QuerySpec, read_spec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.control_log import ControlDb, get_meta

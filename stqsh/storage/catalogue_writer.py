@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stqsh.errors import StqshError
-from stqsh.spec.function import FunctionSpec
+from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.log import (
     AreaDropped,
     QueryDropped,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from stqsh.core.kernels.index.hashing import hash_keys, key_bytes
-from stqsh.routing.object_routing import slots_of
+from stqsh.routing.table import slots_of
 from stqsh.spec.chunk import (
     Chunk,
     ChunkOrder,

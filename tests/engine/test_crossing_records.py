@@ -16,8 +16,7 @@ from test_law_routing import tables
 
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.engine.ingest.crossing_records import RowRouting, SliceRecords, deal_crossing
-from stqsh.routing.object_routing import slots_of
-from stqsh.routing.table import RoutingTable
+from stqsh.routing.table import RoutingTable, slots_of
 from stqsh.sources.replay_store.previous_rows import previous_rows
 from stqsh.sources.replay_store.store import TICK, ReplayStore, StoreWriter
 from stqsh.spec.chunk import RecordRole, columns_schema

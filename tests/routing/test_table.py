@@ -12,9 +12,8 @@ from stqsh.core.kernels.geometry.distance import distances
 from stqsh.routing.cells import Cells, z_order
 from stqsh.routing.initial_routing import SIDE, sampled_grid
 from stqsh.routing.load import Load
-from stqsh.routing.object_routing import slots_of
 from stqsh.routing.strategies import STRATEGIES
-from stqsh.routing.table import HASHED, RoutingTable
+from stqsh.routing.table import HASHED, RoutingTable, slots_of
 from stqsh.routing.table_payload import pack_table, unpack_table
 
 numbers = st.floats(-200, 200) | st.sampled_from([-10.0, 0.0, 0.1, 10.0])

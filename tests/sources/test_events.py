@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.streams import prepared, stream
 
+from stqsh.core.state.interner import SeenKeys
 from stqsh.errors import SourceError
 from stqsh.sources.replay_store import replay_order
-from stqsh.sources.replay_store.duplicate_keys import SeenKeys
 from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.sources.replay_store.preparation import prepare
 from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of

@@ -13,7 +13,7 @@ from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.retention.dropped_objects import DroppedObjects, dropped_count
 from stqsh.core.retention.stream_stats import figures, tallies
 from stqsh.core.state.slot_state import SlotState
-from stqsh.routing.object_routing import slots_of
+from stqsh.routing.table import slots_of
 from stqsh.spec.stream import StreamSpec
 from support.cases import Case, Spec
 from support.memory import MemoryEngine

@@ -6,7 +6,7 @@ of records and sums add up; of MIN, MAX, COUNT(DISTINCT …) and TOPK a state ho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,9 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
 ]
 VALUES = pa.schema(_COLUMNS)
 """How often values of measures occur in rows."""
+
+PART_ROWS = 1 << 17
+"""The most rows of groups in a chunk."""
 
 
 class States(NamedTuple):
@@ -129,6 +132,20 @@ def add_states(parts: Sequence[States]) -> States:
         shifted.append(own.set_column(0, VALUES.field("row"), rows))
         start += part.by.num_rows
     return _without_zeros(States(distinct, _table(summed), _by_value(shifted)))
+
+
+def group_payloads(found: Iterable[States]) -> Iterator[pa.RecordBatch]:
+    """Yield the totals and the values of states as record batches, the query's id first."""
+    for states in found:
+        totals = states.by
+        for name in states.totals.column_names:
+            totals = totals.append_column(name, states.totals[name])
+        yield from totals.combine_chunks().to_batches(PART_ROWS)
+        if states.values.num_rows:
+            values = states.by.take(states.values["row"])
+            for name in states.values.column_names[1:]:
+                values = values.append_column(name, states.values[name])
+            yield from values.combine_chunks().to_batches(PART_ROWS)
 
 
 def _without_zeros(states: States) -> States:

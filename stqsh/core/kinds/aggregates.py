@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.aggregates.states import States
+from stqsh.core.aggregates.states import States, group_payloads
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.contract.query_kind import (
@@ -24,7 +24,6 @@ from stqsh.core.contract.query_kind import (
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges, is_count
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.marks import BEGIN, SpokenMarks
-from stqsh.core.groups.payloads import group_payloads
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
 from stqsh.core.groups.refresh_schedule import RefreshSchedule
 from stqsh.core.groups.refreshed_members import RefreshedMembers

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.aggregates.states import States
+from stqsh.core.aggregates.states import States, group_payloads
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, StreamBatch
@@ -26,7 +26,6 @@ from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.group_store import GroupStore
 from stqsh.core.groups.looked_up import Lookups, is_looked_up, lookup_columns
 from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, GroupMarks, SpokenMarks, heard_marks
-from stqsh.core.groups.payloads import group_payloads
 from stqsh.core.kinds.nearest import NearestKind, NearestLogic
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.nearest.candidate_changes import CandidateChanges

@@ -131,3 +131,16 @@ class Interner:
     def integers(self) -> npt.NDArray[np.int64]:
         """Return all keys of an interner of integers by index; int64 (n,)."""
         return self._array("data").view(np.int64)
+
+
+class SeenKeys:
+    """The keys that have been seen so far, over any number of batches."""
+
+    def __init__(self) -> None:
+        self._interner = Interner(SlotState.fresh(0), "keys")
+
+    def seen(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Mark the keys (n,) that were seen before, in earlier calls or in this array; keep all of them."""
+        known, places = len(self._interner), self._interner.intern(keys)
+        newest = np.maximum.accumulate(np.append(known - 1, places[:-1]))
+        return places <= newest

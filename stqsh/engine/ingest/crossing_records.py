@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.routing.object_routing import slots_of
-from stqsh.routing.table import RoutingTable
+from stqsh.routing.table import RoutingTable, slots_of
 from stqsh.sources.replay_store.segments import joined
 from stqsh.sources.replay_store.store import ReplayStore
 from stqsh.spec.chunk import ROLE, RecordRole

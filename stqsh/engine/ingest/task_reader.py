@@ -16,8 +16,7 @@ from stqsh.engine.ingest.live_reader import read_live
 from stqsh.engine.ingest.slot_commands import concerned_slots, for_slot, packed_commands
 from stqsh.engine.ingest.stream_routing import StreamRouting, adoptions
 from stqsh.engine.planning.tasks import BatchHead, LiveSlice, SourceTask, StreamSlice
-from stqsh.routing.object_routing import slots_of
-from stqsh.routing.table import RoutingTable
+from stqsh.routing.table import RoutingTable, slots_of
 from stqsh.sources.replay_store.previous_rows import previous_rows
 from stqsh.sources.replay_store.store import open_store
 from stqsh.sources.table_files import CONTENT, read_table

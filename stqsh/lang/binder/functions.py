@@ -10,8 +10,7 @@ from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import a_type
-from stqsh.spec.expression import CallExpr, FunctionExpr, RegionOfExpr
-from stqsh.spec.function import FunctionSpec
+from stqsh.spec.expression import CallExpr, FunctionExpr, FunctionSpec, RegionOfExpr
 
 RESULTS = {"DATE": "STRING", "HOUR": "BIGINT", "MINUTE": "BIGINT", "LENGTH": "BIGINT"}
 """The types of functions: '2008-02-02', 0 to 23, 0 to 59, in UTC; the number of a text's characters."""

@@ -25,8 +25,8 @@ from stqsh.shell.scripting.blocks import StatementBlock, is_command
 from stqsh.shell.scripting.console import Console, ShellOptions
 from stqsh.shell.scripting.variables import given_variables
 from stqsh.shell.terminal.interrupts import force_on_second_interrupt, overwrite_echo
-from stqsh.shell.terminal.notices import take_notices
 from stqsh.shell.terminal.pager import page_text
+from stqsh.shell.terminal.screen import take_notices
 from stqsh.shell.user_files import init_file, is_new_session, profile_script, write_traceback
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TextIO
 
 from rich.cells import cell_len, set_cell_size
@@ -26,13 +27,22 @@ from stqsh.shell.terminal.capabilities import (
     has_colour,
     is_interactive,
 )
-from stqsh.shell.terminal.notices import take_notices
 from stqsh.shell.writers.writer import Target
 from stqsh.units import group_digits
 
 BURST = 300
 LINES_A_SECOND = 120
 STATUS_EVERY_S = 0.2
+
+NOTICES: deque[str] = deque(maxlen=100)
+"""Lines that came while no prompt was there, the oldest first: live views show them, and the next prompt the
+rest; only the last ones where there are too many."""
+
+
+def take_notices() -> Iterator[str]:
+    """Yield the notices that are not shown yet, each once."""
+    while NOTICES:
+        yield NOTICES.popleft()
 
 
 class LineSampler:

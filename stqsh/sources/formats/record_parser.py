@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stqsh.core.state.interner import SeenKeys
 from stqsh.sources.formats.casting import CastColumn, cast_numbers, without_infinite
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_schema import RecordSchema
-from stqsh.sources.replay_store.duplicate_keys import SeenKeys
 
 #: The number of characters of a bad row that are kept, so that it can be mended and taken in again.
 TEXT_LIMIT = 4000

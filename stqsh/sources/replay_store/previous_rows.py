@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.checksums import Seal
-from stqsh.core.kernels.events.previous_rows import find_previous
+from stqsh.core.kernels.events.record_keys import find_previous
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
