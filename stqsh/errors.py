@@ -50,16 +50,6 @@ def for_people(text: str) -> str:
     return escape_controls(shorten(text, _LONGEST_MESSAGE))
 
 
-class NotSupportedError(StqshError):
-    """A part of the language that is not implemented; the message is `not supported yet: {what}`."""
-
-    exit_code = 2
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"not supported yet: {what}")
-        self.what = what
-
-
 class OtherVersionError(StqshError):
     """A session whose files have the format of another version of stqsh."""
 

@@ -20,8 +20,7 @@ from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Rows
 from stqsh.core.aggregates.answers import show_measures
 from stqsh.core.aggregates.states import States, add_states, contribute, entering
-from stqsh.errors import NotSupportedError
-from stqsh.lang.errors import BindError
+from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.spec.aggregate import Measure
 from stqsh.spec.expression import ColumnExpr
 

@@ -16,7 +16,8 @@ from stqsh.client.results import Answer, Rows, SnapshotMark
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.engine.delivery import balancer
 from stqsh.engine.delivery.balancer import Balancer
-from stqsh.errors import NotSupportedError, StqshError
+from stqsh.errors import StqshError
+from stqsh.lang.errors import NotSupportedError
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.stream_routes import stream_routes
 

@@ -22,7 +22,7 @@ from stqsh.engine.delivery import balancer
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.ingest import live_dealer
 from stqsh.engine.ingest.dropped_stores import DroppedStores
-from stqsh.errors import NotSupportedError
+from stqsh.lang.errors import NotSupportedError
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import set_meta
 from stqsh.storage.session_settings import session_settings

@@ -12,7 +12,7 @@ from test_repartition import STEPS, drive, routing, run, updates
 
 from stqsh.client.api import Session
 from stqsh.client.results import Answer
-from stqsh.errors import NotSupportedError
+from stqsh.lang.errors import NotSupportedError
 
 CREATE = """
 CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, free BOOLEAN)

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from typing import ClassVar
 
 from stqsh.control_characters import escape_controls
-from stqsh.errors import NotSupportedError, StqshError, for_people
+from stqsh.errors import StqshError, for_people
 from stqsh.lang.ast.source import NOWHERE, Piece, Place, Span
 
 __all__ = [
@@ -109,6 +109,14 @@ class StatementSyntaxError(LangError):
 
 class BindError(LangError):
     """A statement that does not fit the catalogue, or makes no sense."""
+
+
+class NotSupportedError(LangError):
+    """A part of the language that is not implemented; the message is `not supported yet: {what}`."""
+
+    def __init__(self, what: str, span: Span = NOWHERE) -> None:
+        super().__init__(f"not supported yet: {what}", span)
+        self.what = what
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from support.running import parsed, run_script
 
 from stqsh.client.api import Session
 from stqsh.client.results import Message, Rows, Script
-from stqsh.errors import NotSupportedError, SourceError, StqshError
-from stqsh.lang.errors import BindError
+from stqsh.errors import SourceError, StqshError
+from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.profile import load_profile
 from stqsh.storage.control_log import ControlDb
 

@@ -8,7 +8,7 @@ import pytest
 from support.local import local_session
 
 from stqsh.client.results import Rows
-from stqsh.errors import NotSupportedError
+from stqsh.lang.errors import NotSupportedError
 
 CREATE = """
 CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, n BIGINT)

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
 from stqsh.client.statements.describe import dump
-from stqsh.errors import NotSupportedError, StqshError
-from stqsh.lang.errors import BindError
+from stqsh.errors import StqshError
+from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.profile import load_profile
 from stqsh.storage.catalogue import live_queries, queries_over_area
 from stqsh.storage.control_log import ControlDb, read_log

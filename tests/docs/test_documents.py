@@ -16,7 +16,7 @@ from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.run import RunHandle
 from stqsh.docs import TOPICS, document, document_path
-from stqsh.errors import NotSupportedError
+from stqsh.lang.errors import NotSupportedError
 from stqsh.lang.reference import OPTIONS, STATEMENTS
 from stqsh.lang.syntax.keywords import KEYWORDS
 from stqsh.lang.syntax.split import split

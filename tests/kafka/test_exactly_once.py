@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,15 +108,23 @@ def disturb(name: str, disturber: Disturber, broker: KafkaBroker, receiver: psut
         time.sleep(STILL_S)
         receiver.resume()
     elif name == "sink":
-        info = read_engine(disturber.session.home)
-        children = psutil.Process(info.pid).children() if info and psutil.pid_exists(info.pid) else []
-        found = [one for one in children if "stqsh.sinks.main" in one.cmdline()]
-        for one in found:
-            one.kill()
-        return bool(found)
+        return _kill_sinks(disturber.session)
     else:
         return disturber.disturb(name)
     return True
+
+
+def _kill_sinks(session: Session) -> bool:
+    """Kill the process that writes the sinks; return whether it was there, as the engine may be starting."""
+    info = read_engine(session.home)
+    if info is None:
+        return False
+    with suppress(psutil.NoSuchProcess):
+        found = [one for one in psutil.Process(info.pid).children() if "stqsh.sinks.main" in one.cmdline()]
+        for one in found:
+            one.kill()
+        return bool(found)
+    return False
 
 
 @contextmanager

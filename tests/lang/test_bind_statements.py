@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from stqsh.errors import NotSupportedError
 from stqsh.lang.binder.bind import Catalogue
-from stqsh.lang.errors import BindError
+from stqsh.lang.errors import BindError, NotSupportedError
 
 from .binding import bound
 
@@ -178,5 +177,6 @@ def test_streams_of_files_take_no_values(taxis: Catalogue) -> None:
 def test_statements_to_come(text: str, what: str, taxis: Catalogue) -> None:
     with pytest.raises(NotSupportedError) as caught:
         bound(text, taxis)
-    assert str(caught.value) == f"not supported yet: {what}"
+    assert caught.value.message == f"not supported yet: {what}"
+    assert caught.value.place is not None
     assert caught.value.exit_code == 2

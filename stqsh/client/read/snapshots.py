@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.slot_states import SlotStates
-from stqsh.errors import NotSupportedError
 from stqsh.lang.binder.bind import bind
+from stqsh.lang.errors import NotSupportedError
 from stqsh.profile import Profile
 from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.measure import QueryMeasure, total

@@ -32,12 +32,12 @@ from stqsh.client.statements.describe import (
 from stqsh.client.statements.drop import drop
 from stqsh.client.statements.help import help_text
 from stqsh.client.statements.set import set_setting
-from stqsh.errors import NotSupportedError, StqshError
+from stqsh.errors import StqshError
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import NOWHERE, Span
 from stqsh.lang.binder.bind import bind
-from stqsh.lang.errors import BindError, locating
+from stqsh.lang.errors import BindError, NotSupportedError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 
 from stqsh.client.results import Message, Outcome, WaitNotice
 from stqsh.client.statements.context import StatementContext
-from stqsh.errors import NotPublishedError, NotSupportedError, StqshError
+from stqsh.errors import NotPublishedError, StqshError
 from stqsh.lang.ast.statements import Rebalance, Repartition
 from stqsh.lang.binder.administration import RebalanceSpec, RepartitionSpec
 from stqsh.lang.binder.bind import bind
+from stqsh.lang.errors import NotSupportedError
 from stqsh.lang.printer.printer import to_sql
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.strategies import STRATEGIES

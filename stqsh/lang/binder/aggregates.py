@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
-from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Call, Column, Expression, Literal, Parameter, Star
 from stqsh.lang.ast.statements import Select
 from stqsh.lang.binder.conditions import bind, condition
@@ -15,7 +14,7 @@ from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.measures import bound_measure
 from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
-from stqsh.lang.errors import BindError
+from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.spec.aggregate import (
     AggregateSpec,
@@ -113,7 +112,7 @@ def without_distinct(select: Select) -> Select:
     if not select.distinct:
         return select
     if select.group_by or select.having is not None:
-        raise NotSupportedError("SELECT DISTINCT with GROUP BY or HAVING")
+        raise NotSupportedError("SELECT DISTINCT with GROUP BY or HAVING", select.span)
     plain = replace(select, distinct=False)
     if is_aggregated(plain) or any(isinstance(item.expression, Star) for item in select.items):
         return plain  # one row, or rows that differ by their keys

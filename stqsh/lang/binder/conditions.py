@@ -6,7 +6,6 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any
 
-from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import (
     After,
     And,
@@ -38,7 +37,7 @@ from stqsh.lang.binder.parameters import Content, Hole, hole
 from stqsh.lang.binder.regions import bound_region, check_meridian, is_inside, moves, over_meridian
 from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.binder.time_comparisons import after, compare_moments, is_moment
-from stqsh.lang.errors import BindError
+from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS
 from stqsh.spec.expression import (
@@ -125,7 +124,7 @@ def _column(node: Column, scope: Scope) -> TypedExpression:
 
 def _now(node: Now, scope: Scope) -> TypedExpression:
     del scope
-    raise NotSupportedError("NOW other than in a comparison with a time") from None
+    raise NotSupportedError("NOW other than in a comparison with a time", node.span) from None
 
 
 def _negative(node: Negative, scope: Scope) -> TypedExpression:
@@ -196,12 +195,12 @@ def _inside(node: Inside, scope: Scope) -> TypedExpression:
     """Bind `loc INSIDE r` where the query already has a region, or under OR and NOT."""
     check_location(node)
     if moves(node.region):
-        raise NotSupportedError("a moving region under OR or NOT, or beside another region")
+        raise NotSupportedError("a moving region under OR or NOT, or beside another region", node.span)
     region = bound_region(node.region, scope.stream, scope.catalogue)
     if isinstance(region, NamedRegionSpec) and isinstance(region.member, Hole):
         area = scope.catalogue.area(region.name)
         assert area is not None, "the region was bound"
-        check_meridian(area, scope.stream)
+        check_meridian(area, scope.stream, node.span)
     parts = over_meridian(region, scope.stream, scope.catalogue)
     return _true_or_false(is_inside((region,) if parts is None else parts.regions), node)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Column, Comparison, Expression, Name
 from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import Relation, Select
@@ -12,7 +11,7 @@ from stqsh.lang.binder.conditions import conjuncts
 from stqsh.lang.binder.names import stream_named
 from stqsh.lang.binder.scope import JoinedTable, names_of
 from stqsh.lang.catalogue import CatalogueView
-from stqsh.lang.errors import BindError, near
+from stqsh.lang.errors import BindError, NotSupportedError, near
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import WHOLE_NUMBERS, a_type
 from stqsh.spec.expression import Expr, IsNullExpr, NotExpr
@@ -83,9 +82,9 @@ def _stream_and_table(relations: tuple[Relation, ...], catalogue: CatalogueView)
     streams = [relation for relation in relations if catalogue.stream(relation.name) is not None]
     tables = [relation for relation in relations if relation not in streams]
     if len(streams) > 1:
-        raise NotSupportedError("joins of streams with each other")
+        raise NotSupportedError("joins of streams with each other", streams[1].span)
     if len(tables) > 1:
-        raise NotSupportedError("joins with more than one table")
+        raise NotSupportedError("joins with more than one table", tables[1].span)
     return streams[0], tables[0]
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Arithmetic, Concatenation, Expression, Negative
 from stqsh.lang.binder.functions import Bind
 from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.binder.time_comparisons import is_moment
-from stqsh.lang.errors import BindError
+from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, a_type
 from stqsh.spec.expression import ArithmeticExpr, ConcatExpr, LiteralExpr, NegativeExpr
@@ -25,7 +24,7 @@ def negative(node: Negative, scope: Scope, bind: Bind) -> TypedExpression:
 def arithmetic(node: Arithmetic, scope: Scope, bind: Bind) -> TypedExpression:
     """Bind `x + y` and similar: whole numbers give a whole number, except with `/`."""
     if is_moment(node, scope):
-        raise NotSupportedError(f"times in arithmetic other than in a comparison: {printed(node)}")
+        raise NotSupportedError(f"times in arithmetic other than in a comparison: {printed(node)}", node.span)
     rest = node.operator == "%"
     wanted, of = ("% takes whole numbers", WHOLE_NUMBERS) if rest else ("arithmetic takes numbers", NUMBERS)
     left, right = (_operand(part, bind(part, scope), wanted, of) for part in (node.left, node.right))

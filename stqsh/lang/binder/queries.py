@@ -9,7 +9,6 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
 from stqsh.lang.ast.statements import Explain, RegisterQueries, RegisterQuery, Select
 from stqsh.lang.binder.aggregates import aggregated, is_aggregated, log_columns, without_distinct
@@ -37,7 +36,7 @@ from stqsh.lang.binder.scope import (
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
 from stqsh.lang.binder.unsupported import QUERY_RULES, check, counts
 from stqsh.lang.catalogue import CatalogueView
-from stqsh.lang.errors import BindError
+from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import (
@@ -136,11 +135,11 @@ def _registered(
     if options.dwell_us and stream.keeps_none:
         raise BindError(f"{stream.name} keeps no events (KEEP NONE), so none can dwell", place)
     if options.changes and options.dwell_us and stream.is_significant:
-        raise NotSupportedError("changes together with dwell on a stream with RETAIN SIGNIFICANT")
+        raise NotSupportedError("changes together with dwell on a stream with RETAIN SIGNIFICANT", place)
     first = spec.first
     if kind == RANGE.name and options.changes and _strays(spec.region, spec.select):
         if options.dwell_us:
-            raise NotSupportedError("changes of DISTANCE from a moving object together with dwell")
+            raise NotSupportedError("changes of DISTANCE from a moving object together with dwell", place)
         kind, first = FIRST.name, FirstSpec((), MOST_MEMBERS, each_step=True)
     return replace(spec, for_us=for_us, kind=kind, options=options, first=first)
 
@@ -209,7 +208,7 @@ def _nearest_of_nearest(spec: QuerySpec, select: Select, order: tuple[OrderColum
     if order in ((), by_distance) and not isinstance(region.k, Hole) and limit:
         return replace(spec, region=replace(region, k=min(region.k, limit)))
     if any(has_node(one.value, NowExpr) for one in order):
-        raise NotSupportedError("NEAREST with NOW in ORDER BY, and LIMIT")
+        raise NotSupportedError("NEAREST with NOW in ORDER BY, and LIMIT", select.order_by[0].span)
     areas = _areas(
         spec.region, spec.condition, *[one.value for one in order], *[one.value for one in spec.select]
     )

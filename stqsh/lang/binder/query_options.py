@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import RegisterQueries, RegisterQuery
 from stqsh.lang.binder.literals import duration_us
-from stqsh.lang.errors import BindError, near
+from stqsh.lang.errors import BindError, NotSupportedError, near
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.query import BUILT_IN, QueryOptions
 
@@ -40,7 +39,7 @@ def query_options(
         given.pop("changes", None)
     for name, words in BUILT_IN[kind].unsupported.items() if kind in BUILT_IN else ():
         if name in given:
-            raise NotSupportedError(words)
+            raise NotSupportedError(words, given[name].span)
     return kind, QueryOptions(
         dwell_us=_dwell(given["dwell"]) if "dwell" in given else None,
         min_accuracy=_share(given["min_accuracy"]) if "min_accuracy" in given else None,
@@ -78,7 +77,7 @@ def _error(value: Literal | Quantity, aggregates: AggregateSpec | None) -> float
     if aggregates is None or all(measure.function != "topk" for measure in aggregates.measures):
         raise BindError("error is for TOPK, whose counts it lets be too high", value.span)
     if aggregates.sync_us is None or aggregates.over == "nearest":
-        raise NotSupportedError("approximate TOPK without SYNC or WINDOW, or over NEAREST")
+        raise NotSupportedError("approximate TOPK without SYNC or WINDOW, or over NEAREST", value.span)
     return float(number)
 
 

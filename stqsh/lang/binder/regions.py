@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import (
     Circle,
     Coordinate,
@@ -30,7 +29,7 @@ from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.names import area_named
 from stqsh.lang.binder.parameters import Content, Hole, hole
 from stqsh.lang.catalogue import CatalogueView
-from stqsh.lang.errors import BindError, near
+from stqsh.lang.errors import BindError, NotSupportedError, near
 from stqsh.lang.printer.values import identifier, quoted
 from stqsh.spec.expression import Expr, InsideExpr, OrExpr, conjunction
 from stqsh.spec.query import QuerySpec
@@ -176,7 +175,9 @@ def _rectangle(region: Rectangle, stream: StreamSpec, _: CatalogueView) -> Recta
     _check_latitudes(xs, ys, stream, region.span, "(lon1, lat1, lon2, lat2)")
     known = [x for x in xs if not isinstance(x, Parameter)]
     if not stream.planar and len(known) == 1 and abs(known[0]) > ANTIMERIDIAN:
-        raise NotSupportedError("a parameter in a rectangle that reaches over the 180th meridian")
+        raise NotSupportedError(
+            "a parameter in a rectangle that reaches over the 180th meridian", region.span
+        )
     x1, x2 = _in_order([_x(x, "number" if stream.planar else "longitude") for x in xs])
     y1, y2 = _in_order([_y(y, stream) for y in ys])
     return RectangleSpec(x1, y1, x2, y2)
@@ -241,11 +242,13 @@ def _named(region: NamedRegion, stream: StreamSpec, catalogue: CatalogueView) ->
     return NamedRegionSpec(area.id, area.name, member)
 
 
-def check_meridian(area: AreaSpec, stream: StreamSpec) -> None:
+def check_meridian(area: AreaSpec, stream: StreamSpec, span: Span) -> None:
     """Raise `NotSupportedError` if a member of a set that is asked as a whole reaches over the meridian."""
     if area.beyond and not stream.planar:
         name = _member(area.name, area.beyond[0])
-        raise NotSupportedError(f"a set with a region that reaches over the 180th meridian, such as {name}")
+        raise NotSupportedError(
+            f"a set with a region that reaches over the 180th meridian, such as {name}", span
+        )
 
 
 def _member(area: str, member: str) -> str:

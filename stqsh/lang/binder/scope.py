@@ -10,6 +10,7 @@ from stqsh.lang.ast.expressions import Call, Column, Expression
 from stqsh.lang.ast.source import Span
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
+from stqsh.lang.printer.values import quoted
 from stqsh.spec.expression import DISTANCE, ColumnExpr, Expr, JoinExpr
 from stqsh.spec.stream import StreamSpec, TableSpec
 
@@ -188,9 +189,11 @@ def _unknown(scope: Scope, node: Column) -> BindError:
     else:
         who, columns = f"stream {scope.stream.name}", list(scope.columns)
     further = [] if in_table else [*scope.outputs, *(joined.columns if joined else ())]
+    similar = near(node.name, (*columns, *further))
+    meant = "" if similar or node.qualifier else f"; a text takes single quotes: {quoted(node.name)}"
     return BindError(
         f"{who} has no column {node.name!r}",
         node.span,
-        near=near(node.name, (*columns, *further)),
-        hint=f"its columns are {', '.join(columns)}",
+        near=similar,
+        hint=f"its columns are {', '.join(columns)}{meant}",
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import chain, count
+
 from stqsh.lang.ast.expressions import Call, Column, Expression, Literal, Star
 from stqsh.lang.ast.statements import OrderItem, SelectItem
 from stqsh.lang.binder.conditions import bind
@@ -16,10 +19,16 @@ Outputs = dict[str, TypedExpression]
 
 
 def select_list(items: tuple[SelectItem, ...], scope: Scope) -> Outputs:
-    """Return the columns of a select list, with `*` written out. Raises `BindError`."""
+    """Return the columns of a select list, with `*` written out. Raises `BindError`.
+
+    A call without AS has the name of its function, with a number where the name is taken: `count_1`.
+    """
     outputs: Outputs = {}
+    aliases = {item.alias for item in items}
     for item in items:
         added = _star(item.expression, scope) if isinstance(item.expression, Star) else _one(item, scope)
+        if isinstance(item.expression, Call) and item.alias is None:
+            added = _numbered(added, {*outputs, *aliases})
         twice = next((name for name in added if name in outputs), None)
         if twice is not None:
             raise BindError(
@@ -27,6 +36,13 @@ def select_list(items: tuple[SelectItem, ...], scope: Scope) -> Outputs:
             )
         outputs.update(added)
     return outputs
+
+
+def _numbered(call: Outputs, taken: Collection[str | None]) -> Outputs:
+    """Return a column, with a number after its name if that is taken."""
+    [(name, typed)] = call.items()
+    names = chain([name], (f"{name}_{number}" for number in count(1)))
+    return {next(free for free in names if free not in taken): typed}
 
 
 def ordering(items: tuple[OrderItem, ...], scope: Scope) -> tuple[OrderColumn, ...]:

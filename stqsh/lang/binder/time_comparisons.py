@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import (
     Arithmetic,
     Column,
@@ -24,7 +23,7 @@ from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.literals import timestamp_us
 from stqsh.lang.binder.parameters import Hole, hole
 from stqsh.lang.binder.scope import Scope
-from stqsh.lang.errors import BindError
+from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import a_type
 from stqsh.spec.expression import (
@@ -76,7 +75,7 @@ def compare_moments(operator: str, left: Expression, right: Expression, scope: S
         a, b, operator = b, a, FLIPPED[operator]
     if not a.is_column:
         raise NotSupportedError(
-            f"a comparison of times without a column: {printed(left)} {operator} {printed(right)}"
+            f"a comparison of times without a column: {printed(left)} {operator} {printed(right)}", a.span
         )
     return CompareExpr(operator, a.base, _shifted(b, b.offset_us - a.offset_us))
 
@@ -126,7 +125,7 @@ def _shifted(moment: Moment, offset_us: int) -> Expr:
     if offset_us == 0:
         return moment.base
     if moment.base != NOW:
-        raise NotSupportedError("a duration between two columns")
+        raise NotSupportedError("a duration between two columns", moment.span)
     return ArithmeticExpr("+" if offset_us > 0 else "-", NOW, DurationExpr(abs(offset_us)))
 
 
@@ -145,7 +144,7 @@ def _moment(node: Expression, scope: Scope) -> Moment:
     if bound is not None:
         raise BindError(f"cannot compare a time with {printed(node)}, {a_type(bound.type)}", node.span)
     if mentions_now(node):
-        raise NotSupportedError(f"NOW in {printed(node)}")
+        raise NotSupportedError(f"NOW in {printed(node)}", node.span)
     raise BindError(f"cannot compare a time with {printed(node)}", node.span)
 
 
@@ -156,7 +155,7 @@ def _sum(node: Arithmetic, scope: Scope) -> Moment:
         left, right = right, left
     if node.operator not in "+-" or not isinstance(right, Quantity) or not _is_duration(right):
         if mentions_now(node):
-            raise NotSupportedError(f"NOW in {printed(node)}")
+            raise NotSupportedError(f"NOW in {printed(node)}", node.span)
         raise BindError(f"{printed(node)} is no time", node.span, expected=("a time + or - a duration",))
     base = _moment(left, scope)
     sign = 1 if node.operator == "+" else -1

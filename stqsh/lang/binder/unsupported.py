@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stqsh.errors import NotSupportedError
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Call, Star
+from stqsh.lang.ast.source import NOWHERE
 from stqsh.lang.binder.aggregates import is_aggregated
+from stqsh.lang.errors import NotSupportedError
 
 Rule = Callable[[Any], str | None]
 
@@ -50,7 +51,7 @@ def check(rules: tuple[Rule, ...], node: object) -> None:
     for rule in rules:
         what = rule(node)
         if what is not None:
-            raise NotSupportedError(what)
+            raise NotSupportedError(what, getattr(node, "span", NOWHERE))
 
 
 def counts(select: statements.Select) -> bool:
