@@ -14,6 +14,7 @@ from stqsh.core.aggregates.states import States
 from stqsh.core.groups.group_store import GroupStore
 from stqsh.core.groups.group_versions import GroupVersions
 from stqsh.core.kernels.events.updates import LEFT
+from stqsh.core.kernels.events.versions import number
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.spec.aggregate import AggregateSpec, shown_column
 from stqsh.spec.chunk import KEY_COLUMN
@@ -84,8 +85,8 @@ def show_versions(
 
 def states_of(store: GroupStore, spec: AggregateSpec, versions: GroupVersions, at: Array) -> States:
     """Return the states of some versions."""
-    distinct, position = store.distinct_texts(versions.key[versions.group[at]])
-    keys = pa.DictionaryArray.from_arrays(position, distinct)
+    position, distinct = number(versions.key[versions.group[at]], np.full(len(store.pool), -1, np.int32))
+    keys = pa.DictionaryArray.from_arrays(position, store.texts(distinct))
     columns: Any = {f"c{j}": np.zeros(len(at), np.int64) for j in range(len(spec.measures))}
     columns |= {name: column[at] for name, column in versions.totals.items()}
     totals = pa.table(columns)

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from stqsh.core.aggregates.limbs import normalised
 from stqsh.core.groups.marks import GroupMarks
-from stqsh.core.kernels.events.versions import number
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
@@ -127,11 +126,6 @@ class GroupStore:
         texts: Any = self.pool.strings().take(chosen)
         found: pa.BinaryArray = texts.view(pa.binary())
         return found
-
-    def distinct_texts(self, numbers: Array) -> tuple[pa.BinaryArray, Array]:
-        """Return the bytes of distinct keys, and the position of each number's among them, int32 (n,)."""
-        position, distinct = number(numbers, np.full(len(self.pool), -1, np.int32))
-        return self.texts(distinct), position
 
     def totals(self) -> GroupTotals:
         """Return the stored groups, by query and key."""

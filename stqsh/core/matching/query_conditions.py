@@ -35,7 +35,7 @@ class QueryConditions:
     """
 
     def __init__(self, state: SlotState, prefix: str, queries: QueryTable, objects: BatchObjects) -> None:
-        self._state, self._prefix, self._queries, self._objects = state, prefix, queries, objects
+        self._state, self._prefix, self.queries, self._objects = state, prefix, queries, objects
         self.resolver = Resolver(state, objects.table.spec)
         saved = state.entry("templates").setdefault(prefix, [])
         self._saved: list[list[Any]] = saved
@@ -77,26 +77,22 @@ class QueryConditions:
             if kind == "STRING":
                 values = self._objects.table.pool.intern(pa.array(values, pa.string()))
             self._state.append(f"{self._prefix}/t{t}/{j}", np.array(values, DTYPES[kind])[entry])
-        self._queries.template[positions] = t
-        self._queries.constants[positions] = held + np.arange(len(positions))
+        self.queries.template[positions] = t
+        self.queries.constants[positions] = held + np.arange(len(positions))
 
     def _compact(self, t: int) -> int:
         """Drop the constants of removed queries, and return how many rows remain."""
-        mine = np.flatnonzero(self._queries.template == t)
-        rows = self._queries.constants[mine]
+        mine = np.flatnonzero(self.queries.template == t)
+        rows = self.queries.constants[mine]
         for j in range(len(self.templates[t].kinds)):
             name = f"{self._prefix}/t{t}/{j}"
             self._state.replace(name, self._state.array(name)[rows])
-        self._queries.constants[mine] = np.arange(len(mine))
+        self.queries.constants[mine] = np.arange(len(mine))
         return len(mine)
-
-    def queries_of(self, t: int) -> Array:
-        """Return the positions of the queries that have the shape t."""
-        return np.flatnonzero(self._queries.template == t)
 
     def constant(self, t: int, j: int, queries: Array) -> StoredColumn:
         """Return constant j of the queries at these positions, (n,), which have the shape t."""
-        rows = self._queries.constants[queries]
+        rows = self.queries.constants[queries]
         return StoredColumn(self._state.array(f"{self._prefix}/t{t}/{j}")[rows], np.ones(len(rows), np.bool_))
 
     def filter_pairs(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
@@ -104,9 +100,9 @@ class QueryConditions:
 
         WAS tests the version before the event with NOW one step earlier; IS tests the version after it.
         """
-        if (self._queries.template < 0).all():
+        if (self.queries.template < 0).all():
             return pairs
-        shapes, flags = self._queries.template[pairs.query], pairs.flags.copy()
+        shapes, flags = self.queries.template[pairs.query], pairs.flags.copy()
         for t in np.flatnonzero(np.bincount(shapes + 1)[1:]).tolist():
             mine = np.flatnonzero(shapes == t)
             was, now = mine[flags[mine] & WAS != 0], mine[flags[mine] & IS != 0]
@@ -119,7 +115,7 @@ class QueryConditions:
 
     def hold(self, position: int, versions: Array, step: int) -> Array:
         """Return whether one query's condition holds for versions, int32 (n,), at a step; bool (n,)."""
-        t = int(self._queries.template[position])
+        t = int(self.queries.template[position])
         if t < 0:
             return np.ones(len(versions), np.bool_)
         return self._truth(t, versions, np.full(len(versions), position), np.full(len(versions), step))

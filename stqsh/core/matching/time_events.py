@@ -94,7 +94,7 @@ def _shifts(conditions: QueryConditions) -> list[tuple[Expr, Array]]:
 
 def _comparisons(conditions: QueryConditions) -> Iterator[tuple[Expr, Array]]:
     for t, template in enumerate(conditions.templates):
-        queries = conditions.queries_of(t)
+        queries = np.flatnonzero(conditions.queries.template == t)
         for node in template.instants if len(queries) else ():
             shifts = np.zeros(1, np.int64)
             if isinstance(node.right, ArithmeticExpr):

@@ -117,7 +117,7 @@ class StqshReader(DataSourceStreamReader):
 
             slots, max_records, max_bytes = self._numbers
             self._planner = Planner(self._home, slots, max_records, max_bytes, steady=_steady_us)
-            self._planner.live.ahead_folder = None if self.spool is None else self.spool.ahead
+            self._planner.live.ahead.folder = None if self.spool is None else self.spool.ahead
         return self._planner
 
     @property

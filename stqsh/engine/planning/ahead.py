@@ -18,8 +18,9 @@ from pathlib import Path
 import msgspec
 
 from stqsh.sources.live.pieces import READY, ReadOrder, ReadPiece, piece_named
-from stqsh.sources.live.protocol import Position, SourceState
-from stqsh.spec.offset import LivePosition
+from stqsh.sources.live.protocol import Position, SourceState, advance
+from stqsh.sources.live.registry import is_from_kafka
+from stqsh.spec.offset import LivePosition, Offset
 from stqsh.spec.stream import StreamSpec
 
 MOST_WAITING = 200_000
@@ -185,3 +186,56 @@ class ReadAhead:
             self._process.stdin.flush()
         except OSError:
             self._streams.clear()  # it has died, as the next look will show
+
+
+class BatchesAhead:
+    """What batches take of streams that are read ahead; its process starts with the first Kafka stream.
+
+    Attributes:
+        folder: for messages that are read ahead; None: none are.
+    """
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self._reader: ReadAhead | None = None
+
+    def keep(self, streams: Mapping[int, StreamSpec], profile: str) -> None:
+        """Read no other streams ahead than these, and start the process if it is needed."""
+        if self._reader is not None:
+            self._reader.keep(streams)
+        elif self.folder is not None and any(map(is_from_kafka, streams.values())):
+            self._reader = ReadAhead(self.folder, profile)
+
+    def after(
+        self, spec: StreamSpec, known: LivePosition, state: SourceState, room: int, message_bytes: float
+    ) -> Position:
+        """Return the position of a stream after a batch: what is read ahead goes first."""
+        after = advance(known.next, state, room)
+        if self._reader is None or not is_from_kafka(spec):
+            return after
+        found = self._reader.after(spec.id, known, state, room, message_bytes)
+        if found is not None:
+            return found
+        if all(after[part] >= end for part, end in state.ends.items() if part in after):
+            self._reader.begin(spec.id, spec, after)
+        return after
+
+    def folder_of(self, stream: int, first: Offset, last: Offset) -> str:
+        """Return the folder with a stream's messages between two offsets; "" if they were not read ahead."""
+        before = first.live.get(stream)
+        if self._reader is None or before is None:
+            return ""
+        return self._reader.folder_of(stream, before.next, last.live[stream].next)
+
+    def covers(self, first: Offset, last: Offset) -> bool:
+        """Return whether all messages between two offsets were read ahead."""
+        return all(
+            self.folder_of(stream, first, last)
+            for stream, position in last.live.items()
+            if position != first.live.get(stream)
+        )
+
+    def trim(self, live: Mapping[int, LivePosition]) -> None:
+        """Delete what was read ahead for batches that are committed."""
+        if self._reader is not None:
+            self._reader.trim(live)

@@ -185,6 +185,24 @@ class ClockJumps:
         return jump if abs(jump) > _DRIFT_US else 0
 
 
+class SessionClock:
+    """How far the clock of a session with live streams is ahead of the wall clock; see `live_inputs`."""
+
+    def __init__(self, steady: Callable[[], int] | None = None) -> None:
+        self._jumps = ClockJumps(steady)
+        self._ahead_us: int | None = None
+
+    def ahead_us(self, offset: Offset, now_us: int) -> int:
+        """Return by how many µs the clock is ahead of the wall clock, which says `now_us`."""
+        jump_us = self._jumps.look(now_us)
+        if self._ahead_us is None:
+            assert offset.tick_us is not None, "the clock runs"
+            self._ahead_us = max(0, offset.tick_of(offset.step) * offset.tick_us - now_us)
+        else:
+            self._ahead_us = max(0, self._ahead_us - jump_us)
+        return self._ahead_us
+
+
 class PlaybackPace:
     """Counts steps by the wall clock from when this process first saw a PLAY.
 

@@ -17,23 +17,21 @@ from pathlib import Path
 import msgspec
 
 from stqsh.engine.config import EngineTuning
-from stqsh.engine.planning.ahead import ReadAhead
+from stqsh.engine.planning.ahead import BatchesAhead
 from stqsh.engine.planning.batch_size import BatchLimit
-from stqsh.engine.planning.event_clock import ClockJumps, finish_run, start_live_clock
+from stqsh.engine.planning.event_clock import SessionClock, finish_run, start_live_clock
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.engine.planning.stream_inputs import SessionView
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
 from stqsh.sources.live.protocol import (
     LiveSource,
-    Position,
     SourceState,
-    advance,
     gone,
     ranges,
     split,
     with_new_parts,
 )
-from stqsh.sources.live.registry import is_from_kafka, open_source, trim
+from stqsh.sources.live.registry import open_source, trim
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.offset import LivePosition, Offset
 from stqsh.spec.stats import LiveState
@@ -58,17 +56,14 @@ class LiveInputs:
         steady: returns µs of a clock that nobody can set.
 
     Attributes:
-        ahead_folder: a folder for messages that are read ahead; None: none are.
+        ahead: what is read ahead of them.
     """
-
-    ahead_folder: Path | None = None
 
     def __init__(self, home: Path, view: SessionView, steady: Callable[[], int] | None = None) -> None:
         self._home, self._view = SessionHome(home), view
-        self._jumps = ClockJumps(steady)
-        self._ahead_us: int | None = None
+        self._clock = SessionClock(steady)
         self._open: dict[int, LiveSource] = {}
-        self._reader_ahead: ReadAhead | None = None
+        self.ahead = BatchesAhead()
 
     @property
     def access(self) -> LiveAccess:
@@ -88,10 +83,7 @@ class LiveInputs:
         for stream, spec in streams.items():
             if stream not in self._open:
                 self._open[stream] = open_source(spec, self._home.stream(stream), self._profile)
-        if self._reader_ahead is not None:
-            self._reader_ahead.keep(streams)
-        elif self.ahead_folder is not None and any(map(is_from_kafka, streams.values())):
-            self._reader_ahead = ReadAhead(self.ahead_folder, self._profile)
+        self.ahead.keep(streams, self._profile)
         return {stream: self._open[stream] for stream in sorted(streams)}
 
     def settle(self, offset: Offset) -> Offset | None:
@@ -122,7 +114,7 @@ class LiveInputs:
             return None
         begins = offset.base_tick is None
         offset = start_live_clock(self._view, offset, now_us)
-        ahead_us = self._ahead(offset, now_us)
+        ahead_us = self._clock.ahead_us(offset, now_us)
         now_us += ahead_us
         assert offset.tick_us is not None, "the clock runs"
         if offset.run and offset.step >= offset.run.until:
@@ -151,16 +143,6 @@ class LiveInputs:
         is_done = offset.run is not None and (ended or step >= offset.run.until)
         return finish_run(taken, offset.run) if is_done and offset.run else taken
 
-    def _ahead(self, offset: Offset, now_us: int) -> int:
-        """Return by how many µs the session's clock is ahead of the wall clock, which says `now_us`."""
-        jump_us = self._jumps.look(now_us)
-        if self._ahead_us is None:
-            assert offset.tick_us is not None, "the clock runs"
-            self._ahead_us = max(0, offset.tick_of(offset.step) * offset.tick_us - now_us)
-        else:
-            self._ahead_us = max(0, self._ahead_us - jump_us)
-        return self._ahead_us
-
     def _taking(self, offset: Offset) -> list[int]:
         """Return the streams that advance: all in a RUN, else those that play."""
         if offset.run:
@@ -182,47 +164,17 @@ class LiveInputs:
         for stream, state in states.items():
             known = live.get(stream)
             if known is not None and not gone(known.next, state):
-                after = self._after(stream, known, state, each, size)
+                spec = self._view.streams()[stream]
+                after = self.ahead.after(spec, known, state, each, size)
                 taken = sum(after[part] - known.next[part] for part in after)
                 live[stream] = LivePosition(after, known.taken + taken) if taken else known
         return live
-
-    def _after(
-        self, stream: int, known: LivePosition, state: SourceState, room: int, message_bytes: float
-    ) -> Position:
-        """Return the position of a stream after a batch: what is read ahead goes first."""
-        spec = self._view.streams()[stream]
-        if self._reader_ahead is None or not is_from_kafka(spec):
-            return advance(known.next, state, room)
-        found = self._reader_ahead.after(stream, known, state, room, message_bytes)
-        if found is not None:
-            return found
-        after = advance(known.next, state, room)
-        if all(after[part] >= end for part, end in state.ends.items() if part in after):
-            self._reader_ahead.begin(stream, spec, after)
-        return after
-
-    def is_decoded(self, first: Offset, last: Offset) -> bool:
-        """Return whether all messages between two offsets were read ahead."""
-        return all(
-            self._ahead_of(stream, first, last)
-            for stream, position in last.live.items()
-            if position != first.live.get(stream)
-        )
-
-    def _ahead_of(self, stream: int, first: Offset, last: Offset) -> str:
-        """Return the folder with a stream's messages between two offsets; "" if they were not read ahead."""
-        before = first.live.get(stream)
-        if self._reader_ahead is None or before is None:
-            return ""
-        return self._reader_ahead.folder_of(stream, before.next, last.live[stream].next)
 
     def committed(self, end: Offset) -> None:
         """Let go of what was kept for the batches up to an offset, which are committed."""
         for stream, position in end.live.items():
             trim(self._home.stream(stream), position.next)
-        if self._reader_ahead is not None:
-            self._reader_ahead.trim(end.live)
+        self.ahead.trim(end.live)
 
     def slices(
         self, first: Offset, last: Offset, ledger: PlannerState, tuning: EngineTuning
@@ -235,7 +187,7 @@ class LiveInputs:
             count = position.taken - (0 if before is None else before.taken)
             if not count:
                 continue
-            ahead = self._ahead_of(stream, first, last)
+            ahead = self.ahead.folder_of(stream, first, last)
             pieces = 1 if last.by_slot or ahead else max(1, min(tuning.slices, count // _SLICE_MESSAGES))
             focal = ledger.focal_keys(stream)
             for index, some in enumerate(split(wanted, pieces)):

@@ -93,7 +93,7 @@ class Planner:
         if end.names > start.names:
             # After a power failure, no number that an offset names may be given to another statement.
             self._view.control.force()
-        is_decoded = self.live.is_decoded(start, end)
+        is_decoded = self.live.ahead.covers(start, end)
         return replace(end, by_slot=is_small(start, end, self.slots, self._tuning, is_decoded=is_decoded))
 
     def plan(self, first: Offset, last: Offset) -> list[SourceTask]:
