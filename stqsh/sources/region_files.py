@@ -134,8 +134,14 @@ def _shapes(source: FileSourceSpec) -> tuple[list[Feature], list[str]]:
                 others[str(kind or "without a geometry")] += 1
     if not shapes:
         raise SourceError(f"there is no polygon in {source.glob}", hint="regions are polygons of GeoJSON")
-    notes = [f"{count} features without polygons are left out ({kind})" for kind, count in others.items()]
+    notes = [_left_out(kind, count) for kind, count in others.items()]
     return shapes, notes
+
+
+def _left_out(kind: str, count: int) -> str:
+    """Return a note on features that are no regions."""
+    features = "1 feature without polygons is" if count == 1 else f"{count} features without polygons are"
+    return f"{features} left out ({kind})"
 
 
 def _rows(path: Path, source: FileSourceSpec) -> Iterator[FeatureRow]:

@@ -58,7 +58,7 @@ def test_a_stream_has_defaults() -> None:
         ("ORDER BY ARRIVAL", {"order": "arrival"}),
         ("PACE MAX", {"pace": "max"}),
         ("PACE 10x", {"pace": 10.0}),
-        ("KEEP 1 day RETAIN ALL", {"keep_us": 86_400_000_000, "retain": "all"}),
+        ("RETAIN ALL", {"retain": "all"}),
         ("TEXT note", {"text": "note"}),
         ("KEY n LOCATION (lat, lon) TIME ts", {"key": "n", "x": "lat", "y": "lon"}),
         (
@@ -100,7 +100,8 @@ def test_options_of_a_generator_are_plain_values() -> None:
         ("MAX SPEED 0", "MAX SPEED must be more than 0, such as 60 km/h"),
         ("BOUNDS (0, 0, 0, 1)", "BOUNDS have no area"),
         ("BOUNDS (40, 116, 41, 117)", "BOUNDS reach beyond latitude 90"),
-        ("KEEP NONE", "KEEP NONE is for EVENT streams"),
+        ("KEEP NONE", "KEEP is for EVENT streams: of a moving object the last record is kept"),
+        ("KEEP 5 s", "KEEP is for EVENT streams: of a moving object the last record is kept"),
         ("RETAIN SIGNIFICANT", "RETAIN SIGNIFICANT needs REPORT EVERY and MAX SPEED"),
         ("RETAIN SIGNIFICANT REPORT EVERY 30 s", "RETAIN SIGNIFICANT needs MAX SPEED"),
         ("MAX SPEED 60 km/h RETAIN SIGNIFICANT", "RETAIN SIGNIFICANT needs REPORT EVERY"),

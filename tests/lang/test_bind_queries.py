@@ -84,6 +84,22 @@ def test_whole_keys_of_focal_objects(taxis: Catalogue) -> None:
         )
 
 
+def test_columns_of_the_select_list_are_named_by_number(taxis: Catalogue) -> None:
+    by_number, by_name = (
+        bound(f"SELECT status AS s, COUNT(*) AS n FROM taxis GROUP BY {s} ORDER BY {n} DESC", taxis).spec
+        for s, n in ((1, 2), ("status", "n"))
+    )
+    assert by_number["aggregates"] == by_name["aggregates"]
+
+
+def test_distinct_adds_nothing_to_groups_that_are_shown(taxis: Catalogue) -> None:
+    plain, distinct = (
+        bound(f"SELECT {word} status AS s, n FROM taxis GROUP BY s, n", taxis).spec
+        for word in ("", "DISTINCT")
+    )
+    assert plain["aggregates"] == distinct["aggregates"]
+
+
 def test_calls_of_one_name_are_numbered(taxis: Catalogue) -> None:
     selected = bound("SELECT HOUR(ts), HOUR(seen), oid AS hour_1 FROM taxis", taxis).spec["select"]
     assert [name for name, _ in selected] == ["hour", "hour_2", "hour_1"]
@@ -370,10 +386,11 @@ def test_count_is_an_aggregate(item: str, name: str, taxis: Catalogue) -> None:
     ("query", "message"),
     [
         ("SELECT oid FROM taxis ORDER BY sped", "stream taxis has no column 'sped'"),
-        ("SELECT oid FROM taxis ORDER BY 1", "ORDER BY takes columns and expressions, not constants"),
+        ("SELECT oid FROM taxis ORDER BY 'a'", "ORDER BY takes columns and expressions, not constants"),
+        ("SELECT oid FROM taxis ORDER BY 2", "ORDER BY 2: the last column of the select list is 1"),
         ("SELECT oid FROM taxis ORDER BY DISTANCE",
          NO_CENTRE),
-        ("SELECT COUNT(*) FROM taxis ORDER BY oid", "COUNT(*) gives one row, and takes no ORDER BY"),
+        ("SELECT COUNT(*) FROM taxis ORDER BY oid", "oid is neither grouped nor within an aggregate"),
     ],
 )  # fmt: skip
 def test_wrong_snapshots(query: str, message: str, taxis: Catalogue) -> None:
@@ -437,7 +454,7 @@ def test_tail_knows_no_distance_that_is_not_selected(taxis: Catalogue) -> None:
         ("SELECT * FROM taxis, favourites, favourites", "joins with more than one table"),
         ("SELECT * FROM taxis INSIDE CIRCLE(5) AROUND '7' WHERE loc INSIDE CIRCLE(6) AROUND '7'",
          "a moving region under OR or NOT, or beside another region"),
-        ("SELECT DISTINCT status FROM taxis GROUP BY status", "SELECT DISTINCT with GROUP BY or HAVING"),
+        ("SELECT DISTINCT oid FROM taxis GROUP BY oid, n", "SELECT DISTINCT without all that it groups by"),
         ("SELECT * FROM taxis NEAREST 3 TO '7' ORDER BY ts > NOW - 5 s LIMIT 2",
          "NEAREST with NOW in ORDER BY, and LIMIT"),
         ("SELECT * FROM taxis WINDOW 5 min", "WINDOW on a query without aggregates"),

@@ -103,8 +103,8 @@ def test_what_has_no_area_or_no_name_is_left_out_and_noted(file) -> None:
     regions = read_regions(given, "id")
     assert regions.members == ["a"]
     assert regions.notes == (
-        "1 features without polygons are left out (Point)",
-        "1 features without polygons are left out (without a geometry)",
+        "1 feature without polygons is left out (Point)",
+        "1 feature without polygons is left out (without a geometry)",
         "1 regions without id are left out",
         "left out, they enclose nothing: b",
     )

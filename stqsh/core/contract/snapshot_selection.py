@@ -71,8 +71,7 @@ class PresentObjects:
             return None
         clock = state.clock
         now = ((clock.base_tick or 0) + clock.step - (0 if at_end else 1)) * (clock.tick_us or 1)
-        report, keep = spec.report_every_us, spec.keep_us
-        lasts = report if report is not None else keep
+        lasts = spec.keep_us if spec.is_event else spec.report_every_us
         table = ObjectTable(state, f"s{stream_id}/objects", spec)
         return PresentObjects(table, Resolver(state, spec), now, _EVER if lasts is None else now - lasts)
 

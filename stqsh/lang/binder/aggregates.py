@@ -13,7 +13,7 @@ from stqsh.lang.binder.functions import AGGREGATES
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.measures import bound_measure
 from stqsh.lang.binder.scope import Scope, TypedExpression
-from stqsh.lang.binder.selects import Outputs, ordering, select_list
+from stqsh.lang.binder.selects import Outputs, ordering, place_in_list, select_list
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.spec.aggregate import (
@@ -107,13 +107,18 @@ def without_distinct(select: Select) -> Select:
     """Return a SELECT DISTINCT as the query over groups that it is; other queries as they are.
 
     Raises:
-        NotSupportedError: it has GROUP BY or HAVING, too.
+        NotSupportedError: it does not show all that it groups by, so that rows of two groups may be alike.
     """
     if not select.distinct:
         return select
-    if select.group_by or select.having is not None:
-        raise NotSupportedError("SELECT DISTINCT with GROUP BY or HAVING", select.span)
     plain = replace(select, distinct=False)
+    if select.group_by:
+        listed = [item.expression for item in select.items]
+        listed += [Column(item.alias) for item in select.items if item.alias is not None]
+        hidden = [one for one in select.group_by if one not in listed and not isinstance(one, Literal)]
+        if hidden:
+            raise NotSupportedError("SELECT DISTINCT without all that it groups by", hidden[0].span)
+        return plain
     if is_aggregated(plain) or any(isinstance(item.expression, Star) for item in select.items):
         return plain  # one row, or rows that differ by their keys
     constants = (Literal, Parameter)
@@ -187,6 +192,8 @@ def _group(node: Expression, select: Select, records: Scope) -> TypedExpression:
     if isinstance(node, Column) and node.qualifier is None and records.find(node) is None:
         named = (item.expression for item in select.items if item.alias == node.name)
         node = next(named, node)
+    if isinstance(node, Literal):
+        node = select.items[place_in_list(node, len(select.items), "GROUP BY")].expression
     if isinstance(node, Literal | Parameter):
         raise BindError("GROUP BY takes columns and expressions, not constants", node.span)
     typed = bind(node, scope)

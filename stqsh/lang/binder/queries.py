@@ -280,8 +280,6 @@ def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     )
     if _counts_only(select):
         [item] = select.items
-        if select.order_by:
-            raise BindError("COUNT(*) gives one row, and takes no ORDER BY", select.order_by[0].span)
         return replace(spec, aggregate="count", output=item.alias or "count")
     if is_aggregated(select):
         aggregates = aggregated(select, query.scope, bound.region.is_nearest)
@@ -296,7 +294,7 @@ def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
 
 def _counts_only(select: Select) -> bool:
     """Return whether a query is a COUNT(*) of objects and nothing more, which needs no look at them."""
-    clauses = (select.group_by, select.having, select.window, select.sync)
+    clauses = (select.group_by, select.having, select.order_by, select.window, select.sync)
     more = any(clauses) or select.limit is not None
     return counts(select) and not more
 

@@ -98,9 +98,22 @@ def _of_table(own: Outputs, scope: Scope, star: Star) -> Outputs:
     return {name: TypedExpression(joined.value(name), kind, star.span) for name, kind in further.items()}
 
 
+def place_in_list(number: Literal, size: int, clause: str) -> int:
+    """Return the index of the column of a select list that a clause names by its number, from 1.
+
+    Raises:
+        BindError: it is no number, or there are not so many columns.
+    """
+    if number.kind != "INTEGER":
+        raise BindError(f"{clause} takes columns and expressions, not constants", number.span)
+    if not 1 <= int(number.value or 0) <= size:
+        raise BindError(f"{clause} {number.value}: the last column of the select list is {size}", number.span)
+    return int(number.value or 0) - 1
+
+
 def _orderable(expression: Expression, scope: Scope) -> TypedExpression:
     if isinstance(expression, Literal):
-        raise BindError("ORDER BY takes columns and expressions, not constants", expression.span)
+        return tuple(scope.outputs.values())[place_in_list(expression, len(scope.outputs), "ORDER BY")]
     typed = bind(expression, scope)
     if typed.type in ("DURATION", "TOPK"):
         raise BindError(f"there is no order of {printed(expression)}", expression.span)

@@ -14,7 +14,7 @@ DEFINITIONS = (
     | STDIN [FORMAT format] | SOCKET 'host:port' [FORMAT format] | DIRECTORY 'dir' [FORMAT format]
     | INSERTS [FORMAT format] | HTTP PORT n
   [TICK duration] [REPORT EVERY duration] [MAX SPEED speed] [BOUNDS (x1, y1, x2, y2)] [PLANAR | GEODETIC]
-  [ORDER BY TIME | ARRIVAL] [PACE 10x | MAX] [KEEP duration] [RETAIN ALL | SIGNIFICANT]""",
+  [ORDER BY TIME | ARRIVAL] [PACE 10x | MAX] [RETAIN ALL | SIGNIFICANT]""",
         "Define a stream of objects that move: each record replaces its key's earlier one.",
         """CREATE MOVING STREAM taxis
   (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, status STRING, speed DOUBLE)

@@ -188,8 +188,12 @@ def _optional_us(value: Quantity | None, what: str) -> int | None:
 
 
 def _keep_us(stream: CreateStream) -> int | None:
-    if stream.keep == "NONE" and stream.kind != "event":
-        raise BindError("KEEP NONE is for EVENT streams", stream.name.span)
+    if stream.keep is not None and stream.kind != "event":
+        raise BindError(
+            "KEEP is for EVENT streams: of a moving object the last record is kept",
+            stream.keep.span if isinstance(stream.keep, Quantity) else stream.name.span,
+            hint="REPORT EVERY says after what silence an object leaves",
+        )
     if stream.keep == "NONE":
         return 0
     return duration_us(stream.keep, "KEEP") if isinstance(stream.keep, Quantity) else None
