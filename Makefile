@@ -11,9 +11,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo kafka-demo kafka-kills shell test hunt kills check bench peers screens clean
+.PHONY: help install demo kafka-demo kafka-kills shell test test-all hunt kills check bench peers screens clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -45,8 +46,12 @@ kafka-demo: $(READY)  ## live updates from a Kafka broker, which it brings and s
 shell: $(READY)    ## the shell
 	@$(BIN)/stqsh
 
-test: $(READY)     ## all tests, two at a time; TESTERS=4 says otherwise
-	@$(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
+test: $(READY)     ## the quick tests, two at a time; TESTERS=4 says otherwise
+	@echo "the quick tests: without Spark, Kafka, browsers, other systems, and what is slow (make test-all)"
+	@$(PYTEST) -m "not (spark or slow or kafka or peers or browser or data)"
+
+test-all: $(READY) ## all tests, with six times as many examples of the properties
+	@STQSH_HYPOTHESIS=$${STQSH_HYPOTHESIS:-ci} $(PYTEST)
 
 hunt: $(READY)     ## the properties only, on examples not seen before
 	@STQSH_HYPOTHESIS=thorough $(BIN)/python -m pytest -m "not spark" tests/core tests/test_law*.py

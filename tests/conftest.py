@@ -12,7 +12,7 @@ pytest_plugins = ["support.kafka"]
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 _USUAL = settings(deadline=None, suppress_health_check=_SLOW_IS_FINE)
-settings.register_profile("quick", _USUAL, max_examples=60)
+settings.register_profile("quick", _USUAL, max_examples=40)
 settings.register_profile("thorough", _USUAL, max_examples=250)
 # CI says of a change what the change does: the same examples each time. `make hunt` looks for new ones.
 settings.register_profile("ci", _USUAL, max_examples=250, derandomize=True, database=None)
@@ -26,7 +26,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where processes share the tests (`make test`), the files that take long come first, those of the whole
+    """Where processes share the tests (`make test-all`), the files that take long come first, those of the whole
     system before those of its parts: none is left with a long one when the others are done."""
     if hasattr(config, "workerinput"):
         long = {item.path for item in items if any(map(item.get_closest_marker, ("spark", "slow")))}

@@ -173,12 +173,6 @@ class Session:
     def register_many(self, template: str, table: Any) -> BulkRegistration:
         """Register a continuous query for each row of a table.
 
-        Example:
-            session.register_many(
-                "REGISTER QUERIES KEY id AS SELECT oid FROM taxis INSIDE RECT(:x1, :y1, :x2, :y2)",
-                {"id": ["a", "b"], "x1": [0.0, 1.0], "y1": [0.0, 1.0], "x2": [2.0, 3.0], "y2": [2.0, 3.0]},
-            )
-
         Args:
             template: a SELECT, or REGISTER QUERIES without FROM; `:name` stands for the row's value in
                 that column.
@@ -190,6 +184,12 @@ class Session:
 
         Raises:
             StqshError: the template is wrong, or no row makes a query.
+
+        >>> areas = {"name": ["west", "east"], "x1": [10.02, 10.03], "x2": [10.03, 10.04]}
+        >>> made = session.register_many("SELECT oid FROM taxis INSIDE RECT(:x1, 50.0, :x2, 50.02)", areas)
+        >>> [query.name for query in session.queries()][-2:]
+        ['west', 'east']
+        >>> dropped = list(session.execute("DROP QUERY west; DROP QUERY east;"))
         """
         from stqsh.client.statements.register_queries import register_many  # pyarrow
 
@@ -200,9 +200,6 @@ class Session:
     ) -> None:
         """Register a Python function for select lists, conditions and groups, see `stqsh.client.functions`.
 
-        Example:
-            session.register_function("topic", lambda bodies: pc.utf8_lower(bodies))
-
         Args:
             name: its name, in any case.
             function: takes an Arrow array for each argument, and returns a column of as many values.
@@ -211,6 +208,12 @@ class Session:
 
         Raises:
             StqshError: the name is none or taken, or the function cannot be sent to the engine.
+
+        >>> import pyarrow.compute as pc
+        >>> session.register_function("kmh", lambda speeds: pc.multiply(speeds, 3.6), returns="DOUBLE")
+        >>> [answer] = session.execute("SELECT COUNT(*) AS fast FROM taxis WHERE KMH(speed) > 60;")
+        >>> answer.table.to_pylist()
+        [{'fast': 37}]
         """
         from stqsh.client.functions import function_spec  # pyarrow, cloudpickle
 

@@ -30,9 +30,6 @@ OnFed = Callable[[FeedCount], None]
 def feed(session: Session, stream: str, data: Any, *, on_fed: OnFed | None = None) -> FeedCount:
     """Feed a stream; what this has counted is kept.
 
-    Example:
-        stqsh.feed(session, "taxis", {"oid": ["t1"], "lon": [10.03], "lat": [50.01], "ts": [now]})
-
     Args:
         session: the session.
         stream: the name of a stream FROM INSERTS.
@@ -41,6 +38,11 @@ def feed(session: Session, stream: str, data: Any, *, on_fed: OnFed | None = Non
 
     Raises:
         StqshError: the stream takes no records, or the data cannot be read.
+
+    >>> import stqsh
+    >>> reports = {"oid": ["t1", "t2"], "lon": [10.03, 10.02], "lat": [50.01, 95.0], "ts": [1749924000] * 2}
+    >>> stqsh.feed(session, "buses", reports)
+    FeedCount(records=1, dead=1)
     """
     spec = fed_stream(session, stream)
     is_path = isinstance(data, str | Path)

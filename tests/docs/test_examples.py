@@ -13,6 +13,8 @@ from support.local import local_session
 from stqsh.client.api import Session
 
 ROOT = Path(__file__).parents[2]
+FED = "CREATE MOVING STREAM buses (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP) KEY oid"
+FED += " LOCATION (lon, lat) TIME ts FROM INSERTS;"
 STREAM = "CREATE MOVING STREAM taxis FROM FILE 'sample_data/taxis/*.csv' TICK 1 s REPORT EVERY 30 s;"
 PLAIN = (
     "stqsh.docs",
@@ -54,6 +56,12 @@ def run_examples(module: str, names: dict[str, object]) -> None:
 @pytest.mark.parametrize("module", PLAIN)
 def test_the_examples_of_a_module_are_right(module: str) -> None:
     run_examples(module, {})
+
+
+def test_the_example_of_feed_is_right(tmp_path: Path) -> None:
+    with local_session(tmp_path) as session:
+        list(session.execute(FED))
+        run_examples("stqsh.client.feed", {"session": session})
 
 
 def test_the_examples_that_use_a_session_are_right(session: Session) -> None:

@@ -8,5 +8,9 @@ LEAST = 12
 
 
 def share(part: int, least: int = LEAST) -> settings:
-    """A `part`-th of the profile's examples; for properties that are slow, or that others cover as well."""
-    return settings(max_examples=max(least, settings().max_examples // part))
+    """A `part`-th of the profile's examples; for properties that are slow, or that others cover as well.
+
+    They are at least `least`, or a tenth of the profile's where that is less.
+    """
+    examples = settings().max_examples
+    return settings(max_examples=max(min(least, examples // 10), examples // part))

@@ -105,11 +105,6 @@ def _heir(pid: int, before: Tree, now: Tree) -> int | None:
     return pid
 
 
-def processes_of(root: int, proc: Path = PROC) -> dict[int, bool]:
-    """Return the process `root` and its descendants: whether each is Java's, by pid; empty where unknown."""
-    return {pid: process.is_java for pid, process in sorted(tree_of(root, proc).items())}
-
-
 def tree_of(root: int, proc: Path = PROC) -> Tree:
     """Return the process `root` and its descendants by pid; empty where `proc` does not have them."""
     all_of_them = {int(path.name): _read(path) for path in proc.glob("[0-9]*")} if proc.is_dir() else {}

@@ -30,15 +30,6 @@ class Box(NamedTuple):
     y2: Float
 
 
-class Move(NamedTuple):
-    """Where an object was and where it is; NaN while it is not present."""
-
-    ox: Float
-    oy: Float
-    nx: Float
-    ny: Float
-
-
 class CellWindow(NamedTuple):
     """The first and last column, and the first and last row, of a rectangle of cells."""
 

@@ -106,14 +106,3 @@ def fill_objects(cells: ObjectGrid, x: Array, y: Array, lattice: GridFrame) -> N
     """Put all objects into empty cells."""
     for o in range(len(x)):
         place_object(cells, o, x[o], y[o], lattice)
-
-
-@kernel
-def places_in(cells: ObjectGrid) -> tuple[Array, Array]:
-    """Return the places of all objects: x, y float64 (objects,), NaN if not present."""
-    x, y = np.full(len(cells.slot), np.nan), np.full(len(cells.slot), np.nan)
-    for o in range(len(cells.slot)):
-        seat = np.int64(cells.slot[o]) - 1
-        if seat >= 0:
-            x[o], y[o] = cells.place[2 * seat], cells.place[2 * seat + 1]
-    return x, y
