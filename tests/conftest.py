@@ -26,7 +26,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where processes share the tests (`make test-all`), the files that take long come first, those of the whole
+    """Where processes share the tests (`make test`), the files that take long come first, those of the whole
     system before those of its parts: none is left with a long one when the others are done."""
     if hasattr(config, "workerinput"):
         long = {item.path for item in items if any(map(item.get_closest_marker, ("spark", "slow")))}
