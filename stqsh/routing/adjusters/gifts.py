@@ -1,0 +1,139 @@
+"""Gifts: dear slots give away the squares of a quadtree for which the fewest queries have to move.
+
+A hot spot that moves changes the loads of a few leaves from one look to the next. So most leaves stay. What
+goes is what costs most for its queries, in pieces that are no larger than what a slot has to lose.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stqsh.routing.cells import z_order
+from stqsh.routing.load import Load, slot_loads
+from stqsh.routing.partitioning import CellBlock, Floats, PrefixSums
+from stqsh.routing.strategies import LEAVES_A_SLOT, boxes_of_leaves, table_of_rectangles
+from stqsh.routing.table import HASHED, RoutingTable
+
+Owners = dict[CellBlock, int]
+"""The squares that are dealt to slots, with their slots."""
+
+_MOST_LEAVES_A_SLOT = 64
+"""How many leaves there may be for each slot, before squares with one owner are made one again."""
+_LEAST_SHARE = 1 / 64
+"""A leaf of at most this share of what a slot may cost is not split, however little has to go."""
+
+
+def give(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
+    """Let dear slots give leaves to cheap ones until none costs more than the limit, or it does not help.
+
+    Args:
+        table: has leaves that are nodes of a quadtree.
+        load: the load.
+        limit: the ratio of the largest load to the mean that suffices.
+    """
+    hashed = table.owners == HASHED
+    loads = slot_loads(table, load.cost)
+    giving = _Giving(
+        cost=PrefixSums.of(np.where(hashed, 0.0, load.cost)),
+        queries=PrefixSums.of(np.where(hashed, 0.0, load.queries)),
+        owners=_owners(table),
+        loads=loads,
+        enough=limit * float(loads.mean()),
+        most=_MOST_LEAVES_A_SLOT * table.slots,
+    )
+    while loads.max() > giving.enough and giving.give_from(int(loads.argmax())):
+        pass
+    fair = float(load.cost.sum()) / (LEAVES_A_SLOT * table.slots)
+    owners = _united(giving.owners, giving.cost, fair)
+    squares = along_the_curve(owners, table.cells.side)
+    slots = np.array([owners[square] for square in squares])
+    return table_of_rectangles(table.strategy, table.cells, table.slots, squares, slots, hashed)
+
+
+@dataclass
+class _Giving:
+    """Slots that give leaves.
+
+    Attributes:
+        cost, queries: the sums of both over cells that are not dealt by hash.
+        owners: the leaves; changes.
+        loads: float64 (slots,), the load of each slot; changes.
+        enough: the load that suffices.
+        most: how many leaves there may be.
+    """
+
+    cost: PrefixSums
+    queries: PrefixSums
+    owners: Owners
+    loads: Floats
+    enough: float
+    most: int
+
+    def give_from(self, giver: int) -> bool:
+        """Give leaves of a slot until it costs no more than enough; return whether any went."""
+        loads, gave = self.loads, False
+        heap = [self._ranked(leaf) for leaf, owner in self.owners.items() if owner == giver]
+        heapq.heapify(heap)
+        while heap and loads[giver] > self.enough:
+            _, leaf = heapq.heappop(heap)
+            cost, taker = self.cost.total(leaf), int(loads.argmin())
+            is_small = cost <= max(2 * (loads[giver] - self.enough), _LEAST_SHARE * self.enough)
+            is_split = leaf.area > 1 and len(self.owners) + 3 <= self.most
+            fits = 0 < cost <= self.enough - loads[taker]
+            if fits and (is_small or not is_split):
+                self.owners[leaf] = taker
+                loads[taker] += cost
+                loads[giver] -= cost
+                gave = True
+            elif cost > 0 and is_split:
+                del self.owners[leaf]
+                for quarter in leaf.quarters():
+                    self.owners[quarter] = giver
+                    heapq.heappush(heap, self._ranked(quarter))
+        return gave
+
+    def _ranked(self, leaf: CellBlock) -> tuple[float, CellBlock]:
+        """Return a leaf such that those come first that cost most for their queries."""
+        return -self.cost.total(leaf) / (1 + self.queries.total(leaf)), leaf
+
+
+def _owners(table: RoutingTable) -> Owners:
+    slots = table.slot.tolist()
+    return {box: slot for box, slot in zip(boxes_of_leaves(table), slots, strict=True) if slot != HASHED}
+
+
+def _united(owners: Owners, cost: PrefixSums, most: float) -> Owners:
+    """Make one of each four squares that have one owner, unless it costs too much; the larger ones last."""
+    owners = dict(owners)
+    size = 1
+    while size <= max((leaf.height for leaf in owners), default=0):
+        children: dict[CellBlock, list[CellBlock]] = {}
+        for leaf in owners:
+            if leaf.height == size:
+                children.setdefault(parent_of(leaf), []).append(leaf)
+        for parent, four in children.items():
+            slots = {owners[child] for child in four}
+            if len(four) == 4 and len(slots) == 1 and cost.total(parent) <= most:
+                for child in four:
+                    del owners[child]
+                owners[parent] = slots.pop()
+        size *= 2
+    return owners
+
+
+def parent_of(leaf: CellBlock) -> CellBlock:
+    """Return the square of which a square is a quarter."""
+    size = 2 * leaf.height
+    low, left = leaf.low // size * size, leaf.left // size * size
+    return CellBlock(low, low + size, left, left + size)
+
+
+def along_the_curve(leaves: Iterable[CellBlock], side: int) -> list[CellBlock]:
+    """Return squares in the order of the Z curve."""
+    rank: NDArray[np.int64] = np.argsort(z_order(side))
+    return sorted(leaves, key=lambda box: int(rank[box.low * side + box.left]))
