@@ -1,4 +1,4 @@
-"""REPARTITION of live moving streams: the dealer finds who crosses, and no update changes."""
+"""REPARTITION of live streams: the dealer finds who crosses and what comes twice, and no update changes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import test_repartition
 from support.local import LocalLink, local_session
 from test_repartition import routing, run, updates
 from test_repartition_moving import CHANGES, OTHERS, QUERIES, SNAPSHOTS, rows
@@ -128,6 +129,96 @@ def test_updates_and_snapshots_are_the_same_under_every_routing(
     assert drive(tmp_path / "spooled", slots, CHANGES, restarts=True, spool_bytes=1) == usual
 
 
+CREATE_POSTS = """
+CREATE EVENT STREAM posts (id BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP, body STRING)
+  KEY id LOCATION (x, y) TIME ts TEXT body FROM INSERTS TICK 1 s KEEP 9 s PLANAR;
+"""
+POST_SNAPSHOTS = [
+    "SELECT id, body FROM posts INSIDE (2, 2, 6, 6);",
+    "SELECT COUNT(*), TOPK(body, 2) FROM posts INSIDE CIRCLE(5, 5, 3);",
+    "SELECT id FROM posts NEAREST 5 TO (7, 3);",
+]
+
+
+class Posts:
+    """Posts around a spot that moves; some come again, from the same place or another one."""
+
+    def __init__(self) -> None:
+        self.chance, self.round, self.sent = random.Random(7), 0, list[int]()
+
+    def more(self) -> str:
+        """The statement with the posts of a round."""
+        chance, found = self.chance, []
+        self.round += 1
+        for _ in range(30):
+            key = len(self.sent)
+            if self.sent and chance.random() < 0.3:
+                key = chance.choice(self.sent[-60:])
+            else:
+                self.sent.append(key)
+            x, y = (min(10.0, max(0.0, chance.gauss(2 + self.round / 5, 1.5))) for _ in "xy")
+            body = chance.choice(("jam", "sun", "rain"))
+            found.append(f"({key}, {x:.3f}, {y:.3f}, NOW - {chance.choice((0, 1, 3))} s, '{body}')")
+        return f"INSERT INTO posts VALUES {', '.join(found)};"
+
+
+def drive_posts(
+    folder: Path, slots: int, statements: list[str], *, restarts: bool = False, spool_bytes: int = 16_384
+) -> tuple[list[object], list[object]]:
+    """Run rounds of posts, with a statement after every fourth; return updates and snapshots."""
+    asked: list[object] = []
+    with (
+        standing_clock() as clock,
+        local_session(folder, slots, mishaps={3, 7, 20}, published=True, spool_bytes=spool_bytes) as session,
+    ):
+        posts = Posts()
+        run(session, CREATE_POSTS + test_repartition.QUERIES)
+        assert isinstance(session.link, LocalLink) and session.link.engine is not None
+        for number in range(4 * len(statements) + 8):
+            run(session, posts.more() if number % 5 else "")
+            run_steps(session, clock, 1 + number % 3)
+            asked += [rows(session, text) for text in POST_SNAPSHOTS]
+            if number % 4 == 3 and number // 4 < len(statements):
+                run(session, statements[number // 4])
+            if restarts and number % 3 == 1:
+                session.link.engine.restart(arena=number % 2 == 1)
+        return [*updates(session)], asked
+
+
+@pytest.fixture(scope="module")
+def usual_posts(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], list[object]]:
+    """What is told and answered of posts under the routing by object on one slot."""
+    return drive_posts(tmp_path_factory.mktemp("posts") / "home", 1, test_repartition.OTHERS)
+
+
+@pytest.mark.parametrize("slots", [2, 5])
+def test_events_are_the_same_under_every_routing(
+    tmp_path: Path, usual_posts: tuple[list[object], list[object]], slots: int
+) -> None:
+    changes = test_repartition.CHANGES
+    assert drive_posts(tmp_path / "changing", slots, changes) == usual_posts
+    assert drive_posts(tmp_path / "killed", slots, changes, restarts=True) == usual_posts
+    assert drive_posts(tmp_path / "spooled", slots, changes, restarts=True, spool_bytes=1) == usual_posts
+
+
+def test_events_are_laid_out_by_where_the_last_ones_are(tmp_path: Path) -> None:
+    with standing_clock() as clock, local_session(tmp_path / "home", 3, published=True) as session:
+        run(session, CREATE_POSTS)
+        corner = ", ".join(f"({key}, {key % 7 / 9}, {key % 5 / 9}, NOW, 'jam')" for key in range(60))
+        run(session, f"INSERT INTO posts VALUES {corner}, (99, 10, 10, NOW, 'sun');")
+        run_steps(session, clock, 1)
+        run(session, "REPARTITION posts USING agrid INTO 4 SLOTS;")
+        run_steps(session, clock, 1)
+        assert float(str(routing(session)["max/mean"])) < 1.5
+        again = corner.replace("'jam'", "'rain'")
+        run(session, f"INSERT INTO posts VALUES {again}, (100, 0.1, 0.1, NOW, 'sun');")
+        run_steps(session, clock, 1)
+        assert rows(session, "SELECT COUNT(*) FROM posts;") == [{"count(*)": 62}]
+        assert isinstance(session.link, LocalLink) and session.link.engine is not None
+        there = [len(state.array("s1/objects/ts")) for state in session.link.engine.states()]
+        assert min(there) > 5
+
+
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[tuple[Session, Clock]]:
     """A session with taxis of which each has reported, after ten steps."""
@@ -198,16 +289,13 @@ def test_a_dropped_stream_takes_its_dealer_with_it(live: tuple[Session, Clock]) 
 
 def test_what_is_not_supported_says_so(live: tuple[Session, Clock]) -> None:
     session, _ = live
-    run(
-        session,
-        """CREATE EVENT STREAM posts (id BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP)
-           KEY id LOCATION (x, y) TIME ts FROM INSERTS PLANAR;""",
-    )
-    with pytest.raises(NotSupportedError, match="USING grid on a live event stream: duplicates are found"):
-        run(session, "REPARTITION posts USING grid;")
+    run(session, CREATE_POSTS)
     set_meta(session.link.db, "state", "spark/5")
-    with pytest.raises(NotSupportedError, match="INTO n SLOTS on a live stream of a session on a cluster"):
-        run(session, "REPARTITION taxis USING object INTO 5 SLOTS;")
+    for stream in ("taxis", "posts"):
+        with pytest.raises(
+            NotSupportedError, match="INTO n SLOTS on a live stream of a session on a cluster"
+        ):
+            run(session, f"REPARTITION {stream} USING object INTO 5 SLOTS;")
 
 
 def test_a_stream_is_repartitioned_before_its_first_record(tmp_path: Path) -> None:

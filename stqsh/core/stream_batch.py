@@ -37,7 +37,7 @@ from stqsh.core.state.retention_mode import forget_memory, remember
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import vacuum
 from stqsh.core.texts.term_table import tidy
-from stqsh.spec.chunk import Chunk, ChunkKind, pack
+from stqsh.spec.chunk import ROLE, Chunk, ChunkKind, RecordRole, pack
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.command import RegisterCommand, SlotCommand
 from stqsh.spec.query import unpack_asks
@@ -59,7 +59,7 @@ def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
         out += [_renumbered(batch, chunk, number) for chunk in made]
     batch.add(objects=there)
     if any(chunk.kind == ChunkKind.DEAL_SEND for chunk in chunks):
-        out.append(_last_records(batch, spec))
+        out.append(_kept(batch, spec) if spec.is_event else _last_records(batch, spec))
     if any(chunk.kind == ChunkKind.COPY_END for chunk in chunks):
         forget_copy(batch.state, spec.id)
     if spec.is_significant and not whole.commands.stream_dropped:
@@ -83,14 +83,19 @@ def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiec
 def _records(
     batch: SlotBatch, spec: StreamSpec, timing: BatchTiming, chunks: list[Chunk]
 ) -> list[pa.RecordBatch]:
-    """Return a stream's records, those of live events without duplicates; a replay store has none."""
+    """Return a stream's records, those of live events without duplicates; a replay store has none.
+
+    What comes from a dealer says itself which records are duplicates.
+    """
     found = batches("records", chunks)
     if not (found and spec.is_event and spec.is_live):
         return found
-    records, kept = concatenate(found), KeptEventKeys(batch.state, f"s{spec.id}/kept", spec.keep_us)
-    steps, hashes = records.column("_step").to_numpy(), records.column("_hash").to_numpy()
-    times = records.column(spec.time).view(pa.int64()).to_numpy()
-    again = kept.duplicates(records.column(spec.key), times, timing.at(steps), hashes)
+    records = concatenate(found)
+    if ROLE in records.schema.names:
+        again = records.column(ROLE).to_numpy() == RecordRole.STALE
+        records = records.drop_columns([ROLE])
+    else:
+        again = KeptEventKeys.of(batch.state, spec).duplicates_among(records, spec, timing)
     if not again.any():
         return [records]
     count = int(np.count_nonzero(again))
@@ -318,6 +323,13 @@ def _last_records(batch: SlotBatch, spec: StreamSpec) -> Chunk:
     steps = pa.array(np.full(rows.num_rows, batch.clock.last_step, np.int64))
     seeds = rows.append_column("_step", steps)
     seeds = seeds.append_column("_hash", pa.array(hash_keys(rows.column(spec.key))))
+    return batch.chunk(ChunkKind.DEAL_SEEDS, pack(seeds), spec.id, seeds.num_rows)
+
+
+def _kept(batch: SlotBatch, spec: StreamSpec) -> Chunk:
+    """Return the kept keys for the stream's dealer, which finds duplicates from now on, and forget them."""
+    seeds = KeptEventKeys.of(batch.state, spec).content(spec)
+    KeptEventKeys.forget(batch.state, spec)
     return batch.chunk(ChunkKind.DEAL_SEEDS, pack(seeds), spec.id, seeds.num_rows)
 
 

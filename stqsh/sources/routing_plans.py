@@ -101,7 +101,7 @@ def recent_input(home: SessionHome, control: ControlDb, stream: StreamSpec) -> R
     """Return what a stream brought lately, and what it is asked.
 
     Of a replayed stream these are its last records, or a sample before the first; of a live one the last
-    records of its objects.
+    records of its objects, or its last events.
 
     Raises:
         SourceError: its store is not readable.
@@ -137,7 +137,7 @@ def _stored_places(store: ReplayStore, stream: StreamSpec, taken: int) -> tuple[
 def _present_places(
     home: SessionHome, control: ControlDb, stream: StreamSpec, progress: Progress
 ) -> tuple[Floats, Floats]:
-    """Return the places of the objects that the slots have, or of many of them."""
+    """Return the places of the objects that the slots have, or of many of them; of events, of the last."""
     slots = get_meta(control, "slots")
     if not progress.step or slots is None:
         return np.empty(0), np.empty(0)
@@ -146,6 +146,10 @@ def _present_places(
         own = f"s{stream.id}/objects"
         mine = [state for state in states if f"{own}/known" in state]
         known = [np.flatnonzero(state.array(f"{own}/known")) for state in mine]
+        if stream.is_event:
+            times = [state.array(f"{own}/ts") for state in mine]
+            newest = np.sort(np.concatenate([np.empty(0, np.int64), *times]))[-RECENT:]
+            known = [np.flatnonzero(some >= newest[0]) if len(newest) else some for some in times]
         every = 1 + sum(map(len, known)) // RECENT
         found = [
             [state.array(f"{own}/{axis}")[some[::every]] for axis in "xy"]

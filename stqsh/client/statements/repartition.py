@@ -153,18 +153,12 @@ def _finding(desk: StatementContext, stream: StreamRow) -> WaitNotice:
 
 def _check_possible(desk: StatementContext, stream: StreamRow, change: str) -> None:
     """Raise `NotSupportedError` for a stream that is routed by object only, with the words of the change."""
-    if stream.spec.is_event and stream.spec.is_live:
-        raise NotSupportedError(
-            f"{change} on a live event stream: duplicates are found where all records of a key are"
-        )
-    if stream.spec.is_event:
-        return
     if stream.spec.is_significant:
         raise NotSupportedError(f"{change} on a stream that RETAINs SIGNIFICANT objects")
     if stream.spec.is_live:
         if (get_meta(desk.link.db, "state") or "").startswith("spark"):
             raise NotSupportedError(f"{change} on a live stream of a session on a cluster")
-    elif desk.is_endless(stream):
+    elif not stream.spec.is_event and desk.is_endless(stream):
         raise NotSupportedError(f"{change} on a moving stream without an end")
 
 

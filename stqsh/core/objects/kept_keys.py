@@ -8,15 +8,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.events.record_keys import find_duplicates
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, StateTable
+from stqsh.spec.chunk import arrow_type
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 
 _NEVER = np.iinfo(np.int64).min
+
+LATEST = "latest"
+"""The column of a handed-over key's latest time, µs."""
 
 _FORGET_KEYS = 1 << 20
 """Keys that are no longer kept are forgotten once there are this many, and half of them are not kept."""
@@ -44,6 +50,16 @@ class KeptEventKeys:
         self._keys, self._times = Interner(state, f"{prefix}/keys"), _KeyTimes(state, prefix)
         self._keep_us = keep_us
 
+    @staticmethod
+    def of(state: SlotState, spec: StreamSpec) -> KeptEventKeys:
+        """Return the kept keys of a live stream in a slot's state."""
+        return KeptEventKeys(state, _prefix(spec), spec.keep_us)
+
+    @staticmethod
+    def forget(state: SlotState, spec: StreamSpec) -> None:
+        """Forget the kept keys of a live stream in a slot's state."""
+        state.release(f"{_prefix(spec)}/")
+
     def duplicates(
         self, keys: pa.Array[Any], times: Array, begins: Array, hashes: Array | None = None
     ) -> npt.NDArray[np.bool_]:
@@ -66,9 +82,32 @@ class KeptEventKeys:
             self._forget(int(kept_from[-1]))
         return found
 
+    def duplicates_among(
+        self, records: pa.RecordBatch, spec: StreamSpec, timing: BatchTiming
+    ) -> npt.NDArray[np.bool_]:
+        """Mark the duplicates among records of a live stream, with `_step` and `_hash`, in replay order."""
+        times = records.column(spec.time).view(pa.int64()).to_numpy()
+        steps, hashes = (records.column(name).to_numpy() for name in ("_step", "_hash"))
+        return self.duplicates(records.column(spec.key), times, timing.at(steps), hashes)
+
+    def content(self, spec: StreamSpec) -> pa.RecordBatch:
+        """Return all keys of a stream, and the latest time of each."""
+        keys = self._keys.take(np.arange(len(self._times)), arrow_type(spec.types[spec.key]))
+        return pa.RecordBatch.from_arrays([keys, pa.array(self._times.latest)], [spec.key, LATEST])
+
+    def add(self, content: pa.RecordBatch) -> None:
+        """Add keys that are not known yet, as `content` returns them."""
+        places = self._keys.intern(content.column(0))
+        self._times.resize(len(self._keys))
+        self._times.latest[places] = content.column(LATEST).to_numpy()
+
     def _forget(self, kept_from: int) -> None:
         """Forget the keys whose records are older than a time, if they are many."""
         kept = self._times.latest >= kept_from
         if 2 * np.count_nonzero(kept) < len(kept):
             self._keys.keep(np.flatnonzero(kept))
             self._times.keep(kept)
+
+
+def _prefix(spec: StreamSpec) -> str:
+    return f"s{spec.id}/kept"

@@ -1,9 +1,10 @@
-"""The dealer of a live stream of moving objects that is routed by space.
+"""The dealer of a live stream that is routed by space; for events see `stqsh.engine.ingest.event_dealer`.
 
-A replayed stream has the record before each record beside its store. Of a live stream nobody has it before
-the record comes, so an operator before Evaluate keeps the last record of each object, and the slot to which
-it was dealt (CheetahGIS, section IV: the Transformer's hash table). It is keyed by object. Its state begins
-with what the slots have when the stream is first repartitioned, until when they are dealt by the same keys.
+A replayed stream of moving objects has the record before each record beside its store. Of a live stream
+nobody has it before the record comes, so an operator before Evaluate keeps the last record of each object,
+and the slot to which it was dealt (CheetahGIS, section IV: the Transformer's hash table). It is keyed by
+object. Its state begins with what the slots have when the stream is first repartitioned, until when they are
+dealt by the same keys.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from stqsh.engine.ingest.crossing_records import (
     with_crossings,
     with_role,
 )
+from stqsh.engine.ingest.event_dealer import deal_events, take_in_keys
 from stqsh.engine.ingest.task_reader import packed_records
 from stqsh.routing.table import RoutingTable
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, Phase, RecordRole, unpack_struct
@@ -74,25 +76,44 @@ class Dealer:
         return chunk.stream == self.spec.id and chunk.kind in _KINDS
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
-        """Deal the records of a batch, or take in the objects that the slot has had."""
-        objects = _DealtObjects(state, self.spec)
-        for seeds in batches(ChunkKind.DEAL_SEEDS, chunks):
-            objects.add(seeds)
+        """Deal the records of a batch, or take in what the slot has had."""
+        seeds, found = batches(ChunkKind.DEAL_SEEDS, chunks), batches(ChunkKind.DEAL_RECORDS, chunks)
         orders = [chunk for chunk in chunks if chunk.kind == ChunkKind.DEAL_ORDER]
-        if not orders:
+        order = unpack_struct(orders[0].payload, DealOrder) if orders else None
+        if not self.spec.is_event:
+            return self._deal_objects(_DealtObjects(state, self.spec), seeds, order, found)
+        take_in_keys(state, self.spec, seeds)
+        if order is None or not found:
             return []
-        order = unpack_struct(orders[0].payload, DealOrder)
+        dealt = deal_events(state, self.spec, order, found, self._table(order))
+        return [*self._to_slots(state.slot, order, [dealt])]
+
+    def _deal_objects(
+        self,
+        objects: _DealtObjects,
+        seeds: Sequence[pa.RecordBatch],
+        order: DealOrder | None,
+        found: list[pa.RecordBatch],
+    ) -> list[Chunk]:
+        """Deal the records of moving objects, and send the copy by key what it gets."""
+        for some in seeds:
+            objects.add(some)
+        if order is None:
+            return []
         copied: list[tuple[ChunkKind, Phase, pa.RecordBatch]] = []
         if order.begins_copy:
             copied.append((ChunkKind.COPY_SEEDS, Phase.SEEDS, objects.records(order.first_step - 1)))
         dealt: list[DealtRecords] = []
-        if found := batches(ChunkKind.DEAL_RECORDS, chunks):
+        if found:
             records = concatenate(found)
-            dealt.append(objects.deal(records, _table(self.home, order.route).over(self.slots)))
+            dealt.append(objects.deal(records, self._table(order)))
             if order.is_copied:
                 copied.append((ChunkKind.COPY_RECORDS, Phase.RECORDS, records))
         dealt += objects.without_silent(order)
-        return [*self._to_slots(state.slot, order, dealt), *self._to_copy(state.slot, order, copied)]
+        return [*self._to_slots(objects.slot, order, dealt), *self._to_copy(objects.slot, order, copied)]
+
+    def _table(self, order: DealOrder) -> RoutingTable:
+        return _read_table(self.home, order.route).over(self.slots)
 
     def _to_slots(self, sender: int, order: DealOrder, dealt: Sequence[DealtRecords]) -> Iterator[Chunk]:
         """Yield the records for each slot."""
@@ -129,6 +150,11 @@ class _DealtObjects:
         self._table = ObjectTable(state, prefix, spec)
         if self._name not in state:
             state.create(self._name, np.int32)
+
+    @property
+    def slot(self) -> int:
+        """The number of the slot."""
+        return self._state.slot
 
     def add(self, seeds: pa.RecordBatch) -> None:
         """Add objects that are on the slot of the same number."""
@@ -190,6 +216,6 @@ class _DealtObjects:
 
 
 @lru_cache(maxsize=16)
-def _table(home: Path, route: int) -> RoutingTable:
+def _read_table(home: Path, route: int) -> RoutingTable:
     """Return a routing's table, which never changes."""
     return read_table(ControlDb(home), route)

@@ -1,0 +1,52 @@
+"""What the dealer of a live event stream does: it finds duplicates, and deals the others by their places.
+
+Of several events with the same key that are kept at once, the first counts. So duplicates are found where all
+records of a key are: on the slots while they are dealt by key, and at the dealer from the first change of the
+routing on. Its state begins with the keys that the slots have had. Events stay where they were dealt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.core.base.clock import BatchTiming
+from stqsh.core.objects.kept_keys import KeptEventKeys
+from stqsh.core.state.columns import concatenate
+from stqsh.core.state.slot_state import SlotState
+from stqsh.engine.ingest.crossing_records import DealtRecords, Places, coordinates, deal_places, with_role
+from stqsh.routing.table import RoutingTable
+from stqsh.spec.chunk import RecordRole
+from stqsh.spec.clock import DealOrder
+from stqsh.spec.stream import StreamSpec
+
+_FOR_EVER = -1
+
+
+def take_in_keys(state: SlotState, spec: StreamSpec, seeds: Sequence[pa.RecordBatch]) -> None:
+    """Take in the keys that the slot of the same number has had."""
+    kept = KeptEventKeys.of(state, spec)
+    for keys in seeds:
+        kept.add(keys)
+
+
+def deal_events(
+    state: SlotState,
+    spec: StreamSpec,
+    order: DealOrder,
+    found: Sequence[pa.RecordBatch],
+    table: RoutingTable,
+) -> DealtRecords:
+    """Deal the records of a batch; duplicates go along, and only count."""
+    assert order.base_tick is not None and order.tick_us is not None, "records come in steps"
+    records = concatenate(list(found))
+    keep = _FOR_EVER if spec.keep_us is None else spec.keep_us
+    timing = BatchTiming(order.first_step, order.last_step, order.base_tick, order.tick_us, keep)
+    again = KeptEventKeys.of(state, spec).duplicates_among(records, spec, timing)
+    hashes = records.column("_hash").to_numpy()
+    rows = np.arange(records.num_rows)
+    slots = deal_places(table, Places(rows, *coordinates(records, spec), hashes))
+    roles = np.where(again, RecordRole.STALE, RecordRole.REGULAR)
+    return DealtRecords(with_role(records, roles), slots)

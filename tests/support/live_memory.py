@@ -1,0 +1,186 @@
+"""The memory runner for live streams: records come in from a spool, by a clock that stands still in a batch.
+
+All records that a batch of a live stream takes belong to its last step. What dies within a batch is a fold of
+a slot: all that is not kept is lost then, and the batch is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import pyarrow as pa
+
+from stqsh.engine.operators import local_operators
+from stqsh.engine.operators.slot_task import fold_slot
+from stqsh.sources.live.inserted_records import RecordAppender
+from stqsh.sources.live.line_spool import SPOOL
+from stqsh.sources.live.record_spool import SpoolSegment
+from stqsh.spec.chunk import columns_schema
+from stqsh.spec.log import RunSteps
+from stqsh.spec.offset import Offset
+from stqsh.spec.stream import InsertsSourceSpec
+from stqsh.storage.catalogue_writer import create_stream
+from stqsh.storage.control_log import append
+from support.cases import Case, by_step
+from support.local import LocalEngine
+from support.memory import Batches, MemoryEngine, memory_engine
+from support.oracle import accepted
+from support.specs import stream_spec
+
+
+class Death(NamedTuple):
+    """Where a batch dies.
+
+    Attributes:
+        fold: the number of the fold, counted over all operators and slots of the batch.
+        is_kept: whether the fold's slot is kept before it dies.
+        arena: whether the shared memory is lost as well.
+    """
+
+    fold: int
+    is_kept: bool
+    arena: bool
+
+
+class KilledError(Exception):
+    """A task died."""
+
+
+@dataclass
+class StandingClock:
+    """A clock of µs that stands until it is set."""
+
+    now_us: int = 0
+
+    def __call__(self) -> int:
+        return self.now_us
+
+
+class LiveMemoryEngine(MemoryEngine):
+    """A memory engine whose streams are live.
+
+    Attributes:
+        clock: by which it goes.
+        deaths: by batch, where it dies.
+        died: how many batches died before they were delivered.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        cases: list[Case],
+        slots: int,
+        *,
+        clock: StandingClock,
+        deaths: Mapping[int, Death],
+    ) -> None:
+        self.clock, self.deaths, self.died = clock, deaths, 0
+        clock.now_us = cases[0].clock.at(1)
+        super().__init__(folder, cases, slots)
+
+    def take(self, first: int, last: int) -> None:
+        """Take the commands of step `first` in, and the records up to step `last`, which they belong to."""
+        for case in self.cases.values():
+            for command in by_step(case.commands).get(first, []):
+                self._command(case, command)
+            self._insert(case, last)
+        append(self.control, RunSteps(last - first + 1))
+        if self.offset.base_tick is not None:  # the run begins where its first step is not due yet
+            self.clock.now_us = self._at(first - 1)
+            self.advance()
+        self.clock.now_us = self._at(last)
+        self.advance()
+
+    def _at(self, step: int) -> int:
+        return next(iter(self.cases.values())).clock.at(step)
+
+    def _insert(self, case: Case, step: int) -> None:
+        rows = by_step(case.records).get(step, [])
+        if rows:
+            records = pa.RecordBatch.from_pylist(rows, columns_schema(stream_spec(case.spec).columns))
+            spool = self.home.stream(case.spec["id"]) / SPOOL
+            RecordAppender(spool).append(SpoolSegment(records, []))
+
+    def _create_stream(self, case: Case) -> None:
+        spec = stream_spec(case.spec, name=f"s{case.spec['id']}", source=InsertsSourceSpec())
+        assert create_stream(self.control, "", spec).id == case.spec["id"]
+
+    def _batch(self, end: Offset) -> None:
+        death = self.deaths.get(self.number)
+        if death is not None:
+            try:
+                with _dying(death):
+                    LocalEngine._batch(self, end)
+            except KilledError:
+                self.died += 1
+            self.restart(arena=death.arena)
+        super()._batch(end)
+
+
+@contextmanager
+def _dying(death: Death) -> Iterator[None]:
+    """Let one of the folds that begin in this context die."""
+    begun = 0
+
+    def fold(*given: Any) -> Any:
+        nonlocal begun
+        begun += 1
+        if begun - 1 != death.fold:
+            return fold_slot(*given)
+        if death.is_kept:
+            fold_slot(*given)
+        raise KilledError
+
+    with mock.patch.object(local_operators, "fold_slot", fold):
+        yield
+
+
+@contextmanager
+def live_engine(case: Case, slots: int, deaths: Mapping[int, Death]) -> Iterator[LiveMemoryEngine]:
+    """A live memory engine over a case that is as live streams are, see `as_live`."""
+    clock = StandingClock()
+
+    def build(folder: Path, cases: list[Case], slots: int, *, ends: bool) -> LiveMemoryEngine:
+        assert not ends, "an inserted stream has no end"
+        return LiveMemoryEngine(folder, cases, slots, clock=clock, deaths=deaths)
+
+    with (
+        mock.patch("support.local.wall_clock_us", clock),
+        mock.patch("stqsh.engine.ingest.data_source._steady_us", clock),
+        mock.patch("support.memory.MemoryEngine", build),
+        memory_engine([case], slots) as engine,
+    ):
+        assert isinstance(engine, LiveMemoryEngine)
+        yield engine
+
+
+class LiveCase(NamedTuple):
+    """A case as live streams have it.
+
+    Attributes:
+        sent: what comes in, duplicates among it.
+        counted: what counts of that.
+        batches: the first and last step of each batch.
+    """
+
+    sent: Case
+    counted: Case
+    batches: Batches
+
+
+def as_live(case: Case, batches: Batches) -> LiveCase:
+    """Return a case as live streams have it.
+
+    The clock begins with a batch of one step, and the records of a batch belong to its last step.
+    """
+    (first, last), *others = batches
+    batches = [(first, first), *([(first + 1, last)] if last > first else []), *others]
+    ends = [end for _, end in batches]
+    records = [(next(end for end in ends if end >= step), row) for step, row in case.records]
+    counted = replace(case, records=accepted(case.spec, case.clock, records))
+    return LiveCase(replace(case, records=records), counted, batches)
