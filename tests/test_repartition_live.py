@@ -211,12 +211,18 @@ def test_events_are_laid_out_by_where_the_last_ones_are(tmp_path: Path) -> None:
         run_steps(session, clock, 1)
         assert float(str(routing(session)["max/mean"])) < 1.5
         again = corner.replace("'jam'", "'rain'")
-        run(session, f"INSERT INTO posts VALUES {again}, (100, 0.1, 0.1, NOW, 'sun');")
+        more = ", ".join(f"({key}, {key % 7 / 9}, {key % 5 / 9}, NOW, 'sun')" for key in range(100, 160))
+        before = events_by_slot(session)
+        run(session, f"INSERT INTO posts VALUES {again}, {more};")
         run_steps(session, clock, 1)
-        assert rows(session, "SELECT COUNT(*) FROM posts;") == [{"count(*)": 62}]
-        assert isinstance(session.link, LocalLink) and session.link.engine is not None
-        there = [len(state.array("s1/objects/ts")) for state in session.link.engine.states()]
-        assert min(there) > 5
+        assert rows(session, "SELECT COUNT(*) FROM posts;") == [{"count": 121}]
+        came = np.subtract(events_by_slot(session), before)
+        assert came.sum() == 60 and came.min() > 5
+
+
+def events_by_slot(session: Session) -> list[int]:
+    assert isinstance(session.link, LocalLink) and session.link.engine is not None
+    return [len(state.array("s1/objects/ts")) for state in session.link.engine.states()]
 
 
 @pytest.fixture

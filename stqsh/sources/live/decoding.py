@@ -174,9 +174,9 @@ class MessageDecoder:
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """Keep Python's collector from looking for cycles among messages, which have none.
+    """Keep Python's collector from looking for cycles among messages or log rows, which have none.
 
-    It would look after every few hundred of them, and make fetching 50,000 five times as expensive.
+    It would look after every few hundred of them, and make fetching 50,000 messages five times as expensive.
     """
     gc.disable()
     try:
