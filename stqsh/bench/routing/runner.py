@@ -27,6 +27,7 @@ FIGURES = {
     "cheetah12": "cheetah12:measure",
     "star12": "star12:measure",
     "orbit": "orbit:measure",
+    "dealing": "dealing:measure",
 }
 """The function that measures each figure, as module:name."""
 
