@@ -44,6 +44,15 @@ def test_a_tail_begins_with_the_answer_between_two_marks(link, deliver, query):
     assert shown(tail) == [(5, "-", "a"), (5, "-", "c")]
 
 
+def test_a_query_that_waits_for_a_step_says_so(link, query):
+    told = []
+    tail = Subscription(query, TailOptions(), link, until_idle=True, on_notice=told.append)
+    assert shown(tail) == [("begin", 0), ("end", 0)]
+    assert told == [
+        "q: no step has come since it was registered, so its answer is empty; RUN or PLAY lets time go on"
+    ]
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_from_the_start_there_is_no_snapshot(link, deliver, query, first):
     deliver((1, query.id, 1, 0, ("a", 0.0)))

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from stqsh.storage.update_log.reader import Keep, UpdateLog
 
+_NOT_BEGUN = (
+    "{}: no step has come since it was registered, so its answer is empty; RUN or PLAY lets time go on"
+)
 OnIdle = Callable[[Progress], None]
 """Called with the engine's progress at each poll, so that the terminal can show that it lives."""
 
@@ -127,7 +130,7 @@ class Subscription:
     It begins with the current answer between two `SnapshotMark`s, and ends when the query has ended
     or was dropped, when `limit` rows are out, or, with `until_idle` (scripts), when no step is due.
     `close` drops the query if it is `temporary`; leaving it otherwise changes nothing. `on_notice` is called
-    once with a text if the answer is not exact; `accuracy_text` is the current one.
+    with a text if the answer is not exact, or the query has not begun; `accuracy_text` is the current one.
     """
 
     query: QueryRow
@@ -145,6 +148,8 @@ class Subscription:
         with UpdateReader(self.link, -1, lambda ids: ids == self.query.id) as reader:
             start = self._begun() if self.temporary else self.link.progress()
             self._look()
+            if self.on_notice is not None and _waits_for_step(self.link, start, self.query):
+                self.on_notice(_NOT_BEGUN.format(self.query.name))
             first = self._first_step(start, reader.base().step)
             if self.options.from_step is None or first > 1:
                 yield from self._snapshot(reader, start, first - 1)
@@ -251,6 +256,11 @@ def _current(link: Connection, query: QueryRow) -> QueryRow:
 
 def _is_live(link: Connection, query: QueryRow) -> bool:
     return _current(link, query).live
+
+
+def _waits_for_step(link: Connection, progress: Progress, query: QueryRow) -> bool:
+    """Return whether a query begins with the next step, and none is due."""
+    return progress.seq < query.seq and _is_idle(link, progress, query)
 
 
 def _is_idle(link: Connection, progress: Progress, query: QueryRow) -> bool:
