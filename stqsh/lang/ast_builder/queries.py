@@ -19,7 +19,8 @@ from stqsh.lang.ast.statements import (
 from stqsh.lang.ast_builder.definitions import pop_source
 from stqsh.lang.ast_builder.regions import Coordinates, check_letter, coordinate, nearest
 from stqsh.lang.ast_builder.rules import Clause, Parts, by_field, fill, rule
-from stqsh.lang.errors import StatementSyntaxError
+from stqsh.lang.errors import StatementSyntaxError, near
+from stqsh.settings import FORMATS
 
 _LOCATION_NAMES = frozenset({"loc", "location"})
 _FORMAT_PLACE = "REGISTER QUERY shows no rows; say FORMAT with TAIL or SUBSCRIBE"
@@ -134,7 +135,12 @@ def sync_clause(parts: Parts) -> Clause:
 @rule("output")
 def output(parts: Parts) -> Clause:
     """Build `FORMAT x`."""
-    return Clause("format", parts[0].text.lower(), "FORMAT", parts[0].span)
+    given = parts[0].text.lower()
+    if given not in FORMATS:
+        raise StatementSyntaxError(
+            f"unknown format {parts[0].text!r}", parts[0].span, expected=FORMATS, near=near(given, FORMATS)
+        )
+    return Clause("format", given, "FORMAT", parts[0].span)
 
 
 @rule("since_clause")
