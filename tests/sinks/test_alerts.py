@@ -140,7 +140,7 @@ def test_a_command_cannot_outstay_its_time(tmp_path: Path) -> None:
     with pytest.raises(AlertFailedError, match="the command cannot be run"):
         run_command("true", str(tmp_path / "away"), b"{}")
     run_command("true", str(tmp_path), b"x" * (1 << 20))  # it need not read its input
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25
 
 
 def test_posts_have_the_update_as_body(session: Session) -> None:
