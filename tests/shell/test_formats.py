@@ -82,6 +82,15 @@ def test_a_file_holds_a_feature_collection(rows, tmp_path) -> None:
     assert len(path.read_text().splitlines()) == (len(rows) + 2 if rows else 1)
 
 
+def test_a_script_does_not_spoil_a_feature_collection(tmp_path) -> None:
+    path = tmp_path / "out.geojson"
+    outlet = open_outlet(str(path))
+    with pytest.raises(StqshError, match="a script is no Feature of a collection"):
+        outlet.writer("geojson", one_query=True).script("DUMP;")
+    outlet.close()
+    assert json.loads(path.read_text())["features"] == []
+
+
 def test_a_file_for_geojson_lines_holds_a_feature_a_line(tmp_path) -> None:
     path = tmp_path / "out.geojsonl"
     outlet = open_outlet(str(path))

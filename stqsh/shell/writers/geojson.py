@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from stqsh.errors import StqshError
 from stqsh.shell.writers.columns import (
     AnyColumn,
     CellColumn,
@@ -69,7 +70,9 @@ class GeoJsonWriter:
         self._write(points, _data_properties(statement, answer_columns(answer), count))
 
     def script(self, text: str) -> None:
-        """Write the script unchanged."""
+        """Write the script unchanged; raise `StqshError` in a FeatureCollection, which it would spoil."""
+        if isinstance(self._target.stream, FeatureCollection):
+            raise StqshError("a script is no Feature of a collection", hint=r"\o FILE.stq takes it")
         self._target.write_script(text)
 
     def _write(self, points: Iterable[bytes], properties: Iterable[bytes]) -> None:
