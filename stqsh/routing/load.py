@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 
 RECORD, PAIR = 1.0, 0.05
 """The cost of a record, and of a record and a query over its cell: c1 and c2 of STAR (section 6)."""
+_BLUR = 32
+"""Changes of cells are averaged over a square of two times the side of all cells divided by this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,29 @@ class Load:
     def cost(self) -> Floats:
         """The cost of each cell, float64 (side, side): `c1 |O| + c2 |O| |Q|` (STAR section 6)."""
         return RECORD * self.records + PAIR * self.records * self.queries
+
+    def ahead(self, before: Load, share: float) -> Load:
+        """Return the load as it will be if records go on moving as they have since an earlier load.
+
+        Args:
+            before: the earlier load, by the same cells.
+            share: for how long, as a multiple of the time since then.
+        """
+        earlier = float(before.records.sum())
+        if not earlier:
+            return self
+        change = self.records - before.records * (self.records.sum() / earlier)
+        moved = _averaged(change, max(1, self.cells.side // _BLUR))
+        return replace(self, records=np.maximum(self.records + share * moved, 0.0))
+
+
+def _averaged(values: Floats, reach: int) -> Floats:
+    """Return the mean around each cell, over all cells up to some cells away, float64 (side, side)."""
+    sums = np.pad(values, reach, mode="edge").cumsum(axis=0).cumsum(axis=1)
+    sums, across = np.pad(sums, ((1, 0), (1, 0))), 2 * reach + 1
+    total = sums[across:, across:] - sums[:-across, across:] - sums[across:, :-across]
+    found: Floats = (total + sums[:-across, :-across]) / across**2
+    return found
 
 
 class Balance(NamedTuple):

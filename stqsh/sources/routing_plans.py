@@ -78,6 +78,18 @@ class RecentInput:
         return Cells(self.bounds, SIDE)
 
 
+class EarlierInput(NamedTuple):
+    """What a stream brought before.
+
+    Attributes:
+        recent: what that was.
+        ahead: for how long a change since then is expected to go on, as a multiple of the time since then.
+    """
+
+    recent: RecentInput
+    ahead: float
+
+
 class RoutePlan(NamedTuple):
     """A new routing.
 
@@ -85,7 +97,8 @@ class RoutePlan(NamedTuple):
         table: its table.
         packages: how many pairs of slots there are of which one hands cells over to the other.
         moved: the share of the queries that some slot has to learn of, 0 to 1.
-        before, after: the largest load of a slot divided by the mean, under the old table and this one.
+        before, after: the largest load of a slot divided by the mean, under the old table now, and under this
+            one as it is expected.
         adjuster: the load adjuster that made it, None for a new layout.
     """
 
@@ -206,11 +219,15 @@ def put_in_force(
 def plan_repartition(recent: RecentInput, old: RoutingTable, strategy: str, slots: int) -> RoutePlan:
     """Lay out the cells of a stream again by a strategy, and deal them to a number of slots."""
     load = recent.load(recent.cells)
-    return _plan(recent, old, STRATEGIES[strategy](load, slots))
+    return _plan(recent, old, STRATEGIES[strategy](load, slots), load)
 
 
 def plan_rebalance(
-    recent: RecentInput, old: RoutingTable, adjuster: str | None, limit: float = EVEN
+    recent: RecentInput,
+    old: RoutingTable,
+    adjuster: str | None,
+    limit: float = EVEN,
+    earlier: EarlierInput | None = None,
 ) -> RoutePlan | None:
     """Even out the loads of slots; None if nothing is gained.
 
@@ -220,16 +237,19 @@ def plan_rebalance(
         adjuster: the load adjuster, one that fits the table; None tries those that fit, the one that moves
             least first.
         limit: how many times the mean the largest load of a slot may be.
+        earlier: what the stream brought before, for a load that moves; None if it is to stay as it is.
     """
     load = recent.load(old.cells)
+    if earlier is not None:
+        load = load.ahead(earlier.recent.load(old.cells), earlier.ahead)
     if adjuster is None:
         table, used = old, list[str]()
         while len(used) < _ROUNDS and (found := suggest(table, load, limit)) is not None:
             table = found.table
             used.append(found.adjuster)
-        return _plan(recent, old, table, ", ".join(dict.fromkeys(used))) if used else None
+        return _plan(recent, old, table, load, ", ".join(dict.fromkeys(used))) if used else None
     proposed = ADJUSTERS[adjuster].propose(old, load, limit)
-    return None if proposed is None else _plan(recent, old, proposed, adjuster)
+    return None if proposed is None else _plan(recent, old, proposed, load, adjuster)
 
 
 def load_ratio(recent: RecentInput, table: RoutingTable) -> float:
@@ -238,12 +258,10 @@ def load_ratio(recent: RecentInput, table: RoutingTable) -> float:
 
 
 def _plan(
-    recent: RecentInput, old: RoutingTable, new: RoutingTable, adjuster: str | None = None
+    recent: RecentInput, old: RoutingTable, new: RoutingTable, load: Load, adjuster: str | None = None
 ) -> RoutePlan:
-    moved = _newly_touched(old, new, recent.boxes)
-    return RoutePlan(
-        new, old.packages_to(new), moved, load_ratio(recent, old), load_ratio(recent, new), adjuster
-    )
+    moved, after = _newly_touched(old, new, recent.boxes), balance_of(slot_loads(new, load.cost)).ratio
+    return RoutePlan(new, old.packages_to(new), moved, load_ratio(recent, old), after, adjuster)
 
 
 def _newly_touched(old: RoutingTable, new: RoutingTable, boxes: Floats) -> float:

@@ -224,6 +224,43 @@ def test_a_hot_spot_that_goes_round_is_followed(strategy, adjuster, mean, worst,
     assert 0 < found.moved <= moved
 
 
+def followed(ahead: float) -> float:
+    """The mean ratio where a table is adjusted in every other window, to the load as it is expected."""
+    windows = windows_of_an_orbit()
+    table, ratios = STRATEGIES["qttree"](windows[0], 16), []
+    for number, load in enumerate(windows[1:], 1):
+        ratios.append(ratio(table, load))
+        if number % 2 == 0:
+            expected = load.ahead(windows[number - 2], ahead)
+            found = suggest(table, expected, 1.3)
+            table = table if found is None else found.table
+    return float(np.mean(ratios))
+
+
+def test_a_hot_spot_is_followed_better_where_it_is_going() -> None:
+    assert followed(0.75) < 1.5 < followed(0) - 0.1
+
+
+def test_a_load_that_stands_is_expected_to_stay() -> None:
+    load = load_of(FOUR_MAPS["hot spots"], side=64)
+    assert np.array_equal(load.ahead(load, 3.0).records, load.records)
+    nothing = Load(load.cells, np.zeros_like(load.records), load.queries)
+    assert load.ahead(nothing, 1.0) is load
+    assert not nothing.ahead(load, 1.0).records.any()
+
+
+def test_a_load_that_moves_is_expected_beyond_where_it_is() -> None:
+    def spot(column: int) -> Load:
+        records = np.zeros((64, 64))
+        records[20:30, column : column + 10] = 5.0
+        return Load(load.cells, records, load.queries)
+
+    load = load_of(FOUR_MAPS["uniform"], side=64)
+    ahead = spot(30).ahead(spot(24), 1.0).records.sum(axis=0)
+    centre = float((ahead * np.arange(64)).sum() / ahead.sum())
+    assert centre > 35 and ahead.min() >= 0  # it is 34.5 now
+
+
 def test_without_adjusters_the_hot_spot_falls_to_one_slot() -> None:
     assert ride("agrid", None).mean > 4
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from stqsh.profile import Profile
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.sources.routing_plans import (
+    EarlierInput,
+    RecentInput,
     current_table,
     load_ratio,
     plan_rebalance,
@@ -26,15 +28,17 @@ from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import StreamRow
-from stqsh.storage.stream_routes import BALANCE_ERROR, stream_routes
+from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, stream_routes
 
 LOOK_EVERY = 8
 """Batches with steps between two looks at the loads."""
 LOOKS = 2
-"""In how many looks running a stream has to be uneven."""
-REST, LONGEST_REST = 4, 128
-"""Looks without a change after one: at first, and at most, when changes bring less than half of what they
-promised."""
+"""In how many looks running a stream has to be uneven; in one once a change has kept its promise."""
+REST, SHORT_REST, LONGEST_REST = 4, 1, 128
+"""Looks without a change: after somebody else's, after one that kept its promise, and at most after those
+that bring less than half of what they promised."""
+_AHEAD = 1.5
+"""For how many looks a load that moves is expected to go on as it did since the look before."""
 
 _log = logging.getLogger("stqsh.engine")
 
@@ -47,13 +51,33 @@ class _Watched:
         uneven: in how many looks running it was uneven.
         rest: how many looks it is still left alone.
         pause: how long it rests after the next change.
+        follows: whether the last change of the balancer kept its promise.
         route: the number of the last routing that was seen, 0 for the initial one.
+        judged: the number of the last automatic one of which it is known what it brought.
+        seen: what it brought at the last look at its load, None before the first.
+        seen_at: the number of that look.
     """
 
     uneven: int = 0
     rest: int = 0
-    pause: int = REST
+    pause: int = SHORT_REST
+    follows: bool = False
     route: int = 0
+    judged: int = 0
+    seen: RecentInput | None = None
+    seen_at: int = 0
+
+    def judge(self, route: StreamRoute, ratio: float) -> None:
+        """Find out whether an automatic change brought what it promised, at the first look after it."""
+        if route.seq == self.judged or not route.entry.is_automatic:
+            return
+        self.judged, promised = route.seq, route.entry.before - route.entry.predicted
+        self.follows = route.entry.before - ratio >= promised / 2
+        self.pause = SHORT_REST if self.follows else min(2 * max(self.pause, REST), LONGEST_REST)
+
+    def earlier(self, look: int) -> EarlierInput | None:
+        """Return what the stream brought at the look before."""
+        return None if self.seen is None else EarlierInput(self.seen, _AHEAD / (look - self.seen_at))
 
 
 class Balancer:
@@ -67,7 +91,7 @@ class Balancer:
 
     def __init__(self, home: SessionHome, control: ControlDb, settings: Callable[[], Profile]) -> None:
         self._home, self._control, self._settings = home, control, settings
-        self._batches = 0
+        self._batches = self._looks = 0
         self._streams: dict[int, _Watched] = {}
         self._thread: threading.Thread | None = None
 
@@ -84,6 +108,7 @@ class Balancer:
     def look(self) -> None:
         """Look at all streams once; what goes wrong is logged, shown by SHOW ROUTING, and tried again."""
         settings, failed = self._settings(), ""
+        self._looks += 1
         try:
             for stream in live_streams(self._control):
                 self._look_at(stream, settings.text("balance"), settings.share("balance.above"))
@@ -98,7 +123,8 @@ class Balancer:
         routes = stream_routes(self._control, stream.id)
         newest = routes[-1].seq if routes else 0
         if newest != watched.route:  # somebody else's: leave it alone for a while
-            watched.route, watched.rest, watched.uneven = newest, watched.pause, 0
+            watched.route, watched.rest, watched.uneven = newest, max(REST, watched.pause), 0
+            watched.follows, watched.seen = False, None
         if routes and step_taken(self._control, newest) is None:
             return
         if watched.rest > 0:
@@ -112,15 +138,15 @@ class Balancer:
             return
         recent = recent_input(self._home, self._control, stream.spec)
         ratio = load_ratio(recent, table)
-        if routes and routes[-1].entry.is_automatic:
-            gained = routes[-1].entry.before - ratio
-            kept = gained >= (routes[-1].entry.before - routes[-1].entry.predicted) / 2
-            watched.pause = REST if kept else min(2 * watched.pause, LONGEST_REST)
+        earlier = watched.earlier(self._looks)
+        watched.seen, watched.seen_at = recent, self._looks
+        if routes:
+            watched.judge(routes[-1], ratio)
         watched.uneven = watched.uneven + 1 if ratio > above else 0
-        if watched.uneven < LOOKS:
+        if watched.uneven < (1 if watched.follows else LOOKS):
             return
         watched.uneven = 0
-        plan = plan_rebalance(recent, table, adjuster, limit=above)
+        plan = plan_rebalance(recent, table, adjuster, above, earlier)
         if plan is not None:
             _log.info("stream %s is balanced by %s: max/mean %.2f", stream.name, plan.adjuster, ratio)
             watched.route = put_in_force(self._control, stream, plan, is_automatic=True).seq
