@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stqsh.core.state.slot_state import SlotState
 from stqsh.routing.adjusters import ADJUSTERS
-from stqsh.routing.adjusters.ladder import suggest
+from stqsh.routing.adjusters.ladder import even_out
 from stqsh.routing.cells import Bounds, Cells
 from stqsh.routing.load import Load, balance_of, slot_loads
 from stqsh.routing.query_routing import QueryRouting
@@ -39,8 +39,6 @@ RECENT = 200_000
 """The most records that count as recent."""
 EVEN = 1.05
 """A routing is even enough for REBALANCE if no slot's load is above this multiple of the mean."""
-_ROUNDS = 8
-"""The most adjusters that a REBALANCE applies one after the other: where one is stuck, another may go on."""
 _PATIENCE_S = 10.0
 """How long to wait for the slots' objects while a batch is under way."""
 _OUTSIDE = 0.5
@@ -243,11 +241,8 @@ def plan_rebalance(
     if earlier is not None:
         load = load.ahead(earlier.recent.load(old.cells), earlier.ahead)
     if adjuster is None:
-        table, used = old, list[str]()
-        while len(used) < _ROUNDS and (found := suggest(table, load, limit)) is not None:
-            table = found.table
-            used.append(found.adjuster)
-        return _plan(recent, old, table, load, ", ".join(dict.fromkeys(used))) if used else None
+        table, used = even_out(old, load, limit)
+        return _plan(recent, old, table, load, ", ".join(used)) if used else None
     proposed = ADJUSTERS[adjuster].propose(old, load, limit)
     return None if proposed is None else _plan(recent, old, proposed, load, adjuster)
 

@@ -1,4 +1,7 @@
-"""A hot spot that goes round: strategies that stay as they are, and those that the ladder adjusts."""
+"""A hot spot that goes round: strategies that stay as they are, and those that follow it.
+
+They are adjusted as SET balance = auto does once it follows a stream, with a look at each window.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,15 @@ from stqsh.bench.routing.driven_slots import DrivenSlots
 from stqsh.bench.routing.maps import ROUND, Floats, orbiting, squares_around
 from stqsh.bench.routing.measuring import RoutingScale, check_answers, modelled_ratio
 from stqsh.bench.routing.world import EVENTS, load_by, range_queries, records
-from stqsh.routing.adjusters.ladder import moved_queries, suggest
+from stqsh.engine.delivery.balancer import AHEAD
+from stqsh.routing.adjusters.ladder import even_out, moved_queries
 from stqsh.routing.load import Load, balance_of
 from stqsh.routing.strategies import STRATEGIES
 
 _SLOTS, _CELLS = 16, 128
 _QUERIES = 4_000
 _LIMIT = 1.3
-_LADDER = "ladder"
+_AUTO = "auto"
 _EVEN, _MOVED, _COPIES = 1.5, 0.02, 1.5
 _ADJUSTED = ("grid", "agrid", "quadtree", "qttree")
 
@@ -43,11 +47,12 @@ class Follower:
     """Slots under a strategy, and what each window brought.
 
     Attributes:
-        is_adjusted: whether the ladder adjusts the routing.
+        is_adjusted: whether the routing is adjusted.
         modelled: max/mean of the window's load under the routing of the window, by the model.
         spent: thread time of each slot in each window, ns.
         moved: the share of queries that each change moved.
         by: the adjusters that made the changes.
+        seen: the load of the window before.
     """
 
     strategy: str
@@ -57,18 +62,23 @@ class Follower:
     spent: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = field(default_factory=list)
     moved: list[float] = field(default_factory=list)
     by: list[str] = field(default_factory=list)
+    seen: Load | None = None
 
     def look(self, load: Load) -> None:
         """Look at the load of a window, and adjust the routing if it is due."""
         table = self.slots.table
         self.modelled.append(modelled_ratio(table, load))
-        if not self.is_adjusted or self.modelled[-1] <= _LIMIT:
+        if not self.is_adjusted:
             return
-        found = suggest(table, load, _LIMIT)
-        if found is not None:
-            self.moved.append(moved_queries(table, found.table, load))
-            self.by.append(found.adjuster)
-            self.slots.route(found.table)
+        expected = load if self.seen is None else load.ahead(self.seen, AHEAD)
+        self.seen = load
+        if self.modelled[-1] <= _LIMIT:
+            return
+        adjusted, used = even_out(table, expected, _LIMIT)
+        if used:
+            self.moved.append(moved_queries(table, adjusted, load))
+            self.by += used
+            self.slots.route(adjusted)
 
     def row(self) -> Row:
         """Sum up all windows but the first, which registers queries."""
@@ -76,7 +86,7 @@ class Follower:
         ratios = [balance_of(each.astype(np.float64)).ratio for each in spent]
         return {
             "strategy": self.strategy,
-            "adjusted": _LADDER if self.is_adjusted else "-",
+            "adjusted": _AUTO if self.is_adjusted else "-",
             "modelled": float(np.mean(self.modelled[1:])),
             "worst": max(self.modelled[1:]),
             "measured": float(np.median(ratios)),
@@ -106,10 +116,11 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     check_answers({f"{each.strategy} {each.is_adjusted}": each.slots for each in followers})
     rows = [follower.row() for follower in followers]
     notes = [
-        f"{_SLOTS} slots, {scale.windows} windows of one batch, of which {ROUND} are a round. The ladder "
-        "looks at the load of each window, and adjusts the routing for the next one if max/mean is above "
-        f"{_LIMIT} in the model. Measured: the median over windows, each a single sample, so that the noise "
-        "of the machine is part of it; object, which deals by hash, shows how much."
+        f"{_SLOTS} slots, {scale.windows} windows of one batch, of which {ROUND} are a round. SET balance = "
+        "auto looks at the load of each window, and adjusts the routing to the load that is coming if "
+        f"max/mean is above {_LIMIT} in the model. Measured: the median "
+        "over windows, each a single sample, so that the noise of the machine is part of it; object, which "
+        "deals by hash, shows how much."
     ]
     return [FigureResult("orbit", "a hot spot that goes round", COLUMNS, rows, _goals(rows), notes)]
 
@@ -133,6 +144,6 @@ def _goals(rows: list[Row]) -> list[Goal]:
     return [
         Goal(f"{row['strategy']}: {words}", "-", wanted, float(str(row[key])), least=False)
         for row in rows
-        if row["adjusted"] == _LADDER
+        if row["adjusted"] == _AUTO
         for key, wanted, words in judged
     ]

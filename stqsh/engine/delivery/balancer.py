@@ -34,10 +34,10 @@ LOOK_EVERY = 8
 """Batches with steps between two looks at the loads."""
 LOOKS = 2
 """In how many looks running a stream has to be uneven; in one once a change has kept its promise."""
-REST, SHORT_REST, LONGEST_REST = 4, 1, 128
+REST, SHORT_REST, LONGEST_REST = 4, 0, 128
 """Looks without a change: after somebody else's, after one that kept its promise, and at most after those
 that bring less than half of what they promised."""
-_AHEAD = 1.5
+AHEAD = 1.5
 """For how many looks a load that moves is expected to go on as it did since the look before."""
 
 _log = logging.getLogger("stqsh.engine")
@@ -77,7 +77,7 @@ class _Watched:
 
     def earlier(self, look: int) -> EarlierInput | None:
         """Return what the stream brought at the look before."""
-        return None if self.seen is None else EarlierInput(self.seen, _AHEAD / (look - self.seen_at))
+        return None if self.seen is None else EarlierInput(self.seen, AHEAD / (look - self.seen_at))
 
 
 class Balancer:

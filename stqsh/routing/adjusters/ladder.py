@@ -10,6 +10,8 @@ from stqsh.routing.table import RoutingTable
 
 _LEAST_GAIN = 0.01
 """A table whose largest load is not less by this share is not worth a change."""
+_ROUNDS = 8
+"""The most adjusters that are applied one after the other."""
 
 
 class Proposal(NamedTuple):
@@ -46,6 +48,19 @@ def suggest(table: RoutingTable, load: Load, limit: float) -> Proposal | None:
     found = proposals(table, load, limit)
     enough = (proposal for proposal in found if ratio(proposal.table, load) <= _goal(limit))
     return next(enough, None) or min(found, key=lambda one: ratio(one.table, load), default=None)
+
+
+def even_out(table: RoutingTable, load: Load, limit: float) -> tuple[RoutingTable, list[str]]:
+    """Apply what is suggested until a table is even enough: where one adjuster is stuck, another may go on.
+
+    Returns:
+        The table, and the adjusters that were of use, each once; none if nothing is gained.
+    """
+    used: list[str] = []
+    while len(used) < _ROUNDS and (found := suggest(table, load, limit)) is not None:
+        table = found.table
+        used.append(found.adjuster)
+    return table, [*dict.fromkeys(used)]
 
 
 def moved_queries(old: RoutingTable, new: RoutingTable, load: Load) -> float:
