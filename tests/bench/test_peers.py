@@ -18,6 +18,7 @@ from stqsh.bench.peers import flink, kafka_flink, ours, plainspark, postgis, til
 from stqsh.bench.peers.answers import NONE, Updates, answer, difference, normal, updates
 from stqsh.bench.peers.peer import Peer, PeerFailedError, PeerOutcome, last_words
 from stqsh.bench.peers.peer_case import PeerCase
+from stqsh.bench.suite.kafka import _rates
 
 CASE = PeerCase(objects=300, queries=300, per_step=100, steps=9, peer_steps=6, side=0.1)
 
@@ -257,3 +258,21 @@ def test_what_flink_prints_of_a_topic_is_read_without_its_warm_up() -> None:
 def test_too_few_records_of_a_topic_are_no_figure() -> None:
     with pytest.raises(PeerFailedError, match="too few records"):
         kafka_flink.outcome(["1> T 5.0", "1> U 0 1"], 1)
+
+
+SLOW_START = (10.0, 100, 0)
+"""The first batch, of 100 messages, has come after ten seconds."""
+
+
+def test_the_first_batch_is_no_part_of_the_rate_even_where_there_are_few() -> None:
+    looks = [(0.0, 0, 0), SLOW_START, (11.0, 300, 0), (12.0, 900, 100)]
+    assert sum(_rates(looks, 1_000)) / len(_rates(looks, 1_000)) == pytest.approx(450)
+
+
+def test_damaged_messages_count_and_the_warm_up_does_not() -> None:
+    looks = [(0.0, 0, 0), SLOW_START, *((11.0 + n, 400 + 90 * n, 10 * n) for n in range(7))]
+    assert _rates(looks, 1_000) == pytest.approx([100.0] * len(_rates(looks, 1_000)))
+
+
+def test_a_single_batch_is_counted_whole() -> None:
+    assert _rates([(0.0, 0, 0), (2.0, 100, 0)], 100) == [50.0]

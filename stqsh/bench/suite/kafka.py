@@ -171,10 +171,14 @@ def drained(
 
 
 def _rates(looks: list[tuple[float, int, int]], records: int) -> list[float]:
-    """Return the records a second of `REPETITIONS` portions after the warm-up; of all where that is all."""
+    """Return the records a second of `REPETITIONS` portions after the warm-up.
+
+    Where there are too few batches for that, only the first is left out, as of the other systems.
+    """
     taken = [(at, rows + dead) for at, rows, dead in looks]
     counted = [look for look in taken if look[1] >= WARM_UP * records]
-    counted = counted if len(counted) > 1 else taken
+    if len(counted) < 2:
+        counted = taken[1:] if len(taken) > 2 else taken
     marks = [counted[round(place)] for place in np.linspace(0, len(counted) - 1, REPETITIONS + 1)]
     return [
         (after[1] - before[1]) / (after[0] - before[0])
