@@ -8,8 +8,11 @@ def warm_up() -> None:
     compile_all()
 
 
-def compile_kernels() -> None:
-    """Compile all kernels unless that was done before; load none."""
+def compile_kernels(niceness: int = 0) -> None:
+    """Compile all kernels unless that was done before; load none.
+
+    `niceness`: by how much the processes that compile give way to others.
+    """
     from stqsh.core.kernel_cache import compile_kernels as compile_missing
 
-    compile_missing()
+    compile_missing(niceness)

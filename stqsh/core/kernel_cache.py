@@ -12,17 +12,18 @@ from llvmlite.binding import get_host_cpu_name  # type: ignore[import-untyped]
 import stqsh.core.kernels.jit  # noqa: F401  # defines where compiled kernels are kept
 
 
-def compile_kernels() -> None:
+def compile_kernels(niceness: int = 0) -> None:
     """Compile all kernels, unless the mark file exists.
 
-    Loading all of them just to check takes 2.5 s of processor time at each start of an engine.
+    Loading all of them just to check takes 2.5 s of processor time at each start of an engine. `niceness`:
+    by how much the compiling processes give way to others.
     """
     mark = _mark()
     if mark is not None and mark.exists():
         return
     from stqsh.core.kernel_warmup import compile_in_two_processes
 
-    compile_in_two_processes()
+    compile_in_two_processes(niceness)
     if mark is not None:
         mark.touch()
 

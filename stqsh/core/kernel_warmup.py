@@ -172,19 +172,22 @@ _AGGREGATES = (
 )
 
 
-def compile_in_two_processes() -> None:
+def compile_in_two_processes(niceness: int = 0) -> None:
     """Compile all kernels on two cores.
 
-    The second process works backwards, so that each finds on disk what the other has compiled.
+    The processes work from both ends, so that each finds on disk what the other has compiled.
+
+    Args:
+        niceness: By how much the two give way to other processes.
 
     Raises:
-        subprocess.CalledProcessError: the second process failed; its traceback is on standard error.
+        subprocess.CalledProcessError: a process failed; its traceback is on standard error.
     """
-    command = [sys.executable, "-c", "from stqsh.core.kernel_warmup import warm_up; warm_up(backwards=True)"]
-    with subprocess.Popen(command) as other:
-        warm_up()
-    if other.returncode != 0:
-        raise subprocess.CalledProcessError(other.returncode, command)
+    code = "import os; os.nice({}); from stqsh.core.kernel_warmup import warm_up; warm_up(backwards={})"
+    commands = [[sys.executable, "-c", code.format(niceness, backwards)] for backwards in (False, True)]
+    for command, process in [(command, subprocess.Popen(command)) for command in commands]:
+        if process.wait():
+            raise subprocess.CalledProcessError(process.returncode, command)
 
 
 def warm_up(*, backwards: bool = False) -> None:

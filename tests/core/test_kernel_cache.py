@@ -27,7 +27,7 @@ def times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr(kernel_cache.numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernel_warmup, "compile_in_two_processes", lambda: found.append("compiled"))
+    monkeypatch.setattr(kernel_warmup, "compile_in_two_processes", lambda niceness: found.append("compiled"))
     return found
 
 

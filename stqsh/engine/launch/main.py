@@ -46,6 +46,8 @@ log = logging.getLogger("stqsh.engine")
 
 #: The parts that an engine waits for before it reports that it is ready.
 KERNELS, FIRST_BATCH = "kernels compiled", "first batch"
+_KERNEL_NICENESS = 10
+"""By how much the compilation of all kernels gives way to Spark and to the workers."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -214,12 +216,13 @@ class Engine:
     def _warm_up(self) -> None:
         """Compile the kernels while Spark starts, and import what the query needs.
 
-        Kernels are kept on disk for the workers.
+        Kernels are kept on disk for the workers. What the first batches call, the workers compile themselves,
+        and they come first.
         """
         from stqsh.core import compile_kernels
 
         try:
-            compile_kernels()
+            compile_kernels(_KERNEL_NICENESS)
         except Exception:
             # The workers compile what they need themselves: slower, but no reason to fail.
             log.exception("the kernels were not compiled")
