@@ -129,8 +129,8 @@ def test_it_is_said(tmp_path: Path, posts: str) -> None:
 @pytest.mark.parametrize(
     ("select", "error", "message"),
     [
-        ("TOPK(body, 3) FROM m SYNC 1 s", "2", "error is a number between 0 and 1, such as 0.01"),
-        ("TOPK(body, 3) FROM m SYNC 1 s", "0", "error is a number between 0 and 1, such as 0.01"),
+        ("TOPK(body, 3) FROM m SYNC 1 s", "2", "error must be a number between 0 and 1, such as 0.01"),
+        ("TOPK(body, 3) FROM m SYNC 1 s", "0", "error must be a number between 0 and 1, such as 0.01"),
         ("COUNT(*) FROM m SYNC 1 s", "0.1", "error is for TOPK"),
         ("TOPK(body, 3) FROM m", "0.1", "not supported yet: approximate TOPK without SYNC or WINDOW"),
     ],

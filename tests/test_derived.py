@@ -51,7 +51,7 @@ def test_a_tail_asks_for_the_region_of_what_it_shows(
 
 @pytest.mark.parametrize("condition", ["REGION(zones) = 'west'", "loc INSIDE corner"])
 def test_rows_of_an_aggregate_have_no_region(session: Session, condition: str) -> None:
-    with pytest.raises(StqshError, match="the rows of an aggregate have no place"):
+    with pytest.raises(StqshError, match="the rows of an aggregate have no location"):
         list(session.execute(f"TAIL number WHERE {condition};"))
 
 

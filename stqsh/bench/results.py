@@ -121,6 +121,6 @@ def read(path: Path) -> BenchmarkRun:
         raise ValueError(f"cannot read the saved run {path}: {error}") from None
     if saved is None or saved.format != FORMAT:
         raise ValueError(
-            f"{path} is no saved run of format {FORMAT}: make one with `stqsh bench … --save {path}`"
+            f"{path} is not a saved run of format {FORMAT}: make one with `stqsh bench … --save {path}`"
         )
     return BenchmarkRun(saved.environment, saved.load, saved.benchmarks)

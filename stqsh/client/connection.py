@@ -98,8 +98,8 @@ class Connection:
                 continue
             if status.state == "stalled":
                 raise SourceError(
-                    f"stream {row.name} cannot be made further: {status.message}",
-                    hint=f"RUN or PLAY {row.name}; tries again, once the reason is gone",
+                    f"stream {row.name} cannot be prepared any further: {status.message}",
+                    hint=f"once the cause is removed, RUN or PLAY {row.name}; tries again",
                 )
             if status.state == "failed":
                 reason = status.message
@@ -109,7 +109,7 @@ class Connection:
                 continue
             raise SourceError(
                 f"{word} {row.name}: {reason}",
-                hint=f"DROP {word.upper()} {row.name}; and make it again, as it should be",
+                hint=f"DROP {word.upper()} {row.name}; and create it again with the cause removed",
             )
 
     def _prepared(self) -> Iterator[tuple[str, StreamRow | TableRow, Path]]:

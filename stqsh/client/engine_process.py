@@ -49,14 +49,14 @@ def check_alive(home: SessionHome) -> EngineInfo:
     """
     info = read_engine(home)
     if info is None:
-        raise EngineDeadError("no engine has been started for this session")
+        raise EngineDeadError("no engine was started for this session")
     if info.state == "failed" or not is_alive(info):
         raise EngineDeadError(last_words(home, info), hint=f"the engine's log is {kept_log(home)}")
     silent = (processes.uptime_us() - info.heartbeat_us) // 1_000_000
     if silent > SILENT_S and not _beats(home, info):
         raise EngineDeadError(
             f"the engine (pid {info.pid}) has not answered for {silent} s",
-            hint=f"stqsh stop {home.name} ends it; the next statement starts it again, where it was",
+            hint=f"stqsh stop {home.name} ends it; the next statement starts it again where it stopped",
         )
     return info
 

@@ -45,11 +45,11 @@ def function_spec(name: str, function: Callable[..., Any], returns: str | None) 
     """
     upper = name.upper()
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
-        raise StqshError(f"{name!r} is no name of a function: take letters, digits and _")
+        raise StqshError(f"{name!r} is not a valid function name: use letters, digits and _")
     if upper in AGGREGATES or upper in RESULTS or upper == "REGION":
-        raise StqshError(f"{upper} is a function of the language; take another name")
+        raise StqshError(f"{upper} is a function of the language; choose another name")
     if not callable(function):
-        raise StqshError(f"{name} is no function, but a {type(function).__name__}")
+        raise StqshError(f"{name} is not a function but a {type(function).__name__}")
     code = _code(name, function)
     return FunctionSpec(upper, code, _result(name, function, code, returns))
 

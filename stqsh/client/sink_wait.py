@@ -65,5 +65,5 @@ def _unwritten(link: Connection, behind: dict[str, tuple[int, SinkPosition | Non
     others = f" (and {len(behind) - 1} more)" if len(behind) > 1 else ""
     return StqshError(
         f"sink {name}{others} has not written everything: {reason}",
-        hint=f"it has written up to step {step}; a session with a name (stqsh -s NAME) keeps the rest for it",
+        hint=f"it has written up to step {step}; in a named session (stqsh -s NAME) it would go on writing",
     )

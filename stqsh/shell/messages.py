@@ -98,7 +98,7 @@ def watch_needs_terminal() -> CommandLineError:
     """Return the error for WATCH where there is no terminal to draw on."""
     return CommandLineError(
         "WATCH needs a terminal to draw on",
-        hint="TAIL name; follows a query anywhere, SHOW QUERIES; lists the size of every answer",
+        hint="TAIL name; follows a query anywhere; SHOW QUERIES; lists the sizes of all answers",
     )
 
 

@@ -49,7 +49,7 @@ class HttpSink:
             status, reason, text, wait_s = self._post(json_lines(part.updates), key)
         except (OSError, http.client.HTTPException, ssl.SSLError) as error:
             self.close()
-            raise TargetBusyError(f"{self._url.netloc} is not reached: {_reason(error)}") from error
+            raise TargetBusyError(f"{self._url.netloc} cannot be reached: {_reason(error)}") from error
         if 200 <= status < 300:
             return part.reached
         said = f"{self._url.netloc} answers {status} {reason}" + (f": {text}" if text else "")

@@ -52,7 +52,9 @@ def infer(source: SourceSpec) -> list[list[str]]:
         for name, kind in columns.items():
             merged[name] = _common(merged.get(name), kind)
     if not merged:
-        raise SourceError(f"{source.glob} holds nothing to take columns from", hint="give the column list")
+        raise SourceError(
+            f"{source.glob} contains no records from which to infer the columns", hint="give the column list"
+        )
     return [[name, kind or "STRING"] for name, kind in merged.items()]
 
 
@@ -62,8 +64,8 @@ def _check_alike(files: Sequence[tuple[Path, Columns]]) -> None:
     for path, columns in files:
         if wide is not None and columns and not columns.keys() & wide[1].keys():
             raise SourceError(
-                f"{path} has no column of {wide[0].name}",
-                hint=f"its columns are {_shortened(columns)}; name the files so that it is left out",
+                f"{path} lacks columns that {wide[0].name} has",
+                hint=f"its columns are {_shortened(columns)}; choose a pattern that leaves it out",
             )
 
 

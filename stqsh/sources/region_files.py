@@ -149,7 +149,10 @@ def _rows(path: Path, source: FileSourceSpec) -> Iterator[FeatureRow]:
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
     if (source.format or "geojson") != "geojson" or not suffixes or suffixes[-1] not in _SUFFIXES:
-        raise SourceError(f"regions come from GeoJSON, and {path} is not called so", hint="name it *.geojson")
+        raise SourceError(
+            f"regions come from GeoJSON files, but {path} is not named like one",
+            hint="rename it to *.geojson",
+        )
     try:
         for rows in read_features(path):
             yield from rows
@@ -183,7 +186,7 @@ def _guess(properties: Sequence[JsonObject]) -> str:
             assert column is not None
             return column
     known = ", ".join(list(columns.values())[:20]) or "none"
-    raise SourceError("no property looks like the name of each region", hint=f"say NAME and one of: {known}")
+    raise SourceError("no property looks like the name of each region", hint=f"add NAME and one of: {known}")
 
 
 def _check_unique(members: Sequence[str], column: str) -> None:

@@ -118,7 +118,7 @@ def format_of(path: Path, source: FileSourceSpec) -> str:
         suffixes.pop()
     if not suffixes or suffixes[-1] not in _EXTENSIONS:
         raise SourceError(
-            f"the name of {path} does not tell its format", hint="add FORMAT CSV, JSON or PARQUET"
+            f"the name of {path} does not say what its format is", hint="add FORMAT CSV, JSON or PARQUET"
         )
     return _EXTENSIONS[suffixes[-1]]
 

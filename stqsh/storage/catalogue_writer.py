@@ -167,8 +167,8 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
         live = find_query(db, query.name)
         if live is None or live.id != query.id or not live.live:
             raise StqshError(
-                f"query {query.name} is not registered any more",
-                hint="it has ended, or another shell has dropped it; SHOW QUERIES lists those that live",
+                f"query {query.name} is no longer registered",
+                hint="it has ended, or another shell has dropped it; SHOW QUERIES lists all queries",
             )
         row = append(db, _CHANGES[kind](query.id, query.name, query.stream_id), text)
         connection.execute(
@@ -216,6 +216,6 @@ def check_used(db: ControlDb, query: QuerySpec) -> None:
     for table, id_, word in wanted:
         if not db.query(f"SELECT 1 FROM {table} WHERE id = ? AND dropped_seq IS NULL", id_):
             raise StqshError(
-                f"a {word} that query {query.name} asks about is not there any more",
-                hint=f"another shell has dropped it; SHOW {word.upper()}S lists those that are there",
+                f"a {word} that query {query.name} asks about no longer exists",
+                hint=f"another shell has dropped it; SHOW {word.upper()}S lists those that exist",
             )

@@ -263,7 +263,7 @@ def check_queries(control: ControlDb) -> None:
 
 def _migrate(control: ControlDb) -> None:
     if (control.path.parent / "checkpoint").exists() and _version(control) == 0:
-        raise HomeError(f"{control.path} is gone or empty, and the session has run", hint=_DAMAGED)
+        raise HomeError(f"{control.path} is missing or empty, although the session has run", hint=_DAMAGED)
     if _version(control) < SCHEMA_VERSION:
         with control.transaction() as connection:
             bring_up(connection, _version(control), control.path.parent)

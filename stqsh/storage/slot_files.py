@@ -205,7 +205,7 @@ class _SlotReader:
     def _read(self) -> SlotState:
         head = read_head(self._folders[0], self._name)
         if head is None:
-            raise NotPublishedError(f"the head of {self._name} is not to be trusted")
+            raise NotPublishedError(f"the head of {self._name} cannot be trusted")
         try:
             self._maps = {array.file: self._mapped(array) for array in head.arrays.values()}
         except SlotStateError as error:

@@ -201,4 +201,4 @@ def test_a_file_of_something_else_is_no_saved_run(
     file = tmp_path / "other.json"
     file.write_text('{"bench": "range"}')
     assert bench("toy", "--compare", str(file)) == 2
-    assert "is no saved run of format 1" in " ".join(capsys.readouterr().err.split())
+    assert "is not a saved run of format 1" in " ".join(capsys.readouterr().err.split())

@@ -155,7 +155,7 @@ def test_a_missing_file_names_the_glob(session, opened, tmp_path):
         ("GENERATOR 'network' (seed => 1, report_every => 5)", "report_every is a duration", "5", ""),
         ("GENERATOR 'network' (kinds => 'taxis:1')", "kinds is a list", "'taxis:1'", ""),
         ("FILE '{glob}' FORMAT CSV (sepparator => ';')", "no option sepparator", "sepparator", "separator"),
-        ("FILE '{glob}' FORMAT CSV (separator => ';;')", "separator is one character", "';;'", "';'"),
+        ("FILE '{glob}' FORMAT CSV (separator => ';;')", "separator must be one character", "';;'", "';'"),
         ("FILE '{glob}' FORMAT CSV (zone => 'Mars')", "no time zone 'Mars'", "'Mars'", "America/New_York"),
     ],
 )

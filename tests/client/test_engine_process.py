@@ -166,7 +166,7 @@ def test_an_engine_lives_on_when_the_clock_is_set(home, monkeypatch, by_s):
 
 def test_a_session_without_an_engine_says_so(home):
     assert read_engine(home) is None
-    with pytest.raises(EngineDeadError, match="no engine has been started"):
+    with pytest.raises(EngineDeadError, match="no engine was started"):
         check_alive(home)
 
 

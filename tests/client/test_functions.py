@@ -107,8 +107,8 @@ def test_what_else_is_in_a_batch_changes_no_value(tmp_path: Path, size: int) -> 
     ("name", "function", "returns", "message"),
     [
         ("count", topic, None, "COUNT is a function of the language"),
-        ("a b", topic, None, "is no name of a function"),
-        ("f", 3, None, "f is no function, but a int"),
+        ("a b", topic, None, "is not a valid function name"),
+        ("f", 3, None, "f is not a function but a int"),
         ("f", topic, "DATE", "f cannot return DATE; there are STRING, BIGINT, DOUBLE, BOOLEAN"),
         ("f", lambda bodies: ["x"], None, "f does not take whole columns: it gave 1 values for 3"),
         ("f", Lock().acquire, None, "f cannot be sent to the engine"),

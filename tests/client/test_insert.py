@@ -139,7 +139,7 @@ def test_bad_records_become_letters_and_the_formats_options_count(session: Sessi
     path.write_text(csv(header=False) + "4,east,50.5,2026-01-01,1,true\n")
     assert stqsh.feed(session, "buses", path) == (3, 1)
     assert answers(session, "RUN 1 STEPS; SELECT COUNT(*) AS n FROM buses;") == [{"n": 3}]
-    assert letters(session) == [(str(path), 4, "lon: 'east' is no DOUBLE")]
+    assert letters(session) == [(str(path), 4, "lon: 'east' is not a valid DOUBLE")]
 
 
 def test_what_cannot_be_fed_is_said(session: Session, tmp_path: Path) -> None:

@@ -179,9 +179,9 @@ def test_rows_that_make_no_query_are_reported_with_their_line(session: Session) 
     assert said.splitlines() == [
         "2 queries registered from q.csv",
         "11 rows make no valid query:",
-        f"{file}:3: x: 'x' is no number",
+        f"{file}:3: x: 'x' is not a number",
         f"{file}:4: y: a latitude of 95 is beyond 90",
-        f"{file}:5: r: a length is more than 0, and 0 is not",
+        f"{file}:5: r: a length must be more than 0, and 0 is not",
         f"{file}:6: k: 0 is not within 1 and 2147483647",
         f"{file}:7: w: there is no word to look for in '---'",
         f"{file}:8: x: the value is missing",
@@ -189,7 +189,7 @@ def test_rows_that_make_no_query_are_reported_with_their_line(session: Session) 
         f"{file}:10: the name is missing",
         f"{file}:11: the name taxis is in use",
         f"{file}:12: 3 columns instead of 6",
-        f"{file}:13: x: inf is no finite number",
+        f"{file}:13: x: inf is not a finite number",
     ]
     assert [query.name for query in registered(session)] == ["ok", "last"]
 
@@ -235,8 +235,8 @@ REFUSED = {
     "KEY idd AS SELECT oid FROM taxis NEAREST 1 TO (:x, 0)": ("there is no column 'idd'", "id"),
     "KEY x AS SELECT oid FROM taxis NEAREST 1 TO (:x, 0)": ("a name is a string or a whole number", None),
     "AS SELECT oid FROM taxi NEAREST 1 TO (:x, 0)": ("unknown stream 'taxi'", "taxis"),
-    "AS SELECT oid FROM taxis WHERE lon > :id NEAREST 1 TO (:x, 0)": ("no row makes a valid query", None),
-    "AS SELECT oid FROM taxis WHERE fast = :x NEAREST 1 TO (:x, 0)": ("TRUE or FALSE is wanted", None),
+    "AS SELECT oid FROM taxis WHERE lon > :id NEAREST 1 TO (:x, 0)": ("no row yields a valid query", None),
+    "AS SELECT oid FROM taxis WHERE fast = :x NEAREST 1 TO (:x, 0)": ("TRUE or FALSE is needed", None),
     "SINCE NOW AS SELECT oid FROM taxis NEAREST 1 TO (:x, 0)": ("SINCE NOW is for event streams", None),
     "FORMAT PARQUET AS SELECT oid FROM taxis NEAREST 1 TO (:x, 0)": ("cannot be read", None),
 }

@@ -81,7 +81,7 @@ def test_separator_and_decimal_cannot_be_one(tmp_path: Path) -> None:
     file = export(tmp_path, ["53.7"] * 3, SECONDS[:3])
     with (
         local_session(tmp_path) as session,
-        pytest.raises(BindError, match="cannot be separator and decimal"),
+        pytest.raises(BindError, match="cannot be both separator and decimal"),
     ):
         create(session, file, ", decimal => ';'")
 

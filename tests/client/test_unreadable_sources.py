@@ -101,7 +101,7 @@ def test_a_file_that_does_not_belong_to_the_glob_is_named(tmp_path: Path) -> Non
         (tmp_path / "b.csv").unlink()
         with pytest.raises(BindError) as inferred:
             create(session, tmp_path / "*.*", "")
-        assert inferred.value.message == f"{tmp_path / 'e.txt'} has no column of c.csv"
+        assert inferred.value.message == f"{tmp_path / 'e.txt'} lacks columns that c.csv has"
         assert "its columns are MIT License" in str(inferred.value.hint)
 
 

@@ -110,13 +110,13 @@ def test_nobody_posts_without_the_token(listener: Listener, token: str) -> None:
 def test_what_is_refused_is_explained(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_streams, "MOST_BYTES", 1 << 20)
     for status, why, body, headers in (
-        (400, "the post is empty: send one JSON object a line", b"\n \n", {}),
-        (400, "no line is a record; line 2: no JSON: invalid literal, expected 'false'", b"\nfoo", {}),
-        (400, "no line is a record; line 1: oid: the key is empty", b'{"lon":1,"lat":2,"ts":5}', {}),
+        (400, "the post is empty: send one JSON object per line", b"\n \n", {}),
+        (400, "no line is a valid record; line 2: not JSON: invalid literal, expected 'false'", b"\nfoo", {}),
+        (400, "no line is a valid record; line 1: oid: the key is empty", b'{"lon":1,"lat":2,"ts":5}', {}),
         (413, "a post has at most 1 MB: send the lines in several posts", b"x" * (3 << 20), {}),
         (415, "send the lines as they are, uncompressed", b"x", {"Content_Encoding": "gzip"}),
         (411, "send the header Content-Length", b"", {"Transfer_Encoding": "chunked"}),
-        (400, "Content-Length is no number: many", b"", {"Content_Length": "many"}),
+        (400, "Content-Length is not a number: many", b"", {"Content_Length": "many"}),
     ):
         assert listener.post(body, **headers) == (status, {"error": why})  # type: ignore[arg-type]
     assert listener.post(b"", method="GET")[0] == 405

@@ -107,7 +107,9 @@ def test_a_stream_that_could_not_be_extended_is_tried_again_when_asked(
     preparer.prepare_new()
     preparer.prepare_new()
     link = Connection(SessionHome(tmp_path), control)
-    with pytest.raises(SourceError, match="stream good cannot be made further: no such device") as caught:
+    with pytest.raises(
+        SourceError, match="stream good cannot be prepared any further: no such device"
+    ) as caught:
         link.check_streams()
     assert caught.value.hint == "RUN or PLAY good; tries again, once the reason is gone"
     for broken[0], state in ((True, "stalled"), (False, "endless")):

@@ -152,12 +152,12 @@ WRONG = [
     ("active OR lon INSIDE zones AND n = 1", "INSIDE takes the location, not 'lon'", None),
     ("DISTANCE < 500", "DISTANCE cannot be tested in WHERE", None),
     ("n LIKE 'a'", "LIKE takes a STRING, but n is a BIGINT", None),
-    ("ts > 'noon'", "'noon' is no timestamp", None),
+    ("ts > 'noon'", "'noon' is not a timestamp", None),
     ("ts > 5", "cannot compare a time with 5", None),
     ("ts > speed", "cannot compare a time with speed, a DOUBLE", None),
-    ("ts + 5 > NOW", "ts + 5 is no time", None),
-    ("speed AFTER '10 mins ago'", "speed is no TIMESTAMP", None),
-    ("ts AFTER '10 fortnights ago'", "'10 fortnights ago' is no time span", None),
+    ("ts + 5 > NOW", "ts + 5 is not a time", None),
+    ("speed AFTER '10 mins ago'", "speed is not a TIMESTAMP", None),
+    ("ts AFTER '10 fortnights ago'", "'10 fortnights ago' is not a time span", None),
 ]
 LATER = [
     ("NOT loc INSIDE CIRCLE(1 km) AROUND '7'", "a moving region under OR or NOT, or beside another region"),

@@ -98,7 +98,7 @@ def test_options_of_a_generator_are_plain_values() -> None:
         ("TEXT n", "TEXT takes a STRING column, and 'n' is none"),
         ("TICK 0 s", "TICK must be at least a microsecond"),
         ("MAX SPEED 0", "MAX SPEED must be more than 0, such as 60 km/h"),
-        ("BOUNDS (0, 0, 0, 1)", "BOUNDS have no area"),
+        ("BOUNDS (0, 0, 0, 1)", "BOUNDS enclose no area"),
         ("BOUNDS (40, 116, 41, 117)", "BOUNDS reach beyond latitude 90"),
         ("KEEP NONE", "KEEP is for EVENT streams: of a moving object the last record is kept"),
         ("KEEP 5 s", "KEEP is for EVENT streams: of a moving object the last record is kept"),
@@ -288,7 +288,7 @@ def test_a_region_gets_a_name(region: str, expected: dict[str, Any], taxis: Cata
 
 
 def test_a_region_with_a_name_stands_still(taxis: Catalogue) -> None:
-    with pytest.raises(BindError, match="a region with a name stands still"):
+    with pytest.raises(BindError, match="a named region cannot move"):
         bound("CREATE REGION r AS CIRCLE(1 km) AROUND '7'", taxis)
 
 
@@ -302,5 +302,5 @@ def test_a_set_of_regions_comes_from_a_file() -> None:
 @pytest.mark.parametrize("name", ["_step", "_hash", "_tick"])
 def test_the_engine_s_own_columns_are_refused(name: str) -> None:
     text = f"CREATE EVENT STREAM t (id INT, x DOUBLE, y DOUBLE, ts TIMESTAMP, {name} INT) FROM FILE 'f'"
-    with pytest.raises(BindError, match=f"no column can be called {name}: the engine has one of that name"):
+    with pytest.raises(BindError, match=f"no column can be called {name}: the engine uses that name itself"):
         bound(text, Catalogue())

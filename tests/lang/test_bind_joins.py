@@ -13,7 +13,7 @@ from .binding import bound
 
 HAS_ROW = ["not", ["isnull", ["join", 10, "oid", "oid"]]]
 JOIN = {"table": "favourites", "table_id": 10, "key": "oid", "column": "oid"}
-NOTHING = "nothing joins taxis and favourites"
+NOTHING = "no condition joins taxis and favourites"
 NAME = ["join", 10, "oid", "name"]
 
 
@@ -86,12 +86,12 @@ def test_a_joined_object_is_looked_up(taxis: Catalogue) -> None:
          None),
         ("FROM robots R, favourites F WHERE R.id = F.oid", "cannot join: R.id is an INT, F.oid is a STRING",
          "the types of the columns of a stream or a table may be listed after its name"),
-        ("FROM taxis M, favourites M WHERE M.oid = M.oid", "'M' may mean either of the two",
-         "give another alias"),
+        ("FROM taxis M, favourites M WHERE M.oid = M.oid", "'M' may mean either one",
+         "choose another alias"),
         ("FROM taxis M, favourites F WHERE M.oid = F.oid AND F.nam = 'x'",
          "table favourites has no column 'nam'", "its columns are oid, name, stars, since"),
         ("FROM taxis M, favourites F WHERE M.status = F.oid AND oid = 'x'",
-         "'oid' is a column of both; say taxis.oid or favourites.oid", None),
+         "'oid' is a column of both; write taxis.oid or favourites.oid", None),
     ],
 )  # fmt: skip
 def test_wrong_joins(query: str, message: str, hint: str | None, taxis: Catalogue) -> None:

@@ -37,7 +37,7 @@ def test_the_only_stream_needs_no_name(taxis: Catalogue) -> None:
         ("MAP taxi", "did you mean taxis?"),
         ("MAP clos", "did you mean close?"),
         ("MAP favourites", "favourites is a table"),
-        ("MAP posts free", "free asks about taxis, and this is a map of posts"),
+        ("MAP posts free", "free asks about taxis, but this is a map of posts"),
         ("MAP taxis fre", "did you mean free?"),
         ("MAP taxis, free", "taxis is a stream"),
     ],
@@ -49,5 +49,5 @@ def test_what_cannot_be_drawn_is_refused_with_the_remedy(text: str, what: str, t
 
 
 def test_without_any_stream_the_way_to_make_one_is_told() -> None:
-    with pytest.raises(BindError, match="no stream to draw"):
+    with pytest.raises(BindError, match="no stream to show"):
         bound("MAP", Catalogue())

@@ -88,7 +88,7 @@ def test_commands(text: str, kind: str, spec: Any, taxis: Catalogue) -> None:
         ("SET cache.factor = -1", "cache.factor is '-1', expected a number from 0 to 1", None),
         ("SET engine.slots = 0", "engine.slots is '0', expected a whole number of at least 1", None),
         ("RUN 0 STEPS", "RUN takes one step or more", None),
-        ("RUN UNTIL 'noon'", "'noon' is no timestamp", None),
+        ("RUN UNTIL 'noon'", "'noon' is not a timestamp", None),
     ],
 )
 def test_wrong_commands(text: str, message: str, close: str | None, taxis: Catalogue) -> None:
@@ -119,13 +119,17 @@ BUSES = (
         ("VALUES ('a', 1, 'x', NOW, 1, TRUE)", "lat is a DOUBLE, but 'x' is a STRING", "'x'"),
         ("VALUES (5, 1, 2, NOW, 1, TRUE)", "oid is a STRING, but 5 is a BIGINT", "5"),
         ("VALUES ('a', 1, 2, 5, 1, TRUE)", "ts is a TIMESTAMP, but 5 is a BIGINT", "5"),
-        ("VALUES ('a', 1, 2, 'noon', 1, TRUE)", "'noon' is no timestamp", "'noon'"),
-        ("VALUES ('a', 1, 2, NOW + 5, 1, TRUE)", "NOW + 5 is no time", "NOW + 5"),
+        ("VALUES ('a', 1, 2, 'noon', 1, TRUE)", "'noon' is not a timestamp", "'noon'"),
+        ("VALUES ('a', 1, 2, NOW + 5, 1, TRUE)", "NOW + 5 is not a time", "NOW + 5"),
         ("VALUES ('a', NOW, 2, NOW, 1, TRUE)", "lon is a DOUBLE, but NOW is a time", "NOW"),
         ("VALUES ('a', 5 s, 2, NOW, 1, TRUE)", "lon is a DOUBLE, but 5 s is a duration", "5 s"),
         ("VALUES ('a', 1, 2, NOW, 1.5, TRUE)", "n is an INT, but 1.5 is a DOUBLE", "1.5"),
         ("VALUES ('a', 1, 2, NOW, 3000000000, TRUE)", "n is an INT, and 3000000000 does not fit", "30000"),
-        ("VALUES (bus, 1, 2, NOW, 1, TRUE)", "bus is no value: INSERT INTO takes constants", "bus"),
+        (
+            "VALUES (bus, 1, 2, NOW, 1, TRUE)",
+            "bus is not a constant, and INSERT INTO takes only constants",
+            "bus",
+        ),
         ("(oid, lonn) VALUES ('a', 1)", "stream buses has no column 'lonn'", "lonn"),
         ("(oid, ts, oid) VALUES ('a', NOW, 'b')", "oid is listed twice", "oid)"),
         ("(oid, lon) VALUES ('a', 1)", "a record needs ts, the TIME of buses", "oid"),
@@ -146,7 +150,7 @@ def test_values_that_do_not_fit(values: str, message: str, at: str, taxis: Catal
         ("CREATE ALERT taxis ON free DO NOTIFY", "the name 'taxis' is in use by a stream"),
         ("CREATE ALERT a ON free EVERY 0 s DO NOTIFY", "EVERY must be at least a microsecond"),
         ("CREATE ALERT a ON free DO RUN ' '", "RUN takes a command"),
-        ("CREATE ALERT a ON free DO POST 'localhost'", "POST takes a whole address"),
+        ("CREATE ALERT a ON free DO POST 'localhost'", "POST takes a complete address"),
         ("DROP ALERT a", "unknown alert 'a'"),
     ],
 )
@@ -159,7 +163,7 @@ def test_alerts_that_do_not_fit(text: str, message: str, taxis: Catalogue) -> No
 def test_streams_of_files_take_no_values(taxis: Catalogue) -> None:
     with pytest.raises(BindError, match="stream taxis does not take INSERT INTO"):
         bound("INSERT INTO taxis VALUES ('1')", taxis)
-    with pytest.raises(BindError, match="0 is no port"):
+    with pytest.raises(BindError, match="0 is not a port"):
         bound("CREATE MOVING STREAM e (id INT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP) FROM HTTP PORT 0", taxis)
 
 

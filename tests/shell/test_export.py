@@ -53,7 +53,7 @@ def test_a_command_that_has_enough_ends_the_tail_with_a_word(terminal: Terminal)
     outlet = open_outlet("| exit 0")
     writer = outlet.writer("jsonl", one_query=True)
     following = Query([MANY] * 50)
-    with pytest.raises(StqshError, match="the command exit 0 takes no more"):
+    with pytest.raises(StqshError, match="the command exit 0 does not read any more"):
         export(following, writer, terminal.screen, outlet.name)
     assert following.closed
     outlet.close()

@@ -212,7 +212,7 @@ def test_a_columnar_file_does_not_depend_on_how_its_rows_came(suffix, tmp_path) 
 
 
 def test_columnar_files_say_what_they_cannot_take(tmp_path) -> None:
-    with pytest.raises(StqshError, match="a script is no table"):
+    with pytest.raises(StqshError, match="a script cannot be written"):
         ArrowFileWriter(tmp_path / "out.arrow").script("DUMP;")
     with pytest.raises(StqshError, match=r"cannot write .*none/out\.arrow: no such file"):
         ArrowFileWriter(tmp_path / "none" / "out.arrow").answer(1, ANSWER)

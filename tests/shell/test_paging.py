@@ -123,7 +123,7 @@ def test_an_edited_statement_comes_to_the_prompt(shell: Callable[..., Screen], t
     editor.chmod(0o755)
     screen = shell(EDITOR="./editor")
     screen.type("\\e")
-    screen.wait(r"the editor .* ended with 1; nothing is taken over")
+    screen.wait(r"the editor .* ended with code 1; the statement is unchanged")
     screen.type("SHOW OTHER;")
     screen.wait("expected")
     screen.type("\\e")

@@ -235,7 +235,7 @@ def test_watch_repeats_in_place_until_it_is_left(shell: Terminal) -> None:
     shell.type(r"\watch i=0.1 c=3")
     shell.wait(r"SHOW STREAMS  every 0.1 s  3  [^<]*\nstqsh>\n")
     shell.type(r"TAIL busy \watch")
-    shell.wait(r"\\watch repeats what only looks, not TAIL busy")
+    shell.wait(r"\\watch repeats only statements that change nothing, not TAIL busy")
 
 
 def test_watch_prints_one_answer_after_the_other_in_a_pipe(environ: dict[str, str], engine: Start) -> None:

@@ -115,14 +115,14 @@ def test_an_empty_string_in_quotes_is_a_string_and_else_it_is_null(load) -> None
 
 
 BAD = {
-    "a,1,2,1,x": "n: 'x' is no BIGINT",
-    "a,1,2,1,1.5": "n: '1.5' is no BIGINT",
-    "a,1,2,1,9223372036854775808": "n: '9223372036854775808' is no BIGINT",
-    "a,east,2,1,7": "lon: 'east' is no DOUBLE",
-    "a,1,2,yesterday,7": "ts: 'yesterday' is no time (ISO 8601, or seconds since the epoch)",
-    "a,1,2,2020-13-01,7": "ts: '2020-13-01' is no time (ISO 8601, or seconds since the epoch)",
-    "a,1,2,1533101250000,7": "ts: '1533101250000' is no time (ISO 8601, or seconds since the epoch)",
-    "a,1,2,nan,7": "ts: 'nan' is no time (ISO 8601, or seconds since the epoch)",
+    "a,1,2,1,x": "n: 'x' is not a valid BIGINT",
+    "a,1,2,1,1.5": "n: '1.5' is not a valid BIGINT",
+    "a,1,2,1,9223372036854775808": "n: '9223372036854775808' is not a valid BIGINT",
+    "a,east,2,1,7": "lon: 'east' is not a valid DOUBLE",
+    "a,1,2,yesterday,7": "ts: 'yesterday' is not a time (ISO 8601, or seconds since the epoch)",
+    "a,1,2,2020-13-01,7": "ts: '2020-13-01' is not a time (ISO 8601, or seconds since the epoch)",
+    "a,1,2,1533101250000,7": "ts: '1533101250000' is not a time (ISO 8601, or seconds since the epoch)",
+    "a,1,2,nan,7": "ts: 'nan' is not a time (ISO 8601, or seconds since the epoch)",
     ",1,2,1,7": "oid: the key is empty",
     "a,1,2,,7": "ts: the time is empty",
     "a,1,90.5,1,7": "lat: 90.5 is beyond 90 degrees",
@@ -130,8 +130,8 @@ BAD = {
     "a,180.1,2,1,7": "lon: 180.1 is beyond 180 degrees",
     "a,,2,1,7": "lon: empty, while lat is not",
     "a,1,,1,7": "lat: empty, while lon is not",
-    "a,nan,2,1,7": "lon: nan is no place",
-    "a,1,-inf,1,7": "lat: -inf is no place",
+    "a,nan,2,1,7": "lon: nan is not a coordinate",
+    "a,1,-inf,1,7": "lat: -inf is not a coordinate",
     "a,1,2,1": "4 columns instead of 5",
     "a,1,2,1,7,8": "6 columns instead of 5",
     "a": "1 columns instead of 5",
@@ -160,7 +160,7 @@ def test_invalid_utf8_is_bad_only_where_it_is_read(load) -> None:
     assert [(line, reason) for _, line, reason, _ in result.dead] == [
         (2, "s: not valid UTF-8"),
         (4, "oid: not valid UTF-8"),
-        (5, "lon: '1\ufffd' is no DOUBLE"),
+        (5, "lon: '1\ufffd' is not a valid DOUBLE"),
     ]
 
 
@@ -177,7 +177,7 @@ def test_lines_are_physical_after_quoted_line_ends(load) -> None:
 def test_planar_places_know_no_degrees(load) -> None:
     result = load({"a.csv": HEAD + "a,5000,-300,1,7\nb,inf,1,1,7\n"}, planar=True)
     assert result.column("lon") == [5000.0]
-    assert [reason for *_, reason, _ in result.dead] == ["lon: inf is no place"]
+    assert [reason for *_, reason, _ in result.dead] == ["lon: inf is not a coordinate"]
 
 
 @pytest.mark.parametrize("kind", ["gz", "zst", "two gz members"])
@@ -235,14 +235,14 @@ def test_an_unknown_option_names_near_ones(load) -> None:
 
 
 def test_a_separator_is_one_character(load) -> None:
-    with pytest.raises(SourceError, match="separator is one character, not '::'"):
+    with pytest.raises(SourceError, match="separator must be one character, not '::'"):
         load({"a.csv": HEAD}, options={"separator": "::"})
 
 
 def test_no_file_and_no_format(load, tmp_path) -> None:
     with pytest.raises(SourceError, match="no file matches"):
         load({}, glob="in/*.csv")
-    with pytest.raises(SourceError, match="does not tell its format"):
+    with pytest.raises(SourceError, match="does not say what its format is"):
         load({"a.dat": HEAD})
     assert load({"a.dat": HEAD + GOOD}, format="csv").rows() == [ROW]
 

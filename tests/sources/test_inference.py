@@ -91,7 +91,7 @@ def test_the_generator_has_its_own_columns() -> None:
 
 def test_nothing_to_infer_from(tmp_path) -> None:
     (tmp_path / "a.csv").write_text("")
-    with pytest.raises(SourceError, match="holds nothing to take columns from"):
+    with pytest.raises(SourceError, match="contains no records from which to infer the columns"):
         inferred(tmp_path / "a.csv")
     (tmp_path / "b.csv.gz").write_text("no gzip")
     with pytest.raises(SourceError, match="cannot be read"):

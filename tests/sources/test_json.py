@@ -23,17 +23,17 @@ def lines(*rows: object) -> str:
 
 
 BAD = {
-    "{": "no JSON",
-    json.dumps(GOOD | {"lon": float("nan")}): "lon: nan is no place",
-    '{"oid":"a","lon":NaN': "no JSON",
-    "[1]": "no JSON object",
-    "7": "no JSON object",
-    json.dumps(GOOD | {"n": "x"}): "n: 'x' is no BIGINT",
-    json.dumps(GOOD | {"n": [1]}): "n: '[1]' is no BIGINT",
+    "{": "not JSON",
+    json.dumps(GOOD | {"lon": float("nan")}): "lon: nan is not a coordinate",
+    '{"oid":"a","lon":NaN': "not JSON",
+    "[1]": "not a JSON object",
+    "7": "not a JSON object",
+    json.dumps(GOOD | {"n": "x"}): "n: 'x' is not a valid BIGINT",
+    json.dumps(GOOD | {"n": [1]}): "n: '[1]' is not a valid BIGINT",
     json.dumps(GOOD | {"lat": 91}): "lat: 91.0 is beyond 90 degrees",
     json.dumps(GOOD | {"oid": ""}): "oid: the key is empty",
     json.dumps(GOOD | {"oid": None}): "oid: the key is empty",
-    json.dumps(GOOD | {"ts": 1e300}): "ts: '1e+300' is no time (ISO 8601, or seconds since the epoch)",
+    json.dumps(GOOD | {"ts": 1e300}): "ts: '1e+300' is not a time (ISO 8601, or seconds since the epoch)",
     json.dumps({"oid": "a", "lon": 1, "lat": 2}): "ts: the time is empty",
 }
 
@@ -131,9 +131,9 @@ def test_geojson_points_give_the_location(load, shape) -> None:
     assert result.column("lon") == [1.5, None, 1.5]
     assert result.column("lat") == [2.5, None, 2.5]
     assert [(line, reason) for _, line, reason, _ in result.dead] == [
-        (4, "n: 'x' is no BIGINT"),
+        (4, "n: 'x' is not a valid BIGINT"),
         (5, "geometry: no Point"),
-        (6, "lon: '[0,0]' is no DOUBLE"),
+        (6, "lon: '[0,0]' is not a valid DOUBLE"),
     ]
 
 

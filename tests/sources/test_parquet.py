@@ -67,5 +67,5 @@ def test_a_time_beyond_the_year_9999_is_a_dead_letter(tmp_path) -> None:
     assert result.column("oid") == ["b"]
     [(_, line, reason, text)] = result.dead
     assert line == 1
-    assert reason.startswith("ts: '<value out of range: 1000000000000000>' is no time")
+    assert reason.startswith("ts: '<value out of range: 1000000000000000>' is not a time")
     assert '"oid":"a"' in text

@@ -64,7 +64,7 @@ def test_files_with_blanks_in_their_names_and_american_dates(tmp_path) -> None:
     assert (result.store.rows, len(result.dead)) == (0, 121_145)
     file, line, reason, text = result.dead[0]
     assert (file, line) == ("Abandoned Bicycle.csv.gz", 2)
-    assert reason == "OPEN_DT: '01/05/2015 12:40:41 PM' is no time (ISO 8601, or seconds since the epoch)"
+    assert reason == "OPEN_DT: '01/05/2015 12:40:41 PM' is not a time (ISO 8601, or seconds since the epoch)"
     assert text.startswith("470600,101001242404,01/05/2015 12:40:41 PM")
     assert dict(infer(stream(glob).source))["OPEN_DT"] == "STRING"
 
@@ -165,7 +165,7 @@ def test_earthquakes_in_geojson_with_milliseconds(tmp_path) -> None:
     result = prepared(spec, tmp_path / "store")
     assert len(result.dead) == 1707 and result.dead[0][1:3] == (
         1,
-        "time: '1517966773840' is no time (ISO 8601, or seconds since the epoch)",
+        "time: '1517966773840' is not a time (ISO 8601, or seconds since the epoch)",
     )
     told = prepared(
         replace(spec, source=replace(spec.source, options={"timestamp": "ms"})), tmp_path / "told"

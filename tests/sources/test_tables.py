@@ -41,7 +41,7 @@ def test_later_rows_of_a_key_and_rows_without_one_are_dead_letters(tmp_path: Pat
     assert dead_letters(tmp_path / "t") == [
         ("a.csv", 4, "id: the key is empty", ",c,"),
         ("a.csv", 5, "id: 1 occurs again", "1,d,"),
-        ("a.csv", 6, "id: 'x' is no BIGINT", "x,e,"),
+        ("a.csv", 6, "id: 'x' is not a valid BIGINT", "x,e,"),
         ("b.csv", 2, "id: 2 occurs again", "2,f,"),
     ]
 

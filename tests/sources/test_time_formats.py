@@ -55,8 +55,8 @@ def test_a_time_that_does_not_fit_is_a_dead_letter_that_names_the_form(load) -> 
     )
     assert result.column("n") == [0, 3]
     assert [reason for _, _, reason, _ in result.dead] == [
-        "ts: '2015-01-14' is no time of the form %d/%m/%Y %H:%M",
-        "ts: '15/01/2015 10:00 x' is no time of the form %d/%m/%Y %H:%M",
+        "ts: '2015-01-14' is not a time of the form %d/%m/%Y %H:%M",
+        "ts: '15/01/2015 10:00 x' is not a time of the form %d/%m/%Y %H:%M",
     ]
 
 
@@ -100,8 +100,8 @@ def test_milliseconds_in_json(load) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"timestamp": "MM/DD/YYYY"}, "timestamp is a pattern, not 'MM/DD/YYYY'"),
-        ({"timestamp": 5}, "timestamp is a pattern, not 5"),
+        ({"timestamp": "MM/DD/YYYY"}, "timestamp must be a pattern, not 'MM/DD/YYYY'"),
+        ({"timestamp": 5}, "timestamp must be a pattern, not 5"),
         ({"zone": "Mars"}, "there is no time zone 'Mars'"),
         ({"zone": 1}, "there is no time zone 1"),
         ({"timestamps": "%d"}, "FORMAT CSV has no option timestamps"),

@@ -36,7 +36,7 @@ def test_a_name_is_used_once_but_again_after_a_drop(link, query):
 
 def test_a_query_that_is_gone_cannot_be_changed(link, query):
     catalogue_writer.change_query(link.db, "drop", "", query)
-    with pytest.raises(StqshError, match="not registered any more"):
+    with pytest.raises(StqshError, match="no longer registered"):
         catalogue_writer.change_query(link.db, "pause_query", "", query)
 
 
@@ -156,5 +156,5 @@ def test_tables_and_regions_that_queries_use_cannot_be_dropped(link, query):
     assert (find_table(link.db, "owners"), find_area(link.db, "zones")) == (None, None)
     assert area_geometry(link.db, area.id) == b"geometry"
     assert catalogue_writer.create_table(link.db, "", table_spec(TABLE)).id > table.id
-    with pytest.raises(StqshError, match="a region that query j asks about is not there any more"):
+    with pytest.raises(StqshError, match="a region that query j asks about no longer exists"):
         catalogue_writer.register(link.db, catalogue_writer.Registered("", spec))

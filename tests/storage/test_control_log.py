@@ -205,8 +205,8 @@ def closed(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda path: path.unlink(), "is gone or empty, and the session has run"),
-        (lambda path: path.write_bytes(b""), "is gone or empty, and the session has run"),
+        (lambda path: path.unlink(), "is missing or empty, although the session has run"),
+        (lambda path: path.write_bytes(b""), "is missing or empty, although the session has run"),
         (lambda path: path.write_bytes(b"\xa5" * 4096 + path.read_bytes()[4096:]), "not a database"),
         (lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 3]), "malformed"),
         (lambda path: path.write_bytes(path.read_bytes()[:9000] + b"\xa5" * 90_000), "malformed"),

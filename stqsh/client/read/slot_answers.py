@@ -65,7 +65,7 @@ def _place(states: list[SlotState], spec: BoundQuery) -> tuple[float, float] | N
         NotPublishedError: a table or an area is unknown.
     """
     if not all(knows(state, spec) for state in states):
-        raise NotPublishedError("the slots have not heard of a table or region")
+        raise NotPublishedError("the slots do not know a table or region yet")
     if spec.region.focal_key is None:
         return None
     return next((found for found in (focal(state, spec) for state in states) if found), None)

@@ -85,7 +85,7 @@ def _with_archive(statement: statements.CreateStream) -> statements.CreateStream
                 f"{folder} has the archive of another stream called {statement.name.text}, such as"
                 f" {found.parent.name}/{found.name}",
                 statement.archive.span,
-                hint="choose another folder or name, or move the files away: a file is written once",
+                hint="choose another folder or name, or move these files away: they are never overwritten",
             )
     return replace(statement, archive=replace(statement.archive, value=str(folder)))
 
@@ -204,11 +204,11 @@ def _check_clock(desk: StatementContext, statement: statements.CreateStream) -> 
         return
     clock = "the wall clock" if first.spec.is_live else "the time of its records"
     raise BindError(
-        f"this session runs by {clock}, since its first stream {first.name} is"
+        f"this session runs by {clock}, because its first stream {first.name} is"
         f" {'live' if first.spec.is_live else 'replayed'}; {statement.name.text} would be"
         f" {'live' if is_live else 'replayed'}",
         statement.source.span,
-        hint="a session has one clock; stqsh -s NAME begins one with a clock of its own",
+        hint="a session has one clock; stqsh -s NAME starts another session",
     )
 
 
@@ -226,7 +226,7 @@ def _with_session_tick(desk: StatementContext, statement: statements.CreateStrea
         raise BindError(
             f"TICK {format_duration(own)} does not fit this session, whose TICK is {format_duration(shared)}",
             statement.tick.span,
-            hint="all streams of a session share one clock; another TICK takes another session",
+            hint="all streams of a session share one clock; use another session for another TICK",
         )
     return statement
 

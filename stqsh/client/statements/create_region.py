@@ -77,4 +77,4 @@ def _regions_of(desk: StatementContext, region: Region) -> RegionSet:
         return region_of_member(unpack(area_geometry(desk.link.db, region.area)), region.member)
     if isinstance(region, CircleSpec):
         return no_polygons()
-    raise StqshError("a region is a circle, a polygon, a rectangle, or a region that is there")
+    raise StqshError("a region is a circle, a polygon, a rectangle, or an existing region")

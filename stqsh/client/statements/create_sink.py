@@ -77,5 +77,5 @@ def _make_folder(spec: SinkSpec, target: FileTargetSpec, statement: statements.C
         raise BindError(
             f"{folder} has files of another sink called {spec.name}, such as {found}",
             span,
-            hint="choose another folder or name, or move them away: a file is written once",
+            hint="choose another folder or name, or move these files away: they are never overwritten",
         )

@@ -116,7 +116,7 @@ def start_run(desk: StatementContext, text: str, spec: RunSpec, span: Span = NOW
         raise BindError(
             f"RUN would never end: stream {endless[0]} is endless",
             span,
-            hint="say how far: RUN FOR 10 min; RUN UNTIL 'time'; RUN 100 STEPS;",
+            hint="say how long: RUN FOR 10 min; RUN UNTIL 'time'; RUN 100 STEPS;",
         )
     retry_stalled_streams(desk.link.db)
     row = append(desk.link.db, spec, text)
@@ -237,7 +237,9 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         desk.snapshots.wait_for(stream)
     found = desk.snapshots.ask(spec, stream)
     if stream.is_significant:
-        yield Message(f"{stream.name} keeps objects only that queries need: others are not in this answer")
+        yield Message(
+            f"{stream.name} keeps only the objects that queries need; others are missing from this answer"
+        )
     yield Answer(
         tuple(found.table.column_names),
         found.table,
@@ -356,12 +358,12 @@ def _text(statement: statements.Statement) -> str:
 def _stream(desk: StatementContext, name: str) -> StreamRow:
     stream = find_stream(desk.link.db, name)
     if stream is None:
-        raise StqshError(f"there is no stream {name}", hint="SHOW STREAMS lists those that are there")
+        raise StqshError(f"there is no stream {name}", hint="SHOW STREAMS lists all streams")
     return stream
 
 
 def _query(desk: StatementContext, name: str) -> QueryRow:
     query = find_query(desk.link.db, name)
     if query is None or not query.live:
-        raise StqshError(f"there is no query {name}", hint="SHOW QUERIES lists those that live")
+        raise StqshError(f"there is no query {name}", hint="SHOW QUERIES lists all queries")
     return query

@@ -121,7 +121,9 @@ def _cast_checks(block: ParameterBlock) -> Iterator[_Check]:
     }
     for name, bad in block.bad.items():
         word = kinds.get(block.columns[name].type, "time")
-        yield _Check(bad, lambda row, name=name, word=word: f"{name}: {block.shown(name, row)} is no {word}")  # type: ignore[misc]
+        yield _Check(
+            bad, lambda row, name=name, word=word: f"{name}: {block.shown(name, row)} is not a {word}"
+        )  # type: ignore[misc]
 
 
 def _value_checks(template: QueryTemplate, block: ParameterBlock) -> Iterator[_Check]:
@@ -156,7 +158,7 @@ def _name_checks(names: Array) -> Iterator[_Check]:
 
 def _finite(_: Hole, values: Array) -> _Check:
     numbers = _numbers(values)
-    return _Check(~np.isfinite(numbers), lambda row: f"{numbers[row]:g} is no finite number")
+    return _Check(~np.isfinite(numbers), lambda row: f"{numbers[row]:g} is not a finite number")
 
 
 def _longitude(_: Hole, values: Array) -> _Check:
@@ -178,7 +180,7 @@ def _latitude(_: Hole, values: Array) -> _Check:
 def _length(_: Hole, values: Array) -> _Check:
     numbers = _numbers(values)
     failing = ~((numbers > 0) & np.isfinite(numbers))
-    return _Check(failing, lambda row: f"a length is more than 0, and {numbers[row]:g} is not")
+    return _Check(failing, lambda row: f"a length must be more than 0, and {numbers[row]:g} is not")
 
 
 def _count(_: Hole, values: Array) -> _Check:

@@ -99,7 +99,7 @@ def _template_statement(text: str) -> RegisterQueries:
     if isinstance(statement, RegisterQueries) and statement.source is None:
         return statement
     raise StqshError(
-        "register_many takes one SELECT, or one REGISTER QUERIES without FROM",
+        "register_many takes one SELECT, or one REGISTER QUERIES without FROM FILE",
         hint="SELECT oid FROM taxis INSIDE RECT(:x1, :y1, :x2, :y2)",
     )
 
@@ -124,7 +124,7 @@ def _registered(
     done = checks.result()
     if done.refused and not done.registered:
         raise StqshError(
-            "no row makes a valid query: " + done.faults[0], hint="\n".join(done.faults[1:4]) or None
+            "no row yields a valid query: " + done.faults[0], hint="\n".join(done.faults[1:4]) or None
         )
     return done
 
@@ -175,7 +175,7 @@ def _key_column(statement: RegisterQueries, columns: Mapping[str, str]) -> str |
             near=near(name, columns),
         )
     if columns[name] not in _KEY_TYPES:
-        raise BindError(f"a name is a string or a whole number, and {name} is a {columns[name]}", span)
+        raise BindError(f"a name is a string or a whole number, but {name} is a {columns[name]}", span)
     return name
 
 
@@ -196,5 +196,5 @@ def _type_of(name: str, kinds: set[str], statement: RegisterQueries) -> str:
     raise BindError(
         f"the column {name} is used as {' and as '.join(sorted(kinds))}",
         Span(0, len("REGISTER QUERIES")),
-        hint="take two columns",
+        hint="use two columns",
     )

@@ -168,7 +168,7 @@ def _recent(desk: StatementContext, stream: StreamRow) -> RecentInput:
         return recent_input(desk.link.home, desk.link.db, stream.spec)
     except NotPublishedError as error:
         raise StqshError(
-            f"it is not known where the objects of {stream.name} are: {error}",
+            f"the places of {stream.name}'s objects are not known: {error}",
             hint="the engine knows after its next batch",
         ) from error
 

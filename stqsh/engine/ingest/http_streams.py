@@ -99,7 +99,7 @@ class HttpIntake:
         if post.is_chunked or post.length is None:
             raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "send the header Content-Length")
         if not post.length.isascii() or not post.length.isdigit():
-            raise RefusedError(HTTPStatus.BAD_REQUEST, f"Content-Length is no number: {post.length[:20]}")
+            raise RefusedError(HTTPStatus.BAD_REQUEST, f"Content-Length is not a number: {post.length[:20]}")
         if post.encoding not in ("", "identity"):
             raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the lines as they are, uncompressed")
         if int(post.length) > MOST_BYTES:
@@ -117,7 +117,7 @@ class HttpIntake:
         """
         lines = [line for line in body.split(b"\n") if line.strip()]
         if not lines:
-            raise RefusedError(HTTPStatus.BAD_REQUEST, "the post is empty: send one JSON object a line")
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "the post is empty: send one JSON object per line")
         if self._stop.is_set():  # a connection may outlive the listener
             raise RefusedError(HTTPStatus.GONE, "the stream has been dropped")
         if is_full(self._spool):
@@ -126,7 +126,7 @@ class HttpIntake:
         if not found.records.num_rows:
             first = found.dead[0]
             raise RefusedError(
-                HTTPStatus.BAD_REQUEST, f"no line is a record; line {first.line}: {first.reason}"
+                HTTPStatus.BAD_REQUEST, f"no line is a valid record; line {first.line}: {first.reason}"
             )
         self._appender.append(SpoolSegment(found.records, found.dead))
         return found.records.num_rows, len(found.dead)
@@ -178,7 +178,7 @@ class _Answers(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.OK, {"records": records, "dead_letters": dead})
 
     def _refuse_method(self) -> None:
-        self._refuse(RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "POST JSON lines, one record a line"))
+        self._refuse(RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "POST JSON lines, one record per line"))
 
     do_GET = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_HEAD = _refuse_method
 

@@ -114,7 +114,7 @@ def _find_chunk(chunk: Chunk, made: dict[tuple[str, ChunkOrder, int], Chunk]) ->
             f"chunk {chunk.order.number} of slice {chunk.order.piece} of stream {chunk.stream} "
             f"has {found and found.rows} rows, not {chunk.rows}: "
             "the session's folder streams/ has been changed",
-            hint="put it back as it was; or DUMP what the session defines, for a new one",
+            hint="restore the folder, or DUMP the session's definitions and start a new session",
         )
     return found
 

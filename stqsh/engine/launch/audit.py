@@ -57,7 +57,7 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
     if not committed <= delivered <= planned or planned > committed + 1:
         raise AuditError(
             f"Spark has planned {_batches(planned)} and completed {_batches(committed)},"
-            f" and {_batches(delivered)} are recorded as delivered"
+            f" but {_batches(delivered)} are recorded as delivered"
         )
     if committed >= 0:
         _check_intact(home, commit_file(home.checkpoint, committed))
@@ -119,7 +119,7 @@ def _check_numbers(home: SessionHome, control: ControlDb, batch: int) -> None:
         raise AuditError(f"checkpoint/offsets/{batch} is damaged") from error
     if (last := last_seq(control)) < offset.names:
         raise AuditError(
-            f"batch {batch} has taken in {offset.names} statements, and the log ends with {last}"
+            f"batch {batch} has taken in {offset.names} statements, but the log ends with {last}"
         )
 
 
@@ -128,7 +128,7 @@ def _check_slots(home: SessionHome, slots: int) -> None:
     for slot in range(slots):
         head = home.state / f"evaluate-{slot}" / "head"
         if not head.exists():
-            raise AuditError(f"{head.relative_to(home.path)} is gone, which says what slot {slot} holds")
+            raise AuditError(f"{head.relative_to(home.path)} is gone, which records what slot {slot} holds")
 
 
 def _batches(last: int) -> str:

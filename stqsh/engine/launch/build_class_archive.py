@@ -77,7 +77,7 @@ def _run_engine(folder: Path, archive: Path) -> None:
         while not done and query.isActive and time.monotonic() < deadline:
             time.sleep(0.1)
         if not done:
-            raise StqshError("the engine did not come up", hint="see what it printed")
+            raise StqshError("the engine did not start", hint="see its output")
         query.stop()
     finally:
         process = java_process(spark)

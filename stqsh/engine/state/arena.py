@@ -198,7 +198,7 @@ def _new_file(folders: tuple[Path, ...], name: str, size: int) -> _Mapping:
             path.unlink(missing_ok=True)
             continue
         return _Mapping(index, path, map_file(path, mmap.ACCESS_WRITE))
-    raise MemoryError(f"no room for {size} bytes of slot state in {', '.join(map(str, folders))}")
+    raise MemoryError(f"there is no room for {size} bytes of slot state in {', '.join(map(str, folders))}")
 
 
 def _place(mapping: _Mapping, array: Array) -> ArrayFile:

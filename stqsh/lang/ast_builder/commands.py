@@ -136,7 +136,7 @@ def repartition(parts: Parts) -> Repartition:
     """Build `REPARTITION [stream] USING strategy [INTO n SLOTS]`."""
     stream, strategy, slots = parts
     if slots is not None and slots.kind != "INTEGER":
-        raise StatementSyntaxError(f"{slots.value} is no whole number", slots.span)
+        raise StatementSyntaxError(f"{slots.value} is not a whole number", slots.span)
     return Repartition(_strategy(strategy, PARTITIONINGS), stream, slots)
 
 

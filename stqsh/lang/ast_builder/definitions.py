@@ -130,7 +130,7 @@ def http_source(parts: Parts) -> HttpSource:
     """Build `HTTP PORT n`."""
     port = parts[0]
     if port.kind != "INTEGER":
-        raise StatementSyntaxError(f"{port.value} is no port", port.span)
+        raise StatementSyntaxError(f"{port.value} is not a port", port.span)
     return HttpSource(port.value, span=port.span)
 
 
@@ -369,5 +369,5 @@ def pop_source(given: dict[str, Clause]) -> DataSource | None:
         raise StatementSyntaxError("a generator has no FORMAT", found.span)
     name, options = form.value
     if name in MESSAGE_FORMATS and not isinstance(found, KafkaSource):
-        raise StatementSyntaxError(f"FORMAT {name.upper()} is for KAFKA", found.span)
+        raise StatementSyntaxError(f"only KAFKA takes FORMAT {name.upper()}", found.span)
     return replace(found, format=name, options=options)

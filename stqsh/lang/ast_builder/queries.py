@@ -207,7 +207,7 @@ def _count(value: Literal | Parameter) -> int | Parameter:
     if isinstance(value, Parameter):
         return value
     if value.kind != "INTEGER" or not isinstance(value.value, int) or value.value < 0:
-        raise StatementSyntaxError("KNN takes a whole number of neighbours", value.span)
+        raise StatementSyntaxError("NEAREST takes a whole number of neighbours", value.span)
     return value.value
 
 

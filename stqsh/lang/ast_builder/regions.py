@@ -57,7 +57,7 @@ def rectangle(parts: Parts) -> Region:
         return MovingRectangle(focal, given[0], given[1], span=span)
     if focal is not None or len(given) != 4:
         raise StatementSyntaxError(
-            f"{_count(given)}{_around(focal)} make no rectangle", span, expected=(_RECT_FORMS,)
+            f"{_count(given)}{_around(focal)} do not make a rectangle", span, expected=(_RECT_FORMS,)
         )
     x1, y1, x2, y2 = (coordinate(value) for value in given)
     return Rectangle(x1, y1, x2, y2, span=span)
@@ -80,7 +80,7 @@ def circle(parts: Parts) -> Region:
         return MovingCircle(focal, given[0], span=span)
     if focal is not None or len(given) != 3:
         raise StatementSyntaxError(
-            f"{_count(given)}{_around(focal)} make no circle", span, expected=(_CIRCLE_FORMS,)
+            f"{_count(given)}{_around(focal)} do not make a circle", span, expected=(_CIRCLE_FORMS,)
         )
     return Circle(coordinate(given[0]), coordinate(given[1]), given[2], span=span)
 
@@ -154,7 +154,7 @@ def check_letter(letter: Literal, what: str = "region", form: str = "('M', id, x
     """Check the 'M' at the start of a moving notation; `what` and `form` are used in the error message."""
     if letter.value not in ("M", "m"):
         raise StatementSyntaxError(
-            f"'{letter.value}' begins no {what}", letter.span, expected=(f"'M', as in {form}",)
+            f"'{letter.value}' does not begin a {what}", letter.span, expected=(f"'M', as in {form}",)
         )
 
 

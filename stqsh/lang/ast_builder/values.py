@@ -73,7 +73,7 @@ def whole(parts: Parts) -> int:
     """Return a whole number, 0 or more."""
     value = _number(parts[0], span_of(parts[0]))
     if not isinstance(value, int):
-        raise StatementSyntaxError(f"{parts[0]} is no whole number", span_of(parts[0]))
+        raise StatementSyntaxError(f"{parts[0]} is not a whole number", span_of(parts[0]))
     return value
 
 

@@ -202,7 +202,7 @@ def set_setting(statement: statements.SetSetting, catalogue: CatalogueView) -> S
     if key in SECRETS:
         variable = next(known.variable for known in KEYS if known.name == key)
         hint = f"give it in the environment ({variable}) or in the profile"
-        raise BindError(f"{key} is a secret, and statements are kept", statement.key.span, hint=hint)
+        raise BindError(f"{key} is a secret, and statements are stored", statement.key.span, hint=hint)
     if key in catalogue.settings:
         value = _plain(statement.value)
         _check_value(key, str(value), statement.value.span)
@@ -271,7 +271,7 @@ def map_(statement: statements.Map, catalogue: CatalogueView) -> MapSpec:
     for name, query in zip(names, queries, strict=True):
         if query.stream != home:
             raise BindError(
-                f"{name.text} asks about {query.stream}, and this is a map of {home}",
+                f"{name.text} asks about {query.stream}, but this is a map of {home}",
                 name.span,
                 hint="a map shows one stream",
             )
@@ -297,9 +297,9 @@ def _only_stream(statement: statements.Map, catalogue: CatalogueView) -> str:
         return streams[0]
     if not streams:
         raise BindError(
-            "there is no stream to draw", statement.span, hint="make one with CREATE MOVING STREAM"
+            "there is no stream to show on a map", statement.span, hint="make one with CREATE MOVING STREAM"
         )
     ways = "; ".join(f"MAP {name}" for name in streams[:3])
     raise BindError(
-        "there are several streams, and a map shows one", statement.span, hint=f"say which: {ways}"
+        "there are several streams, but a map shows one", statement.span, hint=f"say which: {ways}"
     )

@@ -86,7 +86,7 @@ class GroupScope(Scope):
             raise BindError(
                 f"{name} is neither grouped nor within an aggregate",
                 node.span,
-                hint=f"put it into GROUP BY, or say which of its values: MIN({name})",
+                hint=f"put it into GROUP BY, or choose one of its values: MIN({name})",
             )
         return group
 
@@ -164,7 +164,7 @@ def refreshes(select: Select) -> tuple[int | None, int | None]:
     slide = None if select.slide is None else duration_us(select.slide, "SLIDE")
     if select.slide is not None and None not in (sync, slide) and sync != slide:
         raise BindError(
-            "SYNC and SLIDE differ, and both say when the query is refreshed",
+            "SYNC and SLIDE differ, but both say when the query is refreshed",
             select.slide.span,
             hint="leave one of them out",
         )
@@ -198,7 +198,7 @@ def _group(node: Expression, select: Select, records: Scope) -> TypedExpression:
         raise BindError("GROUP BY takes columns and expressions, not constants", node.span)
     typed = bind(node, scope)
     if typed.type in ("DURATION", "NULL"):
-        raise BindError(f"there are no groups of {printed(node)}", node.span)
+        raise BindError(f"cannot group by {printed(node)}", node.span)
     return typed
 
 
@@ -206,7 +206,7 @@ def _check_stars(select: Select) -> None:
     star = next((item for item in select.items if isinstance(item.expression, Star)), None)
     if star is not None:
         raise BindError(
-            f"{printed(star.expression)} means all columns, which are not grouped",
+            f"{printed(star.expression)} stands for all columns, which are not grouped",
             star.span,
             hint="list the expressions of GROUP BY, and aggregates",
         )

@@ -40,7 +40,7 @@ class _ConstantScope(Scope):
 
     def column(self, node: Column) -> TypedExpression:
         raise BindError(
-            f"{node.name} is no value: INSERT INTO takes constants",
+            f"{node.name} is not a constant, and INSERT INTO takes only constants",
             node.span,
             hint=f"strings take single quotes: '{node.name}'",
         )
@@ -128,7 +128,7 @@ def _value(node: Expression, name: str, kind: str, scope: Scope) -> Expr:
     if typed.type not in _FITTING[kind]:
         raise BindError(f"{name} is {a_type(kind)}, but {described(node, typed)}", node.span)
     if reads_location(typed.expr):
-        raise BindError("a value of INSERT INTO has no location to test", node.span)
+        raise BindError("INSERT INTO takes constants, which have no location to test", node.span)
     if isinstance(typed.expr, LiteralExpr):
         check_range(typed.expr.value, name, kind, node)
     return typed.expr

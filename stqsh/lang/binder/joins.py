@@ -65,7 +65,7 @@ def _stream(relation: Relation, catalogue: CatalogueView) -> StreamSpec:
     name = Name(relation.name, span=relation.span)
     if catalogue.table(relation.name) is not None and catalogue.stream(relation.name) is None:
         raise BindError(
-            f"{relation.name} is a table, and queries are about streams",
+            f"{relation.name} is a table, but a query needs a stream",
             relation.span,
             hint=f"join it: FROM a stream, {relation.name} WHERE its key equals a column of the stream",
         )
@@ -91,7 +91,7 @@ def _stream_and_table(relations: tuple[Relation, ...], catalogue: CatalogueView)
 def _check_names(names: tuple[frozenset[str], frozenset[str]], other: Relation) -> None:
     both = names[0] & names[1]
     if both:
-        raise BindError(f"{min(both)!r} may mean either of the two", other.span, hint="give another alias")
+        raise BindError(f"{min(both)!r} may mean either one", other.span, hint="choose another alias")
 
 
 def _equality(
@@ -111,7 +111,7 @@ def _equality(
     if equal:
         message = f"{printed(equal[0].of_table)} is not the key of {table.name}"
         raise BindError(message, equal[0].of_table.span, hint=f"its key is {table.key}")
-    raise BindError(f"nothing joins {stream.name} and {table.name}", span, expected=(f"WHERE {wanted}",))
+    raise BindError(f"no condition joins {stream.name} and {table.name}", span, expected=(f"WHERE {wanted}",))
 
 
 def _as_equality(

@@ -26,7 +26,7 @@ def timestamp_us(text: str, span: Span) -> int:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise BindError(
-            f"{text!r} is no timestamp", span, expected=("a timestamp such as '2008-02-02T15:00:00'",)
+            f"{text!r} is not a timestamp", span, expected=("a timestamp such as '2008-02-02T15:00:00'",)
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -37,7 +37,7 @@ def duration_us(value: Quantity, what: str) -> int:
     """Return a duration in microseconds, greater than 0; `what` names the clause in the error."""
     unit = UNITS[value.unit]
     if unit.dimension != "duration":
-        raise BindError(f"{what} is a duration such as {EXAMPLES['duration']}", value.span)
+        raise BindError(f"{what} must be a duration such as {EXAMPLES['duration']}", value.span)
     span_us = microseconds(value.number, value.unit)
     if not 0 < span_us < _LONGEST_US:
         limit = "too long" if span_us > 0 else "at least a microsecond"
@@ -59,5 +59,5 @@ def key_value(literal: Literal, key_type: str) -> str | int:
         value = None
     low, high = WHOLE_RANGES[key_type]
     if value is None or not low <= value <= high:
-        raise BindError(f"the key is {a_type(key_type)}, and {printed(literal)} is none", literal.span)
+        raise BindError(f"the key is {a_type(key_type)}, but {printed(literal)} is not one", literal.span)
     return value

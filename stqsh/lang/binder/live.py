@@ -70,7 +70,7 @@ def tail(statement: Tail, catalogue: CatalogueView) -> TailSpec:
     if statement.where is not None:
         where = condition(statement.where, _scope(query, statement.name, catalogue))
         if query.aggregates is not None and reads_location(where):
-            raise BindError("the rows of an aggregate have no place", statement.where.span)
+            raise BindError("the rows of an aggregate have no location", statement.where.span)
     return TailSpec(query.name, query.id, statement.from_step, statement.only, where, statement.limit)
 
 
@@ -142,7 +142,7 @@ def follow(statement: Follow, catalogue: CatalogueView) -> BoundFollow:
     stream = _stream_followed(statement, catalogue)
     if stream.is_event:
         raise BindError(
-            f"{stream.name} is an EVENT stream, and FOLLOW is for objects that move", statement.key.span
+            f"{stream.name} is an EVENT stream, but FOLLOW is for objects that move", statement.key.span
         )
     if isinstance(statement.key, Parameter):
         raise BindError(f":{statement.key.name} has no value here", statement.key.span)

@@ -55,7 +55,9 @@ def _check_arguments(node: Call) -> None:
 
 def _count(node: Call, argument: TypedExpression) -> Measure:
     if argument.type == "DURATION":
-        raise BindError(f"{printed(node.arguments[0])} is a duration, and no value to count", argument.span)
+        raise BindError(
+            f"{printed(node.arguments[0])} is a duration, which cannot be aggregated", argument.span
+        )
     kind = "STRING" if argument.type == "NULL" else argument.type
     return Measure("distinct" if node.distinct else "count", argument.expr, kind)
 
@@ -67,7 +69,7 @@ def _topk(node: Call, argument: TypedExpression) -> Measure:
     k = number.value if isinstance(number, Literal) and number.kind == "INTEGER" else None
     if not isinstance(k, int) or not 1 <= k <= _MOST_TERMS:
         raise BindError(
-            f"the number of terms is a whole number from 1 to {_MOST_TERMS}",
+            f"the number of terms must be a whole number from 1 to {_MOST_TERMS}",
             number.span,
             expected=("TOPK(text, 10)",),
         )

@@ -85,7 +85,7 @@ def hole(parameter: Parameter, content: Content, **more: Any) -> Any:
         )
     if parameter.type not in _ACCEPTED[content]:
         raise BindError(
-            f"{_WANTED[content]} is wanted, and the column {parameter.name} is {a_type(parameter.type)}",
+            f"{_WANTED[content]} is needed, but the column {parameter.name} is {a_type(parameter.type)}",
             parameter.span,
         )
     return Hole(parameter.name, content, **more)

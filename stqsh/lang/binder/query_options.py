@@ -51,31 +51,31 @@ def query_options(
 
 def _kind(value: Literal | Quantity, natural: str) -> str:
     if not isinstance(value, Literal) or value.kind != "STRING" or not value.value:
-        raise BindError("kind is the name of a kind of query, in quotes", value.span)
+        raise BindError("kind must be the name of a kind of query, in quotes", value.span)
     named = str(value.value)
     if named in BUILT_IN and named != natural:
-        raise BindError(f"this is a {natural} query, and no {named} query", value.span)
+        raise BindError(f"this is a {natural} query, not a {named} query", value.span)
     return named
 
 
 def _switch(value: Literal | Quantity, name: str) -> bool:
     if not isinstance(value, Literal) or not isinstance(value.value, bool):
-        raise BindError(f"{name} is true or false", value.span, expected=("true", "false"))
+        raise BindError(f"{name} must be true or false", value.span, expected=("true", "false"))
     return value.value
 
 
 def _dwell(value: Literal | Quantity) -> int:
     if not isinstance(value, Quantity):
-        raise BindError("dwell is a duration, such as 5 s", value.span)
+        raise BindError("dwell must be a duration, such as 5 s", value.span)
     return duration_us(value, "dwell")
 
 
 def _error(value: Literal | Quantity, aggregates: AggregateSpec | None) -> float:
     number = value.value if isinstance(value, Literal) and value.kind in ("INTEGER", "DECIMAL") else None
     if number is None or not 0 < float(number) < 1:
-        raise BindError("error is a number between 0 and 1, such as 0.01", value.span)
+        raise BindError("error must be a number between 0 and 1, such as 0.01", value.span)
     if aggregates is None or all(measure.function != "topk" for measure in aggregates.measures):
-        raise BindError("error is for TOPK, whose counts it lets be too high", value.span)
+        raise BindError("error is for TOPK, whose counts it allows to be too high", value.span)
     if aggregates.sync_us is None or aggregates.over == "nearest":
         raise NotSupportedError("approximate TOPK without SYNC or WINDOW, or over NEAREST", value.span)
     return float(number)
@@ -84,5 +84,5 @@ def _error(value: Literal | Quantity, aggregates: AggregateSpec | None) -> float
 def _share(value: Literal | Quantity) -> float:
     number = value.value if isinstance(value, Literal) and value.kind in ("INTEGER", "DECIMAL") else None
     if number is None or not 0 <= float(number) <= 1:
-        raise BindError("min_accuracy is a number from 0 to 1, such as 0.9", value.span)
+        raise BindError("min_accuracy must be a number from 0 to 1, such as 0.9", value.span)
     return float(number)

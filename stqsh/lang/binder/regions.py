@@ -152,7 +152,9 @@ def _turns(west: float, east: float) -> list[float]:
 def fixed_region(region: Region, catalogue: CatalogueView) -> BoundRegion:
     """Return the region of a CREATE REGION, valid over any stream, whatever its coordinates."""
     if moves(region):
-        raise BindError("a region with a name stands still", region.span, hint="AROUND is for queries")
+        raise BindError(
+            "a named region cannot move", region.span, hint="AROUND is for the regions of queries"
+        )
     return bound_region(region, _PLANE, catalogue)
 
 
@@ -160,8 +162,8 @@ def bound_nearest(nearest: Nearest, stream: StreamSpec) -> NearestSpec:
     """Bind `NEAREST k TO place` over a stream; raise `BindError` if it makes no sense there."""
     k = hole(nearest.k, "count") if isinstance(nearest.k, Parameter) else nearest.k
     if not isinstance(k, Hole) and not 1 <= k <= MOST_NEIGHBOURS:
-        wanted = "1 or more" if k < 1 else f"{MOST_NEIGHBOURS} at the most"
-        raise BindError(f"{k} nearest: there must be {wanted}", nearest.span)
+        wanted = "at least 1" if k < 1 else f"at most {MOST_NEIGHBOURS}"
+        raise BindError(f"NEAREST {k}: the number must be {wanted}", nearest.span)
     if nearest.point is not None:
         x, y = nearest.point
         _check_latitudes([x], [y], stream, nearest.span, "(lon, lat)")
@@ -216,7 +218,7 @@ def _named(region: NamedRegion, stream: StreamSpec, catalogue: CatalogueView) ->
     area = area_named(Name(region.name, span=region.span), catalogue)
     if region.member is None and area.set:
         raise BindError(
-            f"{area.name} is a set of regions, and a query asks about one of them",
+            f"{area.name} is a set of regions, but a query asks about one of them",
             region.span,
             expected=tuple(_member(area.name, member) for member in area.members[:_SOME]),
         )
@@ -293,7 +295,7 @@ def _length(value: Expression) -> float:
     elif isinstance(value, Literal) and value.value is not None:
         length = float(value.value)
     if length <= 0:
-        raise BindError(f"a length is more than 0, such as {EXAMPLES['length']}", value.span)
+        raise BindError(f"a length must be more than 0, such as {EXAMPLES['length']}", value.span)
     return length
 
 

@@ -176,7 +176,7 @@ def _is_pair(joined: JoinedTable | None, of_stream: TypedExpression, of_table: T
 def _ambiguous(scope: Scope, node: Column) -> BindError:
     assert scope.joined is not None
     names = f"{scope.stream.name}.{node.name} or {scope.joined.table.name}.{node.name}"
-    return BindError(f"{node.name!r} is a column of both; say {names}", node.span)
+    return BindError(f"{node.name!r} is a column of both; write {names}", node.span)
 
 
 def _unknown(scope: Scope, node: Column) -> BindError:

@@ -56,7 +56,9 @@ def ordering(items: tuple[OrderItem, ...], scope: Scope) -> tuple[OrderColumn, .
 def _one(item: SelectItem, scope: Scope) -> Outputs:
     typed = bind(item.expression, scope)
     if typed.type == "DURATION":
-        raise BindError(f"{printed(item.expression)} is a duration, and no value of an answer", item.span)
+        raise BindError(
+            f"{printed(item.expression)} is a duration, which cannot be a column of an answer", item.span
+        )
     return {item.alias or _name(item.expression, typed): typed}
 
 
@@ -116,5 +118,5 @@ def _orderable(expression: Expression, scope: Scope) -> TypedExpression:
         return tuple(scope.outputs.values())[place_in_list(expression, len(scope.outputs), "ORDER BY")]
     typed = bind(expression, scope)
     if typed.type in ("DURATION", "TOPK"):
-        raise BindError(f"there is no order of {printed(expression)}", expression.span)
+        raise BindError(f"cannot order by {printed(expression)}", expression.span)
     return typed

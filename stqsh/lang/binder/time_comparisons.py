@@ -90,7 +90,7 @@ def moment(node: Expression, scope: Scope) -> Expr:
         found = _moment(node, scope)
     except NotSupportedError:
         raise BindError(
-            f"{printed(node)} is no time", node.span, expected=("a time + or - a duration",)
+            f"{printed(node)} is not a time", node.span, expected=("a time + or - a duration",)
         ) from None
     return _shifted(found, found.offset_us)
 
@@ -99,11 +99,13 @@ def after(column: Expression, moment: str, span: Span, scope: Scope) -> Expr:
     """Bind `time AFTER '10 mins ago'`, or AFTER a timestamp."""
     if not is_moment(column, scope):
         raise BindError(
-            f"{printed(column)} is no TIMESTAMP", column.span, expected=("a TIMESTAMP column before AFTER",)
+            f"{printed(column)} is not a TIMESTAMP",
+            column.span,
+            expected=("a TIMESTAMP column before AFTER",),
         )
     ago_us = parse_ago(moment)
     if ago_us is None and moment.strip().lower().endswith("ago"):
-        raise BindError(f"{moment!r} is no time span", span, expected=("something like '10 mins ago'",))
+        raise BindError(f"{moment!r} is not a time span", span, expected=("something like '10 mins ago'",))
     end: Expression = Literal(moment, "STRING", span=span)
     if ago_us is not None:
         end = Arithmetic("-", Now(span=span), Quantity(ago_us / 1000, "ms", span=span), span=span)
@@ -156,7 +158,7 @@ def _sum(node: Arithmetic, scope: Scope) -> Moment:
     if node.operator not in "+-" or not isinstance(right, Quantity) or not _is_duration(right):
         if mentions_now(node):
             raise NotSupportedError(f"NOW in {printed(node)}", node.span)
-        raise BindError(f"{printed(node)} is no time", node.span, expected=("a time + or - a duration",))
+        raise BindError(f"{printed(node)} is not a time", node.span, expected=("a time + or - a duration",))
     base = _moment(left, scope)
     sign = 1 if node.operator == "+" else -1
     return base._replace(

@@ -72,7 +72,7 @@ def _add(pieces: list[Piece], source: Source, start: int, end: int) -> None:
         raise StatementSyntaxError(
             f"a statement has at most {MOST_CHARACTERS:,} characters, and this one {len(piece.text):,}",
             Span(0, 1),
-            hint="long lists are read from files: CREATE TABLE, CREATE REGIONS, REGISTER QUERIES",
+            hint="put long lists into files: CREATE TABLE, CREATE REGIONS, REGISTER QUERIES",
             piece=piece,
         )
     pieces.append(piece)

@@ -38,7 +38,7 @@ def editor() -> str:
     said = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     found = said or next((name for name in _USUAL if shutil.which(name)), None)
     if found is None:
-        raise StqshError("there is no editor", hint="name one: export EDITOR=…")
+        raise StqshError("no editor is set", hint="set one: export EDITOR=…")
     return found
 
 
@@ -47,4 +47,4 @@ def _edit(path: Path) -> None:
     with ignore_interrupts():
         code = subprocess.call(f"{command} {shlex.quote(str(path))}", shell=True)
     if code:
-        raise StqshError(f"the editor {command} ended with {code}; nothing is taken over")
+        raise StqshError(f"the editor {command} ended with code {code}; the statement is unchanged")

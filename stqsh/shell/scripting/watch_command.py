@@ -54,7 +54,7 @@ def check_read_only(statement: Statement) -> None:
     if not is_read_only(statement):
         name = " ".join(statement.text.split()[:2])
         raise StqshError(
-            rf"\watch repeats what only looks, not {name} …",
+            rf"\watch repeats only statements that change nothing, not {name} …",
             hint=r"SELECT COUNT(*) AS n FROM taxis \watch i=1    SHOW QUERIES \watch",
         )
 

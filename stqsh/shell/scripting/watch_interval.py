@@ -63,5 +63,5 @@ def _number(value: str, word: str) -> float:
 
 def _fault(word: str) -> StqshError:
     return StqshError(
-        rf"\watch does not understand '{word}'", hint=r"\watch i=0.5 c=10: ten times, each half a second"
+        rf"\watch does not understand '{word}'", hint=r"\watch i=0.5 c=10: ten times, every half second"
     )

@@ -63,7 +63,9 @@ class ArrowFileWriter:
     def script(self, text: str) -> None:
         """Raise `StqshError`: a script is no table."""
         del text
-        raise StqshError(f"a script is no table for {self._path.name}", hint=r"\o FILE.stq takes it")
+        raise StqshError(
+            f"a script cannot be written to {self._path.name} as a table", hint=r"\o FILE.stq takes it"
+        )
 
     def close(self) -> None:
         """Write the remaining rows and complete the files; without rows there are none."""

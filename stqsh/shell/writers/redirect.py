@@ -155,7 +155,7 @@ def _to_command(command: str) -> Redirect:
     def explain(error: Exception) -> StqshError:
         del error
         hint = r"\o goes back to the terminal"
-        return StqshError(f"the command {command} takes no more", hint=hint)
+        return StqshError(f"the command {command} does not read any more", hint=hint)
 
     def close() -> None:
         with suppress(BrokenPipeError):  # it had enough; its exit code says whether that was a failure

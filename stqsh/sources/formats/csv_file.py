@@ -63,7 +63,7 @@ class CsvDialect:
         decimal = _character("decimal", options.get("decimal", "."))
         if decimal == separator:
             hint = "for instance separator => ';'"
-            raise OptionError(f"{decimal!r} cannot be separator and decimal", "decimal", hint=hint)
+            raise OptionError(f"{decimal!r} cannot be both separator and decimal", "decimal", hint=hint)
         return CsvDialect(
             bool(options.get("header", True)),
             separator,
@@ -104,7 +104,7 @@ def _character(option: str, value: Any) -> str:
     value = _NAMED_SEPARATORS.get(value, value)
     if not isinstance(value, str) or len(value.encode()) != 1 or value in "\r\n":
         raise OptionError(
-            f"{option} is one character, not {value!r}", option, hint=f"for instance {option} => ';'"
+            f"{option} must be one character, not {value!r}", option, hint=f"for instance {option} => ';'"
         )
     return value
 

@@ -119,7 +119,7 @@ def collection_rows(text: bytes) -> list[FeatureRow]:
     rows = []
     for number, feature in enumerate(features, start=1):
         good = Feature.of(feature) if isinstance(feature, dict) else None
-        rows.append(FeatureRow(number, orjson.dumps(feature), good, "no JSON object"))
+        rows.append(FeatureRow(number, orjson.dumps(feature), good, "not a JSON object"))
     return rows
 
 

@@ -40,7 +40,7 @@ _MOST_FORMS, _TRIED_LINES = 16, 32
 #: What an object ends with.
 _ENDS = (b"}", b"}\r")
 #: What msgspec says of a line that is cut off, in a third of the time that orjson takes to say the same.
-_CUT_OFF, _NO_JSON_CUT_OFF = "Input data was truncated", "no JSON: unexpected end of data"
+_CUT_OFF, _NO_JSON_CUT_OFF = "Input data was truncated", "not JSON: unexpected end of data"
 _INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}")
 _TYPES: dict[str, pa.DataType] = {
     "STRING": pa.string(),
@@ -276,8 +276,8 @@ def load_object(line: bytes) -> tuple[JsonObject | None, str]:
     except orjson.JSONDecodeError as problem:
         found = _with_infinite(line)
         if found is None:
-            return None, f"no JSON: {str(problem).split(':')[0]}"
-    return (found, "") if isinstance(found, dict) else (None, "no JSON object")
+            return None, f"not JSON: {str(problem).split(':')[0]}"
+    return (found, "") if isinstance(found, dict) else (None, "not a JSON object")
 
 
 def _is_cut_off(line: bytes) -> bool:

@@ -166,7 +166,7 @@ def _dead_rows(
 def _type_checks(raw: list[Array], casts: list[CastColumn], layout: RecordSchema) -> Iterator[RowCheck]:
     for (name, kind), values, cast in zip(layout.columns, raw, casts, strict=True):
         if cast.bad is not None:
-            wanted = layout.times.wording if kind == "TIMESTAMP" else f"no {kind}"
+            wanted = layout.times.wording if kind == "TIMESTAMP" else f"not a valid {kind}"
             yield RowCheck(cast.bad, _type_reason(name, kind, values, wanted))
 
 
@@ -229,7 +229,7 @@ def _location_checks(columns: list[Array], layout: RecordSchema) -> Iterator[Row
         yield RowCheck(empty[0] & empty[1], lambda row: "no location")
     for name, array, nothing, limit in zip((layout.x, layout.y), arrays, empty, (180.0, 90.0), strict=True):
         values = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        yield RowCheck(~np.isfinite(values) & ~nothing, _place_reason(name, values, "is no place"))
+        yield RowCheck(~np.isfinite(values) & ~nothing, _place_reason(name, values, "is not a coordinate"))
         if layout.geodetic:
             with np.errstate(invalid="ignore"):
                 yield RowCheck(

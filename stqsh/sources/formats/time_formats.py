@@ -53,7 +53,7 @@ class TimeFormat:
         pattern, zone = options.get("timestamp", ""), options.get("zone", "UTC")
         if not isinstance(pattern, str) or (pattern and pattern not in UNITS and "%" not in pattern):
             hint = "for instance timestamp => '%m/%d/%Y %H:%M:%S', or 'ms' for numbers"
-            raise OptionError(f"timestamp is a pattern, not {pattern!r}", "timestamp", hint=hint)
+            raise OptionError(f"timestamp must be a pattern, not {pattern!r}", "timestamp", hint=hint)
         per_second = UNITS.get(pattern, 1)
         return TimeFormat("" if pattern in UNITS else pattern, _checked_zone(zone), per_second)
 
@@ -61,9 +61,9 @@ class TimeFormat:
     def wording(self) -> str:
         """Return the expected form of a value, for dead letters."""
         if self.pattern:
-            return f"no time of the form {self.pattern}"
+            return f"not a time of the form {self.pattern}"
         unit = next(UNIT_NAMES[unit] for unit, per_second in UNITS.items() if per_second == self.per_second)
-        return f"no time (ISO 8601, or {unit} since the epoch)"
+        return f"not a time (ISO 8601, or {unit} since the epoch)"
 
     def parse(self, text: Array) -> Array:
         """Read text (n,) by the pattern as UTC; null where it does not match.

@@ -62,7 +62,7 @@ def client_settings(
         if name.startswith(PREFIX):
             found[name.removeprefix(PREFIX).lower().replace("_", ".")] = value
     for name in sorted(_OWN & found.keys()):
-        raise ProfileError(f"kafka.{name} cannot be set: stqsh decides it", hint=None)
+        raise ProfileError(f"kafka.{name} cannot be set: stqsh sets it itself", hint=None)
     return {**found, "bootstrap.servers": brokers}
 
 

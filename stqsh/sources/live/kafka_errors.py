@@ -73,4 +73,4 @@ def explain(error: KafkaError, brokers: str) -> str:
 def settings_error(error: KafkaError) -> KafkaSettingsError:
     """Return the error of a client that cannot be made: librdkafka names the setting, and no secret."""
     said = _MAKING.sub("", error.str())
-    return KafkaSettingsError(f"Kafka's client cannot be made: {said}; see {_SET}")
+    return KafkaSettingsError(f"Kafka's client cannot be created: {said}; see {_SET}")

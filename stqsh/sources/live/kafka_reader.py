@@ -150,7 +150,7 @@ class KafkaReader:
                 return wanted.stop
             raise RecordsGoneError(
                 f"Kafka no longer has the messages from {wanted.start} on of {wanted.part}",
-                hint="SET sources.gone = skip; goes on without them",
+                hint="SET sources.gone = skip; continues without them",
             )
         if code in _UNKNOWN:
             raise RecordsGoneError(f"Kafka no longer has {wanted.part}", hint="DROP the stream")

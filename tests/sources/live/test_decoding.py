@@ -53,7 +53,7 @@ def test_bad_messages_are_told_with_partition_offset_and_reason() -> None:
         ("t/1", 11), ("t/1", 12), ("t/1", 13), ("t/1", 15), ("t/1", 16),
     ]  # fmt: skip
     assert [letter.reason.split(":")[0] for letter in found.dead] == [
-        "no JSON", "an empty message", "oid", "no JSON", "lon",
+        "not JSON", "an empty message", "oid", "not JSON", "lon",
     ]  # fmt: skip
 
 

@@ -55,14 +55,14 @@ def check_live(stream: CreateStream) -> None:
     if stream.order_by is not None or stream.pace is not None:
         clause = "ORDER BY" if stream.order_by is not None else "PACE"
         raise BindError(
-            f"{clause} is for streams that are replayed: live records come as they come", stream.name.span
+            f"{clause} is for replayed streams: live records arrive at their own pace", stream.name.span
         )
     if stream.tick is not None and duration_us(stream.tick, "TICK") < LEAST_LIVE_TICK_US:
         least = format_duration(LEAST_LIVE_TICK_US)
         raise BindError(f"TICK of a live stream is at least {least}", stream.tick.span)
     if not stream.columns:
         raise BindError(
-            "a live stream needs its columns",
+            "a live stream needs a list of its columns",
             stream.name.span,
             hint="list them after its name: (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)",
         )
@@ -110,13 +110,13 @@ def live_spec(source: DataSource, options: Options) -> LiveSourceSpec | None:
 def _socket_spec(source: SocketSource, options: Options) -> SocketSourceSpec:
     host, _, port = source.address.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise BindError(f"{source.address!r} is no address", source.span, expected=("'host:port'",))
+        raise BindError(f"{source.address!r} is not an address", source.span, expected=("'host:port'",))
     return SocketSourceSpec(source.address, source.format or "jsonl", options)
 
 
 def _http_spec(source: HttpSource, options: Options) -> HttpSourceSpec:
     if not 0 < source.port < 1 << 16:
-        raise BindError(f"{source.port} is no port", source.span, expected=("a number from 1 to 65535",))
+        raise BindError(f"{source.port} is not a port", source.span, expected=("a number from 1 to 65535",))
     return HttpSourceSpec(source.port, source.format or "jsonl", options)
 
 
@@ -149,13 +149,13 @@ def _check_topic(topic: str, source: KafkaSource) -> None:
         try:
             re.compile(topic.removeprefix("/").removesuffix("/"))
         except re.error as error:
-            raise BindError(f"{topic!r} is no pattern: {error}", source.span) from error
+            raise BindError(f"{topic!r} is not a valid pattern: {error}", source.span) from error
         if topic.endswith("/") and len(topic) > 2:
             return
     elif _TOPIC.fullmatch(topic):
         return
     raise BindError(
-        f"{topic!r} is no name of a topic",
+        f"{topic!r} is not a valid topic name",
         source.span,
         hint="letters, digits, '.', '_' and '-'; or a pattern between slashes: '/^bus-.*/'",
     )

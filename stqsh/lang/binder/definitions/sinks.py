@@ -100,13 +100,13 @@ def _check_address(url: str, span: Span, clause: str) -> None:
         is_whole = False
     if not is_whole or any(ord(sign) <= 32 for sign in url):
         raise BindError(
-            f"{clause} takes a whole address", span, expected=("'http://host:port/path', or https",)
+            f"{clause} takes a complete address", span, expected=("'http://host:port/path', or https",)
         )
     if parts.username is not None or parts.password is not None:
         raise BindError(
-            "an address would show its password to everybody who sees the sink",
+            "a password in an address is shown to everybody who sees the sink",
             span,
-            hint=f"give it in the environment, {_SECRETS}",
+            hint=f"set it in the environment, {_SECRETS}",
         )
 
 

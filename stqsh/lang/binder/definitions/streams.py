@@ -59,7 +59,7 @@ def _check_names(stream: CreateStream, columns: list[tuple[str, str]]) -> None:
     for name, _ in columns:
         if name in OWN_COLUMNS:
             raise BindError(
-                f"no column can be called {name}: the engine has one of that name", stream.name.span
+                f"no column can be called {name}: the engine uses that name itself", stream.name.span
             )
 
 
@@ -116,7 +116,7 @@ def _check_retention(stream: CreateStream) -> None:
         raise BindError(
             f"RETAIN SIGNIFICANT needs {' and '.join(missing)}",
             stream.retain.span,
-            hint="how far an object gets between two reports: REPORT EVERY 30 s MAX SPEED 60 km/h",
+            hint="these say how far an object gets between two reports: REPORT EVERY 30 s MAX SPEED 60 km/h",
         )
 
 
@@ -175,7 +175,7 @@ def _bounds(stream: CreateStream) -> Bounds | None:
         return None
     x1, y1, x2, y2 = stream.bounds
     if x1 == x2 or y1 == y2:
-        raise BindError("BOUNDS have no area", stream.name.span)
+        raise BindError("BOUNDS enclose no area", stream.name.span)
     if stream.geometry != "PLANAR" and max(abs(y1), abs(y2)) > _POLE:
         raise BindError(
             "BOUNDS reach beyond latitude 90", stream.name.span, hint="they are (lon1, lat1, lon2, lat2)"
