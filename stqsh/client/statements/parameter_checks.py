@@ -121,9 +121,11 @@ def _cast_checks(block: ParameterBlock) -> Iterator[_Check]:
     }
     for name, bad in block.bad.items():
         word = kinds.get(block.columns[name].type, "time")
-        yield _Check(
-            bad, lambda row, name=name, word=word: f"{name}: {block.shown(name, row)} is not a {word}"
-        )  # type: ignore[misc]
+        yield _Check(bad, _cast_reason(block, name, word))
+
+
+def _cast_reason(block: ParameterBlock, name: str, word: str) -> Callable[[int], str]:
+    return lambda row: f"{name}: {block.shown(name, row)} is not a {word}"
 
 
 def _value_checks(template: QueryTemplate, block: ParameterBlock) -> Iterator[_Check]:
