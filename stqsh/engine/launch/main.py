@@ -46,7 +46,7 @@ log = logging.getLogger("stqsh.engine")
 
 #: The parts that an engine waits for before it reports that it is ready.
 KERNELS, FIRST_BATCH = "kernels compiled", "first batch"
-_KERNEL_NICENESS = 10
+_KERNEL_NICENESS = 19
 """By how much the compilation of all kernels gives way to Spark and to the workers."""
 
 
