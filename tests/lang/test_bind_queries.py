@@ -136,6 +136,8 @@ def test_for(taxis: Catalogue) -> None:
          "zones is a set of regions, but a query asks about one of them"),
         ("SELECT * FROM taxis NEAREST 9999999999 TO (1, 2)",
          "NEAREST 9999999999: the number must be at most 2147483647"),
+        ("SELECT * FROM taxis INSIDE POLYGON((10 50, 1e51 50, 10 51))",
+         "a longitude of 1e+51 is beyond 36000"),
         ("SELECT * FROM taxis INSIDE CIRCLE(1, 2, 0)", "a length must be more than 0, such as 500 m"),
         ("SELECT * FROM taxis INSIDE CIRCLE(40, 116, 5)",
          "a latitude of 116 is beyond 90; lat and lon seem to be swapped"),

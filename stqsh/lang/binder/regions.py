@@ -299,11 +299,19 @@ def _length(value: Expression) -> float:
     return length
 
 
+_FARTHEST_LON = 36_000.0
+"""A region is cut at each turn of the globe that it reaches over, so there must not be too many."""
+
+
 def _check_latitudes(
     xs: list[Coordinate], ys: list[Coordinate], stream: StreamSpec, span: Span, form: str
 ) -> None:
     lons, lats = ([abs(at) for at in some if not isinstance(at, Parameter)] for some in (xs, ys))
-    if stream.planar or max(lats, default=0.0) <= POLE:
+    if stream.planar:
+        return
+    if max(lons, default=0.0) > _FARTHEST_LON:
+        raise BindError(f"a longitude of {max(lons):g} is beyond {_FARTHEST_LON:g}", span, expected=(form,))
+    if max(lats, default=0.0) <= POLE:
         return
     beyond = max((y for y in ys if not isinstance(y, Parameter)), key=abs)
     swapped = max(lons, default=POLE + 1) <= POLE
