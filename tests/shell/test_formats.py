@@ -85,7 +85,7 @@ def test_a_file_holds_a_feature_collection(rows, tmp_path) -> None:
 def test_a_script_does_not_spoil_a_feature_collection(tmp_path) -> None:
     path = tmp_path / "out.geojson"
     outlet = open_outlet(str(path))
-    with pytest.raises(StqshError, match="a script is no Feature of a collection"):
+    with pytest.raises(StqshError, match="a script cannot be written as GeoJSON"):
         outlet.writer("geojson", one_query=True).script("DUMP;")
     outlet.close()
     assert json.loads(path.read_text())["features"] == []

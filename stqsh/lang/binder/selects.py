@@ -104,7 +104,7 @@ def place_in_list(number: Literal, size: int, clause: str) -> int:
     """Return the index of the column of a select list that a clause names by its number, from 1.
 
     Raises:
-        BindError: it is no number, or there are not so many columns.
+        BindError: it is not a whole number, or there are fewer columns.
     """
     if number.kind != "INTEGER":
         raise BindError(f"{clause} takes columns and expressions, not constants", number.span)

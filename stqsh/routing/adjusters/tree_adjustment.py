@@ -36,8 +36,8 @@ def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
     most = _GROWTH * max(len(leaves), table.slots)
     while not _can_be_dealt(leaves, table.slots, enough) and len(leaves) + 3 <= most and _split(leaves, sums):
         _merge(leaves)
-    anew = _dealt_anew(table, load, leaves, hashed)
-    return min(given, anew, key=lambda found: float(slot_loads(found, load.cost).max()))
+    again = _dealt_again(table, load, leaves, hashed)
+    return min(given, again, key=lambda found: float(slot_loads(found, load.cost).max()))
 
 
 def _can_be_dealt(leaves: Leaves, slots: int, enough: float) -> bool:
@@ -77,7 +77,7 @@ def _merge(leaves: Leaves) -> None:
         leaves[cheapest] = costs[cheapest]
 
 
-def _dealt_anew(table: RoutingTable, load: Load, leaves: Leaves, hashed: NDArray[np.bool_]) -> RoutingTable:
+def _dealt_again(table: RoutingTable, load: Load, leaves: Leaves, hashed: NDArray[np.bool_]) -> RoutingTable:
     """Deal leaves to sets of equal cost, and give each set to the slot that has most of its queries."""
     squares = along_the_curve(leaves, table.cells.side)
     sets = karmarkar_karp(np.array([leaves[square] for square in squares]), table.slots)

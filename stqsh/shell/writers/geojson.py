@@ -72,7 +72,7 @@ class GeoJsonWriter:
     def script(self, text: str) -> None:
         """Write the script unchanged; raise `StqshError` in a FeatureCollection, which it would spoil."""
         if isinstance(self._target.stream, FeatureCollection):
-            raise StqshError("a script is no Feature of a collection", hint=r"\o FILE.stq takes it")
+            raise StqshError("a script cannot be written as GeoJSON", hint=r"\o FILE.stq takes it")
         self._target.write_script(text)
 
     def _write(self, points: Iterable[bytes], properties: Iterable[bytes]) -> None:
