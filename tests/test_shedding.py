@@ -232,7 +232,7 @@ def test_who_tails_an_approximate_query_is_told_once_and_who_selects_too(tmp_pat
         list(exact)  # type: ignore[arg-type]
         assert exact.accuracy_text == ""  # type: ignore[union-attr]
         assert any(
-            "keeps objects only that queries need" in text for text in say(opened, "SELECT oid FROM cars")
+            "keeps only the objects that queries need" in text for text in say(opened, "SELECT oid FROM cars")
         )
         [accuracy] = [
             row["value"] for row in table(opened, "SHOW QUERY everyone") if row["item"] == "accuracy"

@@ -96,7 +96,7 @@ def _older_progress(session: Session) -> None:
 DAMAGES: dict[str, tuple[Callable[[Session], object], str]] = {
     "checkpoint": (
         lambda it: shutil.rmtree(it.home.checkpoint),
-        "planned 0 batches and completed 0 batches, and 12 batches are recorded as delivered",
+        "planned 0 batches and completed 0 batches, but 12 batches are recorded as delivered",
     ),
     "commits": (
         lambda it: shutil.rmtree(it.home.checkpoint / "commits"),
@@ -106,11 +106,11 @@ DAMAGES: dict[str, tuple[Callable[[Session], object], str]] = {
         lambda it: shutil.rmtree(it.home.checkpoint / "offsets"),
         "planned 0 batches and completed 12 batches",
     ),
-    "progress": (_older_progress, "and 8 batches are recorded as delivered"),
-    "log": (_without_log_rows, "batch 11 has taken in 12 statements, and the log ends with 10"),
+    "progress": (_older_progress, "but 8 batches are recorded as delivered"),
+    "log": (_without_log_rows, "batch 11 has taken in 12 statements, but the log ends with 10"),
     "head": (
         lambda it: (it.home.state / "evaluate-1" / "head").unlink(),
-        "state/evaluate-1/head is gone, which says what slot 1 holds",
+        "state/evaluate-1/head is gone, which records what slot 1 holds",
     ),
     "state": (lambda it: shutil.rmtree(it.home.state), "state/evaluate-0/head is gone"),
     "an empty offset": (

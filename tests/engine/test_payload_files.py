@@ -210,7 +210,7 @@ def test_a_store_that_was_changed_is_told(world: World, spool: PayloadFolders) -
     _, kept = kept_of(tasks_of(world), spool)
     only = [chunk for chunk in kept if chunk.kind == "records"][:1]
     world.store(only[0].stream, [(5, "k1")])
-    with pytest.raises(RecordReplayError, match="put it back"):
+    with pytest.raises(RecordReplayError, match="has been changed"):
         replay_records(world.home, only)
 
 

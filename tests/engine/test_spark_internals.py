@@ -248,7 +248,7 @@ def test_java_that_does_not_start_is_told_with_its_code(tmp_path: Path) -> None:
     java.write_text("#!/bin/sh\nexit 3\n")
     java.chmod(0o700)
     started = launch_java(JavaRuntime(tmp_path, 17, "a test"), "1g", [], tmp_path)
-    with pytest.raises(StqshError, match="Java ended with code 3 as it started"):
+    with pytest.raises(StqshError, match="Java ended with code 3 while starting"):
         started.reached_by()
 
 

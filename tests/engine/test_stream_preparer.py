@@ -111,7 +111,7 @@ def test_a_stream_that_could_not_be_extended_is_tried_again_when_asked(
         SourceError, match="stream good cannot be prepared any further: no such device"
     ) as caught:
         link.check_streams()
-    assert caught.value.hint == "RUN or PLAY good; tries again, once the reason is gone"
+    assert caught.value.hint == "once the cause is removed, RUN or PLAY good; tries again"
     for broken[0], state in ((True, "stalled"), (False, "endless")):
         retry_stalled_streams(control)
         assert stream_statuses(control)[1].state == "endless"

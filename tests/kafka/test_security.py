@@ -125,7 +125,7 @@ WRONG = {
     ),
     "no such mechanism": (
         {**SCRAM, "sasl.mechanism": "FOO"},
-        "client cannot be made: Unsupported SASL mechanism: FOO; see the section kafka of the profile",
+        "client cannot be created: Unsupported SASL mechanism: FOO; see the section kafka of the profile",
     ),
     "no such setting": ({**SCRAM, "sasl.pasword": "x"}, 'No such configuration property: "sasl.pasword"; '),
     "stranger": (TLS, "is not trusted: ssl.ca.location, in the section kafka of the profile, or the "),

@@ -117,7 +117,7 @@ def test_a_failing_action_is_counted_and_shown(allowed: Session) -> None:
     assert runner_of(allowed, "bad").step() and runner_of(allowed, "off").step()
     bad, off = shown(allowed)
     assert (bad["done"], bad["failed"], bad["last error"]) == (0, 12, "exit code 3: no luck")
-    assert (off["done"], off["failed"]) == (0, 2) and "is not reached" in off["last error"]
+    assert (off["done"], off["failed"]) == (0, 2) and "cannot be reached" in off["last error"]
 
 
 def test_an_action_that_takes_long_misses_what_comes_meanwhile(

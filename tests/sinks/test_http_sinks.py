@@ -121,7 +121,7 @@ def test_nobody_listens(session: Session, server: Server) -> None:
     [rows] = list(session.execute("DESCRIBE hook;"))
     shown = dict(rows.rows)  # type: ignore[union-attr]
     assert shown["state"] == "waiting"
-    assert shown["last error"] == "127.0.0.1:9 is not reached: connection refused"
+    assert shown["last error"] == "127.0.0.1:9 cannot be reached: connection refused"
 
 
 def test_secrets_are_not_shown(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,6 +145,6 @@ def test_a_setting_that_cannot_be_is_told_and_may_be_mended(session: Session, br
         assert not runner.step()
     [rows] = list(session.execute("SHOW SINKS;"))
     shown = dict(zip(rows.columns, rows.rows[0], strict=True))  # type: ignore[union-attr]
-    assert shown["last error"] == "kafka.group.id cannot be set: stqsh decides it"
+    assert shown["last error"] == "kafka.group.id cannot be set: stqsh sets it itself"
     assert runner.step()
     assert sorted(v for _, v in consume(broker.address, topic, len(expected)) if v) == sorted(expected)

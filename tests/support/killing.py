@@ -99,12 +99,14 @@ def kill_all(session: Session) -> None:
 def _kind(process: psutil.Process) -> str | None:
     """Tell the JVM, the Python daemon and its workers apart by their command lines."""
     words = process.cmdline()
+    parent = process.parent()
+    is_copy = parent is not None and parent.cmdline() == words
     if words and words[0].endswith("java"):
-        return "jvm"
+        # What Java starts looks like Java itself until it executes its own program.
+        return None if is_copy else "jvm"
     if not any(word.startswith("pyspark.worker") for word in words):
         return None
-    parent = process.parent()
-    return "worker" if parent is not None and parent.cmdline() == words else "daemon"
+    return "worker" if is_copy else "daemon"
 
 
 def _kill_several(disturber: Disturber) -> bool:
