@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.contract.merging_kind import MergingKind
+from stqsh.core.groups.distinct_numbers import DistinctNumbers
 from stqsh.core.kernels.events.versions import tally
 from stqsh.core.kinds import KINDS
 from stqsh.core.output.batch_output import UpdateOrigin, update_chunks
@@ -103,8 +104,9 @@ class _StreamMerge:
     def _encode(self, merged: MergedUpdates) -> list[Chunk]:
         """Return the updates of one kind, in parts, with the rows that they show."""
         self.updates += len(merged.updates.step)
-        ids, position = np.unique(merged.updates.query, return_inverse=True)
-        self._grown.append((ids, tally(position, merged.updates.op, len(ids))))
+        queries = DistinctNumbers(merged.updates.query)
+        grown = tally(queries.find(merged.updates.query), merged.updates.op, len(queries))
+        self._grown.append((queries.values, grown))
         timing = BatchTiming(self.chunks[0].first_step, self.chunks[0].last_step, 0, 1, -1)
         slot, records = self.state.slot, merged.records
         origin = UpdateOrigin(slot, self.stream, timing, len(records), records.show)

@@ -193,6 +193,9 @@ UPDATES = pa.schema(
 KEY_COLUMN = b"key"
 """The entry of the metadata of "rows" that names their key column; records of a stream have none."""
 
+DICTIONARY_ROWS = 4
+"""The least number of rows for each value of a dictionary that a payload contains, see `decoded`."""
+
 COUNTS = pa.schema([("query", pa.int64()), ("delta", pa.int64())])
 """Payload of kind "counts": by how much each query's answer grew on one slot; Deliver adds up."""
 
@@ -299,6 +302,22 @@ def unpack(payload: bytes) -> pa.RecordBatch:
     if len(batches) != 1:
         raise ValueError(f"a payload holds one record batch, not {len(batches)}")
     return batches[0]
+
+
+def decoded(batch: pa.RecordBatch, least: int = DICTIONARY_ROWS) -> pa.RecordBatch:
+    """Return a batch with plain columns in place of dictionaries, unless these save much.
+
+    Args:
+        batch: The batch.
+        least: A dictionary stays if there are at least this many rows for each of its values; 0 for none.
+    """
+    for at, column in enumerate(batch.columns):
+        if not pa.types.is_dictionary(column.type):
+            continue
+        coded: Any = column
+        if not least or len(coded.dictionary) * least > len(coded):
+            batch = batch.set_column(at, batch.schema.field(at).name, coded.dictionary.take(coded.indices))
+    return batch
 
 
 def pack_json(value: object) -> bytes:

@@ -16,7 +16,7 @@ from stqsh.core.aggregates.summaries import estimated
 from stqsh.core.conditions.evaluation import compute, evaluate
 from stqsh.spec.aggregate import AggregateSpec, Measure
 from stqsh.spec.chunk import arrow_type
-from stqsh.spec.expression import ColumnExpr, Expr
+from stqsh.spec.expression import ColumnExpr, find_nodes
 
 Array = npt.NDArray[Any]
 Column: TypeAlias = Any
@@ -49,16 +49,17 @@ def show_measures(measures: tuple[Measure, ...], states: States, *, about: bool 
 def group_values(spec: AggregateSpec, states: States) -> pa.Table:
     """Return what groups are, whose keys are the column `key` of `states.by`, plain or as a dictionary.
 
-    The columns are those of `states.by`, n, g0 … and m0 …. Negative states are the caller's to leave out.
+    The columns are those of `states.by`, n, g0 … and m0 …; g0 … are dictionaries if the keys are one.
+    Negative states are the caller's to leave out.
     """
     keys: Any = states.by[KEY].combine_chunks()
-    types, by = [group.type for group in spec.groups], states.by
+    types = [group.type for group in spec.groups]
     if pa.types.is_dictionary(keys.type):
-        groups = [column.take(keys.indices) for column in decode_keys(keys.dictionary, types)]
-        by = by.set_column(by.column_names.index(KEY), KEY, keys.dictionary.take(keys.indices))
+        values: Any = decode_keys(keys.dictionary, types)
+        groups = [_coded(keys.indices, column) for column in values]
     else:
         groups = decode_keys(keys, types)
-    table = by.append_column(MEMBERS, states.totals["n"])
+    table = states.by.append_column(MEMBERS, states.totals["n"])
     for i, column in enumerate(groups):
         table = table.append_column(f"g{i}", column)
     shown = show_measures(spec.measures, states, about=spec.error > 0)
@@ -102,29 +103,52 @@ def group_order(spec: AggregateSpec, table: pa.Table, before: list[str]) -> Any:
     return pc.sort_indices(table, sort_keys=[*keys, (KEY, "ascending")])
 
 
+def plain(column: Any) -> Column:
+    """Return a column in one piece, without a dictionary."""
+    whole = _whole(column)
+    return whole.dictionary.take(whole.indices) if pa.types.is_dictionary(whole.type) else whole
+
+
 def _with_outputs(spec: AggregateSpec, table: pa.Table, now_us: pa.Array[Any] | int) -> pa.Table:
-    columns = {name: _whole(table[name]) for name in table.column_names}
+    columns = {name: plain(table[name]) for name in _read(spec)}
     for i, output in enumerate(spec.select):
-        value = _value(output.value, columns, now_us)
+        if isinstance(output.value, ColumnExpr):
+            value = _whole(table[output.value.name])
+        else:
+            value = compute(output.value, columns, now_us)
         table = table.append_column(f"s{i}", canonical(_typed(value, output.type)))
     for i, order in enumerate(spec.order):
-        table = table.append_column(f"o{i}", canonical(_value(order.value, columns, now_us)))
+        value = order.value
+        ordered = columns[value.name] if isinstance(value, ColumnExpr) else compute(value, columns, now_us)
+        table = table.append_column(f"o{i}", canonical(ordered))
     passes: Any = pa.array(np.ones(table.num_rows, np.bool_))
     if spec.having is not None:
         passes = evaluate(spec.having, columns, now_us).fill_null(False)
     return table.append_column(PASSES, passes)
 
 
-def _value(expr: Expr, columns: dict[str, Any], now_us: pa.Array[Any] | int) -> Column:
-    """Return the values of an expression; plain columns keep their types."""
-    if isinstance(expr, ColumnExpr):
-        return columns[expr.name]
-    return compute(expr, columns, now_us)
+def _coded(indices: Any, values: Any) -> Any:
+    """Return values by a dictionary without NULL, so that it can be joined with others."""
+    if values.null_count:
+        known = values.is_valid().to_numpy(zero_copy_only=False)
+        place: Any = pa.array(np.cumsum(known, dtype=np.int32) - np.int32(1), mask=~known)
+        indices, values = place.take(indices), values.drop_null()
+    return pa.DictionaryArray.from_arrays(indices, values)
+
+
+def _read(spec: AggregateSpec) -> set[str]:
+    """Return the columns of groups that are compared or computed with, and the one that always exists."""
+    shown = (one.value for one in spec.select if not isinstance(one.value, ColumnExpr))
+    wanted = [*shown, spec.having, *(one.value for one in spec.order)]
+    names = {node.name for expr in wanted if expr is not None for node in find_nodes(expr, ColumnExpr)}
+    return names | {MEMBERS}
 
 
 def _typed(column: Column, kind: str) -> Column:
+    """Return a column in the type of an output; a dictionary of such values stays one."""
     wanted = output_type(kind)
-    return column if column.type == wanted else column.cast(wanted)
+    is_coded = pa.types.is_dictionary(column.type) and column.type.value_type == wanted
+    return column if is_coded or column.type == wanted else plain(column).cast(wanted)
 
 
 def _whole(column: Any) -> Column:

@@ -19,6 +19,7 @@ from stqsh.core.aggregates.limbs import add_terms, normalised
 from stqsh.core.aggregates.summaries import summarised
 from stqsh.core.texts.tokenizer import coded_terms
 from stqsh.spec.aggregate import Measure
+from stqsh.spec.chunk import decoded
 
 Array = npt.NDArray[Any]
 
@@ -140,12 +141,12 @@ def group_payloads(found: Iterable[States]) -> Iterator[pa.RecordBatch]:
         totals = states.by
         for name in states.totals.column_names:
             totals = totals.append_column(name, states.totals[name])
-        yield from totals.combine_chunks().to_batches(PART_ROWS)
+        yield from map(decoded, totals.combine_chunks().to_batches(PART_ROWS))
         if states.values.num_rows:
             values = states.by.take(states.values["row"])
             for name in states.values.column_names[1:]:
                 values = values.append_column(name, states.values[name])
-            yield from values.combine_chunks().to_batches(PART_ROWS)
+            yield from map(decoded, values.combine_chunks().to_batches(PART_ROWS))
 
 
 def _without_zeros(states: States) -> States:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.core.aggregates.answers import KEY, PASSES, group_order, show_groups
+from stqsh.core.aggregates.answers import KEY, PASSES, group_order, plain, show_groups
 from stqsh.core.aggregates.states import States
 from stqsh.core.groups.group_store import GroupStore
 from stqsh.core.groups.group_versions import GroupVersions
@@ -17,9 +17,11 @@ from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.events.versions import number
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.spec.aggregate import AggregateSpec, shown_column
-from stqsh.spec.chunk import KEY_COLUMN
+from stqsh.spec.chunk import KEY_COLUMN, decoded
 
 Array = npt.NDArray[Any]
+
+_KEYS = pa.dictionary(pa.int32(), pa.binary())
 
 OVERTAKEN, EXPIRED, CHANGED = 2, 5, 6
 """Positions in `stqsh.spec.chunk.WHY`."""
@@ -29,7 +31,11 @@ class GroupRows:
     """The rows that updates of aggregates show: the key, and columns named by place and type."""
 
     def __init__(self, tables: list[pa.Table]) -> None:
-        self._rows = pa.concat_tables(tables, promote_options="default")
+        uncoded = {
+            one.name for table in tables for one in table.schema if not pa.types.is_dictionary(one.type)
+        }
+        same = [_with_plain(table, uncoded) for table in tables]
+        self._rows = pa.concat_tables(same, promote_options="default")
 
     def __len__(self) -> int:
         return self._rows.num_rows
@@ -38,7 +44,15 @@ class GroupRows:
         """Return some of the rows."""
         chosen: Any = pa.array(versions)
         [batch] = self._rows.take(chosen).combine_chunks().to_batches()
-        return batch.replace_schema_metadata({KEY_COLUMN: KEY})
+        return decoded(batch).replace_schema_metadata({KEY_COLUMN: KEY})
+
+
+def _with_plain(table: pa.Table, names: set[str]) -> pa.Table:
+    """Return a table with some of its columns, by name, without dictionaries."""
+    for at, one in enumerate(table.schema):
+        if one.name in names and pa.types.is_dictionary(one.type):
+            table = table.set_column(at, one.name, plain(table[one.name]))
+    return table
 
 
 class ShownVersions(NamedTuple):
@@ -67,8 +81,8 @@ def show_versions(
     count = len(versions.group)
     row = np.full(count, -1, np.int32)
     same, passes, answered = (np.zeros(count, np.bool_) for _ in range(3))
-    forms = store.queries.form[np.searchsorted(store.queries.id, versions.query)][versions.group]
-    tables, rows = [pa.table({KEY: pa.array([], pa.binary())})], 0
+    forms = versions.by_query(store.queries.form[np.searchsorted(store.queries.id, versions.queries)])
+    tables, rows = [pa.table({KEY: pa.array([], _KEYS)})], 0
     for form in np.flatnonzero(np.bincount(forms[there])).tolist():
         at, spec = np.flatnonzero(there & (forms == form)), store.spec(form)
         shown = show_groups(spec, states_of(store, spec, versions, at), pa.array(instants[at]))
@@ -112,7 +126,9 @@ def _like_before(shown: pa.Table, columns: int) -> Array:
 
 
 def _comparable(column: Any) -> Any:
-    """Return a column in a type that can be compared: lists as texts."""
+    """Return a column in a type that can be compared: lists as texts, dictionaries of groups as indices."""
+    if pa.types.is_dictionary(column.type):
+        return column.indices  # versions of a group have one key
     if not pa.types.is_list(column.type):
         return column
     texts = [None if value is None else repr(value) for value in column.to_pylist()]
@@ -125,7 +141,8 @@ def _within_limit(spec: AggregateSpec, versions: GroupVersions, at: Array, shown
     chosen = np.flatnonzero(passes)
     query, step = versions.query[versions.group[at]][chosen], versions.step[at][chosen]
     taken: Any = pa.array(chosen)
-    table = shown.take(taken).append_column("query", pa.array(query))
+    named = shown.set_column(shown.column_names.index(KEY), KEY, plain(shown[KEY]))
+    table = named.take(taken).append_column("query", pa.array(query))
     table = table.append_column("step", pa.array(step))
     order = group_order(spec, table, ["query", "step"]).to_numpy()
     first = np.diff(query[order], prepend=-1) != 0

@@ -108,8 +108,8 @@ class GroupDeltas:
         at = np.flatnonzero(counts)
         if not len(at):
             return None
-        nothing: Any = pa.repeat(pa.scalar(b"", pa.binary()), len(at))
-        by = identified(self._ids[at // span], first + at % span, nothing)
+        only: Any = pa.array([b""], pa.binary())
+        by = identified(self._ids[at // span], first + at % span, np.zeros(len(at), np.int32), only)
         nobody = Contribution(np.empty(0, np.int32), np.empty(0, np.int8))
         number: Any = pa.array(counts[at], pa.int64())
         return contribute((), (), by, nobody)._replace(totals=pa.table({"n": number}))
@@ -125,9 +125,8 @@ class GroupDeltas:
             coded: Any = pa.array(codes).dictionary_encode()
             rows, distinct = coded.indices.to_numpy(), coded.dictionary.to_numpy()
         rest, groups = distinct // len(keys), distinct % len(keys)
-        taken: Any = pa.array(groups)
         step = timing.first + rest % span
-        return rows, identified(self._ids[rest // span], step, keys.take(taken))
+        return rows, identified(self._ids[rest // span], step, groups.astype(np.int32), keys)
 
     def _distinct(self, spec: AggregateSpec, changes: MemberChanges) -> tuple[Array, Array]:
         """Return the number of each change's record, and the first change that has each of these records.
@@ -169,8 +168,9 @@ def is_count(spec: AggregateSpec) -> bool:
     return not spec.groups and all(measure.argument is None for measure in spec.measures)
 
 
-def identified(query: Array, step: Array, key: Any) -> pa.Table:
-    """Return what identifies states of groups: the query's id, the step and the key."""
+def identified(query: Array, step: Array, group: Array, keys: pa.BinaryArray) -> pa.Table:
+    """Return what identifies states of groups: the query's id, the step and the key, by its number, int32."""
+    key = pa.DictionaryArray.from_arrays(group, keys)
     columns: list[Any] = [pa.array(query), pa.array(step), key]
     return pa.Table.from_arrays(columns, names=["query", "step", "key"])
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stqsh.core.groups.distinct_numbers import sorted_distinct
 from stqsh.core.groups.group_changes import changes, removals, show_versions
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
 from stqsh.core.groups.group_versions import (
     Differences,
     GroupVersions,
     PairIndex,
-    sorted_distinct,
     versions_of,
     with_values,
 )
@@ -82,13 +82,14 @@ class _GroupMerge:
         return int(steps.min(initial=1 << 62)) if len(steps) else 1
 
     def _limited(self, ids: Array) -> Array:
-        """Return which of the queries have a LIMIT."""
-        return ids[self._store.which(ids, lambda spec: spec.limit is not None)]
+        """Return those of the queries, given by id once or more often, that have a LIMIT, ascending."""
+        limited = self._store.those(lambda spec: spec.limit is not None)
+        return limited[np.isin(limited, ids)] if len(limited) else limited
 
     def _touched(self, moves: Differences) -> PairIndex:
         """Return the groups to look at: they change, or their queries end, heed time or have a LIMIT."""
         ids = [self._marks.query[np.isin(self._marks.mark, (DROP, END))]]
-        ids += [self._limited(sorted_distinct(moves.totals.query)), self._time.awake]
+        ids += [self._limited(moves.totals.query), self._time.awake]
         whole = np.concatenate(ids)
         stored = np.isin(self._totals.query, whole)
         alone = sorted_distinct(whole)
@@ -99,7 +100,7 @@ class _GroupMerge:
 
     def _at_all_steps(self, groups: PairIndex, moves: Differences) -> Differences:
         """Return the differences, with one of nothing for each group of a query with a LIMIT and step."""
-        limited = self._limited(sorted_distinct(moves.totals.query))
+        limited = self._limited(moves.totals.query)
         if not len(limited):
             return moves
         query, key, steps = [], [], []
@@ -114,22 +115,27 @@ class _GroupMerge:
 
     def _there(self, versions: GroupVersions, begun: Array) -> Array:
         """Return which versions are groups: those with members, and the one of a query without GROUP BY."""
-        at = np.searchsorted(self._store.queries.id, versions.query)
-        alone = self._store.have_one_row(versions.query)
-        before, after = alone & begun[at], alone
-        empty: Array = np.where(versions.is_first, before[versions.group], after[versions.group])
-        there: Array = (versions.totals["n"] > 0) | empty
+        at = np.searchsorted(self._store.queries.id, versions.queries)
+        alone = self._store.have_one_row(versions.queries)
+        there: Array = versions.totals["n"] > 0
+        if alone.any():
+            before, after = alone & begun[at], alone
+            is_first, owner = versions.is_first, versions.owner[versions.group]
+            there |= np.where(is_first, before[owner], after[owner])
         return there
 
     def _removed(self, versions: GroupVersions) -> tuple[Array, Array, Array]:
         """Return the groups whose queries end, with steps and reasons."""
-        group, step, why = [], [], []
+        group, step, why = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int8)]
         for mark, reason in ((DROP, DROPPED), (END, ENDED)):
             some = self._marks.those(mark)
-            place = np.minimum(np.searchsorted(some.query, versions.query), max(len(some.query) - 1, 0))
-            mine = np.flatnonzero(np.isin(versions.query, some.query))
+            if not len(some.query):
+                continue
+            query = versions.query
+            place = np.minimum(np.searchsorted(some.query, query), len(some.query) - 1)
+            mine = np.flatnonzero(np.isin(query, some.query))
             group.append(mine)
-            step.append(some.step[place[mine]] if len(mine) else np.empty(0, np.int64))
+            step.append(some.step[place[mine]])
             why.append(np.full(len(mine), reason, np.int8))
         return np.concatenate(group), np.concatenate(step), np.concatenate(why)
 

@@ -99,11 +99,21 @@ class GroupStore:
         """Return what queries of a form compute."""
         return msgspec.json.decode(self._forms[form], type=AggregateSpec)
 
+    def those(self, test: Callable[[AggregateSpec], bool]) -> Array:
+        """Return the ids of the queries for which what they compute passes a test, ascending."""
+        found: Array = self.queries.id[self._pass(self.queries.form, test)]
+        return found
+
     def which(self, ids: Array, test: Callable[[AggregateSpec], bool]) -> Array:
         """Return for which queries, given by id, what they compute passes a test; bool (n,)."""
-        forms = self.queries.form[np.searchsorted(self.queries.id, ids)]
-        used = np.flatnonzero(np.bincount(forms)).tolist()
-        return np.isin(forms, [form for form in used if test(self.spec(form))])
+        return self._pass(self.queries.form[np.searchsorted(self.queries.id, ids)], test)
+
+    def _pass(self, forms: Array, test: Callable[[AggregateSpec], bool]) -> Array:
+        """Return which of some forms pass a test, bool (n,)."""
+        passes = np.zeros(int(forms.max(initial=-1)) + 1, np.bool_)
+        for form in np.flatnonzero(np.bincount(forms)).tolist():
+            passes[form] = test(self.spec(form))
+        return passes[forms]
 
     def have_one_row(self, ids: Array) -> Array:
         """Return which queries, given by id, have one row whatever their members; bool (n,)."""
@@ -115,10 +125,13 @@ class GroupStore:
         return int(self.numbers(pa.array([b""], pa.binary()))[0])
 
     def numbers(self, texts: Any) -> Array:
-        """Return the numbers of keys or values, given as bytes; int32 (n,)."""
-        coded = whole(texts).dictionary_encode()
-        numbers: Array = self.pool.intern(coded.dictionary.view(pa.string()))[coded.indices.to_numpy()]
-        return numbers
+        """Return the numbers of keys or values, given as bytes, plain or by dictionaries; int32 (n,)."""
+        numbers = [np.empty(0, np.int32)]
+        for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+            coded: Any = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+            known = self.pool.intern(coded.dictionary.view(pa.string()))
+            numbers.append(known[coded.indices.to_numpy()])
+        return np.concatenate(numbers)
 
     def texts(self, numbers: Array) -> pa.BinaryArray:
         """Return the bytes of keys or values."""
@@ -152,14 +165,14 @@ class GroupStore:
         table = self._totals([name for name in names if name not in self._sums])
         query = np.concatenate([some.query for some in totals])
         key = np.concatenate([some.key for some in totals])
-        order = np.lexsort((key, query))
-        columns = {
-            name: np.concatenate(
-                [some.totals.get(name, np.zeros(len(some.query), np.int64)) for some in totals]
-            )[order]
-            for name in ["n", *self._sums]
-        }
-        table.store(query=query[order], key=key[order], **normalised(columns))
+        columns = {"query": query, "key": key}
+        for name in ["n", *self._sums]:
+            parts = [some.totals.get(name, np.zeros(len(some.query), np.int64)) for some in totals]
+            columns[name] = np.concatenate(parts)
+        if not _in_order(query, key):
+            order = np.lexsort((key, query))
+            columns = {name: column[order] for name, column in columns.items()}
+        table.store(**normalised(columns))
         names = ["query", "key", "measure", "value", "count"]
         columns = {name: np.concatenate([getattr(some, name) for some in values]) for name in names}
         _StoredValues(self._state, f"{self._prefix}/values").store(**columns)
@@ -169,6 +182,13 @@ class GroupStore:
         self._sums += more
         specs = {name: ArraySpec(np.int64) for name in self._sums}
         return _StoredTotals(self._state, f"{self._prefix}/totals", specs)
+
+
+def _in_order(query: Array, key: Array) -> bool:
+    """Return whether groups are in the order of queries, then keys."""
+    before, after = query[:-1], query[1:]
+    ordered = (before < after) | ((before == after) & (key[:-1] < key[1:]))
+    return bool(ordered.all())
 
 
 def whole(column: Any) -> Any:

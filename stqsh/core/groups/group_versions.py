@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.core.aggregates.states import VALUES
+from stqsh.core.groups.distinct_numbers import DistinctNumbers
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
+from stqsh.core.kernels.groups.running_totals import running_totals
 from stqsh.core.kernels.groups.running_values import (
     ALL,
     FIRST,
@@ -20,6 +22,7 @@ from stqsh.core.kernels.groups.running_values import (
     ValueChanges,
     running_values,
 )
+from stqsh.core.kernels.jit import frozen
 from stqsh.spec.aggregate import AggregateSpec
 
 Array = npt.NDArray[Any]
@@ -43,7 +46,9 @@ class GroupVersions(NamedTuple):
     """The states of some groups, by group and step; the first of each group is that before the batch.
 
     Attributes:
-        query, key: The query's id, and the number of the key, of each group.
+        queries: The ids of the queries, ascending.
+        owner: The position among them of each group's query, int64 (groups,).
+        key: The number of the key of each group, int32.
         start: The versions of each group, int64 (groups + 1,).
         group: The group of each version, int64 (versions,).
         step: The step, int64; of the state before the batch, the step before its first.
@@ -51,13 +56,25 @@ class GroupVersions(NamedTuple):
         values: A table of `VALUES`: what measures show of their values, by version.
     """
 
-    query: Array
+    queries: Array
+    owner: Array
     key: Array
     start: Array
     group: Array
     step: Array
     totals: dict[str, Array]
     values: pa.Table
+
+    @property
+    def query(self) -> Array:
+        """The id of each group's query."""
+        query: Array = self.queries[self.owner]
+        return query
+
+    def by_query(self, values: Array) -> Array:
+        """Return for each version what is given for each of `queries`."""
+        spread: Array = values[self.owner][self.group]
+        return spread
 
     @property
     def is_first(self) -> Array:
@@ -68,44 +85,48 @@ class GroupVersions(NamedTuple):
 
 
 class PairIndex:
-    """Numbers for groups, given by query and key."""
+    """Numbers for groups, given by query and key, in the order of queries, then keys."""
 
     def __init__(self, query: Array, key: Array) -> None:
-        self.codes = sorted_distinct(_pair(query, key))
+        self._queries, self._keys = DistinctNumbers(query), DistinctNumbers(key)
+        self._pairs = DistinctNumbers(self._codes(query, key))
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self._pairs)
 
     def find(self, query: Array, key: Array) -> Array:
         """Return the number of each group, -1 for unknown ones."""
-        codes = _pair(query, key)
-        at = np.minimum(np.searchsorted(self.codes, codes), max(len(self.codes) - 1, 0))
-        return np.where(self.codes[at] == codes, at, -1) if len(self.codes) else np.full(len(codes), -1)
+        codes = self._codes(query, key)
+        return self._pairs.find(codes)
+
+    @property
+    def queries(self) -> Array:
+        """The ids of the queries, ascending."""
+        return self._queries.values
+
+    @property
+    def owner(self) -> Array:
+        """The position of each group's query among them."""
+        return self._pairs.values // max(len(self._keys), 1)
 
     @property
     def query(self) -> Array:
-        """The query of each group."""
-        return self.codes >> 31
+        """The id of each group's query."""
+        query: Array = self.queries[self.owner]
+        return query
 
     @property
     def key(self) -> Array:
         """The key of each group."""
-        return (self.codes & ((1 << 31) - 1)).astype(np.int32)
+        keys: Array = self._keys.values[self._pairs.values % max(len(self._keys), 1)].astype(np.int32)
+        return keys
 
-
-def sorted_distinct(numbers: Array) -> Array:
-    """Return the distinct numbers in order; `np.unique` hashes, and takes ten times as long for millions."""
-    ordered = np.sort(numbers)
-    is_new = np.ones(len(ordered), np.bool_)
-    is_new[1:] = ordered[1:] != ordered[:-1]
-    distinct: Array = ordered[is_new]
-    return distinct
-
-
-def _pair(query: Array, key: Array) -> Array:
-    """Return query and key as one number; keys are int32, and ids are rows of the log, far below 2 ** 32."""
-    codes: Array = (query.astype(np.int64) << 31) | key
-    return codes
+    def _codes(self, query: Array, key: Array) -> Array:
+        """Return each pair as one number, negative for unknown ones."""
+        whose, which = self._queries.find(query), self._keys.find(key)
+        codes: Array = whose * len(self._keys) + which
+        codes[(whose < 0) | (which < 0)] = -1
+        return codes
 
 
 def versions_of(groups: PairIndex, before: GroupTotals, moves: Differences, first: int) -> GroupVersions:
@@ -117,32 +138,28 @@ def versions_of(groups: PairIndex, before: GroupTotals, moves: Differences, firs
         moves: The differences.
         first: The first step of the batch.
     """
-    last = max([first, *(int(steps.max()) for steps in (moves.steps, moves.value_steps) if len(steps))])
-    span = last - first + 2
+    steps = DistinctNumbers(moves.steps)
+    span = len(steps) + 1
     every = np.arange(len(groups)) * span
-    changed = groups.find(moves.totals.query, moves.totals.key) * span + (moves.steps - first + 1)
-    codes = sorted_distinct(np.concatenate([every, changed]))
-    group, start = codes // span, np.searchsorted(codes, np.append(every, len(groups) * span))
+    changed = groups.find(moves.totals.query, moves.totals.key) * span + (steps.find(moves.steps) + 1)
+    distinct = DistinctNumbers(np.concatenate([every, changed]))
+    codes, at, start = distinct.values, distinct.find(changed), np.append(distinct.find(every), len(distinct))
     held = groups.find(before.query, before.key)
     known, base = before.where(held >= 0).totals, start[held[held >= 0]]
-    at, totals = np.searchsorted(codes, changed), {}
-    for name in sorted({*known, *moves.totals.totals}):
-        column = np.zeros(len(codes), np.int64)
-        if name in known:
-            column[base] = known[name]
-        if name in moves.totals.totals:
-            np.add.at(column, at, moves.totals.totals[name])
-        totals[name] = _running(column, start)
-    step = first - 1 + codes % span
-    return GroupVersions(groups.query, groups.key, start, group, step, totals, VALUES.empty_table())
-
-
-def _running(column: Array, start: Array) -> Array:
-    """Return the sums from the beginning of each group."""
-    summed = np.cumsum(column)  # may wrap round, which the difference takes back
-    earlier = summed[start[:-1]] - column[start[:-1]]
-    sums: Array = summed - np.repeat(earlier, np.diff(start))
-    return sums
+    nothing = np.empty(0, np.int64)
+    totals = {
+        name: running_totals(
+            frozen(start),
+            frozen(base),
+            frozen(known.get(name, nothing)),
+            frozen(at),
+            frozen(moves.totals.totals.get(name, nothing)),
+        )
+        for name in sorted({*known, *moves.totals.totals})
+    }
+    step = np.append(first - 1, steps.values)[codes % span]
+    owner, group = groups.owner, codes // span
+    return GroupVersions(groups.queries, owner, groups.key, start, group, step, totals, VALUES.empty_table())
 
 
 def with_values(

@@ -29,7 +29,7 @@ def heard_differences(
         marks: The marks of the batch.
         before, values_before: The groups before the batch, and the occurrences of values.
     """
-    heard = [pa.Table.from_batches([batch]) for batch in batch.partials]
+    heard = [_numbered(store, batch) for batch in batch.partials]
     totals, steps = _heard_totals(store, [one for one in heard if "value" not in one.column_names])
     values, value_steps = _heard_values(store, [one for one in heard if "value" in one.column_names])
     begins = marks.those(BEGIN)
@@ -52,17 +52,28 @@ def heard_differences(
     return Differences(all_totals, all_steps, together, np.concatenate([value_steps, old_value_steps]))
 
 
+def _numbered(store: GroupStore, batch: pa.RecordBatch) -> pa.Table:
+    """Return what a slot says with the numbers of keys."""
+    numbers: Any = pa.array(store.numbers(batch["key"]))
+    return pa.Table.from_batches([batch.set_column(batch.schema.get_field_index("key"), "key", numbers)])
+
+
 def _heard_totals(store: GroupStore, heard: list[pa.Table]) -> tuple[GroupTotals, Array]:
     if not heard:
         return GroupTotals(np.empty(0, np.int64), np.empty(0, np.int32), {}), np.empty(0, np.int64)
     table = pa.concat_tables(heard, promote_options="default")
     columns = {
-        name: whole(table[name]).fill_null(0).to_numpy(zero_copy_only=False)
+        name: _without_null(whole(table[name])).to_numpy(zero_copy_only=False)
         for name in table.column_names
         if name not in _IDENTITY
     }
     query, step = table["query"].to_numpy(), table["step"].to_numpy()
-    return GroupTotals(query, store.numbers(table["key"]), columns), step
+    return GroupTotals(query, table["key"].to_numpy(), columns), step
+
+
+def _without_null(column: Any) -> Any:
+    """Return a total as 0 where a slot has not told it."""
+    return column.fill_null(0) if column.null_count else column
 
 
 def _heard_values(store: GroupStore, heard: list[pa.Table]) -> tuple[GroupValues, Array]:
@@ -73,7 +84,7 @@ def _heard_values(store: GroupStore, heard: list[pa.Table]) -> tuple[GroupValues
     query, step, measure, count = (
         table.column(name).to_numpy() for name in ("query", "step", "measure", "n")
     )
-    key, value = store.numbers(table["key"]), store.numbers(table["value"])
+    key, value = table["key"].to_numpy(), store.numbers(table["value"])
     return GroupValues(query, key, measure, value, count), step
 
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.aggregates.answers import group_values
+from stqsh.core.aggregates.answers import group_values, plain
 from stqsh.core.aggregates.states import States
 from stqsh.core.conditions.evaluation import compute
 from stqsh.core.groups.group_changes import states_of
@@ -45,11 +45,12 @@ class PassingTime:
 
         What was shown before the batch was shown as of then.
         """
-        position = np.searchsorted(self._store.queries.id, versions.query)[versions.group]
-        instants: Array = self._store.queries.seen[position].copy()
+        position = np.searchsorted(self._store.queries.id, versions.queries)
         if self._clock is None:
-            return instants
-        mine = ~versions.is_first & np.isin(versions.query, self.awake)[versions.group]
+            return versions.by_query(self._store.queries.seen[position])
+        position = versions.by_query(position)
+        instants: Array = self._store.queries.seen[position]
+        mine = ~versions.is_first & versions.by_query(np.isin(versions.queries, self.awake))
         instants[mine] = self._instants(self._every()[position[mine]], versions.step[mine], self._clock)
         return instants
 
@@ -98,10 +99,10 @@ class PassingTime:
 
     def _turns(self, versions: GroupVersions, clock: GroupClock) -> Iterator[tuple[Array, Array]]:
         """Yield versions within whose time a comparison turns, and the steps of that."""
-        position = np.searchsorted(self._store.queries.id, versions.query)
-        awake = np.isin(versions.query, self.awake)[versions.group] & (versions.totals["n"] > 0)
-        forms = self._store.queries.form[position][versions.group]
-        every, until = self._every()[position][versions.group], self._until(versions, clock)
+        position = np.searchsorted(self._store.queries.id, versions.queries)
+        awake = versions.by_query(np.isin(versions.queries, self.awake)) & (versions.totals["n"] > 0)
+        forms = versions.by_query(self._store.queries.form[position])
+        every, until = versions.by_query(self._every()[position]), self._until(versions, clock)
         for form in np.flatnonzero(np.bincount(forms[awake])).tolist():
             at, spec = np.flatnonzero(awake & (forms == form)), self._store.spec(form)
             for value, shift in _compared(spec, states_of(self._store, spec, versions, at)):
@@ -120,7 +121,7 @@ class PassingTime:
         for mark in (DROP, END):
             some = marks.those(mark)
             for query, step in zip(some.query.tolist(), some.step.tolist(), strict=True):
-                mine = (versions.query == query)[versions.group]
+                mine = versions.by_query(versions.queries == query)
                 until[mine] = np.minimum(until[mine], step)
         return until
 
@@ -140,6 +141,6 @@ def _compared(spec: AggregateSpec, states: States) -> Iterator[tuple[Any, int]]:
     for expr in spec.over_groups:
         found |= dict.fromkeys(compared_with_now(expr))
     table = group_values(spec, states)
-    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    columns = {name: plain(table[name]) for name in table.column_names}
     for value, shift in found:
         yield compute(value, columns, 0), shift

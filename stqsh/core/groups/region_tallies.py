@@ -135,9 +135,8 @@ class RegionTallies:
         circles = QueryCircles(*(column[at] for column in self._members.context.circles))
         regions = TallyRegions(boxes[order], circles, self._members.context.planar)
         for rows in _tallied(placed, terms.terms, regions):
-            group: Any = pa.array(rows.group)
             steps = np.full(len(rows.region), self._step)
-            by = identified(self._queries.id[at[rows.region]], steps, terms.keys.take(group))
+            by = identified(self._queries.id[at[rows.region]], steps, rows.group, terms.keys)
             yield _states(by, terms.names, rows)
         return True
 

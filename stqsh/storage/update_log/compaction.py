@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from stqsh.checksums import Seal
 from stqsh.core.kernels.events.latest_updates import latest_updates
 from stqsh.fs import settle
-from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json, to_table
+from stqsh.spec.chunk import Chunk, ChunkOrder, decoded, pack, pack_json, to_table
 from stqsh.spec.clock import ClockTimes
 from stqsh.spec.payload_refs import ENDING, Reference
 from stqsh.storage.control_log import ControlDb
@@ -150,7 +150,9 @@ def standing(parts: list[UpdatePart], key: str) -> list[UpdatePart]:
         Parts of at most `_PART` updates.
     """
     whole = [
-        (part.updates, part.rows) for part in parts if part.updates is not None and part.rows is not None
+        (part.updates, decoded(part.rows, 0))
+        for part in parts
+        if part.updates is not None and part.rows is not None
     ]
     if not whole:
         return []

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stqsh.checksums import DamagedFileError
 from stqsh.errors import OtherVersionError
-from stqsh.spec.chunk import CHUNK, KEY_COLUMN, WHY, ChunkOrder, unpack, unpack_struct
+from stqsh.spec.chunk import CHUNK, KEY_COLUMN, WHY, ChunkOrder, decoded, unpack, unpack_struct
 from stqsh.spec.clock import ClockTimes
 from stqsh.spec.payload_refs import PayloadReader
 from stqsh.storage.control_log import ControlDb
@@ -208,7 +208,7 @@ def _join_part(part: UpdatePart, clock: ClockTimes, key: str, keep: Keep | None)
         return None
     steps = updates.column("step")
     at_us = pa.array(clock.at_us(steps.to_numpy()))
-    taken = rows.take(updates.column("row"))
+    taken = decoded(rows.take(updates.column("row")), 0)
     head = [steps, at_us, *(updates.column(name) for name in ("query", "op", "why")), taken.column(key)]
     names = list(HEAD)
     if DISTANCE in updates.schema.names:

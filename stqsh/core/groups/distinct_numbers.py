@@ -1,0 +1,59 @@
+"""Places of numbers among the distinct ones of many, by a table if they do not lie far apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.groups.distinct import find_places, number_distinct
+from stqsh.core.kernels.jit import frozen
+
+Array = npt.NDArray[Any]
+
+_SPARE = 1 << 16
+"""The size up to which a table is made, however few of its numbers occur."""
+
+_EACH = 8
+"""A table has room for at most this many numbers for each one given, beside the spare ones."""
+
+
+class DistinctNumbers:
+    """The distinct ones of some numbers, ascending.
+
+    A table takes a pass over the numbers where sorting takes twenty; numbers that lie far apart are sorted.
+    """
+
+    def __init__(self, numbers: Array) -> None:
+        wide = _wide(numbers)
+        self._low = int(wide.min()) if len(wide) else 0
+        size = int(wide.max()) - self._low + 1 if len(wide) else 0
+        self._places: Array | None = None
+        if size <= _SPARE + _EACH * len(wide):
+            self.values, self._places = number_distinct(wide, self._low, size)
+        else:
+            self.values = sorted_distinct(wide)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def find(self, numbers: Array) -> Array:
+        """Return the place of each number, int64 (n,); -1 for unknown ones."""
+        if self._places is not None:
+            return find_places(_wide(numbers), self._low, self._places)
+        at = np.minimum(np.searchsorted(self.values, numbers), len(self.values) - 1)
+        return np.where(self.values[at] == numbers, at, -1)
+
+
+def sorted_distinct(numbers: Array) -> Array:
+    """Return the distinct numbers in order; `np.unique` hashes, and takes ten times as long for millions."""
+    ordered = np.sort(numbers)
+    is_new = np.ones(len(ordered), np.bool_)
+    is_new[1:] = ordered[1:] != ordered[:-1]
+    distinct: Array = ordered[is_new]
+    return distinct
+
+
+def _wide(numbers: Array) -> Array:
+    return frozen(np.ascontiguousarray(numbers, np.int64))
