@@ -19,11 +19,12 @@ from support.strategies import BATCHES, cases, cut, cuts, drawn_until
 from support.strategies.groups import ALL, FAR, forms_over, group_cases, has_distances, values_of
 from test_law_groups import FEATURES, SLOTS, updates
 
+from stqsh.core.aggregates.states import EXTREMES
 from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.groups import refreshed_members, region_tallies
 from stqsh.core.groups.refresh_times import Refresh, next_refresh, refreshes_since
 from stqsh.core.groups.region_tallies import RegionTallies
-from stqsh.core.queries.query_table import CIRCLE
+from stqsh.core.queries.query_table import AREA, CIRCLE
 from stqsh.engine.planning.planner_state import RefreshedQuery
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.offset import Offset
@@ -85,7 +86,7 @@ def cases_with_equals(draw: st.DrawFn, features: frozenset[str]) -> Case:
 
 @st.composite
 def summed_cases(draw: st.DrawFn, features: frozenset[str]) -> Case:
-    """A case of refreshed queries whose measures are numbers of values, sums and means."""
+    """A case of refreshed queries whose measures are numbers of values, sums, means and extremes."""
     case = draw(cases_with_equals(features))
 
     def summed(command: Command) -> Command:
@@ -99,9 +100,7 @@ def summed_cases(draw: st.DrawFn, features: frozenset[str]) -> Case:
 
 def _summed(form: Spec) -> Spec:
     """A form that counts values where another looks at single ones."""
-    listed = {
-        f"m{j}" for j, one in enumerate(form["measures"]) if one[0] in ("min", "max", "distinct", "topk")
-    }
+    listed = {f"m{j}" for j, one in enumerate(form["measures"]) if one[0] in ("distinct", "topk")}
     measures = [
         ["count", *one[1:3], 0] if f"m{j}" in listed else one for j, one in enumerate(form["measures"])
     ]
@@ -146,7 +145,7 @@ def test_equal_queries_and_portions_of_members_do_not_show(
 
 
 @share(6)
-@pytest.mark.parametrize("name", ["rectangles", "circles", "texts", "joins"])
+@pytest.mark.parametrize("name", ["rectangles", "circles", "polygons", "texts", "joins"])
 @given(st.data(), cuts, st.sampled_from(SLOTS), st.sampled_from([1, 1 << 18]))
 def test_regions_that_are_added_up_without_lists_of_members_have_the_oracles_sums(
     name: str, data: st.DataObject, size: int | None, count: int, rows: int
@@ -156,13 +155,16 @@ def test_regions_that_are_added_up_without_lists_of_members_have_the_oracles_sum
         assert updates(case, count, cut(case, size)) == run_refreshes(case)
 
 
-def test_cases_bring_boxes_circles_and_conditions_that_are_added_up_without_lists_of_members() -> None:
+def test_cases_bring_all_that_is_added_up_without_lists_of_members() -> None:
+    wanted = ("circles", "polygons", "conditions", "extremes", "done")
     seen: Counter[str] = Counter()
     add_up = RegionTallies._lot
 
     def noted(self: RegionTallies, spec: AggregateSpec, positions: Any) -> Any:
         queries = self._members.context.queries
         seen["circles"] += int((queries.shape[positions] == CIRCLE).any())
+        seen["polygons"] += int((queries.shape[positions] == AREA).any())
+        seen["extremes"] += any(measure.function in EXTREMES for measure in spec.measures)
         seen["conditions"] += int((queries.template[positions] >= 0).any())
         done = yield from add_up(self, spec, positions)
         seen["done"] += done
@@ -171,12 +173,12 @@ def test_cases_bring_boxes_circles_and_conditions_that_are_added_up_without_list
     def enough(cases: list[Case]) -> bool:
         for case in cases[len(cases) - 40 :: 4]:
             updates(case, 2, cut(case, None))
-        return min(seen[name] for name in ("circles", "conditions", "done")) >= 3
+        return min(seen[name] for name in wanted) >= 3
 
     small = mock.patch.multiple(region_tallies, CROWD=1, SHARE=0.0)
     with small, mock.patch.object(RegionTallies, "_lot", noted):
-        drawn_until(summed_cases(FEATURES["circles"]), enough)
-    assert min(seen[name] for name in ("circles", "conditions", "done")) >= 3
+        drawn_until(summed_cases(FEATURES["circles"] | FEATURES["polygons"]), enough)
+    assert min(seen[name] for name in wanted) >= 3
 
 
 @share(12, least=10)

@@ -152,23 +152,20 @@ _CONDITIONS: list[Expr | None] = [
 
 
 _NUMBER = GroupOutput("c", measure_column(0), "BIGINT")
+_GROUPED = AggregateSpec(
+    groups=(GroupColumn(_TEXT, "STRING"),),
+    measures=(
+        Measure("sum", ColumnExpr("n"), "BIGINT"),
+        Measure("avg", ColumnExpr("x"), "DOUBLE"),
+        Measure("max", ColumnExpr("n"), "BIGINT"),
+        Measure("topk", _TEXT, "STRING", 2),
+    ),
+    select=(_NUMBER,),
+)
 _AGGREGATES = (
     AggregateSpec(measures=(Measure("count"),), select=(_NUMBER,)),
-    AggregateSpec(
-        groups=(GroupColumn(_TEXT, "STRING"),),
-        measures=(
-            Measure("sum", ColumnExpr("n"), "BIGINT"),
-            Measure("avg", ColumnExpr("x"), "DOUBLE"),
-            Measure("max", ColumnExpr("n"), "BIGINT"),
-            Measure("topk", _TEXT, "STRING", 2),
-        ),
-        select=(_NUMBER,),
-    ),
-    AggregateSpec(
-        measures=(Measure("sum", ColumnExpr("n"), "BIGINT"), Measure("avg", ColumnExpr("x"), "DOUBLE")),
-        select=(_NUMBER,),
-        sync_us=_TICK,
-    ),
+    _GROUPED,
+    replace(_GROUPED, sync_us=_TICK),
 )
 
 

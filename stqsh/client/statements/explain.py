@@ -46,6 +46,7 @@ def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> 
         ("index", _index(kind, measured)),
         ("candidates a record", _candidates(kind, measured)),
         *_order(spec, kind, measured, "a change of an object"),
+        *([("refreshes", kind.refreshes)] if kind.refreshes else []),
     ]
     if analyze:
         items += _so_far(measured)

@@ -25,7 +25,8 @@ Array = npt.NDArray[Any]
 
 COUNTED = frozenset({"count", "sum", "avg"})
 SUMMED = frozenset({"sum", "avg"})
-_LISTED = frozenset({"min", "max", "distinct", "topk"})
+EXTREMES = frozenset({"min", "max"})
+_LISTED = EXTREMES | {"distinct", "topk"}
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("row", pa.int32()),
@@ -69,6 +70,14 @@ class Contribution(NamedTuple):
     def where(self, chosen: Array) -> Contribution:
         """Return the part of some records, bool (n,)."""
         return Contribution(self.rows[chosen], self.signs[chosen])
+
+
+class ValueLists(NamedTuple):
+    """The values of records: their numbers, record by record, how many each has, and the distinct ones."""
+
+    codes: Array
+    lengths: Array
+    distinct: Any
 
 
 def entering(rows: Array) -> Contribution:
@@ -197,20 +206,11 @@ def _occurrences(
     number: int, measure: Measure, column: pa.Array[Any], records: Contribution, lasting: bool
 ) -> pa.Table:
     """Return how often each value, or each term of a TOPK, occurs in a row."""
+    codes, lengths, distinct = value_lists(measure, column)
     if measure.function == "topk":
-        whole: Any = column.dictionary_encode()
-        texts, terms = coded_terms(whole.dictionary)
-        begin = texts.start[whole.indices.to_numpy()]
-        lengths = texts.start[whole.indices.to_numpy() + 1] - begin
-        at = np.repeat(begin - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
-        codes = texts.codes[at].astype(np.int64)
-        distinct: Any = terms
         records = Contribution(np.repeat(records.rows, lengths), np.repeat(records.signs, lengths))
-    else:
-        coded: Any = column.dictionary_encode()
-        codes, distinct = coded.indices.to_numpy().astype(np.int64), coded.dictionary
     values = encode_keys([distinct])
-    if measure.function in ("min", "max") and not lasting:
+    if measure.function in EXTREMES and not lasting:
         return _extremes(number, measure.function, values, codes, records.rows)
     size = max(len(values), 1)
     pairs, position = np.unique(records.rows * np.int64(size) + codes, return_inverse=True)
@@ -218,6 +218,20 @@ def _occurrences(
     np.add.at(counts, position, records.signs)
     kept = counts != 0
     return _listed(number, pairs[kept] // size, values, pairs[kept] % size, counts[kept])
+
+
+def value_lists(measure: Measure, column: pa.Array[Any]) -> ValueLists:
+    """Return the values, or the terms of a TOPK, of records without NULL."""
+    coded: Any = column.dictionary_encode()
+    indices = coded.indices.to_numpy()
+    if measure.function != "topk":
+        ones = np.ones(len(indices), np.int64)
+        return ValueLists(indices.astype(np.int64), ones, coded.dictionary)
+    texts, terms = coded_terms(coded.dictionary)
+    begin = texts.start[indices]
+    lengths = texts.start[indices + 1] - begin
+    at = np.repeat(begin - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
+    return ValueLists(texts.codes[at].astype(np.int64), lengths, terms)
 
 
 def _extremes(number: int, function: str, values: pa.BinaryArray, codes: Array, rows: Array) -> pa.Table:

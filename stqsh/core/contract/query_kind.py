@@ -137,6 +137,7 @@ class KindExplanation:
         terms: Whether a candidate's text must have "all" terms of the condition or "any"; None if texts play
             no part.
         reason: Why the operators are in this order; None for the usual one.
+        refreshes: How a refresh finds what members add up to; None for what has no refreshes.
     """
 
     index: str
@@ -145,6 +146,7 @@ class KindExplanation:
     operators: tuple[str, ...]
     terms: str | None = None
     reason: str | None = None
+    refreshes: str | None = None
 
 
 class ExplainInput(NamedTuple):

@@ -82,8 +82,13 @@ class GroupDeltas:
             return self._counted(pairs, events)
         return self.of_members(spec, MemberChanges(*list_changes(pairs, events)))
 
-    def of_members(self, spec: AggregateSpec, changes: MemberChanges) -> States | None:
-        """Return what members of queries, all of one spec, change; None for nothing."""
+    def of_members(
+        self, spec: AggregateSpec, changes: MemberChanges, *, lasting: bool = True
+    ) -> States | None:
+        """Return what members of queries, all of one spec, change; None for nothing.
+
+        Without `lasting` all of them come, and leave only together: MIN and MAX need no other values then.
+        """
         if not len(changes.query):
             return None
         position, first = self._distinct(spec, changes)
@@ -96,7 +101,8 @@ class GroupDeltas:
             None if one.argument is None else columns[one.argument].take(taken) for one in spec.measures
         ]
         records = Contribution(rows, changes.sign)
-        return _without_zeros(contribute(spec.measures, arguments, by, records, error=spec.error))
+        found = contribute(spec.measures, arguments, by, records, lasting=lasting, error=spec.error)
+        return _without_zeros(found)
 
     def _counted(self, pairs: CandidatePairs, events: Transitions) -> States | None:
         """Return the changes of the number of members alone."""

@@ -179,31 +179,33 @@ def with_values(
     if not len(group):
         return versions, before
     texts, rank = _ranked(store, value)
-    codes = np.stack([group, measure.astype(np.int64), rank])
-    cells, place = np.unique(codes, axis=1, return_inverse=True)
-    place = place.reshape(-1)
-    count = np.zeros(cells.shape[1], np.int64)
+    measures = int(measure.max()) + 1
+    codes = (group * measures + measure) * len(texts) + rank
+    distinct = DistinctNumbers(codes)
+    place = distinct.find(codes)
+    rest, cell_rank = np.divmod(distinct.values, len(texts))
+    cell_group, cell_measure = np.divmod(rest, measures)
+    count = np.zeros(len(distinct), np.int64)
     count[place[: len(own)]] = before.count
-    wanted, most = _wanted(store, versions.query[cells[0]], cells[1])
-    table = ValueCells(
-        np.searchsorted(cells[0], np.arange(len(groups) + 1)), cells[1].astype(np.int16), wanted, most, count
-    )
+    query, begin = versions.query[cell_group], np.searchsorted(cell_group, np.arange(len(groups) + 1))
+    wanted, most = _wanted(store, query, cell_measure)
+    table = ValueCells(begin, cell_measure.astype(np.int16), wanted, most, count)
     span = int(versions.step.max()) + 2
     known = versions.group * span + versions.step
     at = np.searchsorted(known, their * span + moves.value_steps)
     order = np.argsort(at, kind="stable")
-    changes = ValueChanges(at[order], place[len(own) :][order].astype(np.int64), moves.values.count[order])
+    changes = ValueChanges(at[order], place[len(own) :][order], moves.values.count[order])
     version, cell, times = running_values(table, changes, versions.start)
-    chosen: Any = pa.array(cells[2][cell])
-    columns: list[Any] = [version.astype(np.int32), cells[1][cell], texts.take(chosen), times]
+    chosen: Any = pa.array(cell_rank[cell])
+    columns: list[Any] = [version.astype(np.int32), cell_measure[cell], texts.take(chosen), times]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, VALUES, strict=True)]
     stay = np.flatnonzero(table.times > 0)
     numbers = store.numbers(texts)
     after = GroupValues(
-        versions.query[cells[0][stay]],
-        versions.key[cells[0][stay]],
-        cells[1][stay].astype(np.int16),
-        numbers[cells[2][stay]],
+        query[stay],
+        versions.key[cell_group[stay]],
+        cell_measure[stay].astype(np.int16),
+        numbers[cell_rank[stay]],
         table.times[stay],
     )
     return versions._replace(values=pa.Table.from_arrays(arrays, schema=VALUES)), after

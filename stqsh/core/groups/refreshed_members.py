@@ -125,4 +125,4 @@ class RefreshedMembers:
 
     def groups(self, spec: AggregateSpec, members: MemberChanges) -> States | None:
         """Return what members of queries of one spec add up to; None for nothing."""
-        return self.deltas.of_members(spec, members)
+        return self.deltas.of_members(spec, members, lasting=False)

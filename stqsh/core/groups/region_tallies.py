@@ -2,8 +2,7 @@
 
 All records are put in the order of a grid once, and each region reads those of its cells: some 10 ns a
 member, a twentieth of what a list of members costs. Sums are exact, so it does not show which way was taken.
-The others are regions that move, polygons, measures that need single values, DISTANCE, and conditions that
-few queries share.
+The others are regions that move, DISTANCE, approximate TOPK, and conditions that few queries share.
 """
 
 from __future__ import annotations
@@ -17,17 +16,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.core.aggregates.keys import number_groups
+from stqsh.core.aggregates.keys import encode_keys, number_groups
 from stqsh.core.aggregates.limbs import normalised
-from stqsh.core.aggregates.states import COUNTED, SUMMED, VALUES, States, leader
+from stqsh.core.aggregates.states import COUNTED, EXTREMES, SUMMED, VALUES, States, leader
 from stqsh.core.groups.group_deltas import identified
 from stqsh.core.groups.refreshed_members import RefreshedMembers
+from stqsh.core.groups.region_values import ListedMeasure, listed_measure, values_of_rows
 from stqsh.core.groups.shared_queries import equal_conditions
 from stqsh.core.kernels.aggregates.exact_sums import UNIT_PLACE, double_places
 from stqsh.core.kernels.geometry.circles import QueryCircles
 from stqsh.core.kernels.groups.region_tallies import (
     COUNT,
     DOUBLE,
+    GREATEST,
     WHOLE,
     PlacedRecords,
     RecordTerms,
@@ -41,6 +42,7 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.core.objects.batch_objects import ObjectPlaces
 from stqsh.core.queries.query_table import AREA
 from stqsh.core.regions.grid_layout import lattice_over
+from stqsh.core.regions.polygon_table import PolygonTable, polygon_arrays
 from stqsh.spec.aggregate import AggregateSpec, Measure
 from stqsh.spec.expression import ColumnExpr, DistanceExpr, Expr, has_node
 
@@ -56,6 +58,9 @@ ROWS = 1 << 18
 _RECORDS, _CELLS, _MOST = 8, 64, 1024
 """Cells: one for this many records, at most this many for each region, and for each direction."""
 
+_LISTED = frozenset({"distinct", "topk"})
+"""Functions for which all values count."""
+
 _TOTALS = 1 << 22
 """The most totals of all groups that a region is given room for."""
 
@@ -64,18 +69,44 @@ _ARGUMENTS = 30
 
 
 class _Argument(NamedTuple):
-    """An argument of measures: its expression, and the measures that name its totals; -1 for no sum."""
+    """An argument of measures: its expression, and the measures that name its totals.
+
+    Attributes:
+        value: The expression.
+        counted: The measure that names the number of its values.
+        summed: The measure that names its sum, -1 for none.
+        extreme: The measure whose extreme it is, alone; -1 for none.
+    """
 
     value: Expr
-    counted: int
-    summed: int
+    counted: int = -1
+    summed: int = -1
+    extreme: int = -1
+
+
+class _Extremes(NamedTuple):
+    """The values of a MIN or MAX: the total with which of them it is, 1 more than its place, 0 for none."""
+
+    measure: int
+    column: int
+    values: pa.BinaryArray
 
 
 class _Terms(NamedTuple):
-    """What records add to groups, the names of the totals, and the keys of the groups."""
+    """What records add to groups.
+
+    Attributes:
+        terms: What they add to totals.
+        names: The names of the totals.
+        extremes: Those of them that are extremes.
+        listed: The measures of which all values count.
+        keys: The keys of the groups.
+    """
 
     terms: RecordTerms
     names: list[str]
+    extremes: list[_Extremes]
+    listed: list[ListedMeasure]
     keys: pa.BinaryArray
 
 
@@ -94,9 +125,11 @@ class RegionTallies:
             positions: Their positions, ascending, int64 (n,); those with keywords are not among them.
         """
         queries = self._queries
-        if not _adds_up(spec):
+        if not adds_up(spec):
             return positions
-        is_still = (queries.focal[positions] < 0) & (queries.shape[positions] != AREA)
+        is_still = queries.focal[positions] < 0
+        if queries.shares is not None:  # polygons may be scaled
+            is_still &= queries.shape[positions] != AREA
         left, still = [positions[~is_still]], positions[is_still]
         for lot, is_shared in self._lots(still):
             if not (is_shared and (yield from self._lot(spec, lot))):
@@ -132,13 +165,20 @@ class RegionTallies:
             return False
         order = in_order_of_place(boxes, frame)
         at = positions[order]
-        circles = QueryCircles(*(column[at] for column in self._members.context.circles))
-        regions = TallyRegions(boxes[order], circles, self._members.context.planar)
+        regions = self._regions(at, boxes[order])
         for rows in _tallied(placed, terms.terms, regions):
             steps = np.full(len(rows.region), self._step)
             by = identified(self._queries.id[at[rows.region]], steps, rows.group, terms.keys)
-            yield _states(by, terms.names, rows)
+            values = [values_of_rows(one, placed, terms.terms, regions, rows) for one in terms.listed]
+            yield _states(by, terms, rows, values)
         return True
+
+    def _regions(self, positions: Array, boxes: Array) -> TallyRegions:
+        """Return the regions of queries."""
+        context = self._members.context
+        circles = QueryCircles(*(column[positions] for column in context.circles))
+        areas = polygon_arrays(PolygonTable(context.batch.state))
+        return TallyRegions(boxes, circles, context.planar, self._queries.area[positions], areas)
 
     def _records(self, spec: AggregateSpec, positions: Array, boxes: Array) -> ObjectPlaces:
         """Return the records that any of the queries may hold."""
@@ -158,24 +198,37 @@ class RegionTallies:
         """Return what records add to groups; None if there is no room for all groups at once."""
         members, arguments = self._members, _arguments(spec.measures)
         groups = number_groups(_group_columns(members, spec, versions), len(versions))
-        columns = members.deltas.columns([one.value for one in arguments], versions)
+        wanted = dict.fromkeys(one.argument for one in spec.measures if one.argument is not None)
+        columns = members.deltas.columns([*wanted], versions)
+        listed = [
+            listed_measure(j, one, columns[one.argument], placed.order)
+            for j, one in enumerate(spec.measures)
+            if one.argument is not None and one.function in _LISTED
+        ]
         words = np.empty((len(versions), 1 + len(arguments)), np.int64)
         words[:, 0] = groups.ids[placed.order]
-        names, sorts, firsts, lows = ["n"], [], [], []
+        names, extremes, layout = ["n"], list[_Extremes](), list[tuple[int, int, int]]()
         for a, one in enumerate(arguments):
-            column = columns[one.value]
+            column, low = columns[one.value], 0
             there = column.is_valid().to_numpy(zero_copy_only=False)[placed.order]
             words[:, 0] |= there.astype(np.int64) << (32 + a)
-            sort, values, places = _summands(column if one.summed >= 0 else None)
+            if one.extreme >= 0:
+                sort, (values, keys) = GREATEST, _ranked(column, spec.measures[one.extreme].function)
+                more = [f"x{one.extreme}"]
+                extremes.append(_Extremes(one.extreme, len(names), keys))
+            else:
+                sort, values, places = _summands(column if one.summed >= 0 else None)
+                more = [f"c{one.counted}", *(f"s{one.summed}.{place}" for place in places)]
+                low = places.start
             words[:, a + 1] = values[placed.order] if sort != COUNT else 0
-            firsts.append(len(names))
-            lows.append(places.start)
-            sorts.append(sort)
-            names += [f"c{one.counted}", *(f"s{one.summed}.{place}" for place in places)]
-        if len(groups.keys) * len(names) > _TOTALS:
+            layout.append((sort, len(names), low))
+            names += more
+        widths = [len(names), *(one.listed.values for one in listed)]
+        if len(groups.keys) * max(widths) > _TOTALS:
             return None
-        layout = np.array(sorts, np.int8), np.array(firsts, np.int64), np.array(lows, np.int64)
-        return _Terms(RecordTerms(words, *layout, len(groups.keys), len(names)), names, groups.keys)
+        sorts, firsts, lows = np.array(layout, np.int64).reshape(-1, 3).T.copy()
+        terms = RecordTerms(words, sorts.astype(np.int8), firsts, lows, len(groups.keys), len(names))
+        return _Terms(terms, names, extremes, listed, groups.keys)
 
 
 def _around(boxes: Array) -> tuple[float, float, float, float]:
@@ -191,18 +244,23 @@ def _are_dense(boxes: Array) -> bool:
     return bool(areas.sum() >= SHARE * (x2 - x1) * (y2 - y1))
 
 
-def _adds_up(spec: AggregateSpec) -> bool:
-    """Return whether measures are sums of what records bring, whichever query they are members of."""
+def adds_up(spec: AggregateSpec) -> bool:
+    """Return whether measures are made of what records bring, one by one, whichever query has them."""
     functions = {measure.function for measure in spec.measures}
     is_far = any(expr is not None and has_node(expr, DistanceExpr) for expr in spec.over_records)
-    return functions <= COUNTED and not is_far and len(_arguments(spec.measures)) <= _ARGUMENTS
+    is_about = spec.error > 0 and "topk" in functions
+    return not is_far and not is_about and len(_arguments(spec.measures)) <= _ARGUMENTS
 
 
 def _arguments(measures: tuple[Measure, ...]) -> list[_Argument]:
     """Return the arguments of measures, each once."""
     found = []
     for j, measure in enumerate(measures):
-        if measure.argument is not None and leader(measures, j, COUNTED) == j:
+        if measure.argument is None or measure.function in _LISTED:
+            continue
+        if measure.function in EXTREMES:
+            found.append(_Argument(measure.argument, extreme=j))
+        elif leader(measures, j, COUNTED) == j:
             same = (i for i, one in enumerate(measures) if one.argument == measure.argument)
             summed = next((i for i in same if measures[i].function in SUMMED), -1)
             found.append(_Argument(measure.argument, j, summed))
@@ -236,6 +294,18 @@ def _summands(column: Any | None) -> tuple[int, Array, range]:
     return DOUBLE, bits, range(low, high + 1)
 
 
+def _ranked(column: Any, function: str) -> tuple[Array, pa.BinaryArray]:
+    """Return the place of each value from 1 on, the wanted extreme last, 0 for NULL; and the values' keys."""
+    coded: Any = column.dictionary_encode()
+    keys = encode_keys([coded.dictionary])
+    rising = pc.sort_indices(keys).to_numpy()
+    order = rising if function == "max" else rising[::-1]
+    place = np.zeros(len(keys) + 1, np.int64)
+    place[order] = np.arange(1, len(keys) + 1)
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return place[codes], keys.take(pa.array(order))
+
+
 def _tallied(placed: PlacedRecords, terms: RecordTerms, regions: TallyRegions) -> Iterator[TallyRows]:
     """Yield the rows of regions in portions, so that they take bounded memory."""
     begin, room = 0, max(ROWS, terms.groups)
@@ -245,8 +315,22 @@ def _tallied(placed: PlacedRecords, terms: RecordTerms, regions: TallyRegions) -
             yield rows
 
 
-def _states(by: pa.Table, names: list[str], rows: TallyRows) -> States:
+def _states(by: pa.Table, terms: _Terms, rows: TallyRows, listed: list[pa.Table]) -> States:
     """Return totals as states, without limbs that are 0 everywhere."""
-    totals = normalised({name: rows.totals[:, i] for i, name in enumerate(names)})
-    kept = {name: pa.array(column) for name, column in totals.items() if "." not in name or column.any()}
-    return States(by, pa.table(kept), VALUES.empty_table())
+    single = {one.column for one in terms.extremes}
+    sums = {name: rows.totals[:, i] for i, name in enumerate(terms.names) if i not in single}
+    kept = {
+        name: pa.array(column) for name, column in normalised(sums).items() if "." not in name or column.any()
+    }
+    extremes = (_values(one, rows.totals[:, one.column]) for one in terms.extremes)
+    return States(by, pa.table(kept), pa.concat_tables([VALUES.empty_table(), *extremes, *listed]))
+
+
+def _values(extremes: _Extremes, found: Array) -> pa.Table:
+    """Return the extreme of each row, as if it occurred once."""
+    at = np.flatnonzero(found)
+    place: Any = pa.array(found[at] - 1)
+    once = np.ones(len(at), np.int64)
+    columns: list[Any] = [at, np.full(len(at), extremes.measure), extremes.values.take(place), once]
+    arrays = [pa.array(column, one.type) for column, one in zip(columns, VALUES, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=VALUES)

@@ -27,7 +27,7 @@ from stqsh.core.groups.marks import BEGIN, SpokenMarks
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
 from stqsh.core.groups.refresh_schedule import RefreshSchedule
 from stqsh.core.groups.refreshed_members import RefreshedMembers
-from stqsh.core.groups.region_tallies import RegionTallies
+from stqsh.core.groups.region_tallies import RegionTallies, adds_up
 from stqsh.core.groups.shared_queries import SharedQueries, taken_back
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.events.updates import count_pairs
@@ -46,6 +46,13 @@ from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
 from stqsh.spec.query import AGGREGATE
 
 Array = npt.NDArray[Any]
+
+
+_BY_PLACE = (
+    "records are put in order of place once for all queries, and each region adds up those of its cells;"
+    " with a condition only if many queries share it"
+)
+_BY_LIST = "the members of the region are listed one by one, and then added up"
 
 
 class AggregateQueries(FormedQueries):
@@ -204,7 +211,11 @@ class AggregateKind(MergingKind):
         found = RangeKind().explain(given)
         spec = getattr(given.spec, "aggregates", None)
         about = f"groups (TOPK approximate, error {spec.error:g})" if spec and spec.error else "groups"
-        return replace(found, operators=(*found.operators, about))
+        refreshes = None
+        if spec and (spec.sync_us is not None or spec.each_step):
+            is_still = given.spec.region.focal_key is None and not found.terms
+            refreshes = _BY_PLACE if is_still and adds_up(spec) else _BY_LIST
+        return replace(found, operators=(*found.operators, about), refreshes=refreshes)
 
 
 def _changed(

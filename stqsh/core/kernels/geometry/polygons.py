@@ -150,14 +150,17 @@ def inside(rows: Array, x: Array, y: Array, areas: PolygonArrays) -> Array:
     """Return whether point i belongs to the area in row i, bool (n,); row -1 and NaN give False."""
     out = np.zeros(len(rows), np.bool_)
     for i in range(len(rows)):
-        r, px, py = rows[i], x[i], y[i]
-        if r < 0:
-            continue
-        if not (areas.box[r, 0] <= px <= areas.box[r, 2] and areas.box[r, 1] <= py <= areas.box[r, 3]):
-            continue
-        b = areas.at[r] + _band(py, areas.box[r, 1], areas.per_y[r], areas.bands[r])
-        out[i] = _in_edges(px, py, areas.edge, areas.start[b], areas.start[b + 1])
+        out[i] = rows[i] >= 0 and holds(rows[i], x[i], y[i], areas)
     return out
+
+
+@kernel
+def holds(r: Int, x: Float, y: Float, areas: PolygonArrays) -> Flag:
+    """Return whether a point belongs to the area in row r; NaN gives False."""
+    if not (areas.box[r, 0] <= x <= areas.box[r, 2] and areas.box[r, 1] <= y <= areas.box[r, 3]):
+        return False
+    b = areas.at[r] + _band(y, areas.box[r, 1], areas.per_y[r], areas.bands[r])
+    return _in_edges(x, y, areas.edge, areas.start[b], areas.start[b + 1])
 
 
 @kernel

@@ -13,11 +13,13 @@ import numpy as np
 from stqsh.core.kernels.aggregates.exact_sums import add_double
 from stqsh.core.kernels.geometry.circles import QueryCircles
 from stqsh.core.kernels.geometry.distance import distance
+from stqsh.core.kernels.geometry.polygons import PolygonArrays, holds
 from stqsh.core.kernels.index.static_rects import GridFrame, cell_of, cover, within
 from stqsh.core.kernels.jit import Array, Flag, Int, kernel
 
-COUNT, WHOLE, DOUBLE = 0, 1, 2
-"""What is wanted of an argument: how many values there are, or their sum too, of whole numbers or doubles."""
+COUNT, WHOLE, DOUBLE, GREATEST = 0, 1, 2, 3
+"""What is wanted of an argument: how many values there are, or their sum too, of whole numbers or doubles; or
+only the greatest of numbers from 1 on."""
 
 _LOW = np.int64(0xFFFFFFFF)
 
@@ -39,24 +41,34 @@ class PlacedRecords(NamedTuple):
 
 
 class TallyRegions(NamedTuple):
-    """Regions: boxes, float64 (n, 4), and circles within them, NaN for none."""
+    """Regions within boxes.
+
+    Attributes:
+        boxes: float64 (n, 4).
+        circles: NaN for none.
+        planar: Whether distances are those of the plane.
+        area: The row of each polygon, int32 (n,); -1 for none.
+        areas: The polygons.
+    """
 
     boxes: Array
     circles: QueryCircles
     planar: Flag
+    area: Array
+    areas: PolygonArrays
 
 
 class RecordTerms(NamedTuple):
     """What records, in the order of their cells, add to the totals of their groups.
 
     The first total is the number of records. An argument has a total for the number of its values, and then
-    one for each limb of their sum.
+    one for each limb of their sum; or only one, the greatest.
 
     Attributes:
         words: int64 (n, 1 + arguments): the group, plus 1 << (32 + a) where argument a has a value; then the
             values: whole numbers, or the bits of doubles.
-        sort: COUNT, WHOLE or DOUBLE for each argument, int8.
-        column: The total that counts the argument's values, int64.
+        sort: COUNT, WHOLE, DOUBLE or GREATEST for each argument, int8.
+        column: The total that counts the argument's values, or the greatest, int64.
         low: The place of its first limb, int64.
         groups: The number of groups.
         width: The number of totals.
@@ -124,9 +136,16 @@ def _find_members(records: PlacedRecords, regions: TallyRegions, q: Int, found: 
             found[held] = k
             held += np.uint64(within(places[k, 0], places[k, 1], x1, y1, x2, y2))
     x, y, radius = regions.circles.x[q], regions.circles.y[q], regions.circles.radius[q]
+    near, area = 0, regions.area[q]
+    if area >= 0:
+        for i in range(held):
+            k = found[i]
+            if holds(area, places[k, 0], places[k, 1], regions.areas):
+                found[near] = k
+                near += 1
+        return near
     if np.isnan(x):
         return np.int64(held)
-    near = 0
     for i in range(held):
         k = found[i]
         if distance(x, y, places[k, 0], places[k, 1], regions.planar) <= radius:
@@ -152,6 +171,9 @@ def _add_members(terms: RecordTerms, found: Array, members: Int, totals: Array, 
             if (word >> (32 + a)) & 1 == 0:
                 continue
             column = at + terms.column[a]
+            if terms.sort[a] == GREATEST:
+                totals[column] = max(totals[column], words[k, a + 1])
+                continue
             totals[column] += 1
             if terms.sort[a] == DOUBLE:
                 add_double(words[k, a + 1], np.int64(1), totals, column + 1 - terms.low[a])
@@ -187,3 +209,64 @@ def tally_regions(
             used += 1
         q += 1
     return q, TallyRows(region[:used], group[:used], rows[:used])
+
+
+class RecordValues(NamedTuple):
+    """The values or terms of records, in the order of their cells.
+
+    Attributes:
+        start: int64 (n + 1,): the values of record k are start[k] .. start[k + 1].
+        codes: The number of each value, int32.
+        values: How many different values there are.
+    """
+
+    start: Array
+    codes: Array
+    values: int
+
+
+@kernel
+def count_values(
+    records: PlacedRecords,
+    terms: RecordTerms,
+    listed: RecordValues,
+    regions: TallyRegions,
+    begin: Int,
+    end: Int,
+) -> tuple[Array, Array]:
+    """Count how often values occur in the groups of regions begin .. end.
+
+    Returns:
+        The region, group and value as one number, (region * groups + group) * values + value, ascending, and
+        the count; int64 (m,) each.
+    """
+    size = terms.groups * listed.values
+    counts, touched = np.zeros(size, np.int64), np.empty(size, np.int64)
+    found = np.empty(len(records.order) + 1, np.int32)
+    codes, times, used = np.empty(64, np.int64), np.empty(64, np.int64), 0
+    for q in range(begin, end):
+        seen = 0
+        for i in range(_find_members(records, regions, q, found)):
+            k = np.uint64(found[i])
+            first = (terms.words[k, 0] & _LOW) * listed.values
+            for at in range(listed.start[k], listed.start[k + np.uint64(1)]):
+                cell = first + listed.codes[at]
+                if counts[cell] == 0:
+                    touched[seen] = cell
+                    seen += 1
+                counts[cell] += 1
+        while used + seen > len(codes):
+            codes, times = _doubled(codes), _doubled(times)
+        touched[:seen].sort()
+        for i in range(seen):
+            codes[used], times[used] = np.int64(q) * size + touched[i], counts[touched[i]]
+            counts[touched[i]] = 0
+            used += 1
+    return codes[:used].copy(), times[:used].copy()
+
+
+@kernel
+def _doubled(array: Array) -> Array:
+    out = np.empty(2 * len(array), array.dtype)
+    out[: len(array)] = array
+    return out
