@@ -34,8 +34,8 @@ class GroupRows:
         uncoded = {
             one.name for table in tables for one in table.schema if not pa.types.is_dictionary(one.type)
         }
-        same = [_with_plain(table, uncoded) for table in tables]
-        self._rows = pa.concat_tables(same, promote_options="default")
+        same = [_with_plain(table, uncoded) for table in tables if table.num_rows] or tables[:1]
+        self._rows = pa.concat_tables(same, promote_options="default").combine_chunks()
 
     def __len__(self) -> int:
         return self._rows.num_rows
