@@ -176,8 +176,8 @@ class Session:
         Args:
             template: a SELECT, or REGISTER QUERIES without FROM; `:name` stands for the row's value in
                 that column.
-            table: a pyarrow Table, a pandas DataFrame, or a dict of columns. KEY, else a column `name`,
-                names the queries; without both they are called query_1, query_2, … by their rows.
+            table: a pyarrow Table, a pandas DataFrame, a dict of columns, or a list of dicts. KEY, else a
+                column `name`, names the queries; without both they are query_1, query_2, … by their rows.
 
         Returns:
             How many queries were registered, and which rows make no valid query.

@@ -33,7 +33,8 @@ def feed(session: Session, stream: str, data: Any, *, on_fed: OnFed | None = Non
     Args:
         session: the session.
         stream: the name of a stream FROM INSERTS.
-        data: the path of a file, or a pyarrow Table, a pandas DataFrame, or a dict of columns.
+        data: the path of a file, or a pyarrow Table, a pandas DataFrame, a dict of columns, or a list of
+            dicts.
         on_fed: called with the count so far.
 
     Raises:

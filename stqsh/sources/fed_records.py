@@ -6,7 +6,7 @@ import os
 import select
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -112,12 +112,12 @@ def read_fed(spec: StreamSpec, origin: Path | ArrivingBytes, form: str | None) -
 
 
 def read_table(spec: StreamSpec, data: Any) -> Iterator[SpoolSegment]:
-    """Yield the rows of a pyarrow Table, a pandas DataFrame or a dict of columns, some at a time.
+    """Yield the rows of a table, as `as_table` takes it, some at a time.
 
     Raises:
-        SourceError: a declared column is missing.
+        SourceError: it is no table, or a declared column is missing.
     """
-    table = data if isinstance(data, pa.Table) else _as_table(data)
+    table = as_table(data)
     layout = RecordSchema.of(spec)
     names = [table.column_names[at] for at in match_names(layout.names, table.column_names, _TABLE)]
     first = 1
@@ -128,10 +128,33 @@ def read_table(spec: StreamSpec, data: Any) -> Iterator[SpoolSegment]:
         first += batch.num_rows
 
 
-def _as_table(data: Any) -> pa.Table:
-    if isinstance(data, dict):
-        return pa.table(data)
-    return pa.Table.from_pandas(data, preserve_index=False)
+def as_table(data: Any) -> pa.Table:
+    """Return data that a program gives as a table.
+
+    It is a pyarrow Table, a pandas DataFrame, a dict of columns, a list of dicts, or what gives Arrow data.
+
+    Raises:
+        SourceError: it is none of these, or its columns do not fit together.
+    """
+    try:
+        if isinstance(data, pa.Table):
+            return data
+        if isinstance(data, Mapping):
+            return pa.table(dict(data))
+        if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
+            names = dict.fromkeys(name for row in data for name in row)
+            return pa.table({name: [row.get(name) for row in data] for name in names})
+        if hasattr(data, "iloc"):  # pandas, whose Arrow data has the index as well
+            return pa.Table.from_pandas(data, preserve_index=False)
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.table(data)
+    except (pa.ArrowException, TypeError, ValueError) as problem:
+        text = str(problem).replace("\n", " ")
+        raise SourceError(f"the rows make no table: {text}") from problem
+    raise SourceError(
+        f"a {type(data).__name__} is no table",
+        hint="give a pyarrow Table, a pandas DataFrame, a dict of columns or a list of dicts",
+    )
 
 
 def _blocks(

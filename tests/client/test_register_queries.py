@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
+from stqsh.client.results import BulkRegistration
 from stqsh.client.statements.describe import dump
 from stqsh.errors import StqshError
 from stqsh.lang.errors import BindError, NotSupportedError
@@ -283,10 +284,33 @@ def test_a_parameter_has_no_value_in_other_statements(text: str, session: Sessio
         execute(session, text + ";")
 
 
-def test_a_data_frame_brings_rows_too(session: Session) -> None:
+def test_data_frames_and_lists_of_dicts_bring_rows_too(session: Session) -> None:
+    template = "SELECT oid FROM taxis NEAREST 1 TO (:x, 0)"
     frame = pa.table({"name": ["a"], "x": [1]}).to_pandas()
-    assert session.register_many("SELECT oid FROM taxis NEAREST 1 TO (:x, 0)", frame).registered == 1
-    assert [query.name for query in registered(session)] == ["a"]
+    assert session.register_many(template, frame).registered == 1
+    assert session.register_many(template, [{"name": "b", "x": 1}, {"x": 2.5, "name": "c"}]).registered == 2
+    assert [query.name for query in registered(session)] == ["a", "b", "c"]
+
+
+def test_a_table_without_rows_registers_nothing(session: Session) -> None:
+    template = "SELECT oid FROM taxis NEAREST 1 TO (:x, 0)"
+    for table in ({"x": []}, [], pa.table({"x": pa.array([], pa.float64())})):
+        assert session.register_many(template, table) == BulkRegistration(0, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("q.csv", "a str is no table"),
+        ([1, 2], "a list is no table"),
+        (None, "a NoneType is no table"),
+        ({"x": [1, 2], "y": [1]}, "the rows make no table: "),
+        ({"x": 5}, "the rows make no table: "),
+    ],
+)
+def test_what_is_no_table_is_refused(table: Any, message: str, session: Session) -> None:
+    with pytest.raises(StqshError, match=message):
+        session.register_many("SELECT oid FROM taxis NEAREST 1 TO (:x, 0)", table)
 
 
 def test_queries_of_rows_are_dropped_and_registered_again_one_by_one(session: Session) -> None:

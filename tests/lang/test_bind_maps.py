@@ -40,6 +40,7 @@ def test_the_only_stream_needs_no_name(taxis: Catalogue) -> None:
         ("MAP posts free", "free asks about taxis, but this is a map of posts"),
         ("MAP taxis fre", "did you mean free?"),
         ("MAP taxis, free", "taxis is a stream"),
+        ("MAP taxis TO ''", "the name of the file is empty"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_with_the_remedy(text: str, what: str, taxis: Catalogue) -> None:

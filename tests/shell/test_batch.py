@@ -167,3 +167,23 @@ def test_a_script_runs_a_session_to_its_end_only_if_it_made_it(tmp_path: Path) -
         assert step_after(session, "SHOW STATUS; SELECT * FROM s; TAIL q LIMIT 1;") == 1
         assert step_after(session, "REGISTER QUERY r AS SELECT oid FROM s; SET shell.format = csv;") == 1
         assert step_after(session, "RUN;") == 5
+
+
+def test_a_script_says_which_records_it_could_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["oid,lon,lat,ts", "1,0.5,0.5,2020-01-01T00:00:00Z", "2,x,0,2020-01-01T00:00:00Z", "3,4"]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    (tmp_path / "t.csv").write_text("oid,owner\n1,a\n1,b\n")
+    text = f"""
+    CREATE TABLE t FROM FILE '{tmp_path}/t.csv' KEY oid;
+    CREATE MOVING STREAM s (oid BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)
+      KEY oid LOCATION (lon, lat) TIME ts FROM FILE '{tmp_path}/a.csv';
+    RUN;
+    """
+    assert run(tmp_path / "home", text, "jsonl") == ""
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        f"2 records of s could not be read, such as {tmp_path}/a.csv:3: lon: 'x' is not a valid DOUBLE",
+        f"1 record of t could not be read, such as {tmp_path}/t.csv:3: oid: 1 occurs again"
+        "; SHOW DEAD LETTERS lists them",
+    ]

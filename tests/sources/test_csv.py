@@ -134,7 +134,7 @@ BAD = {
     "a,1,-inf,1,7": "lat: -inf is not a coordinate",
     "a,1,2,1": "4 columns instead of 5",
     "a,1,2,1,7,8": "6 columns instead of 5",
-    "a": "1 columns instead of 5",
+    "a": "1 column instead of 5",
 }
 
 
@@ -283,6 +283,6 @@ def test_a_row_of_another_width_that_is_no_text_spoils_no_other_row(load) -> Non
 def test_a_block_in_which_every_row_is_bad_is_no_unreadable_file(load) -> None:
     result = load({"a.csv": b"oid,lon,lat,ts,n\n\x80\n\xff,1\n"})
     assert [(line, reason) for _, line, reason, _ in result.dead] == [
-        (2, "1 columns instead of 5"),
+        (2, "1 column instead of 5"),
         (3, "2 columns instead of 5"),
     ]

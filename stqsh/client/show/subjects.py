@@ -130,8 +130,13 @@ def _live_message(state: LiveState | None) -> str:
     """Return what is wrong with a live stream, and how many messages of which part it has yet to take."""
     if state is None:
         return ""
-    behind = ", ".join(f"{part} {count:,}" for part, count in state.lag.items())
+    behind = ", ".join(_lag(part, count) for part, count in state.lag.items() if count or "/" in part)
     return "; ".join(filter(None, [state.message, behind and f"behind: {behind}"]))
+
+
+def _lag(part: str, count: int) -> str:
+    """Return `buses/3 120` for a partition of a topic, and `120 lines` for the only part of a source."""
+    return f"{part} {count:,}" if "/" in part else f"{count:,} {part}"
 
 
 def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:

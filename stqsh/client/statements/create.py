@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeVar
 
 from stqsh.client.results import Message, Outcome
@@ -49,11 +48,12 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
         return
     with locating(statement.piece):
         _check_clock(desk, statement)
-        if isinstance(statement.source, HttpSource):
-            check_port(desk.link.db, statement.source)
         statement = _with_session_tick(desk, statement)
     statement = _with_archive(statement)
     bound, statement = _bound(desk, statement)
+    if isinstance(statement.source, HttpSource):
+        with locating(statement.piece):
+            check_port(desk.link.db, statement.source)
     notes = (*bound.notes, *_at_another_time(desk, bound.spec))
     stream = _entered(desk, f"{to_sql(statement)};", bound.spec)
     if isinstance(stream.spec.source, StdinSourceSpec):
@@ -76,9 +76,8 @@ def _with_archive(statement: statements.CreateStream) -> statements.CreateStream
     """
     if statement.archive is None or statement.kind != "event":
         return statement
-    folder = Path(str(statement.archive.value)).expanduser().absolute()
     with locating(statement.piece):
-        make_folder(folder, statement.archive.span)
+        folder = make_folder(str(statement.archive.value), statement.archive.span)
         found = find_archive(folder, statement.name.text)
         if found is not None:
             raise BindError(
@@ -148,10 +147,10 @@ def _checked(bound: Bound) -> Bound:
 
 def _checked_live(bound: Bound, reads_script: bool) -> Bound:
     """Return the spec of a live source whose format and options can be used."""
-    from stqsh.sources.live.registry import check_options
+    from stqsh.sources.live.registry import check_format
 
     if isinstance(bound.spec, StreamSpec):
-        check_options(bound.spec)
+        check_format(bound.spec)
         if isinstance(bound.spec.source, StdinSourceSpec):
             check_stdin(reads_script)
     return bound

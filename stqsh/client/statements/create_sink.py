@@ -28,7 +28,7 @@ def create_sink(desk: StatementContext, statement: statements.CreateSink) -> Ite
         yield there_already(desk, statement)
         return
     target = statement.target
-    if isinstance(target, FileTarget):
+    if isinstance(target, FileTarget) and target.folder:
         folder = str(Path(target.folder).expanduser().absolute())
         statement = replace(statement, target=replace(target, folder=folder))
     spec: SinkSpec = bind(statement, desk.view).spec
@@ -70,8 +70,8 @@ def create_alert(desk: StatementContext, statement: statements.CreateAlert) -> I
 
 def _make_folder(spec: SinkSpec, target: FileTargetSpec, statement: statements.CreateSink) -> None:
     """Make the folder of a sink; raise `BindError` if it cannot be used, or holds such files already."""
-    folder, span = Path(target.folder), statement.target.span
-    make_folder(folder, span)
+    span = statement.target.span
+    folder = make_folder(target.folder, span)
     found = next((path.name for path in folder.iterdir() if is_file_of(path.name, spec.name)), None)
     if found is not None:
         raise BindError(

@@ -40,6 +40,6 @@ def export_letters(desk: StatementContext, statement: statements.ExportDeadLette
                     lines.write(orjson.dumps(found, option=orjson.OPT_APPEND_NEWLINE))
                     written += 1
     except OSError as problem:
-        raise StqshError(f"cannot write {file}: {problem.strerror or problem}") from problem
+        raise StqshError(f"cannot write {file}: {(problem.strerror or str(problem)).lower()}") from problem
     missing = "" if counted <= written else f"; of {counted - written:,} others the text is not kept"
     yield Message(f"{written:,} dead letter{'' if written == 1 else 's'} written to {wanted.file}{missing}")

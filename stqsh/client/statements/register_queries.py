@@ -28,6 +28,7 @@ from stqsh.lang.binder.regions import go_on
 from stqsh.lang.errors import BindError, locating, near
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
+from stqsh.sources.fed_records import as_table
 from stqsh.sources.inference import infer
 from stqsh.sources.parameter_rows import read_parameters, table_columns, table_parameters
 from stqsh.spec.region import NamedRegionSpec
@@ -82,11 +83,9 @@ def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iter
 def register_many(desk: StatementContext, template: str, table: Any) -> BulkRegistration:
     """Register a query for each row of a table; see `Session.register_many`."""
     statement = _template_statement(template)
-    if isinstance(table, Mapping):
-        table = pa.table(dict(table))
-    elif not isinstance(table, pa.Table):
-        table = pa.Table.from_pandas(table, preserve_index=False)
-    rows: pa.Table = table
+    rows = as_table(table)
+    if not rows.num_rows:  # columns without values have no types
+        return BulkRegistration(0, 0, ())
     return _registered(desk, statement, table_columns(rows), lambda wanted: table_parameters(rows, wanted))
 
 

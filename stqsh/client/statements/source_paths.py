@@ -48,6 +48,8 @@ def with_absolute_files(statement: Creation, script: str | None = None) -> Creat
 
 def find_files(glob: str, beside: Path | None = None) -> str:
     """Return an absolute glob that matches files; raise `SourceError` if none does."""
+    if not glob:
+        raise SourceError("the name of the file is empty")
     given = Path(glob).expanduser()
     places = [folder for folder in (beside, Path.cwd()) if folder is not None]
     for absolute in dict.fromkeys(str(folder / given) for folder in places):
@@ -63,7 +65,7 @@ def find_folder(path: str, beside: Path | None = None) -> str:
     """Return the absolute path of a folder; raise `SourceError` if there is none."""
     given = Path(path).expanduser()
     for folder in (beside, Path.cwd()):
-        if folder is not None and (folder / given).is_dir():
+        if path and folder is not None and (folder / given).is_dir():
             return normpath(folder / given)
     raise SourceError(f"there is no folder '{path}'", hint="DIRECTORY takes the files that appear in one")
 
@@ -132,12 +134,15 @@ def file_columns(glob: str, format_: str | None, options: Mapping[str, Any]) -> 
         return ()
 
 
-def make_folder(folder: Path, span: Span) -> None:
-    """Make a folder for what a session writes.
+def make_folder(path: str, span: Span) -> Path:
+    """Make a folder for what a session writes, and return it with its absolute path.
 
     Raises:
         BindError: files cannot be written to it; with the place of the statement that names it.
     """
+    if not path:
+        raise BindError("the name of the folder is empty", span)
+    folder = Path(path).expanduser().absolute()
     probe = folder / f".stqsh-{wall_clock_us()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -146,3 +151,4 @@ def make_folder(folder: Path, span: Span) -> None:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise BindError(f"files cannot be written to {folder}: {reason}", span) from error
+    return folder

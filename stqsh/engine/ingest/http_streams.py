@@ -16,8 +16,9 @@ import orjson
 
 from stqsh.sources.live.decoding import MessageDecoder, Messages
 from stqsh.sources.live.http_token import HOST, token_of
-from stqsh.sources.live.inserted_records import RecordAppender, tell_problem
+from stqsh.sources.live.inserted_records import RecordAppender
 from stqsh.sources.live.line_spool import SPOOL
+from stqsh.sources.live.protocol import tell_problem
 from stqsh.sources.live.record_spool import SpoolSegment
 from stqsh.spec.stream import HttpSourceSpec, StreamSpec
 from stqsh.storage.disk_space import is_full

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from stqsh.engine.ingest.http_streams import HttpIntake
 from stqsh.engine.ingest.socket_streams import receive_lines
 from stqsh.sources.live.directory_spool import DirectoryTaker
-from stqsh.sources.live.line_spool import SPOOL, SpoolWriter
+from stqsh.sources.live.line_spool import SPOOL
+from stqsh.sources.live.protocol import tell_problem
 from stqsh.spec.stream import DirectorySourceSpec, HttpSourceSpec, SocketSourceSpec
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
@@ -42,7 +43,7 @@ class Intakes:
         """Return what the thread of a stream does until `stop`."""
         source, spool = stream.spec.source, self._home.stream(stream.id) / SPOOL
         if isinstance(source, SocketSourceSpec):
-            return lambda: receive_lines(source.address, SpoolWriter(spool), stop)
+            return lambda: receive_lines(source.address, spool, stop)
         if isinstance(source, HttpSourceSpec):
             intake = HttpIntake(stream.spec, self._home.stream(stream.id))
             return lambda: intake.listen(stop)
@@ -52,16 +53,18 @@ class Intakes:
 
     def _take_files(self, stream: StreamRow, stop: threading.Event) -> None:
         """Take the files of a directory as they appear; after a failure it is tried again from the ledger."""
-        taker: DirectoryTaker | None = None
+        taker, spool = None, self._home.stream(stream.id) / SPOOL
         while not stop.is_set():
             wait = _LOOK_S
             try:
-                taker = taker or DirectoryTaker(stream.spec, self._home.stream(stream.id) / SPOOL)
+                taker = taker or DirectoryTaker(stream.spec, spool)
                 if not is_full(self._home.path):
                     taker.look()
-            except Exception:
+                tell_problem(spool, "")
+            except Exception as error:
                 log.exception("stream %s: files cannot be taken; it is tried again", stream.name)
                 taker, wait = None, _FAILED_S
+                tell_problem(spool, f"files cannot be taken: {error}; it is tried again")
             stop.wait(wait)
 
     def keep(self, stream_ids: set[int]) -> None:

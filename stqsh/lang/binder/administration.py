@@ -260,6 +260,8 @@ def map_(statement: statements.Map, catalogue: CatalogueView) -> MapSpec:
 
     If no stream is named, it is that of the queries, or else the only stream there is.
     """
+    if statement.file == "":
+        raise BindError("the name of the file is empty", statement.span, expected=("TO 'file.html'",))
     stream, names = _told_apart(statement, catalogue)
     queries = [query_named(name, catalogue) for name in names]
     if stream is not None:

@@ -79,10 +79,14 @@ def check_free(name: Name, catalogue: CatalogueView) -> None:
     user = kind_of(name.text, catalogue)
     if user is not None:
         raise BindError(
-            f"the name {name.text!r} is in use by a {user}",
+            f"the name {name.text!r} is in use by {_article(user)} {user}",
             name.span,
             hint=f"choose another, or DROP {user.upper()} {name.text}; first",
         )
+
+
+def _article(kind: str) -> str:
+    return "an" if kind[0] in "aeiou" else "a"
 
 
 def _named(kind: str, name: Name, find: Callable[[str], _Found | None], catalogue: CatalogueView) -> _Found:
@@ -93,5 +97,5 @@ def _named(kind: str, name: Name, find: Callable[[str], _Found | None], catalogu
     plural = _PLURALS[kind]
     hint = None if known else _MAKING[kind]
     if other is not None:
-        hint = f"{name.text} is a {other}; SHOW {plural.upper()} lists the {plural}"
+        hint = f"{name.text} is {_article(other)} {other}; SHOW {plural.upper()} lists the {plural}"
     raise BindError(f"unknown {kind} {name.text!r}", name.span, near=near(name.text, known), hint=hint)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from stqsh.client.show.unread import UnreadRecords
 from stqsh.control_characters import escape_controls
 from stqsh.lang.ast import statements as ast
 from stqsh.shell.live.tail import LiveView
@@ -168,6 +169,7 @@ class ScriptRunner:
         place.console.repeater = self._repeat
         one_query = _is_single(statements_in(steps), len(session.queries(2)))
         self._renderer = ScriptRenderer(session, place, one_query=one_query)
+        self._unread = UnreadRecords(session.link)
 
     @property
     def screen(self) -> Screen:
@@ -192,9 +194,17 @@ class ScriptRunner:
         last = self._session.finish_script() if is_own else None
         if last is not None:
             self._renderer.run(last)
+        self._tell_unread()
+
+    def _tell_unread(self) -> None:
+        """Say which records of the script's streams could not be read."""
+        if said := self._unread.text():
+            again = "" if self._session.home.temporary else "; SHOW DEAD LETTERS lists them"
+            self._renderer.message(said + again)
 
     def stop(self) -> None:
         """Stop the RUN under way after an interrupt, and print what continues."""
+        self._tell_unread()
         name = self._session.home.name
         if self._session.home.temporary:
             print_message("interrupted; the script's session is stopped")

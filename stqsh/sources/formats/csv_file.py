@@ -254,6 +254,7 @@ def _split(text: bytes, dialect: CsvDialect, width: int, wanted: list[int], wron
 
 
 def _width_reason(row: Any) -> str:
-    reason = f"{row.actual_columns} columns instead of {row.expected_columns}"
+    found = row.actual_columns
+    reason = f"{found} column{'' if found == 1 else 's'} instead of {row.expected_columns}"
     lines = len((row.text or "").splitlines())
     return reason if lines <= 1 else f"{reason}, in {lines} lines from a quote that may not be closed"

@@ -29,6 +29,7 @@ from stqsh.sources.formats.record_parser import (
 from stqsh.sources.formats.record_schema import RecordSchema, check_options
 from stqsh.sources.formats.row_blocks import TextBlock
 from stqsh.sources.formats.time_formats import TIME_OPTIONS, UNITS
+from stqsh.sources.live.text_lines import header_lines, without_silent
 from stqsh.spec.stream import META_COLUMNS, KafkaSourceSpec, LiveSourceSpec, Options, StreamSpec
 
 _UTC = pa.timestamp("us", tz="UTC")
@@ -88,12 +89,14 @@ class MessageDecoder:
         format: of the values: "jsonl", "csv" or "arrow".
         options: of FORMAT.
         meta: the columns that are not in the values.
+        of_text: whether the values are the lines of texts, in which blank lines and headers say nothing.
     """
 
     layout: RecordSchema
     format: str
     options: Options
     meta: tuple[str, ...]
+    of_text: bool = False
 
     @staticmethod
     def of(spec: StreamSpec) -> MessageDecoder:
@@ -110,9 +113,10 @@ class MessageDecoder:
             CsvDialect.of(source.options)
         else:
             check_options(source.options, TIME_OPTIONS, f"FORMAT {'JSON' if form == 'jsonl' else 'ARROW'}")
-        names = META_COLUMNS if isinstance(source, KafkaSourceSpec) else ()
+        from_kafka = isinstance(source, KafkaSourceSpec)
+        names = META_COLUMNS if from_kafka else ()
         meta = tuple(name for name, _ in spec.columns if name in names)
-        return MessageDecoder(RecordSchema.of(spec), form, source.options, meta)
+        return MessageDecoder(RecordSchema.of(spec), form, source.options, meta, not from_kafka)
 
     @property
     def payload(self) -> RecordSchema:
@@ -125,10 +129,13 @@ class MessageDecoder:
         full = [at for at, value in enumerate(messages.values) if value is not None]
         there = np.array(full, np.int64)
         values = [value for value in messages.values if value is not None]
+        if self.of_text:
+            headers = header_lines(self.options, self.payload.names) if self.format == "csv" else ()
+            values, there = without_silent(values, there, headers)
         read = _READERS[self.format]
         parsed = [self._parsed(messages, part) for part in read(self, values, there)]
-        if len(values) < len(messages.values):
-            gone = np.setdiff1d(np.arange(len(messages.values)), there, assume_unique=True)
+        if len(full) < len(messages.values):
+            gone = np.setdiff1d(np.arange(len(messages.values)), full, assume_unique=True)
             parsed.append(self._parsed(messages, self._tombstones(messages, gone)))
         return _in_order(self.layout, parsed)
 

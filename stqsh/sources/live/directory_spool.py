@@ -15,11 +15,12 @@ from pathlib import Path
 
 import msgspec
 
+from stqsh.control_characters import shorten
 from stqsh.errors import StqshError
 from stqsh.fs import settle
-from stqsh.sources.formats.record_parser import DeadLetter, ParsedRecords, parse
+from stqsh.sources.formats.record_parser import QUOTE_LIMIT, DeadLetter, ParsedRecords, parse
 from stqsh.sources.formats.record_schema import RecordSchema
-from stqsh.sources.live.protocol import Position, SourceState
+from stqsh.sources.live.protocol import Position, SourceState, told_problem
 from stqsh.sources.live.record_spool import PART, SpoolSegment, segments, write_segment
 from stqsh.sources.source_check import number_unit
 from stqsh.sources.source_files import SourceFile, read_first_block, read_group
@@ -124,13 +125,20 @@ class DirectoryTaker:
         try:
             yield from read_group([file], source, self._timed(file, source))
         except (StqshError, OSError) as problem:
-            reason = f"the file cannot be read: {problem}".replace("\n", " ")
+            reason = f"the file cannot be read: {_said(problem)}"
             yield replace(parse([], self._layout), dead=[DeadLetter(str(path), 0, reason, "")])
 
     def _timed(self, file: SourceFile, source: FileSourceSpec) -> RecordSchema:
         """Return the layout with the unit of the file's times, where those are numbers."""
         first = None if "timestamp" in source.options else read_first_block(file, source, self._layout)
         return self._layout if first is None else number_unit(first, self._layout).layout
+
+
+def _said(problem: StqshError | OSError) -> str:
+    """Return a problem as one line of bounded length: a file of anything may be called .csv."""
+    if isinstance(problem, OSError):
+        return (problem.strerror or str(problem)).lower()
+    return shorten("; ".join(filter(None, [problem.message, problem.hint])).replace("\n", " "), QUOTE_LIMIT)
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:
@@ -173,8 +181,15 @@ class DirectoryLiveSource:
         if mark:
             self._bytes += len(whole) + 1
             self._end = msgspec.json.decode(whole.rpartition(b"\n")[2], type=TakenFile).end
-        message = "" if self._directory.is_dir() else f"waiting for the directory {self._directory}"
+        message = self._obstacle() or told_problem(self._ledger.parent)
         return SourceState({PART: 0}, {PART: self._end}, message=message)
+
+    def _obstacle(self) -> str:
+        if not self._directory.is_dir():
+            return f"waiting for the directory {self._directory}"
+        if not os.access(self._directory, os.R_OK | os.X_OK):
+            return f"waiting for the directory {self._directory}: permission denied"
+        return ""
 
     def begin(self) -> Position:
         """Return the first place."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from stqsh.fs import atomic_write, file_lock, force, is_durable
-from stqsh.sources.live.protocol import Position, SourceState
+from stqsh.sources.live.protocol import Position, SourceState, told_problem
 from stqsh.sources.live.record_spool import PART, SpoolSegment, write_segment
 
-_END, _LOCK, _PROBLEM = "end", "lock", "problem"
+_END, _LOCK = "end", "lock"
 
 
 class RecordAppender:
@@ -47,15 +47,6 @@ def read_end(spool: Path) -> int:
         return 0
 
 
-def tell_problem(spool: Path, text: str) -> None:
-    """Say why nothing can come in; "" if all is well."""
-    path = spool / _PROBLEM
-    if text:
-        atomic_write(path, text.encode(), private=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
 class InsertedSource:
     """Such a spool in the planner."""
 
@@ -69,13 +60,7 @@ class InsertedSource:
             if is_durable():  # before an offset names them
                 force(self._spool)
             self._end = end
-        return SourceState({PART: 0}, {PART: end}, message=self._problem())
-
-    def _problem(self) -> str:
-        try:
-            return (self._spool / _PROBLEM).read_text("utf-8")
-        except FileNotFoundError:
-            return ""
+        return SourceState({PART: 0}, {PART: end}, message=told_problem(self._spool))
 
     def begin(self) -> Position:
         """Return the first place."""

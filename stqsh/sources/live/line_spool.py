@@ -17,7 +17,13 @@ import numpy as np
 
 from stqsh.fs import atomic_write
 from stqsh.sources.live.decoding import Messages
-from stqsh.sources.live.protocol import MessageRange, Position, RecordsGoneError, SourceState
+from stqsh.sources.live.protocol import (
+    MessageRange,
+    Position,
+    RecordsGoneError,
+    SourceState,
+    told_problem,
+)
 
 PART = "lines"
 """The name of a spool's only part in positions."""
@@ -57,16 +63,15 @@ class SpoolWriter:
         if mark:
             self._append(whole + mark)
 
-    def forget_rest(self) -> int:
-        """Drop the line that has begun, as its source has broken off; return its size."""
-        size, self._rest = len(self._rest), b""
-        return size
+    def end_line(self, mark: bytes = b"") -> None:
+        """Append the line that has begun, if there is one, followed by `mark`."""
+        if self._rest:
+            self._append(self._rest + mark + b"\n")
+            self._rest = b""
 
     def finish(self) -> None:
         """Append the last line, also without its end, and say that nothing follows."""
-        if self._rest:
-            self._append(self._rest + b"\n")
-            self._rest = b""
+        self.end_line()
         os.close(self._file)
         atomic_write(self._folder / END, str(self.lines).encode())
 
@@ -115,7 +120,8 @@ class SpoolSource:
             if first == self._segment:
                 self._count(path)
         start = found[0][0] if found else self._lines
-        return SourceState({PART: start}, {PART: self._lines}, ended=ended)
+        message = told_problem(self._folder)
+        return SourceState({PART: start}, {PART: self._lines}, ended=ended, message=message)
 
     def _count(self, path: Path) -> None:
         with path.open("rb") as file:

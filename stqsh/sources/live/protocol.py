@@ -9,17 +9,21 @@ messages. The planner holds a `LiveSource` and asks it often: its answers are im
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 from stqsh.errors import SourceError
+from stqsh.fs import atomic_write
 from stqsh.sources.live.decoding import Messages
 
 Position: TypeAlias = "dict[str, int]"
 """The next place to read in each part, by the part's name."""
 
 
+_PROBLEM = "problem"
 #: A slice may be larger than an equal share by this factor.
 _UNEVEN = 1.25
 
@@ -60,6 +64,24 @@ class SourceState:
     ends: Mapping[str, int]
     ended: bool = False
     message: str = ""
+
+
+def tell_problem(spool: Path, text: str) -> None:
+    """Say beside a spool why nothing can come in, where there is room for it; "" if all is well."""
+    path = spool / _PROBLEM
+    with suppress(OSError):
+        if text:
+            atomic_write(path, text.encode(), private=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def told_problem(spool: Path) -> str:
+    """Return what `tell_problem` has said last."""
+    try:
+        return (spool / _PROBLEM).read_text("utf-8")
+    except FileNotFoundError:
+        return ""
 
 
 class LiveSource(Protocol):

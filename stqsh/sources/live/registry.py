@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from stqsh.sources.formats.csv_file import CsvDialect
-from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.formats.record_schema import check_options
+from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.sources.live import line_spool, record_spool
 from stqsh.sources.live.decoding import Decoded, MessageDecoder
 from stqsh.sources.live.directory_spool import DirectoryLiveSource
@@ -29,6 +30,7 @@ from stqsh.spec.stream import (
 _KAFKA_READER = "stqsh.sources.live.kafka_reader"
 """A module that only sessions with Kafka import: it takes a while."""
 
+_WRITTEN = {"jsonl": "JSON", "geojson": "GEOJSON", "parquet": "PARQUET"}
 _OF_RECORDS = (DirectorySourceSpec, InsertsSourceSpec, HttpSourceSpec)
 """The sources whose spools hold records that are parsed already."""
 
@@ -57,14 +59,14 @@ def is_from_kafka(spec: StreamSpec) -> bool:
     return isinstance(spec.source, KafkaSourceSpec)
 
 
-def check_options(spec: StreamSpec) -> None:
+def check_format(spec: StreamSpec) -> None:
     """Raise `OptionError` where an option of a live stream's FORMAT is unknown or makes no sense."""
     if not isinstance(spec.source, DirectorySourceSpec | InsertsSourceSpec):
         MessageDecoder.of(spec)
     elif spec.source.format == "csv":
         CsvDialect.of(spec.source.options)
-    else:
-        RecordSchema.of(spec)
+    elif spec.source.format is not None:
+        check_options(spec.source.options, TIME_OPTIONS, f"FORMAT {_WRITTEN[spec.source.format]}")
 
 
 def read_records(

@@ -11,8 +11,8 @@ import pytest
 from stqsh import fs
 from stqsh.sources.formats.record_parser import DeadLetter
 from stqsh.sources.live import inserted_records
-from stqsh.sources.live.inserted_records import InsertedSource, RecordAppender, tell_problem
-from stqsh.sources.live.protocol import MessageRange
+from stqsh.sources.live.inserted_records import InsertedSource, RecordAppender
+from stqsh.sources.live.protocol import MessageRange, tell_problem
 from stqsh.sources.live.record_spool import PART, RecordReader, SpoolSegment, segments, trim
 
 

@@ -1,0 +1,49 @@
+"""How many records could not be read while a script ran: they stop no stream, so it says so at its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stqsh.client.connection import Connection
+from stqsh.client.show.subjects import letter_folders
+from stqsh.control_characters import shorten
+from stqsh.storage.progress import stream_statuses
+from stqsh.units import group_digits
+
+_REASON_SHOWN = 200
+
+
+class UnreadRecords:
+    """The dead letters that a session's streams and tables get from now on.
+
+    Args:
+        link: to the session.
+    """
+
+    def __init__(self, link: Connection) -> None:
+        self._link = link
+        self._before = self._counts()
+
+    def text(self) -> str:
+        """Return a line for each stream and table that has got some, with one as an example."""
+        counts, lines = self._counts(), []
+        for row, folder in letter_folders(self._link):
+            found = counts.get(row.id, 0) - self._before.get(row.id, 0)
+            if found > 0:
+                records = "1 record" if found == 1 else f"{group_digits(found)} records"
+                lines.append(f"{records} of {row.name} could not be read{_example(folder)}")
+        return "\n".join(lines)
+
+    def _counts(self) -> dict[int, int]:
+        return {id_: status.dead for id_, status in stream_statuses(self._link.db).items()}
+
+
+def _example(folder: Path) -> str:
+    """Return the first dead letter that is kept, as the end of a sentence."""
+    from stqsh.sources.replay_store.dead_letters import read_dead_letters  # pyarrow
+
+    letter = next(read_dead_letters(folder), None)
+    if letter is None:
+        return ""
+    place = f"{letter.file}:{letter.line}" if letter.line else letter.file
+    return f", such as {place}: {shorten(letter.reason, _REASON_SHOWN)}"

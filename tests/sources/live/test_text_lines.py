@@ -1,0 +1,109 @@
+"""Lines of standard input and sockets: those that say nothing, and what a connection leaves when it ends."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stqsh.engine.ingest import socket_streams
+from stqsh.engine.ingest.socket_streams import receive_lines
+from stqsh.sources.live.decoding import Decoded, MessageDecoder, Messages
+from stqsh.sources.live.line_spool import PART, SpoolReader, SpoolSource
+from stqsh.sources.live.protocol import MessageRange
+from stqsh.spec.stream import ColumnSpec, SocketSourceSpec, StreamSpec
+
+_COLUMNS = (("oid", "STRING"), ("lon", "DOUBLE"), ("lat", "DOUBLE"), ("ts", "TIMESTAMP"))
+_BOM = b"\xef\xbb\xbf"
+
+
+def decode(form: str, *lines: bytes) -> Decoded:
+    columns = tuple(ColumnSpec(name, kind) for name, kind in _COLUMNS)
+    source = SocketSourceSpec("localhost:1", form)
+    spec = StreamSpec(name="s", columns=columns, key="oid", x="lon", y="lat", time="ts", source=source)
+    return MessageDecoder.of(spec).decode(Messages("here", np.arange(len(lines)) + 1, list(lines)))
+
+
+def found(form: str, *lines: bytes) -> tuple[list[str], list[int]]:
+    """Return the keys of the records, and the lines of the dead letters."""
+    decoded = decode(form, *lines)
+    return decoded.records.column("oid").to_pylist(), [letter.line for letter in decoded.dead]
+
+
+def csv(oid: str) -> bytes:
+    return f"{oid},1,2,1700000000".encode()
+
+
+@pytest.mark.parametrize("header", [b"oid,lon,lat,ts", b'"oid","lon","lat","ts"\r', _BOM + b"oid,lon,lat,ts"])
+def test_a_header_of_csv_is_no_record_wherever_it_stands(header: bytes) -> None:
+    assert found("csv", header, csv("a"), header, csv("b"), b"x") == (["a", "b"], [5])
+    assert found("csv", header) == ([], [])
+
+
+def test_the_mark_of_utf_8_belongs_to_no_key() -> None:
+    assert found("csv", _BOM + csv("a"), csv("b")) == (["a", "b"], [])
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_blank_lines_say_nothing(form: str) -> None:
+    line = csv("a") if form == "csv" else b'{"oid":"a","lon":1,"lat":2,"ts":1700000000}'
+    assert found(form, b"", b"\r", line, b"  ", b"oops") == (["a"], [5])
+    assert found(form, b"", b"\r") == ([], [])
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(10)
+        yield listening
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_the_line_within_which_a_connection_ends_is_kept_or_a_dead_letter(
+    server: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket_streams, "_WAIT_S", 0.01)
+    stop, source = threading.Event(), SpoolSource(tmp_path)
+    host, port = server.getsockname()
+    address = f"{host}:{port}"
+    thread = threading.Thread(target=receive_lines, args=(address, tmp_path, stop))
+    thread.start()
+    try:
+        with server.accept()[0] as first:
+            first.sendall(csv("a") + b"\n" + csv("b"))
+        until(lambda: source.state().ends[PART] == 2)
+        with server.accept()[0] as second:
+            second.sendall(csv("c") + b"\n" + csv("d"))
+            until(lambda: source.state().ends[PART] == 3)
+            assert source.state().message == ""
+            time.sleep(0.1)  # the rest has come as well
+            second.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        until(lambda: source.state().ends[PART] == 4)
+        until(lambda: source.state().message.startswith(f"waiting for {address}: connection"))
+    finally:
+        stop.set()
+        server.close()
+        thread.join(10)
+    lines = [
+        value
+        for part in SpoolReader(tmp_path, address).read(MessageRange(PART, 0, 4))
+        for value in part.values
+        if value is not None
+    ]
+    decoded = decode("csv", *lines)
+    assert decoded.records.column("oid").to_pylist() == ["a", "b", "c"]
+    [letter] = decoded.dead
+    assert letter.line == 4
+    assert "the connection broke here" in letter.reason
