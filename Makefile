@@ -50,7 +50,7 @@ test: $(READY)     ## the quick tests, two at a time; TESTERS=4 says otherwise
 	@echo "the quick tests: without Spark, Kafka, browsers, other systems, and what is slow (make test-all)"
 	@$(PYTEST) -m "not (spark or slow or kafka or peers or browser or data)"
 
-test-all: $(READY) ## all tests, with six times as many examples of the properties
+test-all: $(READY) ## all tests, with more examples of the properties
 	@STQSH_HYPOTHESIS=$${STQSH_HYPOTHESIS:-ci} $(PYTEST)
 
 hunt: $(READY)     ## the properties only, on examples not seen before

@@ -1,4 +1,4 @@
-"""The first law without a JVM: whatever the cuts and the slots, the updates are the oracle's."""
+"""The first law without a JVM: whatever cuts, slots and restarts, the updates are the oracle's."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from unittest import mock
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from support import memory, oracle
 from support.budget import share
 from support.cases import Case
-from support.strategies import BATCHES, SLOTS, cases, cut, cuts, slots
+from support.strategies import BATCHES, cases, cut, cuts, restarts, slots
 from support.worked import EXAMPLES
 
 from stqsh.core.retention import object_retention
 
 
-@share(4)
-@given(cases(), cuts, slots)
-def test_updates_are_the_oracles(case: Case, size: int | None, count: int) -> None:
+@share(2)
+@given(cases(), cuts, slots, restarts)
+def test_updates_are_the_oracles(case: Case, size: int | None, count: int, again: set[int]) -> None:
     expected, stale = oracle.run(case), oracle.stale(case)
-    outcome = memory.run(case, count, cut(case, size))
+    outcome = memory.run(case, count, cut(case, size), again)
     assert outcome.updates == expected
     sizes = {query: len(keys) for query, keys in oracle.fold(expected).items() if keys}
     assert {query: size for query, size in outcome.sizes.items() if size} == sizes
@@ -43,21 +42,3 @@ def test_examples_worked_out_by_hand(name: str, size: int | None) -> None:
     example, expected = EXAMPLES[name]
     updates = memory.run(example, 2, cut(example, size)).updates
     assert [(u.step, u.op, u.key, u.why) for u in updates] == expected
-
-
-@share(40, least=6)
-@given(cases())
-def test_neither_slots_nor_cuts_change_the_output(case: Case) -> None:
-    one = memory.run(case, SLOTS[0], cut(case, BATCHES[0]))
-    for count in SLOTS[1:]:
-        for size in BATCHES:
-            assert memory.run(case, count, cut(case, size)).updates == one.updates
-
-
-@share(4)
-@given(cases(), cuts, slots, st.sets(st.integers(0, 12), min_size=1))
-def test_a_restart_between_batches_changes_nothing(
-    case: Case, size: int | None, count: int, restarts: set[int]
-) -> None:
-    outcome = memory.run(case, count, cut(case, size), restarts)
-    assert outcome.updates == oracle.run(case)

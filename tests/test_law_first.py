@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import memory, oracle
 from support.budget import share
-from support.cases import Case
 from support.crowds import limited_crowd
-from support.strategies import BATCHES, cases, cut, cuts
+from support.strategies import cases, cut, cuts, restarts, slots
 from support.strategies.first import first_cases
 
 FEATURES = {
@@ -20,18 +19,17 @@ FEATURES = {
     "joins": frozenset({"joins", "expressions", "text"}),
     "all": frozenset({"circles", "polygons", "inside", "events", "text", "joins", "expressions", "nearest"}),
 }
-SLOTS = [1, 2, 3, 7]
 
 
 @share(4)
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
-@given(st.data(), cuts, st.sampled_from(SLOTS), st.sets(st.integers(0, 12)))
+@given(st.data(), cuts, slots, restarts)
 def test_updates_are_the_oracles(
-    features: frozenset[str], data: st.DataObject, size: int | None, count: int, restarts: set[int]
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
 ) -> None:
     case = data.draw(first_cases(cases(features)))
     expected = oracle.run(case)
-    outcome = memory.run(case, count, cut(case, size), restarts)
+    outcome = memory.run(case, count, cut(case, size), again)
     assert outcome.updates == expected
     sizes = {query: len(keys) for query, keys in oracle.fold(expected).items() if keys}
     assert {query: size for query, size in outcome.sizes.items() if size} == sizes
@@ -44,17 +42,8 @@ def test_a_crowd_pushes_and_is_pushed_out(seed: int, event: bool) -> None:
     expected = oracle.run(case)
     limited = {query["id"] for query in case.queries if query["kind"] == "first"}
     assert sum(u.why == "overtaken" and u.query in limited for u in expected) > 20
-    for slots, size in ((1, None), (3, 7), (7, 1)):
-        updates = memory.run(case, slots, cut(case, size), restarts={3}).updates
+    for many, size in ((1, None), (3, 7), (7, 1)):
+        updates = memory.run(case, many, cut(case, size), restarts={3}).updates
         assert len(updates) == len(expected)
         for told, right in zip(updates, expected, strict=True):
             assert oracle.alike(told, right), (told, right)
-
-
-@share(30, least=6)
-@given(first_cases(cases(frozenset({"events", "text", "circles"}))))
-def test_neither_slots_nor_cuts_change_the_output(case: Case) -> None:
-    one = memory.run(case, SLOTS[0], cut(case, BATCHES[0]))
-    for count in SLOTS[1:]:
-        for size in BATCHES:
-            assert memory.run(case, count, cut(case, size)).updates == one.updates

@@ -42,13 +42,11 @@ def test_two_streams_share_the_clock_and_nothing_else(
     agree(memory.run(both, count, cut(both, size), restarts), both)
 
 
-@share(30, least=6)
-@given(cases(EVERY))
-def test_neither_slots_nor_cuts_change_the_output(case: Case) -> None:
+@share(10)
+@given(cases(EVERY), cuts, st.sampled_from(SLOTS[1:]))
+def test_neither_slots_nor_cuts_change_the_last_digit(case: Case, size: int | None, count: int) -> None:
     one = memory.run(case, SLOTS[0], cut(case, BATCHES[0]))
-    for count in SLOTS[1:]:
-        for size in BATCHES:
-            assert memory.run(case, count, cut(case, size)).updates == one.updates
+    assert memory.run(case, count, cut(case, size)).updates == one.updates
 
 
 @pytest.mark.parametrize("name", KINDS)

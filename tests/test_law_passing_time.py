@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
 from support.cases import Case, Command, Spec
+from support.group_updates import updates
 from support.oracle.refreshes import run_refreshes
 from support.oracle.whole import nows
-from support.strategies import BATCHES, cases, cut, cuts, drawn_until
+from support.strategies import cases, cut, cuts, drawn_until, restarts, slots
 from support.strategies.groups import FAR, forms_over, has_distances, values_of
-from test_law_groups import SLOTS, updates
 
 FEATURES = {
     "rectangles": frozenset[str](),
@@ -90,27 +90,18 @@ def recent(value: Any, tick: int) -> st.SearchStrategy[Any]:
 
 @share(4)
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
-@given(st.data(), cuts, st.sampled_from(SLOTS))
+@given(st.data(), cuts, slots, restarts)
 def test_rows_change_as_time_passes(
-    features: frozenset[str], data: st.DataObject, size: int | None, count: int
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
 ) -> None:
     case = data.draw(timely_cases(features))
-    assert updates(case, count, cut(case, size)) == run_refreshes(case)
+    assert updates(case, count, cut(case, size), again) == run_refreshes(case)
 
 
 @share(12, least=10)
-@given(timely_cases(FEATURES["events"]), cuts, st.sampled_from(SLOTS))
+@given(timely_cases(FEATURES["events"]), cuts, slots)
 def test_the_end_refreshes_them_once_more(case: Case, size: int | None, count: int) -> None:
     assert updates(case, count, cut(case, size), ends=True) == run_refreshes(case, case.steps + 1)
-
-
-@share(40, least=6)
-@given(timely_cases(FEATURES["texts"]), st.sets(st.integers(0, 12), min_size=1))
-def test_neither_slots_nor_cuts_nor_restarts_change_them(case: Case, restarts: set[int]) -> None:
-    one = updates(case, SLOTS[0], cut(case, BATCHES[0]))
-    for count in SLOTS[1:]:
-        for size in BATCHES:
-            assert updates(case, count, cut(case, size), restarts) == one
 
 
 def test_cases_bring_updates_that_time_alone_causes() -> None:

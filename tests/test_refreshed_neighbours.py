@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support.cases import Case, Command, Spec
 from support.examples import SECOND, at, case, register
+from support.group_updates import updates
 from support.oracle.refreshes import run_refreshes
 from support.seeded import wandering
 from support.strategies import cut
-from test_law_groups import updates
 
 COUNT, SUM_N = ["count", None, "BIGINT", 0], ["sum", ["col", "n"], "BIGINT", 0]
 FIRST, LAST = ["min", ["col", "oid"], "STRING", 0], ["max", ["col", "oid"], "STRING", 0]

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budget import share
 from support.local import local_session
 
 from stqsh.client.api import Session
@@ -99,7 +100,7 @@ def told(records: list[Record], last: int) -> list[Told]:
     return out
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@share(4)
 @given(
     st.lists(RECORDS, min_size=1, max_size=14),
     st.sampled_from([1, 3]),

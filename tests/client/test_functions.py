@@ -14,7 +14,7 @@ from support.local import LocalLink, local_session
 from support.running import parsed, run_script
 
 from stqsh.client.api import Session
-from stqsh.client.read.function_failures import FunctionError
+from stqsh.client.read.projection import FunctionError
 from stqsh.client.results import Rows
 from stqsh.errors import StqshError
 

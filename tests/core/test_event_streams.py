@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.specs import stream_spec
 
@@ -181,7 +181,6 @@ def registered(draw):
     return out
 
 
-@settings(max_examples=150, deadline=None)
 @given(event_rows(), registered(), st.sets(st.integers(1, 32)), st.booleans())
 def test_updates_are_those_of_a_brute_force(rows, queries, cuts, restarts):
     last, spare = 33, event_objects._SPARE

@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 from support.specs import stream_spec
-from test_law_routing import tables
+from support.strategies.routing import tables
 
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.engine.ingest.crossing_records import RowRouting, SliceRecords, deal_crossing

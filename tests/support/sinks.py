@@ -11,9 +11,9 @@ from typing import Any
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
 from stqsh.client.run import RunHandle
+from stqsh.sinks.main import target_of
 from stqsh.sinks.sink_runner import SinkRunner
 from stqsh.sinks.target import SinkTarget
-from stqsh.sinks.targets import target_of
 from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
 from support.running import log_so_far
 

@@ -14,6 +14,17 @@ ALL = {"type": "all"}
 Value = tuple[Any, str]
 """An expression over records, and its type."""
 FAR: dict[str, Value] = {"far": (["distance"], "DOUBLE")}
+FEATURES = {
+    "rectangles": frozenset(),
+    "circles": frozenset({"circles", "nearest"}),
+    "polygons": frozenset({"polygons", "inside", "events"}),
+    "texts": frozenset({"events", "text"}),
+    "joins": frozenset({"joins", "expressions", "text"}),
+    "neighbours": frozenset({"nearest", "events", "text"}),
+    "neighbours in regions": frozenset({"nearest", "inside", "polygons", "joins", "expressions"}),
+    "zones": frozenset({"nearest", "polygons", "circles"}),
+}
+"""By name: what the cases of a law of aggregates have."""
 NUMBERS = {"n", "small", "speed", "level", "far"}
 
 

@@ -23,6 +23,8 @@ PLAIN: frozenset[str] = frozenset()
 
 cuts = st.sampled_from(BATCHES)
 slots = st.sampled_from(SLOTS)
+restarts = st.sets(st.integers(0, 12), max_size=3)
+"""The batches before which all restarts."""
 clocks = st.builds(Clock, st.sampled_from([0, -3, 1_201_956_300, -2_000_000]), st.sampled_from(TICKS_US))
 
 
