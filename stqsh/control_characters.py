@@ -7,6 +7,9 @@ import re
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """C0 and C1 controls, line separators, and what changes the direction of text."""
 
+_UNSAFE_IN_JSON = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
+"""DEL, the C1 controls with U+0085, and U+2028 and U+2029, in UTF-8; serialisers escape the others."""
+
 
 def has_controls(text: str) -> bool:
     """Return whether a text holds control characters, line ends included."""
@@ -24,6 +27,16 @@ def escape_controls(text: str, keep: str = "\t\n") -> str:
         return control[0] if control[0] in keep else control[0].encode("unicode_escape").decode()
 
     return _CONTROLS.sub(escape, text)
+
+
+def escape_json(text: bytes) -> bytes:
+    """Escape the control characters and line separators that a JSON text may have in its strings.
+
+    The text is one line then for every reader, whatever it takes for the end of a line.
+    """
+    if text.isascii() and b"\x7f" not in text:
+        return text
+    return _UNSAFE_IN_JSON.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), text)
 
 
 def shorten(text: str, most: int) -> str:

@@ -7,7 +7,7 @@ with the first such query, from the last records of the objects, and ends with t
 its own to kinds and tables, with the negative id, and shares the focal objects.
 
 A query moves to the copy when it pauses, or has DWELL and its stream is routed by space, and stays there. It
-remains on its former slots as well, where it is paused and has sent nothing, so that it tells nothing.
+remains on its former slots as well, where it is paused and has sent nothing, so that it sends nothing.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from stqsh.shell.writers.writer import Target as WriterTarget
 from stqsh.sinks.sink_reader import SinkPart, replace_position
 from stqsh.sinks.target import TargetBusyError
 from stqsh.spec.sink import FileTargetSpec, SinkSpec
-from stqsh.storage.sinks.sink_files import file_name, hidden_name, is_file_of
+from stqsh.storage.output_files import file_name, hidden_name, is_file_of
 from stqsh.storage.sinks.sink_position import SinkPosition
 
 

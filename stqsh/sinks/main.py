@@ -19,8 +19,13 @@ from pathlib import Path
 from stqsh.client.connection import Connection
 from stqsh.errors import StqshError
 from stqsh.fs import DURABILITY, file_lock
+from stqsh.profile import Profile
+from stqsh.sinks.alert_target import AlertTarget
+from stqsh.sinks.file_target import FileSink
+from stqsh.sinks.http_target import HttpSink
 from stqsh.sinks.sink_runner import SinkRunner
-from stqsh.sinks.targets import target_of
+from stqsh.sinks.target import SinkTarget
+from stqsh.spec.sink import AlertTargetSpec, FileTargetSpec, HttpTargetSpec, KafkaTargetSpec
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import SinkRow
@@ -34,6 +39,30 @@ LOOK_S = 0.25
 """How often the list of sinks, and the engine, are looked at."""
 _LEAVE_S = 5.0
 """How long a sink may take to complete what it writes when the process ends."""
+
+
+def target_of(link: Connection, sink: SinkRow, settings: Profile, session: str) -> SinkTarget:
+    """Return the target of a sink or an alert.
+
+    Args:
+        link: the session.
+        sink: the sink.
+        settings: the session's settings, which hold credentials.
+        session: what distinguishes this session from all others.
+    """
+    spec = sink.spec
+    identity, authorization = f"{session}-{spec.id}", settings.text("sinks.http.authorization")
+    match spec.target:
+        case FileTargetSpec():
+            return FileSink(spec, spec.target)
+        case HttpTargetSpec(url):
+            return HttpSink(url, identity, authorization)
+        case AlertTargetSpec():
+            return AlertTarget(link, sink, spec.target, identity, authorization)
+        case KafkaTargetSpec():
+            from stqsh.sinks.kafka_target import KafkaSink  # its client takes a while to load
+
+            return KafkaSink(spec.target, f"stqsh-{identity}", str(settings.path or settings.name))
 
 
 def session_identity(db: ControlDb) -> str:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 import orjson
 from numpy.typing import NDArray
@@ -109,14 +110,9 @@ def read_head(folder: Path, name: str) -> HeadFile | None:
             value = orjson.loads(without_seal(content.read(), file))
     except (OSError, DamagedFileError, SlotStateError):
         return None
-    if value.get("format") != FORMAT or value["boot"] != boot_id():
+    if value.pop("format", None) != FORMAT or value.pop("boot") != boot_id():
         return None
-    arrays = {name: _array_file(*place) for name, place in value["arrays"].items()}
-    return HeadFile(value["stamp"], value["header"], arrays)
-
-
-def _array_file(folder: int, file: str, dtype: str, length: int, mark: list[int]) -> ArrayFile:
-    return ArrayFile(folder, file, dtype, length, FileMark(*mark))
+    return msgspec.convert(value, HeadFile)
 
 
 def write_head(folder: Path, name: str, head: HeadFile) -> None:

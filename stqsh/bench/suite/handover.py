@@ -1,7 +1,7 @@
 """Measure what a change of the routing costs while records flow: the batch that switches, and lateness.
 
 A stream plays at half of the greatest load, which is measured first; a client follows one query by TAIL, as
-in `freshness`. Meanwhile its routing changes from one strategy to the next. The batch in which a routing
+in `freshness`. During that its routing changes from one strategy to the next. The batch in which a routing
 begins gives slots the queries that they need. Stored events stay where they are, and moving objects cross
 to their new slots with their next records.
 """

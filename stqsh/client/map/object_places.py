@@ -99,8 +99,8 @@ def _nothing(stream: StreamSpec) -> ObjectColumns:
 
 def _of_states(states: list[SlotState], stream: StreamSpec, wish: PlacesRequest) -> ObjectColumns:
     """Return the objects of all slots; the states are at one step."""
-    clock = states[0].header["clock"]
-    progress = Progress(step=clock["step"], base_tick=clock["base_tick"], tick_us=clock["tick_us"])
+    clock = states[0].clock
+    progress = Progress(step=clock.step, base_tick=clock.base_tick, tick_us=clock.tick_us)
     shares = [share for state in states if (share := _share(state, stream, wish, len(states))) is not None]
     return _joined(shares, stream, progress)
 
@@ -121,7 +121,7 @@ def _share(state: SlotState, stream: StreamSpec, wish: PlacesRequest, slots: int
         columns = [present.table.show(name, present.no_rows, objects, objects) for name in names]
         records = pa.Table.from_arrays(columns, names=names)
     x, y = present.places(objects)
-    slot = np.full(len(objects), state.header["slot"], np.int32)
+    slot = np.full(len(objects), state.slot, np.int32)
     return ObjectColumns(0, None, keys, x, y, slot, there, records)
 
 

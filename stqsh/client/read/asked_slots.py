@@ -58,8 +58,8 @@ class AskedSlots:
             return [share for share in shares if share is not None]
 
         # The states come first: a routing that they know is in the log by now.
-        clock, count, region = states[0].header["clock"], len(states), spec.region
-        tables = self._tables.of(stream, clock["step"], clock["tick_us"])
+        clock, count, region = states[0].clock, len(states), spec.region
+        tables = self._tables.of(stream, clock.step, clock.tick_us)
         everyone, centre = np.ones(count, np.bool_), None
         if isinstance(region, NearestSpec) and spec.aggregate is None and spec.aggregates is None:
             centre = region.place or place

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from stqsh.errors import StqshError
 from stqsh.spec.chunk import unpack
 from stqsh.spec.expression import (
     CallExpr,
@@ -42,6 +43,13 @@ Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 CONTENT = "content.arrow"
 """The rows of a prepared table, in its folder of the session's home."""
+
+
+class FunctionError(StqshError):
+    """A function that a user has registered fails, or gives something else than it should."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"a registered function fails: {reason}")
 
 
 class RowLookups:
@@ -131,10 +139,17 @@ def _computed(updates: Updates, expr: Expr) -> Any:
     resolver = _resolver(updates, expr) if looks_up else None
     found = compute(expr, columns, _whole(table.column("at_us")), resolver)
     if has_node(expr, CallExpr):
-        from stqsh.client.read.function_failures import check_functions
-
-        check_functions()
+        _check_functions()
     return found
+
+
+def _check_functions() -> None:
+    """Raise `FunctionError` if a function has failed in this thread since the last look."""
+    from stqsh.core.conditions.user_functions import take_failures
+
+    failed = take_failures()
+    if failed.times:
+        raise FunctionError(failed.text)
 
 
 def _resolver(updates: Updates, expr: Expr) -> Resolver:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
 from stqsh.client.read.asked_slots import AskedSlots
-from stqsh.client.read.function_failures import check_shares
+from stqsh.client.read.projection import FunctionError
 from stqsh.client.read.snapshots import SnapshotResult
+from stqsh.core.conditions.user_functions import FAILURE
 from stqsh.core.snapshots.analysis import OperatorRun, analyse
 from stqsh.core.snapshots.query_cost import measure
 from stqsh.core.snapshots.select import focal, knows, nothing, part, selection_of, whole
@@ -34,8 +35,8 @@ def answer(
 ) -> SnapshotResult:
     """Return the answer on the slots' states; raise `NotPublishedError` if they lack what it needs."""
     shares = asked.shares(states, spec, stream, _place(states, spec), kept)
-    clock = states[0].header["clock"]
-    progress = Progress(step=clock["step"], base_tick=clock["base_tick"], tick_us=clock["tick_us"])
+    clock = states[0].clock
+    progress = Progress(step=clock.step, base_tick=clock.base_tick, tick_us=clock.tick_us)
     return merged(shares, spec, stream, progress)
 
 
@@ -75,7 +76,7 @@ def merged(
     shares: Sequence[pa.RecordBatch], spec: SnapshotSpec, stream: StreamSpec, progress: Progress
 ) -> SnapshotResult:
     """Return the answer that shares make; raise `FunctionError` if a function of the user failed."""
-    check_shares(shares)
+    _check_functions(shares)
     table = whole(shares or [nothing(stream, spec)], spec)
     return SnapshotResult(table, progress.step, progress.at_us())
 
@@ -98,3 +99,11 @@ def _snapshot(stream: StreamSpec, prefix: str, most: int) -> SnapshotSpec:
     [statement] = parse(f"SELECT {key} FROM {name}{condition}{limit}")
     spec: SnapshotSpec = bind(statement, Catalogue({stream.name: stream})).spec
     return spec
+
+
+def _check_functions(shares: Iterable[pa.RecordBatch]) -> None:
+    """Raise `FunctionError` if a function has failed in a slot's share."""
+    for share in shares:
+        reason = (share.schema.metadata or {}).get(FAILURE)
+        if reason is not None:
+            raise FunctionError(reason.decode())

@@ -30,7 +30,7 @@ from stqsh.spec.stream import (
 )
 from stqsh.storage import catalogue_writer, shedding_orders
 from stqsh.storage.catalogue import first_stream, live_streams
-from stqsh.storage.event_archive import find_archive
+from stqsh.storage.output_files import find_archive
 from stqsh.storage.rows import StreamRow
 from stqsh.storage.session_settings import session_settings
 from stqsh.units import format_duration, format_instant

@@ -18,8 +18,8 @@ from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.sink import AlertTargetSpec, FileTargetSpec, RunActionSpec, SinkSpec
+from stqsh.storage.output_files import is_file_of
 from stqsh.storage.sinks.sink_catalogue import create_sink as enter_sink
-from stqsh.storage.sinks.sink_files import is_file_of
 
 
 def create_sink(desk: StatementContext, statement: statements.CreateSink) -> Iterator[Outcome]:

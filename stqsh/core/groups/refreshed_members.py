@@ -28,7 +28,7 @@ FIRST_PORTION = 1 << 14
 """The number of queries whose members are found first."""
 
 PORTION = 1 << 23
-"""About so many members are found at a time; each takes some 100 bytes until it is added up."""
+"""The number of members, about, that are found at a time; each takes some 100 bytes until it is added up."""
 
 
 class ObjectsAsOf(BatchObjects):
@@ -114,7 +114,7 @@ class RefreshedMembers:
         return MemberChanges(query, np.full(count, step), version, np.ones(count, np.int8))
 
     def in_portions(self, positions: Array, window_us: Array) -> Iterator[MemberChanges]:
-        """Yield the members of queries, of so many queries at a time that they take a bounded memory."""
+        """Yield the members of queries, of a few queries at a time, so that memory is bounded."""
         done, count = 0, FIRST_PORTION
         while done < len(positions):
             found = self.of(positions[done : done + count], window_us)

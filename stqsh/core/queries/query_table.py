@@ -272,19 +272,22 @@ class _Digest:
         return id_ in self.new or any(_has(some.ids, id_) for some in self.alike)
 
     def _commands(self) -> QueryCommands:
-        said: dict[str, set[int]] = {op: set() for op in ("still", "drop", "pause", "resume")}
-        for id_, op in self.last.items():
-            if not self._is_new(id_):
-                said[op].add(id_)
-            elif op == "pause" and id_ not in self.cancelled:
-                said["still"].add(id_)
+        def last_is(op: str, *, new: bool = False) -> set[int]:
+            return {id_ for id_, last in self.last.items() if last == op and self._is_new(id_) is new}
+
         alone = [command.query for command in self.new.values()]
         steps = [-1 if command.step is None else command.step for command in self.new.values()]
         new = gathered([NewQueries.of(alone, steps if max(steps, default=-1) >= 0 else None), *self.alike])
         if self.cancelled:
             new = new.those(~np.isin(new.ids, list(self.cancelled)))
         return QueryCommands(
-            new, said["still"], said["drop"], said["pause"], said["resume"], self.stream_dropped, self.memory
+            new,
+            last_is("pause", new=True) - self.cancelled,
+            last_is("drop"),
+            last_is("pause"),
+            last_is("resume"),
+            self.stream_dropped,
+            self.memory,
         )
 
 

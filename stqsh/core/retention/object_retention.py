@@ -66,8 +66,8 @@ def forget(batch: StreamBatch, kept: Array) -> None:
 def forget_silent(batch: StreamBatch) -> None:
     """Forget objects that have been silent for `REPORT EVERY`: keys that never return take no memory.
 
-    They are in no answer until they report again, and neither would be a record older than theirs, so nothing
-    is told differently. They are forgotten once they are most of those stored; what queries refer to stays.
+    They are in no answer until they report again, and neither would be a record older than theirs, so no
+    update differs. They are forgotten once they are most of those stored; what queries refer to stays.
     """
     table, timing = batch.objects.table, batch.timing
     if timing.report < 0:

@@ -4,7 +4,7 @@ A region touches the cells at its border in part only, and their events have to 
 past questions have cut through a cell near one of its sides or corners, the events of that margin are
 listed, so that the next such question tests these instead of all events of the cell.
 
-A margin is told by the distance from its side, or by the square of the distance from its corner, as floating
+A margin is given by the distance from its side, or by the square of the distance from its corner, as floating
 point finds it. Neither falls as a place moves away from the side or corner, whatever rounding does. So a
 margin that reaches as far as the opposite corner of what a question's box has of the cell holds all events
 of the cell that are in the box, exactly.

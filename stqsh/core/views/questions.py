@@ -89,8 +89,8 @@ class Shape:
             if isinstance(group.value, ColumnExpr) and group.type in _EXACT
         }
 
-    def tells(self, expr: Expr) -> bool:
-        """Return whether the groups tell the value of an expression."""
+    def determines(self, expr: Expr) -> bool:
+        """Return whether the groups determine the value of an expression."""
         names = {node.name for node in find_nodes(expr, ColumnExpr)}
         return bool(names) and names <= self.columns.keys() and not reads_location(expr)
 
@@ -99,8 +99,8 @@ class Shape:
         own = set(self.groups)
         return (
             set(self.conditions) <= set(asked.conditions)
-            and all(one in self.conditions or self.tells(one) for one in asked.conditions)
-            and all(group in own or self.tells(group.value) for group in asked.groups)
+            and all(one in self.conditions or self.determines(one) for one in asked.conditions)
+            and all(group in own or self.determines(group.value) for group in asked.groups)
             and set(stored_measures(asked.measures)) <= set(self.measures)
         )
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from stqsh.errors import StqshError
 from stqsh.fs import replacing
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.event_archive import archive_file
+from stqsh.storage.output_files import archive_file
 
 
 class ArchiveError(StqshError):

@@ -2,9 +2,9 @@
 
 `python -m stqsh.engine.delivery.log_retention --home DIR --up-to N` is that process: a batch never waits for
 it, and its memory is freed when it ends. Folding (`stqsh.storage.update_log.compaction`) costs a fraction of
-a microsecond for each update, and as much again for each one that still holds, so many are folded at once:
-when the log has grown to `updates.keep`, and past twice the base, all but its newer half is folded. Then the
-rows of control.db go that only the updates before needed (`stqsh.storage.queries.forgotten`).
+a microsecond for each update, and as much again for each one that still holds. Therefore it folds a lot at
+once: when the log has grown to `updates.keep`, and past twice the base, all but its newer half is folded.
+Then the rows of control.db go that only the updates before needed (`stqsh.storage.queries.forgotten`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from stqsh.spec.chunk import columns_schema
 from stqsh.spec.stats import TakenMessages
 from stqsh.spec.stream import StreamSpec
 
-#: So many dead letters of a slice are kept with their text; all are counted.
+#: The most dead letters of a slice that are kept with their text; all are counted.
 MOST_LETTERS = 10_000
 
 

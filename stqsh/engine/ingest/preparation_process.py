@@ -36,7 +36,7 @@ _NICENESS = 5
 
 
 def is_large(row: PreparedRow, tuning: EngineTuning = TUNING) -> bool:
-    """Return whether a stream or table has files with so much text that they deserve a process."""
+    """Return whether a stream or table has files large enough for a process of their own."""
     if not isinstance(row.spec.source, FileSourceSpec):
         return False
     try:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 from stqsh import routing
@@ -21,18 +22,50 @@ from stqsh.engine.planning.tasks import SourceTask, StreamSlice
 from stqsh.errors import EngineError
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase
 from stqsh.spec.payload_refs import Reference, reference_in
+from stqsh.spec.region import Key
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage.stream_routes import INITIAL
 
 #: The version of the references and of how slices become chunks; references of another cannot be read.
 FORMAT = 3
 _OTHER_VERSION = "open the session with that version; or DUMP what it defines, for a new one"
-#: The columns of a stream that the task code needs.
-_STREAM = ("key", "x", "y", "time")
 
 
 class RecordReplayError(EngineError):
     """A slot's log refers to records that cannot be read again."""
+
+
+class StreamColumns(msgspec.Struct, frozen=True):
+    """The columns of a stream that the task code needs; older versions did not name that of times."""
+
+    key: str
+    x: str
+    y: str
+    time: str = ""
+
+
+class SliceReference(msgspec.Struct, frozen=True, kw_only=True):
+    """The slice of which a chunk can be made again, as logs hold it.
+
+    Attributes:
+        format: the versions of references and of how slices become chunks.
+        routing: the least version of the routing that can deal the records again.
+        route: the number of the stream's routing; older versions knew the initial one only.
+        dealt: the routings by which rows were dealt, None if none crossed.
+        copied: whether the stream has a copy by key.
+        task: the number of slots, the first and last step, and the tick of step 1.
+        stream: the stream's columns.
+        slice: the stream, the rows from and to, the index of the slice, and its focal keys.
+    """
+
+    format: tuple[int, int] = (FORMAT, CHUNK_RECORDS)
+    routing: int
+    route: int = INITIAL
+    dealt: tuple[tuple[int, int], ...] | None = None
+    copied: bool = False
+    task: tuple[int, int, int, int]
+    stream: StreamColumns
+    slice: tuple[int, int, int, int, tuple[Key, ...]]
 
 
 def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
@@ -43,16 +76,16 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
         piece for piece in task.slices if (piece.stream_id, piece.index) == (chunk.stream, chunk.order.piece)
     ]
     stream = task.streams[piece.stream_id]
-    return {
-        "format": [FORMAT, CHUNK_RECORDS],
-        "routing": _version(task, piece.stream_id),
-        "route": task.routes.get(piece.stream_id, (INITIAL,))[-1],
-        "dealt": task.dealt.get(piece.stream_id),
-        "copied": piece.stream_id in task.copied,
-        "task": [task.slots, task.first_step, task.last_step, task.base_tick],
-        "stream": {name: getattr(stream, name) for name in _STREAM},
-        "slice": [piece.stream_id, piece.start, piece.stop, piece.index, list(piece.focal)],
-    }
+    reference = SliceReference(
+        routing=_version(task, piece.stream_id),
+        route=task.routes.get(piece.stream_id, (INITIAL,))[-1],
+        dealt=task.dealt.get(piece.stream_id),
+        copied=piece.stream_id in task.copied,
+        task=(task.slots, task.first_step, task.last_step, task.base_tick),
+        stream=StreamColumns(stream.key, stream.x, stream.y, stream.time),
+        slice=(piece.stream_id, piece.start, piece.stop, piece.index, piece.focal),
+    )
+    return msgspec.to_builtins(reference)
 
 
 def _version(task: SourceTask, stream: int) -> int:
@@ -120,27 +153,30 @@ def _find_chunk(chunk: Chunk, made: dict[tuple[str, ChunkOrder, int], Chunk]) ->
 
 
 def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
-    if again["format"] != [FORMAT, CHUNK_RECORDS]:
+    if again.get("format") != [FORMAT, CHUNK_RECORDS]:
         raise RecordReplayError(
             "the session's state was written by another version of stqsh", hint=_OTHER_VERSION
         )
-    if again["routing"] not in (routing.VERSION, routing.UNCOPIED, routing.UNCROSSED):
+    found = msgspec.convert(again, SliceReference)
+    if found.routing not in (routing.VERSION, routing.UNCOPIED, routing.UNCROSSED):
         raise RecordReplayError(
-            f"the session's state names records by routing {again['routing']}, "
-            "which this version does not know",
+            f"the session's state names records by routing {found.routing}, which this version does not know",
             hint=_OTHER_VERSION,
         )
-    stream, start, stop, index, focal = again["slice"]
-    slots, first, last, base_tick = again["task"]
-    piece = StreamSlice(stream, start, stop, index, tuple(focal))
-    # Older versions did not name the column of times, which only objects that cross need.
-    known = {"time": ""} | again["stream"]
-    spec = StreamSpec(name="", columns=(), source=FileSourceSpec(""), **known)
-    # Older versions knew the initial routing only, and did not name it.
-    routes: dict[int, tuple[int, ...]] = {stream: (again.get("route", INITIAL),)}
-    crossed: Any = again.get("dealt")
-    dealt = {} if crossed is None else {stream: tuple((row, start) for row, start in crossed)}
-    task = SourceTask(str(home), slots, {stream: spec}, first, last, base_tick, None, (piece,))
-    copied = (stream,) if again.get("copied") else ()
-    task = replace(task, routes=routes, dealt=dealt, copied=copied)
+    piece = StreamSlice(*found.slice)
+    stream, (slots, first, last, base_tick) = piece.stream_id, found.task
+    spec = StreamSpec(name="", columns=(), source=FileSourceSpec(""), **msgspec.structs.asdict(found.stream))
+    task = SourceTask(
+        str(home),
+        slots,
+        {stream: spec},
+        first,
+        last,
+        base_tick,
+        None,
+        (piece,),
+        routes={stream: (found.route,)},
+        dealt={} if found.dealt is None else {stream: found.dealt},
+        copied=(stream,) if found.copied else (),
+    )
     return record_chunks(task, piece, wanted)

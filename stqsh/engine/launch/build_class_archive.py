@@ -21,8 +21,8 @@ from pathlib import Path
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.operators.pipeline import payload_folders, start_query
-from stqsh.engine.spark.class_archive import SILENT, archive_path
 from stqsh.engine.spark.java import find_java
+from stqsh.engine.spark.java_gateway import SILENT, archive_path
 from stqsh.engine.spark.spark_internals import java_process
 from stqsh.engine.spark.spark_session import remove_scratch, start_spark
 from stqsh.errors import StqshError

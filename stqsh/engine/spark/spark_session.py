@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 
 import stqsh
 from stqsh.engine.config import EngineSettings
-from stqsh.engine.spark.class_archive import archive_options
 from stqsh.engine.spark.cluster import LOOPBACK, driver_address, prepare_host
 from stqsh.engine.spark.java import JavaRuntime, find_java
-from stqsh.engine.spark.java_gateway import launch_java
+from stqsh.engine.spark.java_gateway import archive_options, launch_java
 from stqsh.engine.spark.spark_internals import (
     GATEWAY_PORT,
     GATEWAY_SECRET,
@@ -169,16 +168,18 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
     }
     if settings.local:
         # Nothing listens on a network: all ports that Spark opens are on the loopback.
-        own["spark.driver.host"] = own["spark.driver.bindAddress"] = LOOPBACK
         # Other users of this machine reach the loopback, too. Spark draws the secret itself: given here, it
         # would stand in the command line of its Java process.
-        own["spark.authenticate"] = "true"
-        own["spark.local.dir"] = scratch
-        own["spark.python.unix.domain.socket.dir"] = scratch
+        own |= {
+            "spark.driver.host": LOOPBACK,
+            "spark.driver.bindAddress": LOOPBACK,
+            "spark.authenticate": "true",
+            "spark.local.dir": scratch,
+            "spark.python.unix.domain.socket.dir": scratch,
+        }
     else:
-        own |= _for_cluster(settings)
         # Executors log only problems: otherwise some sixty lines a batch.
-        own["spark.executor.extraJavaOptions"] = _log_option()
+        own |= _for_cluster(settings) | {"spark.executor.extraJavaOptions": _log_option()}
     return _FIXED | INTERNAL_CONFIGURATION | own
 
 

@@ -182,9 +182,9 @@ def _limited(spec: QuerySpec, first: FirstSpec) -> QuerySpec:
 
 
 def _with_distances(spec: QuerySpec, first: FirstSpec) -> tuple[QuerySpec, FirstSpec]:
-    """Return a query with LIMIT whose DISTANCE is that from its centre, which stands still."""
+    """Return a query with LIMIT whose DISTANCE is that from its fixed centre."""
     region = spec.region
-    assert isinstance(region, CircleSpec), "other regions have no centre that stands still"
+    assert isinstance(region, CircleSpec), "other regions have no fixed centre"
     if isinstance(region.x, Hole) or isinstance(region.y, Hole):
         raise NotSupportedError("DISTANCE from parameters in continuous queries with LIMIT")
     distance = DistanceToExpr(region.x, region.y)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stqsh.routing.adjusters import border, greedy, leaf_moves, shift, splitmerge, tree_adjustment
+from stqsh.routing.adjusters import border, greedy, shift, splitmerge, sstd
 from stqsh.routing.load import Load, balance_of, slot_loads
 from stqsh.routing.table import RoutingTable
 
@@ -58,9 +58,9 @@ ADJUSTERS: dict[str, Adjuster] = {
     for adjuster in (
         Adjuster("shift", _RECTANGLES, shift.adjust),
         Adjuster("splitmerge", _RECTANGLES, splitmerge.adjust),
-        Adjuster("pm", _SQUARES, leaf_moves.adjust_two_slots),
-        Adjuster("fm", _SQUARES, leaf_moves.adjust_all_slots),
-        Adjuster("fg", _SQUARES, tree_adjustment.adjust),
+        Adjuster("pm", _SQUARES, sstd.adjust_two_slots),
+        Adjuster("fm", _SQUARES, sstd.adjust_all_slots),
+        Adjuster("fg", _SQUARES, sstd.adjust),
         Adjuster("greedy", _SQUARES | {"grid"}, greedy.adjust),
         Adjuster("border", frozenset({"grid", "quadtree"}), border.adjust),
     )

@@ -17,8 +17,7 @@ from stqsh.client.read.group_keys import group_types, group_values, is_group_key
 from stqsh.client.read.projection import project
 from stqsh.control_characters import escape_controls
 from stqsh.shell.writers import text_columns
-from stqsh.shell.writers.json_text import dumps
-from stqsh.shell.writers.text_columns import UTC, Column, instant
+from stqsh.shell.writers.text_columns import UTC, Column, dumps, instant
 from stqsh.storage.update_log.reader import REASONS
 
 if TYPE_CHECKING:

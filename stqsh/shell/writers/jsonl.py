@@ -21,8 +21,7 @@ from stqsh.shell.writers.columns import (
     render_in_order,
     row_columns,
 )
-from stqsh.shell.writers.json_text import dumps
-from stqsh.shell.writers.text_columns import NULL
+from stqsh.shell.writers.text_columns import NULL, dumps
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates

@@ -13,8 +13,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.control_characters import escape_controls, has_controls
-from stqsh.shell.writers.json_text import dumps
+from stqsh.control_characters import escape_controls, escape_json, has_controls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,3 +134,12 @@ def _nulls(array: pa.Array[Any]) -> list[int]:
         return []
     places: list[int] = np.flatnonzero(pc.is_null(array).to_numpy(zero_copy_only=False)).tolist()
     return places
+
+
+def dumps(value: Any, option: int = 0) -> bytes:
+    r"""Return a value as JSON, with all control characters and line separators escaped.
+
+    >>> dumps("one\u2028two").decode()
+    '"one\\u2028two"'
+    """
+    return escape_json(orjson.dumps(value, option=option))

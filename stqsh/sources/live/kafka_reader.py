@@ -17,7 +17,7 @@ from stqsh.sources.live.protocol import MessageRange, RecordsGoneError, SourceAw
 
 #: The most partitions that keep a consumer in a process: those read last.
 _KEPT = 16
-#: So many messages, which another process has read, are fetched and dropped: to place a consumer again takes
+#: The most messages read by another process that are fetched and dropped: to place a consumer again takes
 #: longer, and they are often here already.
 _PASSED_OVER = 200_000
 #: Consumers that have not been used for so long are closed when what they would read is read ahead.

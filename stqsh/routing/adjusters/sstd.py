@@ -1,4 +1,4 @@
-"""Tree adjustment: dear squares are split, cheap ones merged, and all dealt again (SSTD section 5.3)."""
+"""The adjusters of SSTD: whole leaves are dealt again (section 5.2), or split and merged first (5.3)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stqsh.routing.adjusters.gifts import along_the_curve, give, parent_of
-from stqsh.routing.load import Load, slot_loads
-from stqsh.routing.partitioning import CellBlock, PrefixSums, karmarkar_karp, slots_of_sets
+from stqsh.routing.load import Load, leaf_costs, slot_loads
+from stqsh.routing.partitioning import (
+    CellBlock,
+    Integers,
+    PrefixSums,
+    karmarkar_karp,
+    least_transfer,
+    slots_of_sets,
+)
 from stqsh.routing.strategies import boxes_of_leaves, table_of_rectangles
 from stqsh.routing.table import HASHED, RoutingTable
 
@@ -16,6 +23,29 @@ Leaves = dict[CellBlock, float]
 
 _GROWTH = 2
 """How many times as many leaves there may be afterwards, see `adjust`."""
+
+
+def adjust_two_slots(table: RoutingTable, load: Load, _: float) -> RoutingTable:
+    """Deal the leaves of the most and the least loaded slot again, between the two: SSTD's PM."""
+    loads = slot_loads(table, load.cost)
+    pair = np.array([loads.argmax(), loads.argmin()])
+    return _exchanged(table, load, np.flatnonzero(np.isin(table.slot, pair)), pair)
+
+
+def adjust_all_slots(table: RoutingTable, load: Load, _: float) -> RoutingTable:
+    """Deal all leaves again, with as few queries as possible changing slots: SSTD's FM."""
+    return _exchanged(table, load, np.flatnonzero(table.slot != HASHED), np.arange(table.slots))
+
+
+def _exchanged(table: RoutingTable, load: Load, leaves: Integers, among: Integers) -> RoutingTable:
+    """Deal leaves, int64 (n,), among the slots that have them now, int64 (m,)."""
+    places = np.zeros(table.slots, np.int16)
+    places[among] = np.arange(len(among))
+    sets = karmarkar_karp(leaf_costs(table, load.cost)[leaves], len(among))
+    weights = leaf_costs(table, load.queries)[leaves]
+    slot = table.slot.copy()
+    slot[leaves] = among[least_transfer(sets, places[table.slot[leaves]], weights, len(among))]
+    return table.with_owners(slot)
 
 
 def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
