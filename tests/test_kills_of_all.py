@@ -14,11 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 import test_archive
-import test_repartition
-import test_repartition_moving
 from support.killing import DISTURBANCES, Disturber, disturb_at_rest, processes_of, run_disturbed
+from support.repartition import POSTS, TAXIS, Dealt, drive, run, updates, write_posts, write_taxis
 from support.running import log_so_far
-from test_repartition import drive, run, updates
 
 from stqsh.client.api import Session, connect
 from stqsh.client.results import Answer
@@ -44,13 +42,13 @@ def renamed(text: str) -> str:
 
 
 CREATE = (
-    test_repartition.CREATE
-    + test_repartition_moving.CREATE
+    POSTS.create
+    + TAXIS.create
     + test_archive.CREATE.replace("STREAM posts", "STREAM kept")
     .replace("FROM posts", "FROM kept")
     .replace("{folder}/posts.csv", "{folder}/archived/posts.csv")
 )
-QUERIES = test_repartition.QUERIES + renamed(test_repartition_moving.QUERIES)
+QUERIES = POSTS.queries + renamed(TAXIS.queries)
 
 
 def together(posts: list[str], taxis: list[str]) -> list[str]:
@@ -58,8 +56,8 @@ def together(posts: list[str], taxis: list[str]) -> list[str]:
     return [f"{one} {renamed(other)}" for one, other in zip_longest(posts, taxis, fillvalue="")]
 
 
-CHANGES = together(test_repartition.CHANGES, test_repartition_moving.CHANGES)
-OTHERS = together(test_repartition.OTHERS, test_repartition_moving.OTHERS)
+CHANGES = together(POSTS.changes, TAXIS.changes)
+OTHERS = together(POSTS.others, TAXIS.others)
 
 
 def kill_a_sink(disturber: Disturber) -> bool:
@@ -90,11 +88,11 @@ def test_kills_change_no_update_and_nothing_is_lost_or_written_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "archived").mkdir()
-    test_repartition.write_posts(tmp_path)
-    test_repartition_moving.write_taxis(tmp_path)
+    write_posts(tmp_path)
+    write_taxis(tmp_path)
     events = test_archive.write_posts(tmp_path / "archived")
     script = CREATE + QUERIES
-    usual = drive(tmp_path, "usual", 1, OTHERS, restarts=False, script=script)
+    usual = drive(tmp_path, "usual", Dealt(1), script, OTHERS)
     monkeypatch.setenv("STQSH_ENGINE_MAX_RECORDS_PER_BATCH", str(RECORDS))
     monkeypatch.setitem(DISTURBANCES, "sink", kill_a_sink)
     with connect(home=tmp_path / "sessions", temporary=True, autoplay=False) as session:

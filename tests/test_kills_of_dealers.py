@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 from support.killing import Disturber, disturb_at_rest, run_disturbed
+from support.repartition import rows, run
 from support.running import log_so_far
-from test_repartition import run
-from test_repartition_moving import rows
 
 from stqsh.client.api import Session, connect
 from stqsh.client.run import RunHandle

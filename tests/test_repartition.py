@@ -2,60 +2,23 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.local import LocalLink, local_session
+from support.local import local_session
+from support.repartition import POSTS, Dealt, dealt_in_all_ways, drive, routing, run, write_posts
 
 from stqsh.client.api import Session
-from stqsh.client.results import Answer, Message, Rows, Script, WaitNotice
-from stqsh.client.run import RunHandle
+from stqsh.client.results import Answer, Rows, Script
 from stqsh.engine.delivery import balancer
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.errors import StqshError
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.stream_routes import stream_routes
-from stqsh.storage.update_log.reader import UpdateLog
 
-STEPS = 120
-CREATE = """
-CREATE EVENT STREAM posts (id BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP, body STRING)
-  KEY id LOCATION (x, y) TIME ts TEXT body
-  FROM FILE '{folder}/posts.csv' TICK 1 s KEEP 20 s PLANAR;
-"""
-QUERIES = """
-REGISTER QUERY corner AS SELECT id FROM posts INSIDE (0, 0, 3, 3);
-REGISTER QUERY middle AS SELECT id, body FROM posts INSIDE (4, 4, 6, 6) WHERE body CONTAINS 'jam';
-REGISTER QUERY busy AS SELECT COUNT(*), TOPK(body, 2) FROM posts INSIDE (2, 2, 9, 9);
-REGISTER QUERY each AS SELECT COUNT(*) FROM posts INSIDE (5, 0, 9, 4) SYNC 7 s;
-REGISTER QUERY brief FOR 35 s AS SELECT id FROM posts INSIDE (1, 1, 8, 8);
-REGISTER QUERY fresh SINCE NOW AS SELECT id FROM posts INSIDE (6, 6, 9, 9);
-REGISTER QUERY near AS SELECT id FROM posts NEAREST 3 TO (5, 5);
-"""
-CHANGES = [
-    "REPARTITION posts USING agrid INTO 3 SLOTS;",
-    "PAUSE QUERY corner; REPARTITION posts USING quadtree INTO 7 SLOTS; REBALANCE posts;",
-    "REPARTITION posts USING object INTO 1 SLOTS; RESUME QUERY corner;",
-    "REPARTITION posts USING qttree INTO 64 SLOTS; DROP QUERY middle;",
-    "REPARTITION posts USING grid INTO 1 SLOTS; REPARTITION posts USING grid INTO 2 SLOTS;",
-]
-OTHERS = ["", "PAUSE QUERY corner;", "RESUME QUERY corner;", "DROP QUERY middle;", ""]
-
-
-def write_posts(folder: Path) -> None:
-    """Write posts of two minutes, most of them around a spot that moves."""
-    chance, lines = random.Random(7), ["id,x,y,ts,body"]
-    for key in range(1200):
-        second = key * STEPS // 1200
-        centre = 2 + 6 * second / STEPS
-        x, y = (chance.gauss(centre, 0.4) if chance.random() < 0.8 else chance.uniform(0, 10) for _ in "xy")
-        lines.append(
-            f"{key},{x:.3f},{y:.3f},{1_718_409_300 + second},{chance.choice(['jam', 'sun', 'rain'])}"
-        )
-    (folder / "posts.csv").write_text("\n".join(lines) + "\n")
+CREATE, QUERIES, CHANGES, OTHERS = POSTS
 
 
 @pytest.fixture
@@ -72,71 +35,20 @@ def session(folder: Path) -> Iterator[Session]:
         yield session
 
 
-def run(session: Session, text: str) -> list[str]:
-    """Run statements; return what they say."""
-    said = []
-    for outcome in session.execute(text):
-        if isinstance(outcome, RunHandle):
-            outcome.wait()
-        elif isinstance(outcome, Message) and not isinstance(outcome, WaitNotice):
-            said.append(outcome.text)
-    return said
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+    """The updates under the routing by object on one slot."""
+    folder = tmp_path_factory.mktemp("usual")
+    write_posts(folder)
+    return drive(folder, "usual", Dealt(1), CREATE + QUERIES, OTHERS)
 
 
-def updates(session: Session) -> list[dict[str, object]]:
-    link = session.link
-    log = UpdateLog(link.db, link.book.key_of)
-    names = link.book
-    names.refresh()
-    found = [row for tables in log.read(-1, link.progress().batch) for one in tables for row in rows_of(one)]
-    for row in found:
-        row["query"] = names.names[row["query"]]
-    return sorted(found, key=lambda row: (row["step"], row["query"], row["op"], str(row["key"])))
-
-
-def rows_of(one: object) -> list[dict[str, object]]:
-    return one.table.to_pylist()  # type: ignore[attr-defined, no-any-return]
-
-
-def routing(session: Session) -> dict[str, object]:
-    (rows, *_) = [outcome for outcome in session.execute("SHOW ROUTING;") if isinstance(outcome, Rows)]
-    return dict(zip(rows.columns, rows.rows[0], strict=True))
-
-
-def drive(
-    folder: Path,
-    name: str,
-    slots: int,
-    statements: list[str],
-    restarts: bool,
-    spool_bytes: int = 16_384,
-    script: str = CREATE + QUERIES,
-) -> list[object]:
-    """Run a script and a statement after every 20 steps; return the updates.
-
-    Payloads of `spool_bytes` are named in the slots' logs, and made again from the replay store.
-    """
-    with local_session(
-        folder / name, slots, 100, mishaps={3, 7}, published=True, spool_bytes=spool_bytes
-    ) as session:
-        run(session, script.format(folder=folder))
-        for number, text in enumerate(statements):
-            run(session, f"RUN 20 STEPS; {text}")
-            if restarts:
-                assert isinstance(session.link, LocalLink)
-                assert session.link.engine is not None
-                session.link.engine.restart(arena=number % 2 == 0)
-        run(session, "RUN;")
-        return list(updates(session))
-
-
-@pytest.mark.parametrize("slots", [1, 2, 5])
-def test_updates_are_the_same_under_every_routing(folder: Path, slots: int) -> None:
-    usual = drive(folder, "usual", 1, OTHERS, restarts=False)
+@dealt_in_all_ways
+def test_updates_are_the_same_under_every_routing(
+    folder: Path, usual: list[dict[str, object]], dealt: Dealt
+) -> None:
     assert {row["query"] for row in usual} >= {"corner", "middle", "busy", "each", "brief", "fresh", "near"}
-    assert drive(folder, "changing", slots, CHANGES, restarts=False) == usual
-    assert drive(folder, "killed", slots, CHANGES, restarts=True) == usual
-    assert drive(folder, "spooled", slots, CHANGES, restarts=True, spool_bytes=1) == usual
+    assert drive(folder, "changing", dealt, CREATE + QUERIES, CHANGES) == usual
 
 
 def test_it_says_what_was_decided_and_what_stands(session: Session) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.local import local_session
-from test_repartition import CREATE, STEPS, routing, run, updates
+from support.repartition import POSTS, STEPS, routing, run, updates
 
 from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription, TailOptions
@@ -21,6 +21,7 @@ from stqsh.lang.errors import NotSupportedError
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.stream_routes import stream_routes
 
+CREATE = POSTS.create
 SPATIAL = ["grid", "agrid", "quadtree", "qttree"]
 CENTRE = "REGISTER QUERY centre AS SELECT id FROM posts INSIDE (2, 2, 7, 7);"
 MOVING = """

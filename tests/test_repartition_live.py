@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
 import pytest
-import test_repartition
 from support.local import LocalLink, local_session
-from test_repartition import routing, run, updates
-from test_repartition_moving import CHANGES, OTHERS, QUERIES, SNAPSHOTS, rows
+from support.repartition import POSTS, SNAPSHOTS, TAXIS, Dealt, dealt_in_all_ways, routing, rows, run, updates
 
 from stqsh.client.api import Session
 from stqsh.client.run import RunHandle
@@ -33,6 +32,7 @@ CREATE = """
 CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, free BOOLEAN)
   KEY oid LOCATION (x, y) TIME ts FROM INSERTS TICK 1 s REPORT EVERY 8 s PLANAR;
 """
+_, QUERIES, CHANGES, OTHERS = TAXIS
 BEGUN_US = 1_718_409_300_000_000
 
 
@@ -65,7 +65,7 @@ class Taxis:
         self.chance = random.Random(11)
         self.places = [[self.chance.uniform(0, 10), self.chance.uniform(0, 10)] for _ in range(count)]
 
-    def reports(self) -> str:
+    def more(self) -> str:
         """The statement with the reports of a round: some keys report twice in it."""
         chance, found = self.chance, []
         for number, place in enumerate(self.places):
@@ -76,57 +76,6 @@ class Taxis:
                 free = chance.choice(("TRUE", "FALSE"))
                 found.append(f"('{number}', {x}, {y}, NOW - {ago} s, {free})")
         return f"INSERT INTO taxis VALUES {', '.join(found)};"
-
-
-def run_steps(session: Session, clock: Clock, steps: int) -> None:
-    """Let steps pass in one batch, with all records that are there."""
-    for outcome in session.execute(f"RUN {steps} STEPS;"):
-        if isinstance(outcome, RunHandle):
-            session.link.progress()
-            clock.now_us += steps * 1_000_000
-            outcome.wait()
-
-
-def drive(
-    folder: Path, slots: int, statements: list[str], *, restarts: bool = False, spool_bytes: int = 16_384
-) -> tuple[list[object], list[object]]:
-    """Run rounds of reports, with a statement after every fourth; return updates and snapshots."""
-    asked: list[object] = []
-    with (
-        standing_clock() as clock,
-        local_session(folder, slots, mishaps={3, 7, 20}, published=True, spool_bytes=spool_bytes) as session,
-    ):
-        taxis = Taxis()
-        run(session, CREATE + QUERIES)
-        assert isinstance(session.link, LocalLink) and session.link.engine is not None
-        for number in range(4 * len(statements) + 8):
-            steps = 1 + number % 3
-            run(session, taxis.reports() if number % 5 else "")
-            run_steps(session, clock, steps)
-            asked += [rows(session, text) for text in SNAPSHOTS]
-            if number % 4 == 3 and number // 4 < len(statements):
-                run(session, statements[number // 4])
-            if restarts and number % 3 == 1:
-                session.link.engine.restart(arena=number % 2 == 1)
-        found: list[object] = [*updates(session)]
-        return found, asked
-
-
-@pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], list[object]]:
-    """What is told and answered under the routing by object on one slot."""
-    return drive(tmp_path_factory.mktemp("usual") / "home", 1, OTHERS)
-
-
-@pytest.mark.parametrize("slots", [1, 2, 5])
-def test_updates_and_snapshots_are_the_same_under_every_routing(
-    tmp_path: Path, usual: tuple[list[object], list[object]], slots: int
-) -> None:
-    names = {line.split()[2] for line in QUERIES.splitlines() if line}
-    assert {row["query"] for row in usual[0]} == names  # type: ignore[index]
-    assert drive(tmp_path / "changing", slots, CHANGES) == usual
-    assert drive(tmp_path / "killed", slots, CHANGES, restarts=True) == usual
-    assert drive(tmp_path / "spooled", slots, CHANGES, restarts=True, spool_bytes=1) == usual
 
 
 CREATE_POSTS = """
@@ -162,43 +111,77 @@ class Posts:
         return f"INSERT INTO posts VALUES {', '.join(found)};"
 
 
-def drive_posts(
-    folder: Path, slots: int, statements: list[str], *, restarts: bool = False, spool_bytes: int = 16_384
-) -> tuple[list[object], list[object]]:
-    """Run rounds of posts, with a statement after every fourth; return updates and snapshots."""
+def run_steps(session: Session, clock: Clock, steps: int) -> None:
+    """Let steps pass in one batch, with all records that are there."""
+    for outcome in session.execute(f"RUN {steps} STEPS;"):
+        if isinstance(outcome, RunHandle):
+            session.link.progress()
+            clock.now_us += steps * 1_000_000
+            outcome.wait()
+
+
+class LiveStream(NamedTuple):
+    """A stream whose records are inserted: what creates it, what is asked of it, and who reports."""
+
+    script: str
+    snapshots: list[str]
+    source: Callable[[], Taxis | Posts]
+
+
+def drive(
+    folder: Path, dealt: Dealt, live: LiveStream, statements: list[str]
+) -> tuple[list[dict[str, object]], list[object]]:
+    """Run rounds of reports, with a statement after every fourth; return updates and snapshots."""
     asked: list[object] = []
     with (
         standing_clock() as clock,
-        local_session(folder, slots, mishaps={3, 7, 20}, published=True, spool_bytes=spool_bytes) as session,
+        local_session(
+            folder, dealt.slots, mishaps={3, 7, 20}, published=True, spool_bytes=dealt.spool_bytes
+        ) as session,
     ):
-        posts = Posts()
-        run(session, CREATE_POSTS + test_repartition.QUERIES)
-        assert isinstance(session.link, LocalLink) and session.link.engine is not None
+        source = live.source()
+        run(session, live.script)
         for number in range(4 * len(statements) + 8):
-            run(session, posts.more() if number % 5 else "")
+            run(session, source.more() if number % 5 else "")
             run_steps(session, clock, 1 + number % 3)
-            asked += [rows(session, text) for text in POST_SNAPSHOTS]
+            asked += [rows(session, text) for text in live.snapshots]
             if number % 4 == 3 and number // 4 < len(statements):
                 run(session, statements[number // 4])
-            if restarts and number % 3 == 1:
-                session.link.engine.restart(arena=number % 2 == 1)
-        return [*updates(session)], asked
+            if number % 3 == 1:
+                dealt.restart(session, arena=number % 2 == 1)
+        return updates(session), asked
+
+
+LIVE_TAXIS = LiveStream(CREATE + QUERIES, SNAPSHOTS, Taxis)
+LIVE_POSTS = LiveStream(CREATE_POSTS + POSTS.queries, POST_SNAPSHOTS, Posts)
+Seen = tuple[list[dict[str, object]], list[object]]
+"""Updates and answers."""
 
 
 @pytest.fixture(scope="module")
-def usual_posts(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], list[object]]:
-    """What is told and answered of posts under the routing by object on one slot."""
-    return drive_posts(tmp_path_factory.mktemp("posts") / "home", 1, test_repartition.OTHERS)
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """What is told and answered of taxis under the routing by object on one slot."""
+    return drive(tmp_path_factory.mktemp("usual") / "home", Dealt(1), LIVE_TAXIS, OTHERS)
 
 
-@pytest.mark.parametrize("slots", [2, 5])
-def test_events_are_the_same_under_every_routing(
-    tmp_path: Path, usual_posts: tuple[list[object], list[object]], slots: int
+@dealt_in_all_ways
+def test_updates_and_snapshots_are_the_same_under_every_routing(
+    tmp_path: Path, usual: Seen, dealt: Dealt
 ) -> None:
-    changes = test_repartition.CHANGES
-    assert drive_posts(tmp_path / "changing", slots, changes) == usual_posts
-    assert drive_posts(tmp_path / "killed", slots, changes, restarts=True) == usual_posts
-    assert drive_posts(tmp_path / "spooled", slots, changes, restarts=True, spool_bytes=1) == usual_posts
+    names = {line.split()[2] for line in QUERIES.splitlines() if line}
+    assert {row["query"] for row in usual[0]} == names
+    assert drive(tmp_path / "home", dealt, LIVE_TAXIS, CHANGES) == usual
+
+
+@pytest.fixture(scope="module")
+def usual_posts(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """What is told and answered of posts under the routing by object on one slot."""
+    return drive(tmp_path_factory.mktemp("posts") / "home", Dealt(1), LIVE_POSTS, POSTS.others)
+
+
+@dealt_in_all_ways
+def test_events_are_the_same_under_every_routing(tmp_path: Path, usual_posts: Seen, dealt: Dealt) -> None:
+    assert drive(tmp_path / "home", dealt, LIVE_POSTS, POSTS.changes) == usual_posts
 
 
 def test_events_are_laid_out_by_where_the_last_ones_are(tmp_path: Path) -> None:
@@ -232,16 +215,16 @@ def live(tmp_path: Path) -> Iterator[tuple[Session, Clock]]:
         run(session, CREATE)
         taxis = Taxis()
         for _ in range(5):
-            run(session, taxis.reports())
+            run(session, taxis.more())
             run_steps(session, clock, 2)
         yield session, clock
 
 
 def test_objects_cross_and_are_forgotten_once_they_are_silent(
-    tmp_path: Path, usual: tuple[list[object], list[object]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, usual: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_dealer, "_SPARE", -1000)
-    assert drive(tmp_path / "home", 3, CHANGES) == usual
+    assert drive(tmp_path / "home", Dealt(3), LIVE_TAXIS, CHANGES) == usual
 
 
 def test_it_says_what_was_decided_and_what_stands(live: tuple[Session, Clock]) -> None:
@@ -263,7 +246,7 @@ def test_each_object_is_on_the_slot_of_its_place(live: tuple[Session, Clock]) ->
     run(session, "REPARTITION taxis USING agrid;")
     taxis = Taxis()
     for _ in range(12):
-        run(session, taxis.reports())
+        run(session, taxis.more())
         run_steps(session, clock, 1)
     table = read_table(session.link.db, stream_routes(session.link.db, stream)[-1].seq)
     seen = 0
@@ -311,7 +294,7 @@ def test_a_stream_is_repartitioned_before_its_first_record(tmp_path: Path) -> No
             run(session, f"{CREATE} {QUERIES} {text}")
             taxis = Taxis()
             for _ in range(8):
-                run(session, taxis.reports())
+                run(session, taxis.more())
                 run_steps(session, clock, 2)
             found.append(updates(session))
     assert found[0] and found[0] == found[1]

@@ -2,70 +2,28 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.local import LocalLink, local_session
-from test_repartition import STEPS, drive, routing, run, updates
+from support.repartition import (
+    SNAPSHOTS,
+    TAXIS,
+    Dealt,
+    dealt_in_all_ways,
+    drive,
+    routing,
+    rows,
+    run,
+    updates,
+    write_taxis,
+)
 
 from stqsh.client.api import Session
-from stqsh.client.results import Answer
 from stqsh.lang.errors import NotSupportedError
 
-CREATE = """
-CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, free BOOLEAN)
-  KEY oid LOCATION (x, y) TIME ts FROM FILE '{folder}/taxis.csv' TICK 1 s REPORT EVERY 8 s PLANAR;
-"""
-QUERIES = """
-REGISTER QUERY corner AS SELECT oid, x FROM taxis INSIDE (0, 0, 4, 4) WHERE free;
-REGISTER QUERY around AS SELECT oid, DISTANCE FROM taxis INSIDE CIRCLE(5, 5, 2);
-REGISTER QUERY moved WITH (changes => true) AS SELECT oid, x, DISTANCE FROM taxis INSIDE CIRCLE(5, 5, 3);
-REGISTER QUERY freed WITH (changes => true) AS SELECT free FROM taxis INSIDE RECT(6, 6) AROUND '7';
-REGISTER QUERY with_7 AS SELECT oid FROM taxis INSIDE RECT(5, 5) AROUND '7';
-REGISTER QUERY near AS SELECT oid, DISTANCE FROM taxis WHERE free NEAREST 3 TO (5, 5);
-REGISTER QUERY near_9 AS SELECT oid FROM taxis NEAREST 4 TO '9';
-REGISTER QUERY count AS SELECT COUNT(*), MAX(x) FROM taxis INSIDE (2, 2, 9, 9);
-REGISTER QUERY each AS SELECT free, COUNT(*) FROM taxis GROUP BY free SYNC 7 s;
-REGISTER QUERY brief FOR 35 s AS SELECT oid FROM taxis INSIDE (1, 1, 8, 8);
-REGISTER QUERY lasting WITH (dwell => 2 s) AS SELECT oid, x FROM taxis INSIDE (2, 2, 8, 8);
-REGISTER QUERY halted AS SELECT oid, y FROM taxis INSIDE CIRCLE(4, 4, 4);
-REGISTER QUERY near_11 AS SELECT oid, DISTANCE FROM taxis NEAREST 3 TO '11';
-REGISTER QUERY first AS SELECT oid, x FROM taxis INSIDE (0, 0, 7, 7) ORDER BY x LIMIT 3;
-REGISTER QUERY late AS SELECT oid FROM taxis WHERE ts > NOW - 3 s;
-"""
-CHANGES = [
-    "PAUSE QUERY halted; REPARTITION taxis USING agrid INTO 3 SLOTS;",
-    "PAUSE QUERY count; REPARTITION taxis USING quadtree INTO 7 SLOTS; REBALANCE taxis;",
-    "REPARTITION taxis USING object INTO 1 SLOTS; RESUME QUERY count;",
-    "REPARTITION taxis USING qttree INTO 64 SLOTS; DROP QUERY around;",
-    "REPARTITION taxis USING grid INTO 1 SLOTS; REPARTITION taxis USING grid INTO 2 SLOTS;",
-]
-OTHERS = ["PAUSE QUERY halted;", "PAUSE QUERY count;", "RESUME QUERY count;", "DROP QUERY around;", ""]
-ALIKE = [
-    "PAUSE QUERY near_11;",
-    "PAUSE QUERY first; RESUME QUERY halted;",
-    "RESUME QUERY near_11; RESUME QUERY first;",
-    "PAUSE QUERY near_11; PAUSE QUERY lasting;",
-    "RESUME QUERY lasting; PAUSE QUERY halted; RESUME QUERY halted;",
-]
-"""What else happens at the same times under all routings."""
-CHANGES, OTHERS = ([one + also for one, also in zip(some, ALIKE, strict=True)] for some in (CHANGES, OTHERS))
-
-
-def write_taxis(folder: Path) -> None:
-    """Write 60 taxis that drive for two minutes, report now and then, and sometimes go off."""
-    chance, lines = random.Random(11), ["oid,x,y,ts,free"]
-    places = [[chance.uniform(0, 10), chance.uniform(0, 10)] for _ in range(60)]
-    for second in range(STEPS):
-        for number, place in enumerate(places):
-            place[0], place[1] = (min(10.0, max(0.0, at + chance.gauss(0, 0.6))) for at in place)
-            if chance.random() < 0.3:
-                x, y = ("", "") if chance.random() < 0.03 else (f"{place[0]:.3f}", f"{place[1]:.3f}")
-                ts = 1_718_409_300 + second
-                lines.append(f"{number},{x},{y},{ts},{chance.choice(['true', 'false'])}")
-    (folder / "taxis.csv").write_text("\n".join(lines) + "\n")
+CREATE, QUERIES, CHANGES, OTHERS = TAXIS
 
 
 @pytest.fixture
@@ -82,15 +40,21 @@ def session(folder: Path) -> Iterator[Session]:
         yield session
 
 
-@pytest.mark.parametrize("slots", [1, 2, 5])
-def test_updates_are_the_same_under_every_routing(folder: Path, slots: int) -> None:
-    script = CREATE.format(folder=folder) + QUERIES
-    usual = drive(folder, "usual", 1, OTHERS, restarts=False, script=script)
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+    """The updates under the routing by object on one slot."""
+    folder = tmp_path_factory.mktemp("usual")
+    write_taxis(folder)
+    return drive(folder, "usual", Dealt(1), CREATE + QUERIES, OTHERS)
+
+
+@dealt_in_all_ways
+def test_updates_are_the_same_under_every_routing(
+    folder: Path, usual: list[dict[str, object]], dealt: Dealt
+) -> None:
     names = {line.split()[2] for line in QUERIES.splitlines() if line}
-    assert {row["query"] for row in usual} == names  # type: ignore[index]
-    assert drive(folder, "changing", slots, CHANGES, restarts=False, script=script) == usual
-    assert drive(folder, "killed", slots, CHANGES, restarts=True, script=script) == usual
-    assert drive(folder, "spooled", slots, CHANGES, restarts=True, spool_bytes=1, script=script) == usual
+    assert {row["query"] for row in usual} == names
+    assert drive(folder, "changing", dealt, CREATE + QUERIES, CHANGES) == usual
 
 
 def test_snapshots_see_each_object_once_however_it_crossed(folder: Path) -> None:
@@ -105,21 +69,6 @@ def test_snapshots_see_each_object_once_however_it_crossed(folder: Path) -> None
             found.append(answers)
     assert found[0] == found[1]
     assert sum(bool(answer) for answer in found[0]) > 20
-
-
-SNAPSHOTS = [
-    "SELECT * FROM taxis WHERE oid = '7';",
-    "SELECT oid, x, y, free FROM taxis INSIDE (0, 0, 6, 6);",
-    "SELECT oid, DISTANCE FROM taxis NEAREST 5 TO (5, 5);",
-    "SELECT oid FROM taxis INSIDE RECT(20, 20) AROUND '9';",
-    "SELECT COUNT(*), AVG(x) FROM taxis;",
-]
-
-
-def rows(session: Session, text: str) -> list[dict[str, object]]:
-    (answer,) = [outcome for outcome in session.execute(text) if isinstance(outcome, Answer)]
-    found: list[dict[str, object]] = answer.table.to_pylist()
-    return found
 
 
 def test_a_stream_that_stood_still_goes_on_in_one_step(folder: Path) -> None:
@@ -198,9 +147,10 @@ def test_streams_whose_objects_cannot_cross_say_so(session: Session, folder: Pat
     assert said[2].startswith("few: not supported yet: USING agrid on a stream that RETAINs")
 
 
-def test_a_file_of_previous_rows_that_is_damaged_is_made_again(folder: Path) -> None:
+def test_a_file_of_previous_rows_that_is_damaged_is_made_again(
+    folder: Path, usual: list[dict[str, object]]
+) -> None:
     script = CREATE.format(folder=folder) + QUERIES
-    usual = drive(folder, "usual", 1, OTHERS, restarts=False, script=script)
     with local_session(folder / "home", 3, 100, published=True) as session:
         run(session, f"{script} RUN 20 STEPS; {OTHERS[0]} REPARTITION taxis USING agrid;")
         run(session, f"RUN 20 STEPS; {OTHERS[1]}")
