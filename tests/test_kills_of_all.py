@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 import test_archive
-from support.killing import DISTURBANCES, Disturber, disturb_at_rest, processes_of, run_disturbed
+from support.killing import DISTURBANCES, KILLS, Disturber, disturb_at_rest, processes_of, run_disturbed
 from support.repartition import POSTS, TAXIS, Dealt, drive, run, updates, write_posts, write_taxis
 from support.running import log_so_far
 
@@ -23,12 +23,7 @@ from stqsh.client.results import Answer
 from stqsh.client.run import RunHandle
 from stqsh.client.sink_wait import finish_sinks
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes by /proc"),
-]
+pytestmark = KILLS
 KILLED = (("worker",), ("engine",), ("sink", "jvm"), ("worker",), ("sink",))
 """What is killed within each of the runs of 20 steps between which the routing changes; ..."""
 KILLED_AT_LAST = ("worker", "engine")

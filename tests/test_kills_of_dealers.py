@@ -11,20 +11,14 @@ import random
 from pathlib import Path
 from typing import Any
 
-import pytest
-from support.killing import Disturber, disturb_at_rest, run_disturbed
+from support.killing import KILLS, Disturber, disturb_at_rest, run_disturbed
 from support.repartition import rows, run
 from support.running import log_so_far
 
 from stqsh.client.api import Session, connect
 from stqsh.client.run import RunHandle
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.timeout(1200),
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes by /proc"),
-]
+pytestmark = KILLS
 CREATE = """
 CREATE MOVING STREAM taxis (oid BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP)
   KEY oid LOCATION (x, y) TIME ts FROM INSERTS TICK 1 s PLANAR;

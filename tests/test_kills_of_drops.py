@@ -7,8 +7,7 @@ import random
 import time
 from pathlib import Path
 
-import pytest
-from support.killing import Disturber, disturb_at_rest, kill_all
+from support.killing import KILLS, Disturber, disturb_at_rest, kill_all
 from support.local import local_session
 from support.running import log_so_far
 
@@ -17,12 +16,7 @@ from stqsh.client.run import RunHandle
 from stqsh.storage.control_log import last_seq
 from stqsh.storage.slot_files import read_head, slot_name
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes by /proc"),
-]
+pytestmark = KILLS
 CREATE = """
 CREATE MOVING STREAM {name} (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP)
   KEY oid LOCATION (x, y) TIME ts FROM FILE '{folder}/{name}.csv' TICK 1 s PLANAR;

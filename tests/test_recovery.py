@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from support.killing import Disturber, disturb_at_rest, run_disturbed
+from support.killing import KILLS, Disturber, disturb_at_rest, run_disturbed
 from support.local import local_session
 from support.running import Together, agree, log_so_far, parsed, run_script
 from support.seeded import moving_script, posts_script, significant_script
@@ -14,12 +14,7 @@ from support.seeded import moving_script, posts_script, significant_script
 from stqsh.client.api import connect
 from stqsh.client.run import RunHandle
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes by /proc"),
-]
+pytestmark = KILLS
 KILLED = ("worker", "engine", "worker", "jvm", "worker", "worker")
 """What is killed, in order; the rest of the run is left alone."""
 

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.slots import Slot
-from core.test_views import EAGER, EVENTS, answer, spec_of
+from core.test_views import EAGER, renumbered
 from stqsh.core.kernels.events.transitions import StoredArrays
-from stqsh.core.snapshots.select import selection_of
 from stqsh.core.views import margin_choice, time_slots
 from stqsh.core.views.cells import CellGrid, Extent
 from stqsh.core.views.kept_answers import KeptAnswers
@@ -139,21 +137,10 @@ def test_margins_that_were_not_used_for_the_longest_time_go_first() -> None:
 
 
 def test_margins_are_used_and_outlive_the_renumbering_of_events() -> None:
-    slot, kept = Slot(**EVENTS), KeptAnswers(0, EAGER, 1 << 20)
-    draw = np.random.default_rng(1)
-    text = "n, COUNT(*), SUM(x) FROM taxis INSIDE (0.2, 0.2, 1.3, 0.7) GROUP BY n"
-    for step in range(1, 30):
-        xs, ys = draw.random((2, 200)).tolist()
-        rows = [(step, f"{step}-{i}", xs[i], ys[i], step * 3, "free", i % 3) for i in range(200)]
-        slot.batch(3 * step - 2, 3 * step, rows)
-        for _ in range(3):
-            assert answer([slot.state], text, kept).equals(answer([slot.state], text))
-    [(_, _, views)] = kept.all()
-    assert slot.state.header["renumbered"]["1"] > 0
+    kept = KeptAnswers(0, EAGER, 1 << 20)
+    views, usage = renumbered(kept, "(0.2, 0.2, 1.3, 0.7)")
     assert not views.views
     assert views.margins.hits.sum() > 10
-    usage = kept.planned(slot.state, selection_of(slot.state, spec_of(text)))
-    assert usage is not None
     assert usage.margins > 0
     assert usage.untested > 0
     kept.limit(0, 0)

@@ -20,6 +20,7 @@ from core.slots import SPEC, TICK, Slot
 from stqsh.core.snapshots.select import part, selection_of, whole
 from stqsh.core.views import covering, margin_choice, selection, time_slots
 from stqsh.core.views.cells import CellBox, CellGrid, CellNode, Extent
+from stqsh.core.views.event_views import EventViews, Usage
 from stqsh.core.views.kept_answers import KeptAnswers, Patience
 from stqsh.core.views.questions import question_of
 from stqsh.core.views.selection import ViewCandidate, dominated, greedy
@@ -176,21 +177,26 @@ def test_answers_with_views_are_those_of_scans_and_of_brute_force(steps, questio
                 assert answer(states, count, kept).equals(answer(states, count))
 
 
-def test_views_are_used_and_outlive_the_renumbering_of_events() -> None:
-    slot, kept = Slot(**EVENTS), KeptAnswers(1 << 20, EAGER)
-    draw = np.random.default_rng(1)
-    text = "n, COUNT(*), SUM(x) FROM taxis INSIDE (0, 0, 1.3, 1.3) GROUP BY n"
+def renumbered(kept: KeptAnswers, region: str) -> tuple[EventViews, Usage]:
+    """What is kept of a question and used for it, once events that it has were renumbered often."""
+    slot, draw = Slot(**EVENTS), np.random.default_rng(1)
+    text = f"n, COUNT(*), SUM(x) FROM taxis INSIDE {region} GROUP BY n"
     for step in range(1, 30):
         xs, ys = draw.random((2, 200)).tolist()
         rows = [(step, f"{step}-{i}", xs[i], ys[i], step * 3, "free", i % 3) for i in range(200)]
         slot.batch(3 * step - 2, 3 * step, rows)
         for _ in range(3):
             assert answer([slot.state], text, kept).equals(answer([slot.state], text))
-    [(_, _, views)] = kept.all()
     assert slot.state.header["renumbered"]["1"] > 0
-    assert sum(view.hits for view in views.views) > 10
+    [(_, _, views)] = kept.all()
     usage = kept.planned(slot.state, selection_of(slot.state, spec_of(text)))
     assert usage is not None
+    return views, usage
+
+
+def test_views_are_used_and_outlive_the_renumbering_of_events() -> None:
+    views, usage = renumbered(KeptAnswers(1 << 20, EAGER), "(0, 0, 1.3, 1.3)")
+    assert sum(view.hits for view in views.views) > 10
     assert usage.views > 0
     assert usage.spared > 2 * usage.read
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from support.killing import kill_all
+from support.killing import KILLS, kill_all
 
 from stqsh.client.api import Session, connect
 from tests.test_shedding import CREATE, QUERIES, load, orders, run, say, status, table, write_cars
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes by /proc"),
-]
+pytestmark = KILLS
 
 
 @pytest.fixture(scope="module")

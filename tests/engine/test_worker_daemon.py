@@ -47,25 +47,21 @@ def test_a_worker_settles_ever_more_rarely(monkeypatch: pytest.MonkeyPatch):
         gc.unfreeze()
 
 
-def test_the_daemons_workers_begin_settled():
+def of_a_daemon(expression: str) -> str:
+    """What an expression is where the daemon is about to fork its workers."""
     code = (
-        "import gc, sys, types; from stqsh.engine.spark import worker_daemon as daemon;"
+        "import gc, os, sys, types; from stqsh.engine.spark import worker_daemon as daemon;"
         " sys.argv[1:] = ['pyspark.worker'];"
-        "sys.modules['pyspark.daemon'] = types.SimpleNamespace("
-        "manager=lambda: print(gc.get_freeze_count() > 10 * len(gc.get_objects())));"
+        f"sys.modules['pyspark.daemon'] = types.SimpleNamespace(manager=lambda: print({expression}));"
         "daemon.main()"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "True"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_the_daemons_workers_begin_settled():
+    assert of_a_daemon("gc.get_freeze_count() > 10 * len(gc.get_objects())") == "True"
 
 
 def test_one_thread_exists_when_workers_are_forked():
-    code = (
-        "import os, sys, types; from stqsh.engine.spark import worker_daemon as daemon;"
-        " sys.argv[1:] = ['pyspark.worker'];"
-        "sys.modules['pyspark.daemon'] = types.SimpleNamespace("
-        "manager=lambda: print(len(os.listdir('/proc/self/task'))));"
-        "daemon.main()"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "1"
+    assert of_a_daemon("len(os.listdir('/proc/self/task'))") == "1"

@@ -13,6 +13,7 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 from support.kafka import send
+from support.specs import kafka_stream
 
 import stqsh
 from stqsh.bench.kafka_broker import KafkaBroker
@@ -21,7 +22,7 @@ from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
 from stqsh.sources.live.pieces import READY, ReadOrder, piece_named
 from stqsh.sources.live.protocol import MessageRange, Position
 from stqsh.sources.live.read_ahead import follow_orders
-from stqsh.spec.stream import ColumnSpec, KafkaSourceSpec, StreamSpec
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.home import SessionHome
 from tests.kafka.test_source import Folded, create, execute, row, wait_for
 
@@ -30,15 +31,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 
 def stream_of(broker: KafkaBroker, topic: str) -> StreamSpec:
     names = {"oid": "STRING", "lon": "DOUBLE", "lat": "DOUBLE", "ts": "TIMESTAMP", "_offset": "BIGINT"}
-    return StreamSpec(
-        name="b",
-        columns=tuple(ColumnSpec(name, kind) for name, kind in names.items()),
-        key="oid",
-        x="lon",
-        y="lat",
-        time="ts",
-        source=KafkaSourceSpec(brokers=broker.address, topics=(topic,), format="jsonl"),
-    )
+    return kafka_stream(names, broker.address, topic)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+import pytest
 
 from stqsh.client.api import Session
 from stqsh.client.run import RunHandle
@@ -25,6 +26,13 @@ STOPPED_S = 20.0
 PATIENCE_S = 600.0
 """How long a session may take from one step to the next."""
 
+KILLS = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes by /proc"),
+]
+"""The marks of tests that kill processes of a session."""
 STQSH = (sys.executable, "-m", "stqsh")
 
 

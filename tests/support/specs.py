@@ -23,6 +23,12 @@ def stream_spec(*given: Mapping[str, Any], **changes: Any) -> StreamSpec:
     return msgspec.convert(fields, StreamSpec)
 
 
+def kafka_stream(columns: Mapping[str, str], brokers: str, topic: str) -> StreamSpec:
+    """The stream `b` of JSON lines from a topic."""
+    source = {"type": "kafka", "brokers": brokers, "topics": [topic], "format": "jsonl"}
+    return stream_spec(name="b", columns=[*columns.items()], x="lon", y="lat", source=source)
+
+
 def table_spec(given: Mapping[str, Any], **changes: Any) -> TableSpec:
     return msgspec.convert({"name": "t", "source": _FILES, **given, **changes}, TableSpec)
 

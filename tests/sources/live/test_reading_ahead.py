@@ -18,13 +18,14 @@ import orjson
 from confluent_kafka import KafkaError, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
+from support.specs import kafka_stream
 
 from stqsh.engine.ingest.live_reader import ReadSlice, read_live
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
 from stqsh.sources.live import kafka_reader, read_ahead
 from stqsh.sources.live.pieces import ReadOrder, piece_named, read_pieces
 from stqsh.sources.live.protocol import MessageRange
-from stqsh.spec.stream import ColumnSpec, KafkaSourceSpec, StreamSpec
+from stqsh.spec.stream import StreamSpec
 
 TOPIC = "t"
 PLAIN = {"oid": "STRING", "lon": "DOUBLE", "lat": "DOUBLE", "ts": "TIMESTAMP"}
@@ -135,18 +136,6 @@ def logs(draw: st.DrawFn) -> FakeLog:
     return FakeLog(messages, ends)
 
 
-def _stream(columns: Mapping[str, str]) -> StreamSpec:
-    return StreamSpec(
-        name="b",
-        columns=tuple(ColumnSpec(name, kind) for name, kind in columns.items()),
-        key="oid",
-        x="lon",
-        y="lat",
-        time="ts",
-        source=KafkaSourceSpec(brokers="nowhere:1", topics=(TOPIC,), format="jsonl"),
-    )
-
-
 def _read_ahead(spec: StreamSpec, log: FakeLog, draw: Random, folder: Path) -> None:
     """Make the pieces of a log in a folder."""
     order = ReadOrder(1, "", spec, {part: 0 for part, _, _ in log.ranges})
@@ -169,7 +158,7 @@ def _read(
 
 @given(logs(), st.booleans(), st.randoms(use_true_random=False))
 def test_messages_read_ahead_are_those_that_workers_read(log: FakeLog, more: bool, draw: Random) -> None:
-    spec = _stream({**PLAIN, **OF_KAFKA} if more else PLAIN)
+    spec = kafka_stream({**PLAIN, **OF_KAFKA} if more else PLAIN, "nowhere:1", TOPIC)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "ahead"
         folder.mkdir()
