@@ -32,12 +32,17 @@ StartEngine = Callable[[SessionHome], EngineInfo]
 
 @dataclass
 class Connection:
-    """One client's connection to a session; `start` starts the engine (a test passes its own)."""
+    """One client's connection to a session; `start` starts the engine (a test passes its own).
+
+    Attributes:
+        inserted: the place behind the last record that this client has put into a stream, by the stream's id.
+    """
 
     home: SessionHome
     db: ControlDb
     start: StartEngine = ensure_engine
     book: NameBook = field(init=False)
+    inserted: dict[int, int] = field(default_factory=dict, init=False)
     _lookups: RowLookups | None = field(default=None, init=False)
     _looked: float = field(default=0.0, init=False)
     _started: bool = field(default=False, init=False)

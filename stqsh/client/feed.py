@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stqsh.client.statements.insert import appender_for
+from stqsh.client.statements.insert import put
 from stqsh.errors import StqshError
 from stqsh.lang.errors import near
 from stqsh.sources.fed_records import ArrivingBytes, read_fed, read_table
@@ -85,8 +85,7 @@ def append_all(
     """Append parts to a stream's spool as they come, and return how much that was."""
     count = FeedCount()
     for part in parts:
-        appender_for(session.link, spec.name, session.settings()).append(part)
-        session.link.wake()
+        put(session.link, spec.name, part, session.settings())
         count = FeedCount(count.records + part.records.num_rows, count.dead + len(part.dead))
         if on_fed is not None:
             on_fed(count)

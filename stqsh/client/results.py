@@ -37,7 +37,7 @@ class WaitNotice(Message):
     If `wait` is not called, the next outcome waits all the same.
     """
 
-    wait: Callable[[Callable[[Progress], None]], None]
+    wait: Callable[[Callable[[Progress], None]], object]
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,10 +152,12 @@ class LiveState(Struct, frozen=True):
     Attributes:
         lag: the messages that have not been taken, by part of the source, such as `topic/3`.
         message: what its user should know; "" if all is well.
+        taken: of a spool of records, the place behind the last one that has been taken.
     """
 
     lag: dict[str, int] = {}
     message: str = ""
+    taken: int = 0
 
 
 class TakenMessages(Struct, frozen=True):

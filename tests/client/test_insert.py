@@ -152,3 +152,22 @@ def test_what_cannot_be_fed_is_said(session: Session, tmp_path: Path) -> None:
         stqsh.feed(session, "buses", tmp_path / "a.csv")
     with pytest.raises(StqshError, match="no column n in table"):
         stqsh.feed(session, "buses", {"oid": ["a"], "lon": [1], "lat": [2], "ts": [3]})
+
+
+def test_a_select_sees_what_its_client_has_put_into_a_stream_that_plays(session: Session) -> None:
+    list(session.execute(CREATE.format("") + "PLAY buses;"))
+    for number, lon in enumerate((10.25, 10.5, 10.75)):
+        values = f"('1', {lon}, 50.5, NOW, {number}, TRUE)"
+        assert answers(
+            session, f"INSERT INTO buses VALUES {values}; SELECT lon, n FROM buses WHERE oid = '1';"
+        ) == [{"lon": lon, "n": number}]
+        row = {"oid": "2", "lon": lon, "lat": 50.5, "ts": datetime.now(UTC), "n": number, "ok": True}
+        stqsh.feed(session, "buses", [row])
+        assert answers(session, "SELECT n FROM buses WHERE oid = '2';") == [{"n": number}]
+    assert not session.link.inserted
+
+
+def test_a_select_does_not_wait_for_a_stream_that_stands_still(session: Session) -> None:
+    list(session.execute(CREATE.format("") + "PLAY buses; PAUSE buses; RUN 1 STEPS;"))
+    insert = "INSERT INTO buses VALUES ('1', 10.5, 50.5, NOW, 1, TRUE);"
+    assert answers(session, f"{insert} SELECT COUNT(*) AS n FROM buses;") == [{"n": 0}]

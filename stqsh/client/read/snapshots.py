@@ -9,8 +9,10 @@ log, the next batch carries it to the slots, and the answer is returned as a fil
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import reduce
+from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.json import Decoder
@@ -112,6 +114,27 @@ class SnapshotReader:
                 return
             if tell is not None:
                 tell(progress)
+
+    def wait_for_inserted(
+        self, stream: StreamSpec, seconds: float = inf, tell: Callable[[Progress], None] | None = None
+    ) -> bool:
+        """Wait until a stream that plays has taken what this client has put into it; return whether it has.
+
+        It waits for `seconds` at most; `tell` is called with the progress at each poll. Raises as `ask` does.
+        """
+        inserted, deadline = self._link.inserted, time.monotonic() + seconds
+        if stream.id not in inserted or not plays(self._link.db, stream.id):
+            return True
+        for progress in self._link.watch():
+            live = progress.stats.live.get(stream.id)
+            if live is not None and live.taken >= inserted[stream.id]:
+                del inserted[stream.id]
+                return True
+            if time.monotonic() >= deadline or not plays(self._link.db, stream.id):
+                return False
+            if tell is not None:
+                tell(progress)
+        return False
 
     def ask(self, spec: SnapshotSpec, stream: StreamSpec) -> SnapshotResult:
         """Answer a snapshot spec over a stream.

@@ -55,6 +55,9 @@ from stqsh.units import format_duration
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
 
+_SILENT_S = 1.0
+"""How long a SELECT waits for inserted records before it says so."""
+
 
 def perform(desk: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
     """Execute a statement; raise `NotSupportedError` for one that is not built yet."""
@@ -235,6 +238,10 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         text = f"waiting for the first records of {stream.name} … (Ctrl-C leaves)"
         yield WaitNotice(text, lambda tell: desk.snapshots.wait_for(stream, tell))
         desk.snapshots.wait_for(stream)
+    if not desk.snapshots.wait_for_inserted(stream, _SILENT_S):
+        text = f"waiting until {stream.name} has taken what was put into it … (Ctrl-C leaves)"
+        yield WaitNotice(text, lambda tell: desk.snapshots.wait_for_inserted(stream, tell=tell))
+        desk.snapshots.wait_for_inserted(stream)
     found = desk.snapshots.ask(spec, stream)
     if stream.is_significant:
         yield Message(

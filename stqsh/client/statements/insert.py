@@ -45,15 +45,13 @@ def insert(desk: StatementContext, statement: statements.Insert) -> Iterator[Out
     with locating(statement.piece):
         records = _records(bound, statement)
     settings = session_settings(desk.link.db, desk.profile)
-    appender = appender_for(desk.link, bound.stream.name, settings)
-    appender.append(SpoolSegment.of(records, RecordSchema.of(bound.stream)))
-    desk.link.wake()
+    put(desk.link, bound.stream.name, SpoolSegment.of(records, RecordSchema.of(bound.stream)), settings)
     count = len(bound.rows)
     yield Message(f"{'1 record' if count == 1 else f'{count:,} records'} inserted into {bound.stream.name}")
 
 
-def appender_for(link: Connection, stream: str, settings: Profile) -> RecordAppender:
-    """Return what appends to the spool of a stream.
+def put(link: Connection, stream: str, segment: SpoolSegment, settings: Profile) -> None:
+    """Append a segment to the spool of a stream; the next SELECT of this client waits for it.
 
     Raises:
         DiskFullError: there is no room for records.
@@ -64,7 +62,9 @@ def appender_for(link: Connection, stream: str, settings: Profile) -> RecordAppe
         raise StqshError(f"there is no stream {stream}", hint="another shell has just dropped it")
     if is_full(home.path):
         raise DiskFullError(home.path)
-    return RecordAppender(home.stream(found.id) / SPOOL, durable=settings.text("durability") == "disk")
+    appender = RecordAppender(home.stream(found.id) / SPOOL, durable=settings.text("durability") == "disk")
+    link.inserted[found.id] = appender.append(segment)
+    link.wake()
 
 
 def _records(bound: BoundInsert, statement: statements.Insert) -> ParsedRecords:

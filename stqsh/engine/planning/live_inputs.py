@@ -31,6 +31,7 @@ from stqsh.sources.live.protocol import (
     split,
     with_new_parts,
 )
+from stqsh.sources.live.record_spool import PART
 from stqsh.sources.live.registry import open_source, trim
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.offset import LivePosition, Offset
@@ -221,4 +222,4 @@ def _described(state: SourceState, position: LivePosition) -> LiveState:
             f"the stream waits: {start} to {stop - 1} of {part} are gone (retention);"
             " SET sources.gone = skip; continues without them, or DROP the stream and create it again"
         )
-    return LiveState(lag, message)
+    return LiveState(lag, message, position.next.get(PART, 0))

@@ -27,8 +27,8 @@ class RecordAppender:
     def __init__(self, spool: Path, *, durable: bool | None = None) -> None:
         self._spool, self._durable = spool, durable
 
-    def append(self, segment: SpoolSegment) -> None:
-        """Append a segment; it is kept when this returns. Several threads may call it.
+    def append(self, segment: SpoolSegment) -> int:
+        """Append a segment and return the place behind it; it is kept then. Several threads may call it.
 
         Raises:
             OSError: it cannot be written.
@@ -37,6 +37,7 @@ class RecordAppender:
         with file_lock(self._spool / _LOCK):
             end = write_segment(self._spool, read_end(self._spool), segment, durable=self._durable)
             atomic_write(self._spool / _END, str(end).encode(), private=True, durable=self._durable)
+        return end
 
 
 def read_end(spool: Path) -> int:
