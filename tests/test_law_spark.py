@@ -13,8 +13,8 @@ from support.strategies import EVERY, sampled, script_cases
 
 from stqsh.client.api import connect
 
-MAX_RECORDS = {1: 400_000, 4: 2, 7: 20}
-SPOOL_BYTES = {1: 16_384, 4: 16_384, 7: 1}
+MAX_RECORDS = {1: 400_000, 7: 2}
+SPOOL_BYTES = {1: 16_384, 7: 1}
 FEATURES = [
     {"circles", "polygons", "joins", "expressions"},
     {"circles", "nearest", "dwell"},

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -28,12 +28,59 @@ _SIZE = (
     f" WHERE bucket = id / {SIZES_A_BUCKET}), size) END"
 )
 _QUERY = f"SELECT id, name, stream_id, spec, state, seq, {_SIZE}, since_us, owner, pattern FROM queries"
-_STREAM = "SELECT id, name, spec, dropped_seq FROM streams"
-_TABLE = "SELECT id, name, spec, dropped_seq FROM tables"
-_AREA = "SELECT id, name, spec, dropped_seq FROM areas"
 _LIVE = "state IN ('active', 'paused')"
 _OWN = "CASE WHEN pattern IS NULL THEN spec END"
 """The spec of a query that was registered by itself; of others the pattern says what they ask about."""
+
+
+Row = TypeVar("Row", StreamRow, TableRow, AreaRow)
+
+
+@dataclass(frozen=True)
+class _Definitions(Generic[Row]):
+    """A table of control.db with definitions of one kind, and the types of its rows and of their specs."""
+
+    table: str
+    row: type[Row]
+    spec: type[StreamSpec | TableSpec | AreaSpec]
+
+    def rows(self, db: ControlDb, condition: str, *given: object) -> list[Row]:
+        """Return the rows that a condition of SQL and its parameters name."""
+        sql = f"SELECT id, name, spec, dropped_seq FROM {self.table} {condition}"
+        return [self._row(*found) for found in db.query(sql, *given)]
+
+    def live(self, db: ControlDb) -> list[Row]:
+        """Return those that are not dropped, in order of creation."""
+        return self.rows(db, "WHERE dropped_seq IS NULL ORDER BY id")
+
+    def dropped(self, db: ControlDb) -> list[Row]:
+        """Return those that have been dropped, in order of creation."""
+        return self.rows(db, "WHERE dropped_seq IS NOT NULL ORDER BY id")
+
+    def find(self, db: ControlDb, name: str) -> Row | None:
+        """Return the live one of that name."""
+        return next(iter(self.rows(db, "WHERE dropped_seq IS NULL AND name = ?", name)), None)
+
+    def by_id(self, db: ControlDb, id_: int) -> Row:
+        """Return one, dropped or not; raise `KeyError` for an unknown id."""
+        for found in self.rows(db, "WHERE id = ?", id_):
+            return found
+        raise KeyError(id_)
+
+    def _row(self, id_: int, name: str, spec: str, dropped: int | None) -> Row:
+        made: Any = self.row
+        found: Row = made(id_, name, msgspec.json.decode(spec, type=self.spec), dropped)
+        return found
+
+
+_streams = _Definitions("streams", StreamRow, StreamSpec)
+_tables = _Definitions("tables", TableRow, TableSpec)
+_areas = _Definitions("areas", AreaRow, AreaSpec)
+live_streams, dropped_streams = _streams.live, _streams.dropped
+find_stream, stream_by_id = _streams.find, _streams.by_id
+live_tables, dropped_tables = _tables.live, _tables.dropped
+find_table, table_by_id = _tables.find, _tables.by_id
+live_areas, find_area = _areas.live, _areas.find
 
 
 def known_functions(db: ControlDb) -> dict[str, FunctionSpec]:
@@ -41,70 +88,11 @@ def known_functions(db: ControlDb) -> dict[str, FunctionSpec]:
     return msgspec.json.decode(get_meta(db, FUNCTIONS) or "{}", type=dict[str, FunctionSpec])
 
 
-def live_streams(db: ControlDb) -> list[StreamRow]:
-    """Return the streams that are not dropped, in order of creation."""
-    return [_stream(row) for row in db.query(f"{_STREAM} WHERE dropped_seq IS NULL ORDER BY id")]
-
-
-def dropped_streams(db: ControlDb) -> list[StreamRow]:
-    """Return the streams that have been dropped, in order of creation."""
-    return [_stream(row) for row in db.query(f"{_STREAM} WHERE dropped_seq IS NOT NULL ORDER BY id")]
-
-
 def first_stream(db: ControlDb) -> StreamRow | None:
     """Return the stream whose clock the session has: the first one, dropped or not once the clock runs."""
     started = db.query("SELECT 1 FROM progress WHERE tick_us IS NOT NULL")
-    rows = db.query(f"{_STREAM} {'' if started else 'WHERE dropped_seq IS NULL'} ORDER BY id LIMIT 1")
-    return _stream(rows[0]) if rows else None
-
-
-def find_stream(db: ControlDb, name: str) -> StreamRow | None:
-    """Return the live stream of that name."""
-    rows = db.query(f"{_STREAM} WHERE dropped_seq IS NULL AND name = ?", name)
-    return _stream(rows[0]) if rows else None
-
-
-def stream_by_id(db: ControlDb, stream_id: int) -> StreamRow:
-    """Return a stream, dropped or not; raise `KeyError` for an unknown id."""
-    rows = db.query(f"{_STREAM} WHERE id = ?", stream_id)
-    if not rows:
-        raise KeyError(stream_id)
-    return _stream(rows[0])
-
-
-def live_tables(db: ControlDb) -> list[TableRow]:
-    """Return the tables that are not dropped, in order of creation."""
-    return [_table(row) for row in db.query(f"{_TABLE} WHERE dropped_seq IS NULL ORDER BY id")]
-
-
-def dropped_tables(db: ControlDb) -> list[TableRow]:
-    """Return the tables that have been dropped, in order of creation."""
-    return [_table(row) for row in db.query(f"{_TABLE} WHERE dropped_seq IS NOT NULL ORDER BY id")]
-
-
-def find_table(db: ControlDb, name: str) -> TableRow | None:
-    """Return the live table of that name."""
-    rows = db.query(f"{_TABLE} WHERE dropped_seq IS NULL AND name = ?", name)
-    return _table(rows[0]) if rows else None
-
-
-def table_by_id(db: ControlDb, table_id: int) -> TableRow:
-    """Return a table, dropped or not; raise `KeyError` for an unknown id."""
-    rows = db.query(f"{_TABLE} WHERE id = ?", table_id)
-    if not rows:
-        raise KeyError(table_id)
-    return _table(rows[0])
-
-
-def live_areas(db: ControlDb) -> list[AreaRow]:
-    """Return the regions and sets of regions that are not dropped, in order of creation."""
-    return [_area(row) for row in db.query(f"{_AREA} WHERE dropped_seq IS NULL ORDER BY id")]
-
-
-def find_area(db: ControlDb, name: str) -> AreaRow | None:
-    """Return the live region, or set of regions, of that name."""
-    rows = db.query(f"{_AREA} WHERE dropped_seq IS NULL AND name = ?", name)
-    return _area(rows[0]) if rows else None
+    rows = _streams.rows(db, f"{'' if started else 'WHERE dropped_seq IS NULL'} ORDER BY id LIMIT 1")
+    return rows[0] if rows else None
 
 
 def area_geometry(db: ControlDb, area_id: int) -> bytes:
@@ -254,21 +242,6 @@ class NameBook:
     def keeps_none(self, stream_id: int) -> bool:
         """Return whether a stream's events are forgotten at once, so that its queries have no answers."""
         return self.stream(stream_id).spec.keeps_none
-
-
-def _stream(row: tuple[Any, ...]) -> StreamRow:
-    stream_id, name, spec, dropped = row
-    return StreamRow(stream_id, name, msgspec.json.decode(spec, type=StreamSpec), dropped)
-
-
-def _table(row: tuple[Any, ...]) -> TableRow:
-    table_id, name, spec, dropped = row
-    return TableRow(table_id, name, msgspec.json.decode(spec, type=TableSpec), dropped)
-
-
-def _area(row: tuple[Any, ...]) -> AreaRow:
-    area_id, name, spec, dropped = row
-    return AreaRow(area_id, name, msgspec.json.decode(spec, type=AreaSpec), dropped)
 
 
 def _query(db: ControlDb, row: tuple[Any, ...]) -> QueryRow:

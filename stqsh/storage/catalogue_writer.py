@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -68,14 +68,23 @@ def add_function(db: ControlDb, spec: FunctionSpec) -> None:
         set_meta(db, FUNCTIONS, msgspec.json.encode(functions).decode())
 
 
-def create_stream(db: ControlDb, text: str, spec: StreamSpec) -> StreamRow:
-    """Log a CREATE STREAM and enter the stream; raise `StqshError` if the name is in use."""
+Spec = TypeVar("Spec", StreamSpec, TableSpec, AreaSpec)
+
+
+def _entered(db: ControlDb, table: str, spec: Spec, text: str, payload: bytes | None = None) -> Spec:
+    """Log what is created, enter it in its table of control.db, and return its spec with its id."""
     with db.transaction() as connection:
         check_free(db, spec.name)
-        row = append(db, spec, text)
+        row = append(db, spec, text, payload)
         spec = replace(spec, id=row.seq)
-        connection.execute("INSERT INTO streams VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(spec)))
-    return StreamRow(row.seq, spec.name, spec)
+        connection.execute(f"INSERT INTO {table} VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(spec)))
+    return spec
+
+
+def create_stream(db: ControlDb, text: str, spec: StreamSpec) -> StreamRow:
+    """Log a CREATE STREAM and enter the stream; raise `StqshError` if the name is in use."""
+    spec = _entered(db, "streams", spec, text)
+    return StreamRow(spec.id, spec.name, spec)
 
 
 def drop_stream(db: ControlDb, text: str, stream: StreamRow) -> LogRow:
@@ -93,12 +102,8 @@ def drop_stream(db: ControlDb, text: str, stream: StreamRow) -> LogRow:
 
 def create_table(db: ControlDb, text: str, spec: TableSpec) -> TableRow:
     """Log a CREATE TABLE and enter the table; raise `StqshError` if the name is in use."""
-    with db.transaction() as connection:
-        check_free(db, spec.name)
-        row = append(db, spec, text)
-        spec = replace(spec, id=row.seq)
-        connection.execute("INSERT INTO tables VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(spec)))
-    return TableRow(row.seq, spec.name, spec)
+    spec = _entered(db, "tables", spec, text)
+    return TableRow(spec.id, spec.name, spec)
 
 
 def drop_table(db: ControlDb, text: str, table: TableRow) -> LogRow:
@@ -118,12 +123,8 @@ def create_area(db: ControlDb, text: str, spec: AreaSpec, geometry: bytes) -> Ar
     Raises:
         StqshError: the name is in use.
     """
-    with db.transaction() as connection:
-        check_free(db, spec.name)
-        row = append(db, spec, text, geometry)
-        spec = replace(spec, id=row.seq)
-        connection.execute("INSERT INTO areas VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(spec)))
-    return AreaRow(row.seq, spec.name, spec)
+    spec = _entered(db, "areas", spec, text, geometry)
+    return AreaRow(spec.id, spec.name, spec)
 
 
 def drop_area(db: ControlDb, text: str, area: AreaRow) -> LogRow:

@@ -108,4 +108,4 @@ def test_some_damaged_statements(taxis: Catalogue) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_many_damaged_statements(taxis: Catalogue) -> None:
-    try_statements(int(os.environ.get("STQSH_FUZZ", "50000")), taxis)
+    try_statements(int(os.environ.get("STQSH_FUZZ", "20000")), taxis)

@@ -166,4 +166,4 @@ def test_some_damaged_records(name: str, tmp_path: Path) -> None:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("name", FORMATS)
 def test_many_damaged_records(name: str, tmp_path: Path) -> None:
-    try_records(int(os.environ.get("STQSH_FUZZ", "200000")), name, tmp_path)
+    try_records(int(os.environ.get("STQSH_FUZZ", "50000")), name, tmp_path)
