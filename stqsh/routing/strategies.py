@@ -200,31 +200,6 @@ def boxes_of_leaves(table: RoutingTable) -> list[CellBlock]:
     return [CellBlock(*box) for box in np.column_stack([low, high, left, right]).tolist()]
 
 
-def leaves_are_rectangles(table: RoutingTable) -> bool:
-    """Return whether each leaf with a slot is a rectangle, but for cells in it that are dealt by hash."""
-    hashed = PrefixSums.of((table.owners == HASHED).astype(np.float64))
-    sizes = np.bincount(table.leaf.ravel(), minlength=len(table.slot)).tolist()
-    boxes = boxes_of_leaves(table)
-    return all(
-        owner == HASHED or box.area == size + hashed.total(box)
-        for owner, box, size in zip(table.slot.tolist(), boxes, sizes, strict=True)
-    )
-
-
-def leaves_are_squares(table: RoutingTable) -> bool:
-    """Return whether each leaf with a slot is a node of a quadtree."""
-    sizes = np.bincount(table.leaf.ravel(), minlength=len(table.slot)).tolist()
-    return all(
-        owner == HASHED or (box.area == size and _is_node(box))
-        for owner, box, size in zip(table.slot.tolist(), boxes_of_leaves(table), sizes, strict=True)
-    )
-
-
-def _is_node(box: CellBlock) -> bool:
-    size = box.height
-    return size == box.width and size.bit_count() == 1 and box.low % size == 0 and box.left % size == 0
-
-
 def _cost_to_deal(cost: Floats, hot: NDArray[np.bool_]) -> Floats:
     """Return the cost of the cells that are not hot, float64 (side, side); if all are 0, they count 1."""
     left: Floats = np.where(hot, 0.0, cost)

@@ -7,8 +7,22 @@ import numpy as np
 from stqsh.bench.routing.maps import FOUR_MAPS, UNIT, Floats, Places, orbit, squares_around
 from stqsh.routing.cells import Cells
 from stqsh.routing.load import Load
+from stqsh.routing.partitioning import CellBlock, PrefixSums
+from stqsh.routing.strategies import boxes_of_leaves
+from stqsh.routing.table import HASHED, RoutingTable
 
-__all__ = ["FOUR_MAPS", "UNIT", "Floats", "Places", "load_of", "odd_loads", "orbit", "squares_around"]
+__all__ = [
+    "FOUR_MAPS",
+    "UNIT",
+    "Floats",
+    "Places",
+    "leaves_are_rectangles",
+    "leaves_are_squares",
+    "load_of",
+    "odd_loads",
+    "orbit",
+    "squares_around",
+]
 
 
 def load_of(places: Places, side: int = 256, records: int = 200_000, queries: int = 4_000) -> Load:
@@ -31,3 +45,28 @@ def odd_loads(side: int) -> dict[str, Load]:
         "no queries": Load(Cells(UNIT, side), some, none),
         "even": Load(Cells(UNIT, side), none + 1, none),
     }
+
+
+def leaves_are_rectangles(table: RoutingTable) -> bool:
+    """Return whether each leaf with a slot is a rectangle, but for cells in it that are dealt by hash."""
+    hashed = PrefixSums.of((table.owners == HASHED).astype(np.float64))
+    sizes = np.bincount(table.leaf.ravel(), minlength=len(table.slot)).tolist()
+    boxes = boxes_of_leaves(table)
+    return all(
+        owner == HASHED or box.area == size + hashed.total(box)
+        for owner, box, size in zip(table.slot.tolist(), boxes, sizes, strict=True)
+    )
+
+
+def leaves_are_squares(table: RoutingTable) -> bool:
+    """Return whether each leaf with a slot is a node of a quadtree."""
+    sizes = np.bincount(table.leaf.ravel(), minlength=len(table.slot)).tolist()
+    return all(
+        owner == HASHED or (box.area == size and _is_node(box))
+        for owner, box, size in zip(table.slot.tolist(), boxes_of_leaves(table), sizes, strict=True)
+    )
+
+
+def _is_node(box: CellBlock) -> bool:
+    size = box.height
+    return size == box.width and size.bit_count() == 1 and box.low % size == 0 and box.left % size == 0

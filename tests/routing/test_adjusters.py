@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from routing.maps import FOUR_MAPS, UNIT, load_of, odd_loads, orbit
+from routing.maps import FOUR_MAPS, UNIT, leaves_are_rectangles, leaves_are_squares, load_of, odd_loads, orbit
 
 from stqsh.routing.adjusters import ADJUSTERS, greedy, ratio
 from stqsh.routing.adjusters.greedy import best_remedy, query_copies
@@ -19,8 +19,6 @@ from stqsh.routing.load import Load, slot_loads
 from stqsh.routing.partitioning import CellBlock
 from stqsh.routing.strategies import (
     STRATEGIES,
-    leaves_are_rectangles,
-    leaves_are_squares,
     table_of_rectangles,
 )
 from stqsh.routing.table import HASHED, RoutingTable

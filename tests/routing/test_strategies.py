@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from routing.maps import FOUR_MAPS, UNIT, load_of, odd_loads
+from routing.maps import FOUR_MAPS, UNIT, leaves_are_rectangles, leaves_are_squares, load_of, odd_loads
 
 from stqsh.routing.cells import Cells, z_order
 from stqsh.routing.load import Load, balance_of, leaf_costs, slot_loads
@@ -17,8 +17,6 @@ from stqsh.routing.strategies import (
     STRATEGIES,
     boxes_of_leaves,
     hot_cells,
-    leaves_are_rectangles,
-    leaves_are_squares,
 )
 from stqsh.routing.table import HASHED, RoutingTable
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 EARTH_RADIUS_M = 6_371_008.8
-#: The classes of roads, and their speeds in m/s (90, 50 and 30 km/h).
-CLASSES = ("motorway", "arterial", "street")
+#: The speeds of motorways, arterials and streets in m/s (90, 50 and 30 km/h).
 CLASS_SPEEDS = np.array([25.0, 50 / 3.6, 30 / 3.6])
 _MOTORWAY, _ARTERIAL, _STREET = range(3)
 
