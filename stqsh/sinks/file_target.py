@@ -100,7 +100,9 @@ class FileSink:
         yield out.getbuffer()
 
     def _busy(self, error: OSError) -> TargetBusyError:
-        return TargetBusyError(f"cannot write to {self._folder}: {file_error_reason(error)}")
+        is_file = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "not a folder" if is_file else file_error_reason(error)
+        return TargetBusyError(f"cannot write to {self._folder}: {reason}")
 
 
 def _parquet(table: pa.Table) -> memoryview:

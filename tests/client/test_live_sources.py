@@ -44,6 +44,14 @@ def message_of(session: Session, name: str) -> Any:
         (stream("s", "INSERTS FORMAT JSON (heder => true)"), "FORMAT JSON has no option heder"),
         (stream("s", "DIRECTORY '/' FORMAT PARQUET (header => true)"), "FORMAT PARQUET has no option header"),
         (stream("s", "INSERTS KEEP 5 s ARCHIVE TO ''", "EVENT"), "the name of the folder is empty"),
+        (
+            stream("s", "KAFKA 'localhost:1' TOPIC 't' FORMAT CSV (header => true)"),
+            "messages of Kafka have no header",
+        ),
+        (
+            "CREATE SINK k FOR ALL TO FILE '/dev/null' FORMAT CSV;",
+            "files cannot be written to /dev/null: not a folder",
+        ),
         ("CREATE SINK k FOR ALL TO FILE '' FORMAT CSV;", "the name of the folder is empty"),
     ],
 )
@@ -79,6 +87,16 @@ def test_show_streams_says_why_nothing_comes(session: Session, tmp_path: Path) -
         connection, _ = server.accept()
         until(session, "lines", "")
         connection.close()
+
+
+def test_show_streams_says_how_much_a_stream_has_yet_to_take(session: Session) -> None:
+    insert = "INSERT INTO rows VALUES ('a', 1, 2, NOW), ('b', 1, 2, NOW);"
+    list(session.execute(stream("rows", "INSERTS") + stream("others", "INSERTS") + "PLAY others;" + insert))
+    session.progress()
+    assert message_of(session, "rows") == "behind: up to 2 rows"
+    assert message_of(session, "others") == ""
+    list(session.execute("RUN 1 STEPS;"))
+    assert message_of(session, "rows") == ""
 
 
 def until(session: Session, name: str, message: str) -> None:

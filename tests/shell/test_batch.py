@@ -14,6 +14,7 @@ from support.local import local_session
 from stqsh.client.api import Session
 from stqsh.errors import StqshError
 from stqsh.settings import FORMATS
+from stqsh.shell.scripting import script_runner
 from stqsh.shell.scripting.console import Console
 from stqsh.shell.scripting.output_choice import OutputChoice
 from stqsh.shell.scripting.script_runner import ScriptRunner
@@ -187,3 +188,15 @@ def test_a_script_says_which_records_it_could_not_read(
         f"1 record of t could not be read, such as {tmp_path}/t.csv:3: oid: 1 occurs again"
         "; SHOW DEAD LETTERS lists them",
     ]
+
+
+def test_an_interrupt_is_told_where_the_status_line_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(script_runner, "print_message", said.append)
+    with local_session(tmp_path) as session:
+        runner = ScriptRunner(session, [], OutputChoice(io.BytesIO(), Console(print, "jsonl")))
+        monkeypatch.setattr(type(runner.screen), "close", lambda _: said.append("closed"))
+        runner.stop()
+    assert said == ["closed", "interrupted; session local and its queries go on"]

@@ -135,8 +135,13 @@ def _live_message(state: LiveState | None) -> str:
 
 
 def _lag(part: str, count: int) -> str:
-    """Return `buses/3 120` for a partition of a topic, and `120 lines` for the only part of a source."""
-    return f"{part} {count:,}" if "/" in part else f"{count:,} {part}"
+    """Return `buses/3 120` for a partition of a topic, and `120 lines` for the only part of a source.
+
+    The places of rows are those of a spool, where each segment has one more, for its dead letters.
+    """
+    if "/" in part:
+        return f"{part} {count:,}"
+    return f"up to {count - 1:,} rows" if part == "rows" else f"{count:,} {part}"
 
 
 def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:

@@ -149,6 +149,7 @@ def make_folder(path: str, span: Span) -> Path:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        is_file = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "not a folder" if is_file else (error.strerror or str(error)).lower()
         raise BindError(f"files cannot be written to {folder}: {reason}", span) from error
     return folder

@@ -205,6 +205,7 @@ class ScriptRunner:
     def stop(self) -> None:
         """Stop the RUN under way after an interrupt, and print what continues."""
         self._tell_unread()
+        self.screen.close()
         name = self._session.home.name
         if self._session.home.temporary:
             print_message("interrupted; the script's session is stopped")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from stqsh.errors import OptionError
 from stqsh.sources.formats.csv_file import CsvDialect
 from stqsh.sources.formats.record_schema import check_options
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
@@ -61,6 +62,8 @@ def is_from_kafka(spec: StreamSpec) -> bool:
 
 def check_format(spec: StreamSpec) -> None:
     """Raise `OptionError` where an option of a live stream's FORMAT is unknown or makes no sense."""
+    if isinstance(spec.source, KafkaSourceSpec) and spec.source.options.get("header") is True:
+        raise OptionError("messages of Kafka have no header", "header", hint="columns are as declared")
     if not isinstance(spec.source, DirectorySourceSpec | InsertsSourceSpec):
         MessageDecoder.of(spec)
     elif spec.source.format == "csv":
