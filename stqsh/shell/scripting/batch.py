@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from stqsh.client.api import connect
 from stqsh.client.engine_process import has_engine
+from stqsh.client.stdin_pump import wait_for_stdin
 from stqsh.errors import EngineDeadError
 from stqsh.lang.ast import statements
 from stqsh.shell.exit_codes import INTERRUPTED
@@ -71,6 +72,8 @@ def _run(
         batch = ScriptRunner(session, steps, OutputChoice(sys.stdout.buffer, console))
         try:
             batch.run(opening)
+            if not temporary:
+                wait_for_stdin(print_message if not options.quiet else lambda _: None)
         except KeyboardInterrupt:
             batch.stop()
             session.close()  # at once: sinks are not waited for
