@@ -65,6 +65,12 @@ def test_what_a_statement_gets_wrong_is_told_at_its_place(
     assert not session.streams()
 
 
+def test_a_folder_in_place_of_a_file_is_called_so(session: Session, tmp_path: Path) -> None:
+    with pytest.raises(BindError, match=f"no file matches '{tmp_path}'") as caught:
+        list(session.execute(stream("s", f"FILE '{tmp_path}'")))
+    assert caught.value.hint == f"it is a folder: '{tmp_path}/*' names the files in it"
+
+
 def test_letters_cannot_be_written_beyond_folders_that_there_are(session: Session, tmp_path: Path) -> None:
     file = tmp_path / "nowhere" / "bad.jsonl"
     with pytest.raises(StqshError, match=f"cannot write {file}: no such file or directory"):

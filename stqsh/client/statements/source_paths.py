@@ -78,7 +78,9 @@ def _without_dots(glob: str) -> str:
 
 
 def _near_file(path: Path) -> str:
-    """Return what may be wrong with a path that was not found: no such folder, or a similar name."""
+    """Return what may be wrong with a path that no file has: a folder, no such folder, or a similar name."""
+    if path.is_dir():
+        return f"it is a folder: '{path}/*' names the files in it"
     folders = (one for one in reversed(path.parents) if not has_magic(str(one)))
     missing = next((one for one in folders if not one.is_dir()), None)
     if missing is not None:
