@@ -78,7 +78,7 @@ def test_cases_bring_all_that_is_added_up_without_lists_of_members() -> None:
         return done
 
     def enough(cases: list[Case]) -> bool:
-        for case in cases[len(cases) - 40 :: 4]:
+        for case in cases[len(cases) - 20 :: 4]:
             updates(case, 2, cut(case, None))
         return min(seen[name] for name in wanted) >= 3
 

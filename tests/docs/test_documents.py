@@ -18,7 +18,7 @@ from stqsh.client.run import RunHandle
 from stqsh.docs import TOPICS, document, document_path
 from stqsh.lang.errors import NotSupportedError
 from stqsh.lang.reference import OPTIONS, STATEMENTS
-from stqsh.lang.syntax.lexer import KEYWORDS
+from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.split import split
 
 ROOT = Path(__file__).parents[2]

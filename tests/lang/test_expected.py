@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.expected import CATEGORIES, expected
-from stqsh.lang.syntax.lexer import KEYWORDS
 
 WANTED = [
     ("", {"CREATE", "SELECT", "RUN", "SHOW", "HELP"}),

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from stqsh.errors import StqshError
 from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.printer.printer import to_sql
+from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.expected import expected
-from stqsh.lang.syntax.lexer import KEYWORDS
 from stqsh.lang.syntax.parse import parse, split
 from stqsh.lang.syntax.split import is_complete
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from stqsh.lang.binder.bind import Catalogue
-from stqsh.lang.syntax.lexer import KEYWORDS
+from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.parse import split
 from tests.lang.test_fuzz import SIGNS, VALUES, answers
 

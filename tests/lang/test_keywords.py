@@ -7,9 +7,9 @@ import pytest
 from stqsh.lang.ast import statements
 from stqsh.lang.ast_builder import RULES
 from stqsh.lang.reference import ALL, IN_ORDER, PARTS, STATEMENTS, ReferenceEntry
+from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.expected import expected
 from stqsh.lang.syntax.grammar import grammar
-from stqsh.lang.syntax.lexer import KEYWORDS
 from stqsh.lang.syntax.parse import parse
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.source import Piece
 from stqsh.lang.printer.printer import to_sql
-from stqsh.lang.syntax.lexer import KEYWORDS
+from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.parse import parse, parse_piece, split
 
 PIECES = split(Path(__file__).with_name("statements.stq").read_text(encoding="utf-8"), "statements.stq")

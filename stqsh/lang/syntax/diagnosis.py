@@ -10,8 +10,9 @@ from lark.lexer import Token
 from stqsh.errors import StqshError
 from stqsh.lang.ast.source import Span
 from stqsh.lang.errors import StatementSyntaxError, near
+from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.expected import what_may_follow
-from stqsh.lang.syntax.lexer import KEYWORDS, ScannedText
+from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.units import CANONICAL, EXAMPLES
 
 _NUMBER_AND_WORD = re.compile(r"((?:\d+\.?\d*|\.\d+))\s*([^\W\d][\w/]*)")

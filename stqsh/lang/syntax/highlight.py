@@ -9,8 +9,9 @@ from lark.exceptions import UnexpectedInput
 
 from stqsh.errors import StqshError
 from stqsh.lang.ast.source import Piece
+from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.grammar import driver
-from stqsh.lang.syntax.lexer import KEYWORDS, ScannedText
+from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.lang.syntax.split import split
 
 _MOST = 4000

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any
 
 from lark.common import LexerConf
@@ -20,11 +19,6 @@ from lark.lexer import Lexer, LexerState, PatternStr, Token
 from stqsh.lang.ast.source import Span
 from stqsh.lang.errors import TOO_DEEP, StatementSyntaxError
 from stqsh.lang.syntax.parse_table import States, accepts
-
-_GRAMMAR = files("stqsh.lang.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
-
-KEYWORDS: frozenset[str] = frozenset(re.findall(r'"([A-Z]+)"i', _GRAMMAR))
-"""All keywords, in capitals; they are reserved only where a name cannot be meant."""
 
 _IDENTIFIER = "IDENT"
 _LONGEST_NAME = 255

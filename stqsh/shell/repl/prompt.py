@@ -123,7 +123,7 @@ def say_above(app: Application[str], say: Callable[[], None]) -> None:
 
 
 def _keywords() -> frozenset[str]:
-    from stqsh.lang.syntax.lexer import KEYWORDS  # as in `may_run`
+    from stqsh.lang.syntax import KEYWORDS  # as in `may_run`
 
     return KEYWORDS
 

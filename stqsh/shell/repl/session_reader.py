@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from stqsh.client.api import connect
 from stqsh.client.read.live_keys import LiveKeys, warm_up
-from stqsh.lang.syntax import highlight, lexer
+from stqsh.lang.syntax import highlight
 from stqsh.lang.syntax.expected import expected
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.status import engine_text, explain_engine_death, restart_text
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveKeys", "NoticeReader", "SummaryReader", "open_session", "warm_up"]
 
-_PROMPT_USES = (highlight, lexer)
+_PROMPT_USES = (highlight,)
 """Modules that the prompt uses once they are loaded."""
 _MOST_KNOWN = 10_000
 """Queries whose names completion knows: the latest, where there are more."""

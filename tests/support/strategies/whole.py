@@ -162,14 +162,14 @@ def sampled(strategy: st.SearchStrategy[Any], count: int, seed: int) -> list[Any
 
 
 def drawn_until(strategy: st.SearchStrategy[Any], enough: Callable[[list[Any]], bool]) -> list[Any]:
-    """Forty examples, and forty more while they are not enough, at most ten times.
+    """Twenty examples, and twenty more while they are not enough, at most twenty times.
 
     Hypothesis takes numbers for its examples from the code that is loaded, so that a change of the code, or
-    another order of the tests, brings other examples. How many of forty show something is thus no constant.
+    another order of the tests, brings other examples. How many of twenty show something is thus no constant.
     """
     out: list[Any] = []
-    for seed in range(10):
-        out += sampled(strategy, 40, seed)
+    for seed in range(20):
+        out += sampled(strategy, 20, seed)
         if enough(out):
             break
     return out
