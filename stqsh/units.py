@@ -166,13 +166,13 @@ def format_instant(at_us: int | None) -> str | None:
 def format_duration(us: int | None) -> str | None:
     """Return a duration in the largest unit that gives a whole number ("30 s"), as STQL writes it.
 
-    >>> format_duration(90_000_000), format_duration(7_200_000_000)
-    ('90 s', '2 hours')
+    >>> format_duration(90_000_000), format_duration(7_200_000_000), format_duration(86_400_000_000)
+    ('90 s', '2 hours', '1 day')
     """
     if us is None:
         return None
     unit, name = next(((unit, name) for unit, name in _DURATIONS if us and us % unit == 0), (1000, "ms"))
-    return f"{us // unit if us % unit == 0 else us / unit} {name}"
+    return _counted(us // unit if us % unit == 0 else us / unit, name)
 
 
 def format_age(us: int) -> str:
@@ -182,7 +182,11 @@ def format_age(us: int) -> str:
     '3 min'
     """
     unit, name = next(((unit, name) for unit, name in _DURATIONS if us >= unit), (1000, "ms"))
-    return f"{us // unit} {name}"
+    return _counted(us // unit, name)
+
+
+def _counted(count: float, name: str) -> str:
+    return f"{count} {name[:-1] if count == 1 and name in ('hours', 'days') else name}"
 
 
 def group_digits(number: float) -> str:

@@ -91,7 +91,7 @@ def test_analyze_tells_what_a_query_has_cost(session):
 def test_show_query_tells_all_about_one(session):
     told = items(session, "SHOW QUERY few;")
     assert (told["kind"], told["stream"], told["state"], told["answer"]) == ("range", "taxis", "active", 0)
-    assert told["ends"] == "1 hours of event time after it began"
+    assert told["ends"] == "1 hour of event time after it began"
     assert told["options"] == "dwell 2 s"
     assert items(session, "SHOW QUERY fans;")["joined with"] == "favourites on oid = oid"
 
