@@ -72,7 +72,7 @@ def _heard_totals(store: GroupStore, heard: list[pa.Table]) -> tuple[GroupTotals
 
 
 def _without_null(column: Any) -> Any:
-    """Return a total as 0 where a slot has not told it."""
+    """Return a total as 0 where a slot has not reported it."""
     return column.fill_null(0) if column.null_count else column
 
 
