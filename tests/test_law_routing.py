@@ -22,7 +22,7 @@ from support.strategies.refreshes import refreshed_cases
 from support.strategies.routing import Routing, changing, early
 
 from stqsh.core.retention import object_retention
-from stqsh.engine.ingest import live_dealer
+from stqsh.engine.ingest import dealer
 
 EVENTS = {
     "rectangles": frozenset({"events"}),
@@ -67,7 +67,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 @pytest.fixture(scope="module")
 def eager_forgetting() -> Iterator[None]:
     """Objects that are silent or have left are forgotten at once."""
-    spared = mock.patch.object(live_dealer, "_SPARE", -1), mock.patch.object(object_retention, "_SPARE", -1)
+    spared = mock.patch.object(dealer, "_SPARE", -1), mock.patch.object(object_retention, "_SPARE", -1)
     with spared[0], spared[1]:
         yield
 

@@ -20,7 +20,7 @@ from stqsh.client.run import RunHandle
 from stqsh.engine.config import TUNING
 from stqsh.engine.delivery import balancer
 from stqsh.engine.delivery.balancer import Balancer
-from stqsh.engine.ingest import live_dealer
+from stqsh.engine.ingest import dealer
 from stqsh.engine.ingest.dropped_stores import DroppedStores
 from stqsh.lang.errors import NotSupportedError
 from stqsh.storage.catalogue import live_streams
@@ -223,7 +223,7 @@ def live(tmp_path: Path) -> Iterator[tuple[Session, Clock]]:
 def test_objects_cross_and_are_forgotten_once_they_are_silent(
     tmp_path: Path, usual: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_dealer, "_SPARE", -1000)
+    monkeypatch.setattr(dealer, "_SPARE", -1000)
     assert drive(tmp_path / "home", Dealt(3), LIVE_TAXIS, CHANGES) == usual
 
 

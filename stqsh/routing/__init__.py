@@ -3,8 +3,10 @@
 A routing table (`table`) is data: strategies make one from the load of cells, and load adjusters change it.
 """
 
-VERSION = 3
+VERSION = 4
 """The version of how tables deal records. Logs of slots name it beside the records that they refer to."""
+UNDEALT = 3
+"""The version that the records of streams have without a dealer, see `stqsh.engine.ingest.dealer`."""
 UNCOPIED = 2
 """The version that the records of streams have without a copy by key, see `stqsh.core.keyed_copy`."""
 UNCROSSED = 1

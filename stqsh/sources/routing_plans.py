@@ -136,11 +136,12 @@ def recent_input(home: SessionHome, control: ControlDb, stream: StreamSpec) -> R
 
 def _stored_places(store: ReplayStore, stream: StreamSpec, taken: int) -> tuple[Floats, Floats]:
     """Return the places of the last records among those taken from a store, or a sample before the first."""
+    gone = store.manifest.gone_rows
     if taken:
-        recent = store.read(max(0, taken - RECENT), taken)
+        recent = store.read(max(gone, taken - RECENT), taken)
     else:
-        start, count = store.manifest.gone_rows, min(store.rows - store.manifest.gone_rows, SAMPLE)
-        recent = store.take(np.linspace(start, store.rows - 1, count).astype(np.int64))
+        count = min(store.rows - gone, SAMPLE)
+        recent = store.take(np.linspace(gone, store.rows - 1, count).astype(np.int64))
     x, y = (recent.column(name).to_numpy(zero_copy_only=False) for name in (stream.x, stream.y))
     return x, y
 

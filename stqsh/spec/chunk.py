@@ -59,7 +59,7 @@ class ChunkKind(StrEnum):
     COPY_RECORDS = "keyed/records"
     """The records of the objects that the copy has on the slot: as `RECORDS`, without roles."""
 
-    # To and from the dealer of a live stream that is routed by space, see `stqsh.engine.ingest.live_dealer`.
+    # To and from the dealer of a stream that is routed by space, see `stqsh.engine.ingest.dealer`.
     DEAL_ORDER = "deal/order"
     """What the dealer has to do in a batch: a JSON `DealOrder`. From the source."""
     DEAL_RECORDS = "deal/records"

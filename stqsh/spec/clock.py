@@ -41,7 +41,7 @@ class ClockTimes(Struct, frozen=True):
 
 
 class DealOrder(ClockTimes, frozen=True):
-    """What the dealer of a live stream has to do in a batch.
+    """What the dealer of a stream has to do in a batch.
 
     Attributes:
         route: the routing in force, as the number of its row in the control log.

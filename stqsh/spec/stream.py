@@ -171,6 +171,16 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(self.source, LiveSourceSpec)
 
     @property
+    def is_endless(self) -> bool:
+        """Whether a generator makes its records for as long as the stream plays."""
+        return isinstance(self.source, GeneratorSourceSpec) and self.source.options.get("duration") is None
+
+    @property
+    def needs_dealer(self) -> bool:
+        """Whether a dealer knows the last records under a routing by space, as no store has them all."""
+        return self.is_live or (self.is_endless and not self.is_event)
+
+    @property
     def is_significant(self) -> bool:
         """Whether the stream keeps only the objects that matter to a query."""
         return self.retain == "significant"

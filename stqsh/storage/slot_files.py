@@ -98,7 +98,7 @@ def slot_name(operator: str, slot: int) -> str:
 
 
 def dealer_name(stream: int) -> str:
-    """Return the name of the operator that deals the records of a live stream."""
+    """Return the name of the operator that deals the records of a stream."""
     return f"deal{stream}"
 
 

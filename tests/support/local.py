@@ -80,6 +80,7 @@ class LocalEngine:
                 self.reader = self._new_reader()
             self._batch(end)
             self.offset, self.number = end, self.number + 1
+            self.preparer._endless.extend_all()
 
     def restart(self, *, arena: bool) -> None:
         """Lose what is not kept on disk; `arena`: what lies in shared memory, too."""

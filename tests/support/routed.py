@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stqsh.routing.table import RoutingTable
 from stqsh.spec.log import StreamRouted
+from stqsh.spec.stream import GeneratorSourceSpec
 from stqsh.storage.stream_routes import append_route
 from support.cases import Case
 from support.live_memory import as_live, live_engine
@@ -52,7 +53,9 @@ def _route(engine: MemoryEngine, case: Case, table: RoutingTable | None) -> None
 
 @contextmanager
 def _replayed(case: Case, routing: Routing) -> Iterator[Routed]:
-    """Run a replay; before each batch in `restarts` all restarts."""
+    """Run a replay; before each batch in `restarts` all restarts. An endless one gets a dealer."""
+    if routing.is_endless:
+        case = replace(case, spec=case.spec | {"source": GeneratorSourceSpec("network")})
     with memory_engine([case], routing.slots) as engine:
         for number, (first, last) in enumerate(cut(case, routing.size)):
             if number in routing.restarts:

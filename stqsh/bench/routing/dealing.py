@@ -19,7 +19,7 @@ from stqsh.bench.routing.measuring import RoutingScale
 from stqsh.bench.routing.world import EVENTS, SECOND, load_by, records
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
-from stqsh.engine.ingest.live_dealer import Dealer
+from stqsh.engine.ingest.dealer import Dealer
 from stqsh.routing.strategies import agrid_table
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, Phase, pack, pack_json
 from stqsh.spec.clock import DealOrder

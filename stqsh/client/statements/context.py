@@ -9,7 +9,7 @@ from stqsh.client.connection import Connection
 from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.profile import Profile
 from stqsh.spec.log import StreamPlayed
-from stqsh.spec.stream import GeneratorSourceSpec, StdinSourceSpec
+from stqsh.spec.stream import StdinSourceSpec
 from stqsh.storage.control_log import append
 from stqsh.storage.processes import identity
 from stqsh.storage.progress import stream_statuses
@@ -60,7 +60,5 @@ class StatementContext:
         status = stream_statuses(self.link.db).get(stream.id)
         if status is not None and status.state in ("ready", "endless"):
             return status.state == "endless"
-        source = stream.spec.source
-        if stream.spec.is_live:
-            return not isinstance(source, StdinSourceSpec)
-        return isinstance(source, GeneratorSourceSpec) and source.options.get("duration") is None
+        is_stdin = isinstance(stream.spec.source, StdinSourceSpec)
+        return stream.spec.is_endless or (stream.spec.is_live and not is_stdin)

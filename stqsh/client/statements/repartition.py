@@ -57,7 +57,7 @@ def repartition(desk: StatementContext, statement: Repartition) -> Iterator[Outc
             return
         _check_possible(desk, stream, "INTO n SLOTS")
         _check_steps_known(desk, stream)
-        if not (stream.spec.is_event or stream.spec.is_live):
+        if not (stream.spec.is_event or stream.spec.needs_dealer):
             yield _finding(desk, stream)
             find_previous_rows(desk.link.home, stream.spec)
         recent = _recent(desk, stream)
@@ -155,11 +155,9 @@ def _check_possible(desk: StatementContext, stream: StreamRow, change: str) -> N
     """Raise `NotSupportedError` for a stream that is routed by object only, with the words of the change."""
     if stream.spec.is_significant:
         raise NotSupportedError(f"{change} on a stream that RETAINs SIGNIFICANT objects")
-    if stream.spec.is_live:
-        if (get_meta(desk.link.db, "state") or "").startswith("spark"):
-            raise NotSupportedError(f"{change} on a live stream of a session on a cluster")
-    elif not stream.spec.is_event and desk.is_endless(stream):
-        raise NotSupportedError(f"{change} on a moving stream without an end")
+    if stream.spec.needs_dealer and (get_meta(desk.link.db, "state") or "").startswith("spark"):
+        which = "live stream" if stream.spec.is_live else "moving stream without an end"
+        raise NotSupportedError(f"{change} on a {which} of a session on a cluster")
 
 
 def _recent(desk: StatementContext, stream: StreamRow) -> RecentInput:

@@ -3,7 +3,7 @@
 A batch that is repeated reads the stores of its streams, and so does a slot that is built up from its log: it
 names records of stores instead of copying them. So a store stays until two batches have begun with the drop
 taken in, and no slot's log names it: slots write a snapshot with the batch that takes the drop in. A live
-stream has its spool instead; if it was repartitioned, its dealer's slots have files of their own. Slots have
+stream has its spool instead. If a stream has a dealer, the dealer's slots have files of their own. Slots have
 the rows of a table in full.
 """
 
@@ -49,7 +49,7 @@ class DroppedStores:
         folder = self._home.table(dropped.id) if is_table else self._home.stream(dropped.id)
         if folder.exists():
             yield folder
-        if isinstance(dropped, StreamRow) and dropped.spec.is_live:
+        if isinstance(dropped, StreamRow) and dropped.spec.needs_dealer:
             for folder in (self._home.state, *self._home.arena.folders):
                 yield from folder.glob(f"{dealer_name(dropped.id)}[-.]*")
 

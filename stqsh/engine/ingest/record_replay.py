@@ -53,6 +53,7 @@ class SliceReference(msgspec.Struct, frozen=True, kw_only=True):
         route: the number of the stream's routing; older versions knew the initial one only.
         dealt: the routings by which rows were dealt, None if none crossed.
         copied: whether the stream has a copy by key.
+        dealing: whether its records go to a dealer.
         task: the number of slots, the first and last step, and the tick of step 1.
         stream: the stream's columns.
         slice: the stream, the rows from and to, the index of the slice, and its focal keys.
@@ -63,6 +64,7 @@ class SliceReference(msgspec.Struct, frozen=True, kw_only=True):
     route: int = INITIAL
     dealt: tuple[tuple[int, int], ...] | None = None
     copied: bool = False
+    dealing: bool = False
     task: tuple[int, int, int, int]
     stream: StreamColumns
     slice: tuple[int, int, int, int, tuple[Key, ...]]
@@ -81,6 +83,7 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
         route=task.routes.get(piece.stream_id, (INITIAL,))[-1],
         dealt=task.dealt.get(piece.stream_id),
         copied=piece.stream_id in task.copied,
+        dealing=piece.stream_id in task.dealing,
         task=(task.slots, task.first_step, task.last_step, task.base_tick),
         stream=StreamColumns(stream.key, stream.x, stream.y, stream.time),
         slice=(piece.stream_id, piece.start, piece.stop, piece.index, piece.focal),
@@ -90,8 +93,10 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
 
 def _version(task: SourceTask, stream: int) -> int:
     """Return the least version of the routing that can deal a stream's records again."""
-    if stream in task.copied:
+    if stream in task.dealing:
         return routing.VERSION
+    if stream in task.copied:
+        return routing.UNDEALT
     return routing.UNCOPIED if stream in task.dealt else routing.UNCROSSED
 
 
@@ -158,7 +163,7 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
             "the session's state was written by another version of stqsh", hint=_OTHER_VERSION
         )
     found = msgspec.convert(again, SliceReference)
-    if found.routing not in (routing.VERSION, routing.UNCOPIED, routing.UNCROSSED):
+    if found.routing not in (routing.VERSION, routing.UNDEALT, routing.UNCOPIED, routing.UNCROSSED):
         raise RecordReplayError(
             f"the session's state names records by routing {found.routing}, which this version does not know",
             hint=_OTHER_VERSION,
@@ -178,5 +183,6 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
         routes={stream: (found.route,)},
         dealt={} if found.dealt is None else {stream: found.dealt},
         copied=(stream,) if found.copied else (),
+        dealing=(stream,) if found.dealing else (),
     )
     return record_chunks(task, piece, wanted)

@@ -87,7 +87,7 @@ def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
 
 
 def _dealer_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
-    """Yield what the dealers of live streams have to do, and the orders to send them objects."""
+    """Yield what dealers have to do, and the orders to send them objects."""
     for stream_id in head.sending:
         yield from _to_all(task, stream_id, ChunkKind.DEAL_SEND, Phase.COMMANDS, pack_json({}))
     for stream_id in task.dealing:
@@ -177,8 +177,8 @@ def _copy_chunks(
     if stream.id not in head.copies:
         return
     yield from _to_all(task, stream.id, ChunkKind.COPY_BEGIN, Phase.COMMANDS, pack_json({}))
-    if stream.is_live:
-        return  # its dealer has the last records
+    if stream.needs_dealer:
+        return  # which has the last records
     directory = _home(task).stream(stream.id)
     store = open_store(directory)
     previous = previous_rows(store, directory, stream.key, stream.time)[: head.copies[stream.id]]
@@ -230,14 +230,15 @@ def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -
     hashes = hash_keys(stored[stream.key])
     records = _with_routing(stored.drop_columns(["_tick"]), steps, hashes)
     routing = StreamRouting(task)
-    if piece.stream_id in task.dealt:
+    if piece.stream_id in task.dealing:
+        yield from _to_slots(task, piece, _by_key(task, records), wanted, ChunkKind.DEAL_RECORDS)
+    elif piece.stream_id in task.dealt:
         previous = previous_rows(store, directory, stream.key, stream.time)[piece.start : piece.stop]
         mine = SliceRecords(piece.start, records, previous)
         dealt = deal_crossing(store, stream, mine, routing.rows(piece.stream_id))
         yield from _to_slots(task, piece, dealt, wanted)
         if piece.stream_id in task.copied:
-            keyed = DealtRecords(records, slots_of(hashes, task.slots))
-            yield from _to_slots(task, piece, keyed, wanted, ChunkKind.COPY_RECORDS)
+            yield from _to_slots(task, piece, _by_key(task, records), wanted, ChunkKind.COPY_RECORDS)
     else:
         table = routing.records(piece.stream_id, store.manifest)
         yield from _to_slots(task, piece, _dealt(task, stream, records, table), wanted)
@@ -254,8 +255,7 @@ def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
     steps = np.full(read.records.num_rows, task.last_step, np.int64)
     records = _with_routing(read.records, steps, hash_keys(read.records[stream.key]))
     if piece.stream_id in task.dealing:
-        keyed = DealtRecords(records, slots_of(records["_hash"].to_numpy(), task.slots))
-        yield from _to_slots(task, piece, keyed, task.wanted, ChunkKind.DEAL_RECORDS)
+        yield from _to_slots(task, piece, _by_key(task, records), task.wanted, ChunkKind.DEAL_RECORDS)
     else:
         table = StreamRouting(task).records(piece.stream_id)
         yield from _to_slots(task, piece, _dealt(task, stream, records, table), task.wanted)
@@ -264,6 +264,10 @@ def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
         order = ChunkOrder(Phase.RECORDS, piece.index)
         span = (task.first_step, task.last_step)
         yield Chunk(0, piece.stream_id, ChunkKind.TAKEN, order, *span, 0, pack_json(read.taken))
+
+
+def _by_key(task: SourceTask, records: pa.RecordBatch) -> DealtRecords:
+    return DealtRecords(records, slots_of(records["_hash"].to_numpy(), task.slots))
 
 
 def _dealt(

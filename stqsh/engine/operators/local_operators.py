@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from stqsh.engine.ingest.live_dealer import Dealer
+from stqsh.engine.ingest.dealer import Dealer
 from stqsh.engine.operators.slot_task import OperatorContext, fold_slot
 from stqsh.engine.spark.chunk_codec import in_groups, to_batch
 from stqsh.engine.spark.schema import SPARK_SCHEMA
@@ -69,7 +69,7 @@ class LocalOperators:
         return pa.concat_tables([evaluated.filter(pc.invert(taken)), merged])
 
     def _dealers(self, offset: Offset) -> list[Dealer]:
-        """Return the dealers of live streams, which most sessions do without."""
+        """Return the dealers of streams, which most sessions do without."""
         if not offset.dealers:
             return []
         control = ControlDb(self.context.home)

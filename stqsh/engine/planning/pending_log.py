@@ -99,10 +99,10 @@ class PendingLog:
         return any(isinstance(row.entry, COMMANDS) for row in self.pending)
 
     def undealt(self, offset: Offset) -> dict[int, int]:
-        """Return the live streams that are being repartitioned for the first time, with the offset's step."""
+        """Return the streams that get a dealer, as their routing changes for the first time, and the step."""
         streams = self.streams()
         routed = {row.entry.id for row in self.pending if isinstance(row.entry, StreamRouted)}
-        new = {stream for stream in routed & streams.keys() if streams[stream].is_live}
+        new = {stream for stream in routed & streams.keys() if streams[stream].needs_dealer}
         return dict.fromkeys(sorted(new - offset.dealers.keys()), offset.step)
 
     def lookups(self) -> FocalLookups:

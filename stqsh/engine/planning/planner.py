@@ -30,7 +30,7 @@ from stqsh.engine.planning.event_clock import (
 )
 from stqsh.engine.planning.live_inputs import LiveInputs
 from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshots
-from stqsh.engine.planning.planner_state import last_step_of
+from stqsh.engine.planning.planner_state import PlannerState, last_step_of
 from stqsh.engine.planning.routes import routes_in_use, rows_dealt
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, last_tick_that_fits
 from stqsh.engine.planning.tasks import (
@@ -158,8 +158,7 @@ class Planner:
             return taken
         seq = log.pending[-1].seq if log.pending else offset.seq
         ledger = log.ledger_at(seq)
-        dealers = {stream: since for stream, since in offset.dealers.items() if stream in ledger.streams}
-        return replace(taken, seq=seq, dealers=dealers, copied=ledger.copied)
+        return replace(taken, seq=seq, dealers=_dealers(ledger, offset), copied=ledger.copied)
 
     def _next_of_run(self, offset: Offset, run: RunState) -> Offset | None:
         if run.until <= offset.step:
@@ -190,11 +189,15 @@ class Planner:
     def _take_steps(self, offset: Offset, feeds: list[StreamInput], until: int) -> Offset | None:
         """Take the steps after `offset` to `until`, or as many as make a batch.
 
+        A batch without steps comes first in which slots send what a new dealer begins with.
+
         Returns:
             None if there is none yet, or no room on the disk.
         """
         if is_full(self.home):
             return None
+        if undealt := self._view.log.undealt(offset):
+            return replace(offset, dealers=offset.dealers | undealt)
         room = self._room()
         last = last_tick_that_fits(
             feeds, offset.tick_of(offset.step + 1), offset.tick_of(until), self._room_now(room)
@@ -215,6 +218,7 @@ class Planner:
             room=room.records,
             ends=self._ends(offset),
             dealt=rows_dealt(ledger, offset),
+            dealers=_dealers(ledger, offset),
             copied=ledger.copied,
         )
 
@@ -242,3 +246,8 @@ class Planner:
     def _room_now(self, room: BatchLimit) -> BatchLimit:
         """Return the room of the next batch, which is smaller if it brings commands."""
         return limit_first(room) if self._view.log.has_commands() and not self._view.is_steady() else room
+
+
+def _dealers(ledger: PlannerState, offset: Offset) -> dict[int, int]:
+    """Return the dealers of an offset whose streams are still there."""
+    return {stream: since for stream, since in offset.dealers.items() if stream in ledger.streams}

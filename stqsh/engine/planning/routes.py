@@ -32,7 +32,7 @@ def routes_in_use(
 
 
 def rows_dealt(ledger: PlannerState, offset: Offset) -> dict[int, tuple[tuple[int, int], ...]]:
-    """Return from which row on each routing of the moving streams deals records, by stream.
+    """Return from which row on each routing deals records, by moving stream without a dealer.
 
     Args:
         ledger: the log, with the routings that take effect with the step after `offset`.
@@ -44,5 +44,5 @@ def rows_dealt(ledger: PlannerState, offset: Offset) -> dict[int, tuple[tuple[in
             *((row, offset.rows.get(stream, 0)) for row in rows if row > offset.seq),
         )
         for stream, rows in ledger.routes.items()
-        if not ledger.streams[stream].is_event
+        if not (ledger.streams[stream].is_event or ledger.streams[stream].needs_dealer)
     }

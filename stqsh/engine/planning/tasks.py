@@ -95,7 +95,7 @@ class SourceTask:
             rows, 0 for the initial one; the last is in force. A stream without an entry has the initial one.
         dealt: by moving stream that has been repartitioned, all its routings in order: the number of each and
             the first row of the store that it deals.
-        dealing: the live streams whose records go to a dealer, see `stqsh.engine.ingest.live_dealer`.
+        dealing: the streams whose records go to a dealer, see `stqsh.engine.ingest.dealer`.
         copied: the streams that have a copy by key, see `stqsh.core.keyed_copy`.
     """
 

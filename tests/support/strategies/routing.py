@@ -25,6 +25,7 @@ class Routing:
         routes: by batch, the routing that holds from it on.
         restarts: the batches before which all of a replay restarts.
         deaths: by batch of a live stream, where it dies.
+        is_endless: whether a replay is of a generator without an end.
     """
 
     size: int | None
@@ -32,6 +33,7 @@ class Routing:
     routes: dict[int, RoutingTable]
     restarts: set[int]
     deaths: dict[int, Death]
+    is_endless: bool
 
 
 @st.composite
@@ -61,6 +63,7 @@ def routings(
         changes,
         restarts,
         st.dictionaries(st.integers(0, 20), deaths, max_size=4),
+        st.booleans(),
     )
 
 

@@ -1,10 +1,10 @@
-"""The dealer of a live stream that is routed by space; for events see `stqsh.engine.ingest.event_dealer`.
+"""The dealer of a stream that is routed by space and has no whole store: live ones, and endless generators.
 
-A replayed stream of moving objects has the record before each record beside its store. Of a live stream
-nobody has it before the record comes, so an operator before Evaluate keeps the last record of each object,
-and the slot to which it was dealt (CheetahGIS, section IV: the Transformer's hash table). It is keyed by
-object. Its state begins with what the slots have when the stream is first repartitioned, until when they are
-dealt by the same keys.
+A stream of moving objects that was read to its end has the record before each record beside its store. Of
+other streams nobody has it before the record comes, so an operator before Evaluate keeps the last record of
+each object, and the slot to which it was dealt (CheetahGIS, section IV: the Transformer's hash table). It is
+keyed by object. Its state begins with what the slots have when the stream is first repartitioned, until when
+they are dealt by the same keys. For events see `stqsh.engine.ingest.event_dealer`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -105,8 +106,8 @@ class Dealer:
             copied.append((ChunkKind.COPY_SEEDS, Phase.SEEDS, objects.records(order.first_step - 1)))
         dealt: list[DealtRecords] = []
         if found:
-            records = concatenate(found)
-            dealt.append(objects.deal(records, self._table(order)))
+            records, table = concatenate(found), self._table(order)
+            dealt += (objects.deal(some, table) for some in _by_step(records))
             if order.is_copied:
                 copied.append((ChunkKind.COPY_RECORDS, Phase.RECORDS, records))
         dealt += objects.without_silent(order)
@@ -213,6 +214,13 @@ class _DealtObjects:
         steps = pa.array(np.full(records.num_rows, step, np.int64))
         records = records.append_column("_step", steps)
         return records.append_column("_hash", pa.array(hash_keys(records.column(self._spec.key))))
+
+
+def _by_step(records: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """Cut records, which are in order of steps, into those of each step."""
+    steps = records.column("_step").to_numpy()
+    starts = np.flatnonzero(np.diff(steps, prepend=-1)).tolist()
+    return [records.slice(start, end - start) for start, end in pairwise([*starts, len(steps)])]
 
 
 @lru_cache(maxsize=16)
