@@ -111,9 +111,11 @@ def measure(options: HandoverOptions, say: Say) -> list[Row]:
         usual = _measured(quiet[int(len(quiet) * WARM_UP) :], reads, ticks_per_s)
         rows: list[Row] = []
         for route in routes:
-            if (step := begun[route.seq]) is None:
+            step = begun[route.seq]
+            at = next((i for i, batch in enumerate(batches) if step is not None and batch.last >= step), None)
+            if at is None:
+                say(f"the change to {route.entry.strategy} came after the last batch: it is left out")
                 continue
-            at = next(i for i, batch in enumerate(batches) if batch.last >= step)
             near = _measured(batches[max(0, at - _BEFORE) : at + _AFTER], reads, ticks_per_s)
             rows.append(
                 {
