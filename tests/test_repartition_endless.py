@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from support.local import local_session
 from support.repartition import Dealt, dealt_in_all_ways, routing, rows, run, updates
 
 from stqsh.client.api import Session
-from stqsh.engine.ingest import dealer
 from stqsh.lang.errors import NotSupportedError
 from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.storage.control_log import set_meta
@@ -71,14 +69,12 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], list[
 
 
 @dealt_in_all_ways
-@pytest.mark.parametrize("spare", [1024, -1000], ids=["usual", "silent ones are forgotten at once"])
 def test_updates_and_snapshots_are_the_same_under_every_routing(
-    tmp_path: Path, usual: tuple[list[object], list[object]], dealt: Dealt, spare: int
+    tmp_path: Path, usual: tuple[list[object], list[object]], dealt: Dealt
 ) -> None:
     names = {line.split()[2] for line in QUERIES.splitlines() if line.startswith("REG")} | {"later"}
     assert {row["query"] for row in usual[0]} == names  # type: ignore[index]
-    with mock.patch.object(dealer, "_SPARE", spare):
-        assert drive(tmp_path / "changing", dealt, CHANGES) == usual
+    assert drive(tmp_path / "changing", dealt, CHANGES) == usual
 
 
 def test_it_says_what_stands_and_rows_that_were_dealt_go(tmp_path: Path) -> None:
