@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from routing.maps import FOUR_MAPS, load_of, squares_around
+from routing.maps import FOUR_MAPS, leaves_are_rectangles, load_of, squares_around
 
 from stqsh.bench import cli
 from stqsh.bench.paper_figures import Goal
@@ -18,7 +18,7 @@ from stqsh.bench.routing.measuring import QUICK, RoutingScale, Trial, check_answ
 from stqsh.bench.routing.runner import FIGURES, run
 from stqsh.bench.routing.world import EVENTS, load_by, range_queries, records
 from stqsh.routing.load import slot_loads
-from stqsh.routing.strategies import STRATEGIES, leaves_are_rectangles
+from stqsh.routing.strategies import STRATEGIES
 
 TINY = RoutingScale(0.01, batches=1, tries=1, windows=3, most_slots=8, biased_slots=12, partitions=(16, 64))
 
