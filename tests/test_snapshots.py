@@ -13,6 +13,7 @@ from support.local import local_session
 
 from stqsh.client.api import Session
 from stqsh.client.read.snapshots import SnapshotReader
+from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first
 from stqsh.client.results import Answer
 from stqsh.errors import StqshError
 
@@ -156,15 +157,15 @@ def test_a_stream_that_plays_is_waited_for_until_it_has_begun(tmp_path):
     write_files(tmp_path)
     with local_session(tmp_path) as session:
         list(session.execute(CREATE.format(folder=tmp_path)))
-        taxis, engine = session.snapshots, session.link.engine
+        link, engine = session.link, session.link.engine
         stream = next(stream.spec for stream in session.streams() if stream.name == "taxis")
-        assert not taxis.is_about_to_play(stream)
+        assert not is_about_to_play(link, stream)
         session.link.engine = None  # an engine that has not come up yet
         list(session.execute("PLAY taxis AT MAX;"))
-        assert taxis.is_about_to_play(stream)
+        assert is_about_to_play(link, stream)
         session.link.engine = engine
-        taxis.wait_for(stream)
-        assert not taxis.is_about_to_play(stream)
+        wait_for_first(link, stream)
+        assert not is_about_to_play(link, stream)
         assert execute(session, "SELECT COUNT(*) FROM taxis;")[0].table["count"][0].as_py() > 0
 
 

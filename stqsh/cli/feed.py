@@ -52,14 +52,14 @@ def run_feed(options: FeedOptions) -> int:
         except BaseException:
             screen.close()
             if count.records or count.dead:
-                print_message(f"{_told(count, options.stream)}, and no more")
+                print_message(f"{_taken_text(count, options.stream)}, and no more")
             raise
     screen.close()
-    print_message(_told(count, options.stream))
+    print_message(_taken_text(count, options.stream))
     return 0
 
 
-def _told(count: FeedCount, stream: str) -> str:
+def _taken_text(count: FeedCount, stream: str) -> str:
     records = "1 record" if count.records == 1 else f"{group_digits(count.records)} records"
     if not count.dead:
         return f"{records} fed to {stream}"

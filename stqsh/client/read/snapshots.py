@@ -9,10 +9,8 @@ log, the next batch carries it to the slots, and the answer is returned as a fil
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import reduce
-from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.json import Decoder
@@ -27,7 +25,7 @@ from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.measure import QueryMeasure, total
 from stqsh.spec.query import BoundQuery, SnapshotSpec
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.control_log import ControlDb, append, last_seq
+from stqsh.storage.control_log import append, last_seq
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.rows import Progress
 from stqsh.storage.session_settings import session_settings
@@ -99,42 +97,6 @@ class SnapshotReader:
                 self._bound.clear()
             self._bound[statement.text] = known = seq, spec, stream
         return known[1], known[2]
-
-    def is_about_to_play(self, stream: StreamSpec) -> bool:
-        """Return whether a stream plays but no step has included it yet: it would wrongly look empty."""
-        return self._link.progress().seq < stream.id and plays(self._link.db, stream.id)
-
-    def wait_for(self, stream: StreamSpec, tell: Callable[[Progress], None] | None = None) -> None:
-        """Wait until a stream that plays has begun, or is paused or dropped instead.
-
-        `tell` is called with the progress at each poll. Raises as `ask` does.
-        """
-        for progress in self._link.watch():
-            if progress.seq >= stream.id or not plays(self._link.db, stream.id):
-                return
-            if tell is not None:
-                tell(progress)
-
-    def wait_for_inserted(
-        self, stream: StreamSpec, seconds: float = inf, tell: Callable[[Progress], None] | None = None
-    ) -> bool:
-        """Wait until a stream that plays has taken what this client has put into it; return whether it has.
-
-        It waits for `seconds` at most; `tell` is called with the progress at each poll. Raises as `ask` does.
-        """
-        inserted, deadline = self._link.inserted, time.monotonic() + seconds
-        if stream.id not in inserted or not plays(self._link.db, stream.id):
-            return True
-        for progress in self._link.watch():
-            live = progress.stats.live.get(stream.id)
-            if live is not None and live.taken >= inserted[stream.id]:
-                del inserted[stream.id]
-                return True
-            if time.monotonic() >= deadline or not plays(self._link.db, stream.id):
-                return False
-            if tell is not None:
-                tell(progress)
-        return False
 
     def ask(self, spec: SnapshotSpec, stream: StreamSpec) -> SnapshotResult:
         """Answer a snapshot spec over a stream.
@@ -260,16 +222,6 @@ def _measurement(spec: BoundQuery) -> SnapshotSpec:
         areas=spec.areas,
         measure=spec.id,
     )
-
-
-def plays(db: ControlDb, stream: int) -> bool:
-    """Return whether the last PLAY or PAUSE of a stream was PLAY."""
-    rows = db.query(
-        "SELECT kind FROM log WHERE kind IN ('play', 'pause', 'drop_stream') AND "
-        "json_extract(spec, '$.id') = ? ORDER BY seq DESC LIMIT 1",
-        stream,
-    )
-    return bool(rows) and rows[0][0] == "play"
 
 
 def counts_groups(spec: SnapshotSpec) -> bool:

@@ -141,7 +141,9 @@ def _lag(part: str, count: int) -> str:
     """
     if "/" in part:
         return f"{part} {count:,}"
-    return f"up to {count - 1:,} rows" if part == "rows" else f"{count:,} {part}"
+    if part == "rows":
+        return "up to 1 row" if count == 2 else f"up to {count - 1:,} rows"
+    return f"{count:,} {part}"
 
 
 def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:

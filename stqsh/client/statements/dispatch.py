@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from stqsh.client.read.accuracy import accuracies
 from stqsh.client.read.snapshots import SnapshotReader
+from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wait_for_inserted
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
 from stqsh.client.results import Answer, Message, Outcome, WaitNotice
@@ -234,14 +235,14 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         yield from subscribe(desk, statements.Subscribe(statement, piece=statement.piece))
         return
     spec, stream = desk.snapshots.bound(statement, desk.view)
-    if desk.autoplay and desk.snapshots.is_about_to_play(stream):
+    if desk.autoplay and is_about_to_play(desk.link, stream):
         text = f"waiting for the first records of {stream.name} … (Ctrl-C leaves)"
-        yield WaitNotice(text, lambda tell: desk.snapshots.wait_for(stream, tell))
-        desk.snapshots.wait_for(stream)
-    if not desk.snapshots.wait_for_inserted(stream, _SILENT_S):
+        yield WaitNotice(text, lambda tell: wait_for_first(desk.link, stream, tell))
+        wait_for_first(desk.link, stream)
+    if not wait_for_inserted(desk.link, stream, _SILENT_S):
         text = f"waiting until {stream.name} has taken what was put into it … (Ctrl-C leaves)"
-        yield WaitNotice(text, lambda tell: desk.snapshots.wait_for_inserted(stream, tell=tell))
-        desk.snapshots.wait_for_inserted(stream)
+        yield WaitNotice(text, lambda tell: wait_for_inserted(desk.link, stream, tell=tell))
+        wait_for_inserted(desk.link, stream)
     found = desk.snapshots.ask(spec, stream)
     if stream.is_significant:
         yield Message(

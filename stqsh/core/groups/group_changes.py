@@ -99,8 +99,8 @@ def show_versions(
 
 def states_of(store: GroupStore, spec: AggregateSpec, versions: GroupVersions, at: Array) -> States:
     """Return the states of some versions."""
-    position, distinct = number(versions.key[versions.group[at]], np.full(len(store.pool), -1, np.int32))
-    keys = pa.DictionaryArray.from_arrays(position, store.texts(distinct))
+    position, distinct = number(versions.key[versions.group[at]], np.full(len(store.keys), -1, np.int32))
+    keys = pa.DictionaryArray.from_arrays(position, store.keys.texts(distinct))
     columns: Any = {f"c{j}": np.zeros(len(at), np.int64) for j in range(len(spec.measures))}
     columns |= {name: column[at] for name, column in versions.totals.items()}
     totals = pa.table(columns)

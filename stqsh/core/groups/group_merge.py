@@ -95,7 +95,7 @@ class _GroupMerge:
         alone = sorted_distinct(whole)
         alone = alone[self._store.have_one_row(alone)]
         query = np.concatenate([moves.totals.query, self._totals.query[stored], alone])
-        empty = np.full(len(alone), self._store.empty_key, np.int32)
+        empty = np.full(len(alone), self._store.keys.empty_key, np.int32)
         return PairIndex(query, np.concatenate([moves.totals.key, self._totals.key[stored], empty]))
 
     def _at_all_steps(self, groups: PairIndex, moves: Differences) -> Differences:

@@ -72,6 +72,38 @@ class GroupValues:
         return GroupValues(*(column[chosen] for column in columns))
 
 
+class KeyNumbers:
+    """The keys and values of groups as numbers in a stream's dictionary of strings."""
+
+    def __init__(self, pool: Interner) -> None:
+        self._pool = pool
+
+    def __len__(self) -> int:
+        """Return how many numbers there are."""
+        return len(self._pool)
+
+    @property
+    def empty_key(self) -> int:
+        """The number of the key of a query's only row."""
+        return int(self.numbers(pa.array([b""], pa.binary()))[0])
+
+    def numbers(self, texts: Any) -> Array:
+        """Return the numbers of keys or values, given as bytes, plain or by dictionaries; int32 (n,)."""
+        numbers = [np.empty(0, np.int32)]
+        for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+            coded: Any = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+            known = self._pool.intern(coded.dictionary.view(pa.string()))
+            numbers.append(known[coded.indices.to_numpy()])
+        return np.concatenate(numbers)
+
+    def texts(self, numbers: Array) -> pa.BinaryArray:
+        """Return the bytes of keys or values."""
+        chosen: Any = pa.array(numbers)
+        texts: Any = self._pool.strings().take(chosen)
+        found: pa.BinaryArray = texts.view(pa.binary())
+        return found
+
+
 class GroupStore:
     """The queries and groups of one kind over a stream on a slot of Aggregate.
 
@@ -81,7 +113,7 @@ class GroupStore:
 
     def __init__(self, state: SlotState, stream: int, prefix: str) -> None:
         self._state, self._prefix = state, prefix
-        self.pool: Interner = pool_of(state, stream)
+        self.keys = KeyNumbers(pool_of(state, stream))
         self.queries = _StoredQueries(state, f"{prefix}/queries")
         self._forms: list[str] = state.entry("forms").setdefault(prefix, [])
         self._sums: list[str] = state.entry("sums").setdefault(prefix, [])
@@ -118,27 +150,6 @@ class GroupStore:
     def have_one_row(self, ids: Array) -> Array:
         """Return which queries, given by id, have one row whatever their members; bool (n,)."""
         return self.which(ids, lambda spec: not spec.groups)
-
-    @property
-    def empty_key(self) -> int:
-        """The number of the key of a query's only row."""
-        return int(self.numbers(pa.array([b""], pa.binary()))[0])
-
-    def numbers(self, texts: Any) -> Array:
-        """Return the numbers of keys or values, given as bytes, plain or by dictionaries; int32 (n,)."""
-        numbers = [np.empty(0, np.int32)]
-        for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
-            coded: Any = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-            known = self.pool.intern(coded.dictionary.view(pa.string()))
-            numbers.append(known[coded.indices.to_numpy()])
-        return np.concatenate(numbers)
-
-    def texts(self, numbers: Array) -> pa.BinaryArray:
-        """Return the bytes of keys or values."""
-        chosen: Any = pa.array(numbers)
-        texts: Any = self.pool.strings().take(chosen)
-        found: pa.BinaryArray = texts.view(pa.binary())
-        return found
 
     def totals(self) -> GroupTotals:
         """Return the stored groups, by query and key."""

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from stqsh.core.aggregates.states import VALUES
 from stqsh.core.groups.distinct_numbers import DistinctNumbers
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
-from stqsh.core.kernels.groups.running_totals import running_totals
 from stqsh.core.kernels.groups.running_values import (
     ALL,
     FIRST,
@@ -20,6 +19,7 @@ from stqsh.core.kernels.groups.running_values import (
     TOP,
     ValueCells,
     ValueChanges,
+    running_totals,
     running_values,
 )
 from stqsh.core.kernels.jit import frozen
@@ -200,7 +200,7 @@ def with_values(
     columns: list[Any] = [version.astype(np.int32), cell_measure[cell], texts.take(chosen), times]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, VALUES, strict=True)]
     stay = np.flatnonzero(table.times > 0)
-    numbers = store.numbers(texts)
+    numbers = store.keys.numbers(texts)
     after = GroupValues(
         query[stay],
         versions.key[cell_group[stay]],
@@ -214,7 +214,7 @@ def with_values(
 def _ranked(store: GroupStore, value: Array) -> tuple[pa.BinaryArray, Array]:
     """Return the distinct values in order, and each one's rank."""
     distinct, position = np.unique(value, return_inverse=True)
-    texts = store.texts(distinct)
+    texts = store.keys.texts(distinct)
     order = pc.sort_indices(texts)
     rank = np.empty(len(distinct), np.int64)
     rank[order.to_numpy()] = np.arange(len(distinct))

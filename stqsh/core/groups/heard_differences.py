@@ -41,7 +41,7 @@ def heard_differences(
         [
             totals,
             _negated(before.where(old)),
-            GroupTotals(alone.query, np.full(len(alone.query), store.empty_key, np.int32), {}),
+            GroupTotals(alone.query, np.full(len(alone.query), store.keys.empty_key, np.int32), {}),
             GroupTotals(values.query, values.key, {}),
         ]
     )
@@ -54,7 +54,7 @@ def heard_differences(
 
 def _numbered(store: GroupStore, batch: pa.RecordBatch) -> pa.Table:
     """Return what a slot says with the numbers of keys."""
-    numbers: Any = pa.array(store.numbers(batch["key"]))
+    numbers: Any = pa.array(store.keys.numbers(batch["key"]))
     return pa.Table.from_batches([batch.set_column(batch.schema.get_field_index("key"), "key", numbers)])
 
 
@@ -84,7 +84,7 @@ def _heard_values(store: GroupStore, heard: list[pa.Table]) -> tuple[GroupValues
     query, step, measure, count = (
         table.column(name).to_numpy() for name in ("query", "step", "measure", "n")
     )
-    key, value = table["key"].to_numpy(), store.numbers(table["value"])
+    key, value = table["key"].to_numpy(), store.keys.numbers(table["value"])
     return GroupValues(query, key, measure, value, count), step
 
 

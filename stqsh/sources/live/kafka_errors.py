@@ -60,7 +60,7 @@ def explain(error: KafkaError, brokers: str) -> str:
             f"Kafka at {brokers} refuses the credentials ({why}):"
             f" see sasl.mechanism, sasl.username and sasl.password in {_SET}"
         )
-    if error.code() == KafkaError._SSL and "verify failed" in said:
+    if "verify failed" in said:
         return (
             f"the certificate of Kafka at {brokers} is not trusted:"
             f" ssl.ca.location, in {_SET}, names the file of the authority that has signed it"

@@ -1,0 +1,70 @@
+"""Waiting for a stream's records: for the first, and for those that the same client has put in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from math import inf
+
+from stqsh.client.connection import Connection
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.rows import Progress
+
+Tell = Callable[[Progress], None]
+"""Is called with the progress at each poll."""
+
+
+def is_about_to_play(link: Connection, stream: StreamSpec) -> bool:
+    """Return whether a stream plays but no step has included it yet: it would wrongly look empty."""
+    return link.progress().seq < stream.id and _plays(link.db, stream.id)
+
+
+def wait_for_first(link: Connection, stream: StreamSpec, tell: Tell | None = None) -> None:
+    """Wait until a stream that plays has begun, or is paused or dropped instead.
+
+    Raises:
+        EngineDeadError: the engine dies.
+        SourceError: a stream cannot be read.
+    """
+    for progress in link.watch():
+        if progress.seq >= stream.id or not _plays(link.db, stream.id):
+            return
+        if tell is not None:
+            tell(progress)
+
+
+def wait_for_inserted(
+    link: Connection, stream: StreamSpec, seconds: float = inf, tell: Tell | None = None
+) -> bool:
+    """Wait until a stream that plays has taken what this client has put into it; return whether it has.
+
+    It waits for `seconds` at most.
+
+    Raises:
+        EngineDeadError: the engine dies.
+        SourceError: a stream cannot be read.
+    """
+    inserted, deadline = link.inserted, time.monotonic() + seconds
+    if stream.id not in inserted or not _plays(link.db, stream.id):
+        return True
+    for progress in link.watch():
+        live = progress.stats.live.get(stream.id)
+        if live is not None and live.taken >= inserted[stream.id]:
+            del inserted[stream.id]
+            return True
+        if time.monotonic() >= deadline or not _plays(link.db, stream.id):
+            return False
+        if tell is not None:
+            tell(progress)
+    return False
+
+
+def _plays(db: ControlDb, stream: int) -> bool:
+    """Return whether the last PLAY or PAUSE of a stream was PLAY."""
+    rows = db.query(
+        "SELECT kind FROM log WHERE kind IN ('play', 'pause', 'drop_stream') AND "
+        "json_extract(spec, '$.id') = ? ORDER BY seq DESC LIMIT 1",
+        stream,
+    )
+    return bool(rows) and rows[0][0] == "play"
