@@ -1,4 +1,4 @@
-"""The texts of messages and errors for users: colours, folding to the terminal's width, hints for files."""
+"""The texts of messages, errors and notices for users: colours, folding to the width, hints for files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import difflib
 import errno
 import sys
 import textwrap
+from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
@@ -24,6 +26,16 @@ _FILE_HINTS = {
     errno.ENOSPC: "free some space, or name another place",
     errno.EDQUOT: "free some space, or name another place",
 }
+
+NOTICES: deque[str] = deque(maxlen=100)
+"""Lines that came while no prompt was there, the oldest first: live views show them, and the next prompt the
+rest; only the last ones where there are too many."""
+
+
+def take_notices() -> Iterator[str]:
+    """Yield the notices that are not shown yet, each once."""
+    while NOTICES:
+        yield NOTICES.popleft()
 
 
 def print_message(text: str) -> None:

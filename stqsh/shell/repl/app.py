@@ -15,6 +15,7 @@ from stqsh.shell.messages import (
     format_internal_error,
     full_disk_text,
     print_text,
+    take_notices,
 )
 from stqsh.shell.repl.editor import edited
 from stqsh.shell.repl.help_text import help_text
@@ -26,7 +27,6 @@ from stqsh.shell.scripting.console import Console, ShellOptions
 from stqsh.shell.scripting.variables import given_variables
 from stqsh.shell.terminal.interrupts import force_on_second_interrupt, overwrite_echo
 from stqsh.shell.terminal.pager import page_text
-from stqsh.shell.terminal.screen import take_notices
 from stqsh.shell.user_files import init_file, is_new_session, profile_script, write_traceback
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from stqsh.shell.messages import NOTICES
 from stqsh.shell.repl.completion.completer import StqlCompleter
 from stqsh.shell.repl.prompt import make_prompt, open_history, say_above
 from stqsh.shell.repl.session_thread import SessionSummary, SessionThread
-from stqsh.shell.terminal.screen import NOTICES
 from stqsh.shell.user_files import state_folder
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, TextIO
 
 from rich.cells import cell_len, set_cell_size
 
+from stqsh.shell.messages import take_notices
 from stqsh.shell.terminal.capabilities import (
     CLEAR,
     DIM,
@@ -33,16 +33,6 @@ from stqsh.units import group_digits
 BURST = 300
 LINES_A_SECOND = 120
 STATUS_EVERY_S = 0.2
-
-NOTICES: deque[str] = deque(maxlen=100)
-"""Lines that came while no prompt was there, the oldest first: live views show them, and the next prompt the
-rest; only the last ones where there are too many."""
-
-
-def take_notices() -> Iterator[str]:
-    """Yield the notices that are not shown yet, each once."""
-    while NOTICES:
-        yield NOTICES.popleft()
 
 
 class LineSampler:
