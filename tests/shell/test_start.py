@@ -20,6 +20,7 @@ HEAVY = (
     "typer",
     "pydantic",
     "yaml",
+    "rich",
 )
 
 LOADED = """
