@@ -178,14 +178,17 @@ class _SlotCover:
         none = np.empty((0, 4), np.int16)
         if 4 * count > side * side:
             return none
-        rows, columns = np.divmod(np.arange(side * side), side)
-        leaves = self._table.leaf.ravel()
-        boxes = np.tile(np.array([side, 0, side, 0], np.int16), (count, 1))
-        for at, places in ((0, rows), (2, columns)):
-            np.minimum.at(boxes[:, at], leaves, places)
-            np.maximum.at(boxes[:, at + 1], leaves, places + 1)
+        leaves = self._table.leaf.ravel().astype(np.min_scalar_type(count))
+        cells_of, order = np.bincount(leaves, minlength=count), np.argsort(leaves, kind="stable")
+        if not cells_of.all():
+            return none
+        starts = np.cumsum(cells_of) - cells_of
+        around: list[NDArray[np.int64]] = []
+        for places in np.divmod(order, side):
+            around += [np.minimum.reduceat(places, starts), np.maximum.reduceat(places, starts) + 1]
+        boxes = np.column_stack(around).astype(np.int16)
         sizes = (boxes[:, 1] - boxes[:, 0]).astype(np.int64) * (boxes[:, 3] - boxes[:, 2])
-        return boxes if np.array_equal(sizes, np.bincount(leaves, minlength=count)) else none
+        return boxes if np.array_equal(sizes, cells_of) else none
 
     def _sums(self) -> Iterator[tuple[int, NDArray[np.int32]]]:
         """Yield each owner, and how many of its cells are below a row and left of a column.
