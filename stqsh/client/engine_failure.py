@@ -30,6 +30,8 @@ _USUAL = (
     "+- ",
 )
 """Lines that do not explain why an engine has ended."""
+_AFTERWARDS = ("Py4J", "Error while sending a command")
+"""What Java logs once the engine's Python process has gone, which explains nothing either."""
 _INFO = " INFO "
 """The level of lines that report success."""
 _MEMORY = ("OutOfMemory", "MemoryError")
@@ -72,6 +74,8 @@ def telling_lines(log: Path) -> list[str]:
     except OSError:
         return []
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith((*_FRAMES, *_USUAL)) and _INFO not in line]
+    skipped = (*_AFTERWARDS, _INFO)
+    telling = [line for line in lines if not line.startswith((*_FRAMES, *_USUAL))]
+    telling = [line for line in telling if not any(words in line for words in skipped)]
     errors = [line for line in telling if "Error" in line or "Exception" in line or "rror:" in line]
     return [line[:300] for line in dict.fromkeys(errors or telling)][-_LINES:]

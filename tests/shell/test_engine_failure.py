@@ -42,6 +42,15 @@ def test_what_went_well_is_no_reason(home: SessionHome) -> None:
     assert "folded" not in explain_engine_death(home)
 
 
+def test_what_java_logs_after_the_engine_is_gone_is_no_reason(home: SessionHome) -> None:
+    home.engine_log.write_text(
+        "org.apache.spark.SparkException: Error while sending a command. SQLSTATE: 39000\n"
+        "Caused by: py4j.Py4JNetworkException: Error while sending a command: c\n"
+    )
+    gone(home, "ready")
+    assert "rror while sending" not in explain_engine_death(home)
+
+
 def test_one_that_failed_says_why_itself(home: SessionHome) -> None:
     gone(home, "failed", "no Java")
     assert "the engine failed: no Java" in explain_engine_death(home)
