@@ -115,7 +115,7 @@ def read_table(spec: StreamSpec, data: Any) -> Iterator[SpoolSegment]:
     """Yield the rows of a table, as `as_table` takes it, some at a time.
 
     Raises:
-        SourceError: it is no table, or a declared column is missing.
+        SourceError: it is not a table, or a declared column is missing.
     """
     table = as_table(data)
     layout = RecordSchema.of(spec)
@@ -150,9 +150,9 @@ def as_table(data: Any) -> pa.Table:
             return pa.table(data)
     except (pa.ArrowException, TypeError, ValueError) as problem:
         text = str(problem).replace("\n", " ")
-        raise SourceError(f"the rows make no table: {text}") from problem
+        raise SourceError(f"the rows do not make a table: {text}") from problem
     raise SourceError(
-        f"a {type(data).__name__} is no table",
+        f"a {type(data).__name__} is not a table",
         hint="give a pyarrow Table, a pandas DataFrame, a dict of columns or a list of dicts",
     )
 

@@ -301,11 +301,11 @@ def test_a_table_without_rows_registers_nothing(session: Session) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("q.csv", "a str is no table"),
-        ([1, 2], "a list is no table"),
-        (None, "a NoneType is no table"),
-        ({"x": [1, 2], "y": [1]}, "the rows make no table: "),
-        ({"x": 5}, "the rows make no table: "),
+        ("q.csv", "a str is not a table"),
+        ([1, 2], "a list is not a table"),
+        (None, "a NoneType is not a table"),
+        ({"x": [1, 2], "y": [1]}, "the rows do not make a table: "),
+        ({"x": 5}, "the rows do not make a table: "),
     ],
 )
 def test_what_is_no_table_is_refused(table: Any, message: str, session: Session) -> None:

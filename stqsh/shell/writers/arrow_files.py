@@ -61,7 +61,7 @@ class ArrowFileWriter:
         self._whole(_in_utc(answer.table).rename_columns(_distinct(answer.names)))
 
     def script(self, text: str) -> None:
-        """Raise `StqshError`: a script is no table."""
+        """Raise `StqshError`: a script is not a table."""
         del text
         raise StqshError(
             f"a script cannot be written to {self._path.name} as a table", hint=r"\o FILE.stq takes it"
