@@ -14,6 +14,7 @@ from support.running import log_so_far
 from stqsh.client.api import Session, connect
 from stqsh.client.run import RunHandle
 from stqsh.storage.control_log import last_seq
+from stqsh.storage.engine_info import has_parent, is_alive, read_engine
 from stqsh.storage.slot_files import read_head, slot_name
 
 pytestmark = KILLS
@@ -65,6 +66,19 @@ def disturb(disturber: Disturber, name: str) -> None:
         disturber.session.start_engine()
     else:
         disturb_at_rest(disturber, [name])
+    restart_orphan(disturber.session)
+
+
+def restart_orphan(session: Session) -> None:
+    """Start an engine again that has lost its parent, once it has ended: a RUN before that would be told."""
+    info = read_engine(session.home)
+    if info is None or has_parent(info):
+        return
+    deadline = time.monotonic() + 60
+    while is_alive(info) and (info := read_engine(session.home)) is not None:
+        assert time.monotonic() < deadline, "an engine without a parent ends by itself"
+        time.sleep(0.1)
+    session.start_engine()
 
 
 def left_of(session: Session, ids: set[int]) -> list[str]:
