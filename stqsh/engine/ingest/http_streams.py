@@ -18,7 +18,7 @@ from stqsh.sources.live.decoding import MessageDecoder, Messages
 from stqsh.sources.live.http_token import HOST, token_of
 from stqsh.sources.live.inserted_records import RecordAppender
 from stqsh.sources.live.line_spool import SPOOL
-from stqsh.sources.live.protocol import tell_problem
+from stqsh.sources.live.protocol import write_problem
 from stqsh.sources.live.record_spool import SpoolSegment
 from stqsh.spec.stream import HttpSourceSpec, StreamSpec
 from stqsh.storage.disk_space import is_full
@@ -76,10 +76,10 @@ class HttpIntake:
                 server = _Server((HOST, self.port), self)
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()
-                tell_problem(self._spool, f"waiting for port {self.port}: {reason}")
+                write_problem(self._spool, f"waiting for port {self.port}: {reason}")
                 stop.wait(_RETRY_S)
                 continue
-            tell_problem(self._spool, "")
+            write_problem(self._spool, "")
             log.info("stream %s listens on port %d", self._name, self.port)
             with server:
                 threading.Thread(target=server.serve_forever, name=f"port {self.port}", daemon=True).start()

@@ -10,7 +10,7 @@ from stqsh.engine.ingest.http_streams import HttpIntake
 from stqsh.engine.ingest.socket_streams import receive_lines
 from stqsh.sources.live.directory_spool import DirectoryTaker
 from stqsh.sources.live.line_spool import SPOOL
-from stqsh.sources.live.protocol import tell_problem
+from stqsh.sources.live.protocol import write_problem
 from stqsh.spec.stream import DirectorySourceSpec, HttpSourceSpec, SocketSourceSpec
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
@@ -60,11 +60,11 @@ class Intakes:
                 taker = taker or DirectoryTaker(stream.spec, spool)
                 if not is_full(self._home.path):
                     taker.look()
-                tell_problem(spool, "")
+                write_problem(spool, "")
             except Exception as error:
                 log.exception("stream %s: files cannot be taken; it is tried again", stream.name)
                 taker, wait = None, _FAILED_S
-                tell_problem(spool, f"files cannot be taken: {error}; it is tried again")
+                write_problem(spool, f"files cannot be taken: {error}; it is tried again")
             stop.wait(wait)
 
     def keep(self, stream_ids: set[int]) -> None:

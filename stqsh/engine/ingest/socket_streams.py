@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from stqsh.sources.live.line_spool import SpoolWriter
-from stqsh.sources.live.protocol import tell_problem
+from stqsh.sources.live.protocol import write_problem
 from stqsh.storage.disk_space import is_full
 
 log = logging.getLogger("stqsh.engine")
@@ -34,7 +34,7 @@ def receive_lines(address: str, spool: Path, stop: threading.Event) -> None:
             with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S) as found:
                 found.settimeout(1.0)
                 log.info("connected to %s", address)
-                tell_problem(spool, "")
+                write_problem(spool, "")
                 wait = _WAIT_S
                 _receive(found, spool, writer, stop)
             writer.end_line()
@@ -43,7 +43,7 @@ def receive_lines(address: str, spool: Path, stop: threading.Event) -> None:
             writer.end_line(_BROKEN)
             reason = (problem.strerror or str(problem)).lower()
             log.warning("%s: %s; it is tried again in %.1f s", address, reason, wait)
-        tell_problem(spool, f"waiting for {address}: {reason}")
+        write_problem(spool, f"waiting for {address}: {reason}")
         stop.wait(wait)
         wait = min(2 * wait, _MOST_WAIT_S)
 

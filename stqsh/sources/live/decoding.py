@@ -29,7 +29,7 @@ from stqsh.sources.formats.record_parser import (
 from stqsh.sources.formats.record_schema import RecordSchema, check_options
 from stqsh.sources.formats.row_blocks import TextBlock
 from stqsh.sources.formats.time_formats import TIME_OPTIONS, UNITS
-from stqsh.sources.live.text_lines import header_lines, without_silent
+from stqsh.sources.live.text_lines import data_lines, header_lines
 from stqsh.spec.stream import META_COLUMNS, KafkaSourceSpec, LiveSourceSpec, Options, StreamSpec
 
 _UTC = pa.timestamp("us", tz="UTC")
@@ -131,7 +131,7 @@ class MessageDecoder:
         values = [value for value in messages.values if value is not None]
         if self.of_text:
             headers = header_lines(self.options, self.payload.names) if self.format == "csv" else ()
-            values, there = without_silent(values, there, headers)
+            values, there = data_lines(values, there, headers)
         read = _READERS[self.format]
         parsed = [self._parsed(messages, part) for part in read(self, values, there)]
         if len(full) < len(messages.values):

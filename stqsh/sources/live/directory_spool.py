@@ -20,7 +20,7 @@ from stqsh.errors import StqshError
 from stqsh.fs import settle
 from stqsh.sources.formats.record_parser import QUOTE_LIMIT, DeadLetter, ParsedRecords, parse
 from stqsh.sources.formats.record_schema import RecordSchema
-from stqsh.sources.live.protocol import Position, SourceState, told_problem
+from stqsh.sources.live.protocol import Position, SourceState, read_problem
 from stqsh.sources.live.record_spool import PART, SpoolSegment, segments, write_segment
 from stqsh.sources.source_check import number_unit
 from stqsh.sources.source_files import SourceFile, read_first_block, read_group
@@ -181,7 +181,7 @@ class DirectoryLiveSource:
         if mark:
             self._bytes += len(whole) + 1
             self._end = msgspec.json.decode(whole.rpartition(b"\n")[2], type=TakenFile).end
-        message = self._obstacle() or told_problem(self._ledger.parent)
+        message = self._obstacle() or read_problem(self._ledger.parent)
         return SourceState({PART: 0}, {PART: self._end}, message=message)
 
     def _obstacle(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stqsh.fs import atomic_write, file_lock, force, is_durable
-from stqsh.sources.live.protocol import Position, SourceState, told_problem
+from stqsh.sources.live.protocol import Position, SourceState, read_problem
 from stqsh.sources.live.record_spool import PART, SpoolSegment, write_segment
 
 _END, _LOCK = "end", "lock"
@@ -61,7 +61,7 @@ class InsertedSource:
             if is_durable():  # before an offset names them
                 force(self._spool)
             self._end = end
-        return SourceState({PART: 0}, {PART: end}, message=told_problem(self._spool))
+        return SourceState({PART: 0}, {PART: end}, message=read_problem(self._spool))
 
     def begin(self) -> Position:
         """Return the first place."""

@@ -22,7 +22,7 @@ from stqsh.sources.live.protocol import (
     Position,
     RecordsGoneError,
     SourceState,
-    told_problem,
+    read_problem,
 )
 
 PART = "lines"
@@ -120,7 +120,7 @@ class SpoolSource:
             if first == self._segment:
                 self._count(path)
         start = found[0][0] if found else self._lines
-        message = told_problem(self._folder)
+        message = read_problem(self._folder)
         return SourceState({PART: start}, {PART: self._lines}, ended=ended, message=message)
 
     def _count(self, path: Path) -> None:

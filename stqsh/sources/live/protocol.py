@@ -66,7 +66,7 @@ class SourceState:
     message: str = ""
 
 
-def tell_problem(spool: Path, text: str) -> None:
+def write_problem(spool: Path, text: str) -> None:
     """Say beside a spool why nothing can come in, where there is room for it; "" if all is well."""
     path = spool / _PROBLEM
     with suppress(OSError):
@@ -76,8 +76,8 @@ def tell_problem(spool: Path, text: str) -> None:
             path.unlink(missing_ok=True)
 
 
-def told_problem(spool: Path) -> str:
-    """Return what `tell_problem` has said last."""
+def read_problem(spool: Path) -> str:
+    """Return what `write_problem` has said last."""
     try:
         return (spool / _PROBLEM).read_text("utf-8")
     except FileNotFoundError:

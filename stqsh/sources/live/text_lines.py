@@ -1,4 +1,4 @@
-"""Lines of a text that say nothing: blank ones, and headers of CSV; and the mark at a text's beginning.
+"""The lines of a text that hold data: not blank ones, headers of CSV, or the mark at its beginning.
 
 A socket or standard input brings a text, and each connection may begin a new one. A text is read in slices,
 so what is said of its first line holds for every line: one that only repeats the names of the columns is a
@@ -30,10 +30,10 @@ def header_lines(options: Options, names: Sequence[str]) -> tuple[bytes, ...]:
     return tuple(row.encode() for row in rows)
 
 
-def without_silent(
+def data_lines(
     values: list[bytes], places: NDArray[np.int64], headers: Sequence[bytes]
 ) -> tuple[list[bytes], NDArray[np.int64]]:
-    """Return the lines that say something, without the mark of UTF-8, and their places."""
+    """Return the lines that hold data, without the mark of UTF-8, and their places."""
     text = b"\n".join(values)
     if _BOM in text:
         values = [value.removeprefix(_BOM) for value in values]

@@ -12,7 +12,7 @@ from stqsh import fs
 from stqsh.sources.formats.record_parser import DeadLetter
 from stqsh.sources.live import inserted_records
 from stqsh.sources.live.inserted_records import InsertedSource, RecordAppender
-from stqsh.sources.live.protocol import MessageRange, tell_problem
+from stqsh.sources.live.protocol import MessageRange, write_problem
 from stqsh.sources.live.record_spool import PART, RecordReader, SpoolSegment, segments, trim
 
 
@@ -90,7 +90,7 @@ def test_a_durable_append_is_forced_to_the_disk_before_it_returns(
 
 def test_a_problem_is_told_and_taken_back(tmp_path: Path) -> None:
     source = InsertedSource(tmp_path)
-    tell_problem(tmp_path, "waiting for port 80")
+    write_problem(tmp_path, "waiting for port 80")
     assert source.state().message == "waiting for port 80"
-    tell_problem(tmp_path, "")
+    write_problem(tmp_path, "")
     assert source.state().message == ""
