@@ -89,6 +89,7 @@ def test_the_line_within_which_a_connection_ends_is_kept_or_a_dead_letter(
             until(lambda: source.state().ends[PART] == 3)
             assert source.state().message == ""
             time.sleep(0.1)  # the rest has come as well
+            server.close()  # so that it does not connect again at once
             second.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         until(lambda: source.state().ends[PART] == 4)
         until(lambda: source.state().message.startswith(f"waiting for {address}: connection"))
