@@ -18,6 +18,7 @@ _ROLES = {
     b"stqsh.engine.ingest.preparation_process": "helpers",
 }
 """What a process is, by a part of its command line; others below the engine are workers."""
+_COUNTED = ("Pss_Anon:", "Pss_Shmem:")
 _SQLITE = ("control.db", "control.db-wal")
 
 
@@ -26,7 +27,8 @@ class HeldNow:
     """What a session holds at an instant.
 
     Memory is the proportional share (PSS) of processes, in MB: what several of them share counts once. Shared
-    memory of the slots is in there, too, where a process has it mapped.
+    memory of the slots is in there, too, where a process has it mapped. Pages of files, such as libraries,
+    are not: other sessions on the machine share them, so that this one's part changes as those come and go.
 
     Attributes:
         java, driver, workers, sinks, parent: memory of Java, of the engine's own process, of the processes
@@ -98,12 +100,12 @@ def _role(pid: int, tree: dict[int, ProcessTime], engine: EngineInfo) -> str:
 
 
 def _pss_mb(pid: int) -> float:
-    """Return the PSS of a process; 0 for one that has ended."""
+    """Return the PSS of a process without pages of files; 0 for one that has ended."""
     try:
         lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
     except OSError:
         return 0.0
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    return sum(int(line.split()[1]) for line in lines if line.startswith(_COUNTED)) / 1024
 
 
 def _open_files(pid: int) -> int:
