@@ -35,6 +35,7 @@ def receive_lines(address: str, spool: Path, stop: threading.Event) -> None:
                 found.settimeout(1.0)
                 log.info("connected to %s", address)
                 write_problem(spool, "")
+                writer.begin_text()
                 wait = _WAIT_S
                 _receive(found, spool, writer, stop)
             writer.end_line()

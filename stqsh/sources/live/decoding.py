@@ -29,7 +29,7 @@ from stqsh.sources.formats.record_parser import (
 from stqsh.sources.formats.record_schema import RecordSchema, check_options
 from stqsh.sources.formats.row_blocks import TextBlock
 from stqsh.sources.formats.time_formats import TIME_OPTIONS, UNITS
-from stqsh.sources.live.text_lines import data_lines, header_lines
+from stqsh.sources.live.text_lines import CsvHeader, data_lines, header_lines
 from stqsh.spec.stream import META_COLUMNS, KafkaSourceSpec, LiveSourceSpec, Options, StreamSpec
 
 _UTC = pa.timestamp("us", tz="UTC")
@@ -51,6 +51,7 @@ class Messages:
         keys: their keys; empty where there are none at all.
         times: when the broker got them, in ms, int64 (n,); empty where that is not known.
         partition: their partition.
+        first_line: of the text that they are lines of, which may be a header.
     """
 
     place: str
@@ -59,6 +60,7 @@ class Messages:
     keys: Values = field(default_factory=list)
     times: Place = field(default_factory=lambda: np.zeros(0, np.int64))
     partition: int = 0
+    first_line: bytes = b""
 
 
 class Decoded(NamedTuple):
@@ -90,6 +92,7 @@ class MessageDecoder:
         options: of FORMAT.
         meta: the columns that are not in the values.
         of_text: whether the values are the lines of texts, in which blank lines and headers say nothing.
+        header: of the text that is read.
     """
 
     layout: RecordSchema
@@ -97,6 +100,7 @@ class MessageDecoder:
     options: Options
     meta: tuple[str, ...]
     of_text: bool = False
+    header: CsvHeader | None = None
 
     @staticmethod
     def of(spec: StreamSpec) -> MessageDecoder:
@@ -129,11 +133,15 @@ class MessageDecoder:
         full = [at for at, value in enumerate(messages.values) if value is not None]
         there = np.array(full, np.int64)
         values = [value for value in messages.values if value is not None]
-        if self.of_text:
-            headers = header_lines(self.options, self.payload.names) if self.format == "csv" else ()
-            values, there = data_lines(values, there, headers)
+        decoder = self
+        if self.of_text and self.format == "csv":
+            names = self.payload.names
+            decoder = replace(self, header=CsvHeader.of(messages.first_line, self.options, names))
+            values, there = data_lines(values, there, header_lines(self.options, names, decoder.header))
+        elif self.of_text:
+            values, there = data_lines(values, there, ())
         read = _READERS[self.format]
-        parsed = [self._parsed(messages, part) for part in read(self, values, there)]
+        parsed = [self._parsed(messages, part) for part in read(decoder, values, there)]
         if len(full) < len(messages.values):
             gone = np.setdiff1d(np.arange(len(messages.values)), full, assume_unique=True)
             parsed.append(self._parsed(messages, self._tombstones(messages, gone)))
@@ -291,7 +299,7 @@ def _in_seconds(numbers: Array) -> Array:
 
 
 def _read_csv(decoder: MessageDecoder, values: list[bytes], there: Place) -> Iterator[_Parts]:
-    """Parse values as rows of one text without a header."""
+    """Parse values as rows of one text, with the columns as its header says, or as declared."""
     values, there, dead = _without_blank(values, there)
     dialect = replace(CsvDialect.of({"header": False, **decoder.options}), header=False)
     values = [value.rstrip(b"\r\n") for value in values]
@@ -302,11 +310,17 @@ def _read_csv(decoder: MessageDecoder, values: list[bytes], there: Place) -> Ite
         dead += bad
         text = b"\n".join(values)
     layout = decoder.payload
-    wanted = list(range(len(layout.columns)))
+    header = decoder.header
+    if header and header.problem:
+        dead += [(at, header.problem) for at in there.tolist()]
+        values, there = [], there[:0]
     if not values:
-        yield _Parts([pa.nulls(0, pa.binary()) for _ in wanted], there, dead)
+        yield _Parts([pa.nulls(0, pa.binary()) for _ in layout.columns], there, dead)
         return
-    block = text_columns(TextBlock(text + b"\n", 0, 0), dialect, wanted, len(wanted))
+    wanted, width = list(range(len(layout.columns))), len(layout.columns)
+    if header:
+        wanted, width = header.places, header.width
+    block = text_columns(TextBlock(text + b"\n", 0, 0), dialect, wanted, width)
     dead += [(int(there[where.line]), reason) for where, reason in block.dead]
     pairs = zip(block.columns, layout.columns, strict=True)
     columns = [dialect.typed(raw, kind) for raw, (_, kind) in pairs]

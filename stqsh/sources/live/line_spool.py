@@ -4,6 +4,9 @@ A directory holds segments `N.lines`, N being the number of the first line; only
 `end` says how many lines there were in all, once nothing follows. The client writes what it reads from its
 standard input, the engine what a socket brings. A line is in the spool before the engine sees it, and its
 segment is deleted once the batches that took its lines are committed.
+
+Lines are those of texts: standard input is one, and each connection of a socket. A text begins a segment, and
+`N.first` repeats its first line, which may be a header: it is needed as long as lines of the text follow.
 """
 
 from __future__ import annotations
@@ -31,12 +34,18 @@ END = "end"
 SPOOL = "spool"
 """The folder of a stream that holds its spool."""
 _ENDING = ".lines"
+_FIRST_ENDING = ".first"
 _SEGMENT_BYTES = 8 << 20
 
 
 def segments(folder: Path) -> list[tuple[int, Path]]:
     """Return the segments of a spool with the number of their first line, in order."""
-    found = folder.glob(f"*{_ENDING}")
+    return _numbered(folder, _ENDING)
+
+
+def _numbered(folder: Path, ending: str) -> list[tuple[int, Path]]:
+    """Return the files of a spool that are named by a line, with its number, in order."""
+    found = folder.glob(f"*{ending}")
     return sorted((int(path.stem), path) for path in found if path.stem.isdigit())
 
 
@@ -51,10 +60,15 @@ class SpoolWriter:
     def __init__(self, folder: Path, segment_bytes: int = _SEGMENT_BYTES) -> None:
         self._folder, self._segment_bytes = folder, segment_bytes
         self._rest = b""
+        self._begins = True
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / END).unlink(missing_ok=True)
         self.lines = self._repair()
         self._open()
+
+    def begin_text(self) -> None:
+        """Take the line that comes next as the first one of a text."""
+        self._begins = True
 
     def write(self, data: bytes) -> None:
         """Append bytes; a line appears once its end has come."""
@@ -76,9 +90,13 @@ class SpoolWriter:
         atomic_write(self._folder / END, str(self.lines).encode())
 
     def _append(self, text: bytes) -> None:
-        if self._size >= self._segment_bytes:
+        if self._size >= self._segment_bytes or (self._begins and self._size):
             os.close(self._file)
             self._open()
+        if self._begins:
+            first_line = text[: text.index(b"\n")]
+            atomic_write(self._folder / f"{self.lines:015d}{_FIRST_ENDING}", first_line)
+            self._begins = False
         view = memoryview(text)
         while view:
             view = view[os.write(self._file, view) :]
@@ -151,7 +169,7 @@ class SpoolReader:
             RecordsGoneError: a segment has been deleted.
         """
         at = wanted.start
-        found = segments(self._folder)
+        found, texts = segments(self._folder), _numbered(self._folder, _FIRST_ENDING)
         for (first, path), after in zip(found, [*(first for first, _ in found[1:]), None], strict=True):
             if at >= wanted.stop or first > at:
                 break
@@ -160,7 +178,8 @@ class SpoolReader:
             stop = wanted.stop if after is None else min(after, wanted.stop)
             lines = path.read_bytes().split(b"\n")[at - first : stop - first]
             # Lines count from 1 in dead letters, as in files.
-            yield Messages(self._place, np.arange(at + 1, at + 1 + len(lines)), list(lines))
+            places = np.arange(at + 1, at + 1 + len(lines))
+            yield Messages(self._place, places, list(lines), first_line=_first_line(texts, first))
             at += len(lines)
         if at < wanted.stop:
             raise RecordsGoneError(
@@ -168,9 +187,15 @@ class SpoolReader:
             )
 
 
+def _first_line(texts: list[tuple[int, Path]], segment: int) -> bytes:
+    """Return the first line of the text that a segment belongs to."""
+    begun = [path for first, path in texts if first <= segment]
+    return begun[-1].read_bytes() if begun else b""
+
+
 def trim(folder: Path, taken: int) -> None:
-    """Delete the segments all of whose lines are before `taken`, except the last one."""
-    found = segments(folder)
-    for (_, path), (after, _) in pairwise(found):
-        if after <= taken:
-            path.unlink(missing_ok=True)
+    """Delete the segments all of whose lines are before `taken`, except the last, and first lines alike."""
+    for ending in (_ENDING, _FIRST_ENDING):
+        for (_, path), (after, _) in pairwise(_numbered(folder, ending)):
+            if after <= taken:
+                path.unlink(missing_ok=True)

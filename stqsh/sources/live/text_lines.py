@@ -1,25 +1,68 @@
 """The lines of a text that hold data: not blank ones, headers of CSV, or the mark at its beginning.
 
-A socket or standard input brings a text, and each connection may begin a new one. A text is read in slices,
-so what is said of its first line holds for every line: one that only repeats the names of the columns is a
-header, wherever it stands.
+A socket or standard input brings a text, and each connection may begin a new one. A text of CSV may begin
+with a header, which says where the columns are. Texts are read in slices, so a line that only repeats the
+header, or the names of the columns as declared, is no record wherever it stands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stqsh.sources.formats.csv_file import CsvDialect
+from stqsh.errors import SourceError
+from stqsh.sources.formats.csv_file import CsvDialect, csv_rows
+from stqsh.sources.formats.record_schema import match_names
 from stqsh.spec.stream import Options
 
 _BOM = b"\xef\xbb\xbf"
+#: A first line with so many names of columns is a header.
+_NAMES = 2
 
 
-def header_lines(options: Options, names: Sequence[str]) -> tuple[bytes, ...]:
-    """Return the headers of columns in the order of `names`: plain, and with quotes.
+@dataclass(frozen=True, slots=True)
+class CsvHeader:
+    """Where the columns of a text are.
+
+    Attributes:
+        line: the header itself.
+        places: of the declared columns within a row, in their order.
+        width: the number of columns in a row.
+        problem: why the rows cannot be read; empty where they can.
+    """
+
+    line: bytes
+    places: list[int]
+    width: int
+    problem: str = ""
+
+    @staticmethod
+    def of(first_line: bytes, options: Options, names: Sequence[str]) -> CsvHeader | None:
+        """Return the header that a text begins with; None where its first line is data.
+
+        >>> CsvHeader.of(b"lat,oid,speed,lon", {}, ["oid", "lon", "lat"]).places
+        [1, 3, 0]
+        >>> CsvHeader.of(b"7,10.5,50", {}, ["oid", "lon", "lat"])
+        """
+        dialect = CsvDialect.of(options)
+        line = first_line.removeprefix(_BOM).strip()
+        found = [name.strip() for name in next(csv_rows(line.decode(errors="replace"), dialect), [])]
+        known = {name.lower() for name in names}
+        if not dialect.header or len(known & {name.lower() for name in found}) < _NAMES:
+            return None
+        try:
+            return CsvHeader(line, match_names(names, found, "the header"), len(found))
+        except SourceError as error:
+            return CsvHeader(line, [], len(found), error.message)
+
+
+def header_lines(
+    options: Options, names: Sequence[str], header: CsvHeader | None = None
+) -> tuple[bytes, ...]:
+    """Return the headers of columns in the order of `names`, plain and with quotes, and the one found.
 
     >>> header_lines({"separator": ";"}, ["oid", "lon"])
     (b'oid;lon', b'"oid";"lon"')
@@ -27,7 +70,7 @@ def header_lines(options: Options, names: Sequence[str]) -> tuple[bytes, ...]:
     dialect = CsvDialect.of(options)
     quotes = ("", dialect.quote) if dialect.quote else ("",)
     rows = (dialect.separator.join(f"{quote}{name}{quote}" for name in names) for quote in quotes)
-    return tuple(row.encode() for row in rows)
+    return (*(row.encode() for row in rows), *([header.line] if header else []))
 
 
 def data_lines(

@@ -56,3 +56,27 @@ def test_segments_that_are_taken_go_and_are_missed_if_they_are_wanted(tmp_path: 
     assert SpoolSource(tmp_path).state().first == {PART: 2}
     with pytest.raises(RecordsGoneError, match="lines 2 to 3 of stdin"):
         read(tmp_path, 1, 3)
+
+
+def test_lines_know_the_first_line_of_their_text_as_long_as_they_are_there(tmp_path: Path) -> None:
+    def first_lines(start: int, stop: int) -> list[tuple[bytes, list[bytes | None]]]:
+        wanted = MessageRange(PART, start, stop)
+        return [(part.first_line, part.values) for part in SpoolReader(tmp_path, "socket").read(wanted)]
+
+    writer = SpoolWriter(tmp_path, segment_bytes=4)
+    for piece in (b"he", b"ad\na\nb\n", b"c\n"):
+        writer.write(piece)
+    writer.begin_text()
+    writer.write(b"other\nd\n")
+    again = SpoolWriter(tmp_path)
+    again.write(b"third\ne\n")
+    old, other, third = (b"head", [b"c"]), (b"other", [b"other", b"d"]), (b"third", [b"third", b"e"])
+    assert first_lines(0, 8) == [(b"head", [b"head", b"a", b"b"]), old, other, third]
+    trim(tmp_path, 3)
+    assert first_lines(3, 8) == [old, other, third]
+    trim(tmp_path, 6)
+    assert first_lines(6, 8) == [third]
+    assert [path.name for path in sorted(tmp_path.iterdir())] == [
+        "000000000000006.first",
+        "000000000000006.lines",
+    ]

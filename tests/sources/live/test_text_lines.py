@@ -23,11 +23,12 @@ _COLUMNS = (("oid", "STRING"), ("lon", "DOUBLE"), ("lat", "DOUBLE"), ("ts", "TIM
 _BOM = b"\xef\xbb\xbf"
 
 
-def decode(form: str, *lines: bytes) -> Decoded:
+def decode(form: str, *lines: bytes, first_line: bytes = b"") -> Decoded:
     columns = tuple(ColumnSpec(name, kind) for name, kind in _COLUMNS)
     source = SocketSourceSpec("localhost:1", form)
     spec = StreamSpec(name="s", columns=columns, key="oid", x="lon", y="lat", time="ts", source=source)
-    return MessageDecoder.of(spec).decode(Messages("here", np.arange(len(lines)) + 1, list(lines)))
+    messages = Messages("here", np.arange(len(lines)) + 1, list(lines), first_line=first_line)
+    return MessageDecoder.of(spec).decode(messages)
 
 
 def found(form: str, *lines: bytes) -> tuple[list[str], list[int]]:
@@ -44,6 +45,38 @@ def csv(oid: str) -> bytes:
 def test_a_header_of_csv_is_no_record_wherever_it_stands(header: bytes) -> None:
     assert found("csv", header, csv("a"), header, csv("b"), b"x") == (["a", "b"], [5])
     assert found("csv", header) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        (b"ts,lat,lon,oid", b"1700000000,2,1,a"),
+        (_BOM + b"route, LON ,lat,ts,note,oid\r", b'7,1,2,1700000000,"x,y",a\r'),
+        (b'"oid","lat","lon","ts"', b"a,2,1,1700000000"),
+    ],
+)
+def test_a_header_says_where_the_columns_are(header: bytes, row: bytes) -> None:
+    whole = decode("csv", header, row, header, b"x", first_line=header)
+    later = decode("csv", row, first_line=header)
+    for decoded in (whole, later):
+        [record] = decoded.records.select(["oid", "lon", "lat"]).to_pylist()
+        assert record == {"oid": "a", "lon": 1.0, "lat": 2.0}
+    assert [letter.line for letter in whole.dead] == [4]
+    assert later.dead == []
+
+
+def test_rows_whose_header_lacks_a_column_are_set_aside_with_that_reason() -> None:
+    header = b"oid,lat,long,ts"
+    decoded = decode("csv", header, csv("a"), csv("b"), first_line=header)
+    assert decoded.records.num_rows == 0
+    assert [(letter.line, letter.reason) for letter in decoded.dead] == [
+        (2, "no column lon in the header"),
+        (3, "no column lon in the header"),
+    ]
+
+
+def test_a_first_line_of_data_is_no_header() -> None:
+    assert decode("csv", csv("lon"), csv("b"), first_line=csv("lon")).records.num_rows == 2
 
 
 def test_the_mark_of_utf_8_belongs_to_no_key() -> None:
