@@ -14,22 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from stqsh.core.aggregates.keys import encode_keys, number_groups
+from stqsh.core.aggregates.keys import number_groups
 from stqsh.core.aggregates.limbs import normalised
 from stqsh.core.aggregates.states import COUNTED, EXTREMES, SUMMED, VALUES, States, leader
 from stqsh.core.groups.group_deltas import identified
 from stqsh.core.groups.refreshed_members import RefreshedMembers
-from stqsh.core.groups.region_values import ListedMeasure, listed_measure, values_of_rows
+from stqsh.core.groups.region_terms import GroupTerms, RankedExtremes, Summands
+from stqsh.core.groups.region_values import listed_measure, values_of_rows
 from stqsh.core.groups.shared_queries import equal_conditions
-from stqsh.core.kernels.aggregates.exact_sums import UNIT_PLACE, double_places
 from stqsh.core.kernels.geometry.circles import QueryCircles
 from stqsh.core.kernels.groups.region_tallies import (
-    COUNT,
-    DOUBLE,
-    GREATEST,
-    WHOLE,
     PlacedRecords,
     RecordTerms,
     TallyRegions,
@@ -65,7 +60,7 @@ _TOTALS = 1 << 22
 """The most totals of all groups that a region is given room for."""
 
 _ARGUMENTS = 30
-"""The most arguments: a word has a bit for each beside the group."""
+"""The most arguments."""
 
 
 class _Argument(NamedTuple):
@@ -82,32 +77,6 @@ class _Argument(NamedTuple):
     counted: int = -1
     summed: int = -1
     extreme: int = -1
-
-
-class _Extremes(NamedTuple):
-    """The values of a MIN or MAX: the total with which of them it is, 1 more than its place, 0 for none."""
-
-    measure: int
-    column: int
-    values: pa.BinaryArray
-
-
-class _Terms(NamedTuple):
-    """What records add to groups.
-
-    Attributes:
-        terms: What they add to totals.
-        names: The names of the totals.
-        extremes: Those of them that are extremes.
-        listed: The measures of which all values count.
-        keys: The keys of the groups.
-    """
-
-    terms: RecordTerms
-    names: list[str]
-    extremes: list[_Extremes]
-    listed: list[ListedMeasure]
-    keys: pa.BinaryArray
 
 
 class RegionTallies:
@@ -194,7 +163,7 @@ class RegionTallies:
         hold = members.context.conditions.hold(int(positions[0]), found.versions, self._step)
         return ObjectPlaces(*(column[hold] for column in found))
 
-    def _terms(self, spec: AggregateSpec, versions: Array, placed: PlacedRecords) -> _Terms | None:
+    def _terms(self, spec: AggregateSpec, versions: Array, placed: PlacedRecords) -> GroupTerms | None:
         """Return what records add to groups; None if there is no room for all groups at once."""
         members, arguments = self._members, _arguments(spec.measures)
         groups = number_groups(_group_columns(members, spec, versions), len(versions))
@@ -205,30 +174,19 @@ class RegionTallies:
             for j, one in enumerate(spec.measures)
             if one.argument is not None and one.function in _LISTED
         ]
-        words = np.empty((len(versions), 1 + len(arguments)), np.int64)
-        words[:, 0] = groups.ids[placed.order]
-        names, extremes, layout = ["n"], list[_Extremes](), list[tuple[int, int, int]]()
-        for a, one in enumerate(arguments):
-            column, low = columns[one.value], 0
-            there = column.is_valid().to_numpy(zero_copy_only=False)[placed.order]
-            words[:, 0] |= there.astype(np.int64) << (32 + a)
+        summands = Summands()
+        for one in arguments:
+            column = columns[one.value]
             if one.extreme >= 0:
-                sort, (values, keys) = GREATEST, _ranked(column, spec.measures[one.extreme].function)
-                more = [f"x{one.extreme}"]
-                extremes.append(_Extremes(one.extreme, len(names), keys))
-            else:
-                sort, values, places = _summands(column if one.summed >= 0 else None)
-                more = [f"c{one.counted}", *(f"s{one.summed}.{place}" for place in places)]
-                low = places.start
-            words[:, a + 1] = values[placed.order] if sort != COUNT else 0
-            layout.append((sort, len(names), low))
-            names += more
-        widths = [len(names), *(one.listed.values for one in listed)]
+                summands.extreme(one.extreme, spec.measures[one.extreme].function, column)
+                continue
+            summands.count(f"c{one.counted}", column)
+            if one.summed >= 0:
+                summands.sum(f"s{one.summed}", column)
+        widths = [summands.width, *(one.listed.values for one in listed)]
         if len(groups.keys) * max(widths) > _TOTALS:
             return None
-        sorts, firsts, lows = np.array(layout, np.int64).reshape(-1, 3).T.copy()
-        terms = RecordTerms(words, sorts.astype(np.int8), firsts, lows, len(groups.keys), len(names))
-        return _Terms(terms, names, extremes, listed, groups.keys)
+        return summands.terms(groups, listed, placed.order)
 
 
 def _around(boxes: Array) -> tuple[float, float, float, float]:
@@ -281,31 +239,6 @@ def _group_columns(members: RefreshedMembers, spec: AggregateSpec, versions: Arr
     return [(coded | rest)[group.value] for group in spec.groups]
 
 
-def _summands(column: Any | None) -> tuple[int, Array, range]:
-    """Return how a column is summed, its values as words, 0 for NULL, and the places of the limbs."""
-    if column is None:
-        return COUNT, np.empty(0, np.int64), range(0)
-    if pa.types.is_integer(column.type):
-        wholes: Any = column.cast(pa.int64()).fill_null(0)
-        return WHOLE, wholes.to_numpy(zero_copy_only=False), range(UNIT_PLACE, UNIT_PLACE + 2)
-    doubles: Any = pc.cast(column, pa.float64()).fill_null(0.0)
-    bits = doubles.to_numpy(zero_copy_only=False).view(np.int64)
-    low, high = double_places(frozen(bits))
-    return DOUBLE, bits, range(low, high + 1)
-
-
-def _ranked(column: Any, function: str) -> tuple[Array, pa.BinaryArray]:
-    """Return the place of each value from 1 on, the wanted extreme last, 0 for NULL; and the values' keys."""
-    coded: Any = column.dictionary_encode()
-    keys = encode_keys([coded.dictionary])
-    rising = pc.sort_indices(keys).to_numpy()
-    order = rising if function == "max" else rising[::-1]
-    place = np.zeros(len(keys) + 1, np.int64)
-    place[order] = np.arange(1, len(keys) + 1)
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return place[codes], keys.take(pa.array(order))
-
-
 def _tallied(placed: PlacedRecords, terms: RecordTerms, regions: TallyRegions) -> Iterator[TallyRows]:
     """Yield the rows of regions in portions, so that they take bounded memory."""
     begin, room = 0, max(ROWS, terms.groups)
@@ -315,18 +248,19 @@ def _tallied(placed: PlacedRecords, terms: RecordTerms, regions: TallyRegions) -
             yield rows
 
 
-def _states(by: pa.Table, terms: _Terms, rows: TallyRows, listed: list[pa.Table]) -> States:
+def _states(by: pa.Table, terms: GroupTerms, rows: TallyRows, listed: list[pa.Table]) -> States:
     """Return totals as states, without limbs that are 0 everywhere."""
     single = {one.column for one in terms.extremes}
-    sums = {name: rows.totals[:, i] for i, name in enumerate(terms.names) if i not in single}
+    sums = {name: rows.totals[i] for i, name in enumerate(terms.names) if name and i not in single}
     kept = {
         name: pa.array(column) for name, column in normalised(sums).items() if "." not in name or column.any()
     }
-    extremes = (_values(one, rows.totals[:, one.column]) for one in terms.extremes)
+    kept |= dict.fromkeys(terms.same, kept["n"])
+    extremes = (_values(one, rows.totals[one.column]) for one in terms.extremes)
     return States(by, pa.table(kept), pa.concat_tables([VALUES.empty_table(), *extremes, *listed]))
 
 
-def _values(extremes: _Extremes, found: Array) -> pa.Table:
+def _values(extremes: RankedExtremes, found: Array) -> pa.Table:
     """Return the extreme of each row, as if it occurred once."""
     at = np.flatnonzero(found)
     place: Any = pa.array(found[at] - 1)

@@ -10,16 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.aggregates.exact_sums import add_double
+from stqsh.core.kernels.aggregates.exact_sums import UNIT_PLACE, add_double
 from stqsh.core.kernels.geometry.circles import QueryCircles
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.kernels.geometry.polygons import PolygonArrays, holds
 from stqsh.core.kernels.index.static_rects import GridFrame, cell_of, cover, within
 from stqsh.core.kernels.jit import Array, Flag, Int, kernel
 
-COUNT, WHOLE, DOUBLE, GREATEST = 0, 1, 2, 3
-"""What is wanted of an argument: how many values there are, or their sum too, of whole numbers or doubles; or
-only the greatest of numbers from 1 on."""
+WHOLE, DOUBLE, GREATEST = 0, 1, 2
+"""What is wanted of values: the sum of whole numbers or of doubles, or the greatest of numbers from 1 on."""
+
+TOGETHER = 3
+"""Words are added in lots of this many, as a sum of doubles mostly has: the processor need not count them."""
 
 _LOW = np.int64(0xFFFFFFFF)
 
@@ -61,29 +63,28 @@ class TallyRegions(NamedTuple):
 class RecordTerms(NamedTuple):
     """What records, in the order of their cells, add to the totals of their groups.
 
-    The first total is the number of records. An argument has a total for the number of its values, and then
-    one for each limb of their sum; or only one, the greatest.
+    The first total is the number of records. Then there is one for each word, and then those of values that
+    would take too many words: the limbs of their sum, or only one, the greatest.
 
     Attributes:
-        words: int64 (n, 1 + arguments): the group, plus 1 << (32 + a) where argument a has a value; then the
-            values: whole numbers, or the bits of doubles.
-        sort: COUNT, WHOLE, DOUBLE or GREATEST for each argument, int8.
-        column: The total that counts the argument's values, or the greatest, int64.
-        low: The place of its first limb, int64.
+        words: int64 (n, 1 + a multiple of TOGETHER): the group, and what is added to totals.
+        values: int64 (n, s): whole numbers, or the bits of doubles; 0 for NULL.
+        sort: WHOLE, DOUBLE or GREATEST for each column of values, int8 (s,).
+        column: Where the total of place 0 would be, or the total of the greatest, int64 (s,).
         groups: The number of groups.
         width: The number of totals.
     """
 
     words: Array
+    values: Array
     sort: Array
     column: Array
-    low: Array
     groups: int
     width: int
 
 
 class TallyRows(NamedTuple):
-    """Totals of regions and groups: both by number, int32 (n,), and the totals, int64 (n, width)."""
+    """Totals of regions and groups: both by number, int32 (n,), and the totals, int64 (width, n)."""
 
     region: Array
     group: Array
@@ -104,9 +105,7 @@ def place_records(x: Array, y: Array, frame: GridFrame) -> PlacedRecords:
     for i in range(count):
         k = start[cell[i] + 1]
         start[cell[i] + 1] = k + 1
-        order[k] = i
-    for k in range(count):
-        places[k, 0], places[k, 1] = x[order[k]], y[order[k]]
+        order[k], places[k, 0], places[k, 1] = i, x[i], y[i]
     return PlacedRecords(frame, start[: cells + 1], order, places)
 
 
@@ -155,32 +154,52 @@ def _find_members(records: PlacedRecords, regions: TallyRegions, q: Int, found: 
 
 
 @kernel
-def _add_members(terms: RecordTerms, found: Array, members: Int, totals: Array, groups: Array) -> Int:
+def spread_doubles(bits: Array, order: Array, low: Int, words: Array, column: Int) -> None:
+    """Write the limbs of doubles, given by their bits, into words from a column on, in an order of records.
+
+    `low` is the place of the first limb.
+    """
+    flat, width = words.reshape(-1), words.shape[1]
+    for k in range(len(order)):
+        add_double(bits[order[k]], np.int64(1), flat, k * width + column - low)
+
+
+@kernel
+def _add_words(terms: RecordTerms, found: Array, members: Int, totals: Array, groups: Array) -> Int:
     """Add members to the totals, and put their groups into `groups`; return the number of groups."""
-    words, seen = terms.words, 0
+    words, end, seen = terms.words, np.uint64(terms.words.shape[1]), 0
     for i in range(members):
         k = np.uint64(found[i])
-        word = words[k, 0]
-        group = word & _LOW
-        at = group * terms.width
-        if totals[at] == 0:
+        group = np.uint64(words[k, 0])
+        if totals[group, 0] == 0:
             groups[seen] = group
             seen += 1
-        totals[at] += 1
-        for a in range(len(terms.sort)):
-            if (word >> (32 + a)) & 1 == 0:
-                continue
-            column = at + terms.column[a]
-            if terms.sort[a] == GREATEST:
-                totals[column] = max(totals[column], words[k, a + 1])
-                continue
-            totals[column] += 1
-            if terms.sort[a] == DOUBLE:
-                add_double(words[k, a + 1], np.int64(1), totals, column + 1 - terms.low[a])
-            elif terms.sort[a] == WHOLE:
-                totals[column + 1] += words[k, a + 1] & _LOW
-                totals[column + 2] += words[k, a + 1] >> 32
+        totals[group, 0] += 1
+        c = np.uint64(1)
+        while c < end:  # TOGETHER
+            totals[group, c] += words[k, c]
+            totals[group, c + np.uint64(1)] += words[k, c + np.uint64(1)]
+            totals[group, c + np.uint64(2)] += words[k, c + np.uint64(2)]
+            c += np.uint64(3)
     return seen
+
+
+@kernel
+def _add_values(terms: RecordTerms, found: Array, members: Int, totals: Array) -> None:
+    """Add the values of members that are not among their words to the totals."""
+    flat = totals.reshape(-1)
+    for s in range(len(terms.sort)):
+        sort, column = terms.sort[s], terms.column[s]
+        for i in range(members):
+            k = np.uint64(found[i])
+            at, value = terms.words[k, 0] * terms.width + column, terms.values[k, s]
+            if sort == GREATEST:
+                flat[at] = max(flat[at], value)
+            elif sort == DOUBLE:
+                add_double(value, np.int64(1), flat, at)
+            else:
+                flat[at + UNIT_PLACE] += value & _LOW
+                flat[at + UNIT_PLACE + 1] += value >> 32
 
 
 @kernel
@@ -192,23 +211,23 @@ def tally_regions(
     Returns:
         The region at which it ended, and a row for each region and group with members, in order.
     """
-    totals = np.zeros(terms.groups * terms.width, np.int64)
+    totals = np.zeros((terms.groups, terms.width), np.int64)
     found, groups = np.empty(len(records.order) + 1, np.int32), np.empty(terms.groups, np.int32)
     region, group = np.empty(room, np.int32), np.empty(room, np.int32)
-    rows, used, q = np.empty((room, terms.width), np.int64), 0, begin
+    columns, used, q = np.empty((terms.width, room), np.int64), 0, begin
     while q < len(regions.boxes) and used + terms.groups <= room:
         members = _find_members(records, regions, q, found)
-        seen = _add_members(terms, found, members, totals, groups)
+        seen = _add_words(terms, found, members, totals, groups)
+        _add_values(terms, found, members, totals)
         groups[:seen].sort()
         for i in range(seen):
             region[used], group[used] = q, groups[i]
-            at = np.int64(groups[i]) * terms.width
             for c in range(terms.width):
-                rows[used, c] = totals[at + c]
-                totals[at + c] = 0
+                columns[c, used] = totals[groups[i], c]
+                totals[groups[i], c] = 0
             used += 1
         q += 1
-    return q, TallyRows(region[:used], group[:used], rows[:used])
+    return q, TallyRows(region[:used], group[:used], columns[:, :used])
 
 
 class RecordValues(NamedTuple):
@@ -248,7 +267,7 @@ def count_values(
         seen = 0
         for i in range(_find_members(records, regions, q, found)):
             k = np.uint64(found[i])
-            first = (terms.words[k, 0] & _LOW) * listed.values
+            first = terms.words[k, 0] * listed.values
             for at in range(listed.start[k], listed.start[k + np.uint64(1)]):
                 cell = first + listed.codes[at]
                 if counts[cell] == 0:
