@@ -45,7 +45,9 @@ def canonical(column: Column) -> Column:
     if not pa.types.is_floating(column.type):
         return column
     values = column.to_numpy(zero_copy_only=False)
-    return pa.array(values + values.dtype.type(0), column.type, mask=~np.isfinite(values))
+    is_finite = np.isfinite(values)
+    mask = None if is_finite.all() else ~is_finite
+    return pa.array(values + values.dtype.type(0), column.type, mask=mask)
 
 
 def number_groups(columns: Sequence[Column], rows: int) -> Groups:

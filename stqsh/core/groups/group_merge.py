@@ -42,12 +42,14 @@ class _GroupMerge:
         self._store.register(self._marks.those(REGISTER), specs)
         self._time = PassingTime(self._store, self._marks, specs)
         self._totals, self._values = self._store.totals(), self._store.values()
+        self._held = np.full(len(self._totals.query), -1)  # the number of each stored group to look at
 
     def run(self) -> MergedUpdates:
         """Return the updates, and store the groups."""
         moves = heard_differences(self._batch, self._store, self._marks, self._totals, self._values)
         begun = self._store.queries.begun.copy()
         groups = self._touched(moves)
+        self._held = groups.find(self._totals.query, self._totals.key)
         if len(self._time.awake):
             moves = self._with_turns(groups, moves)
         moves = self._at_all_steps(groups, moves)
@@ -67,7 +69,7 @@ class _GroupMerge:
 
     def _versions(self, groups: PairIndex, moves: Differences) -> tuple[GroupVersions, GroupValues]:
         """Return the states of groups in the batch, and the occurrences after it."""
-        versions = versions_of(groups, self._totals, moves, self._first_step(moves))
+        versions = versions_of(groups, self._held, self._totals, moves, self._first_step(moves))
         return with_values(versions, groups, self._values, moves, self._store)
 
     def _with_turns(self, groups: PairIndex, moves: Differences) -> Differences:
@@ -149,7 +151,7 @@ class _GroupMerge:
         final = versions.start[1:] - 1
         after = GroupTotals(versions.query, versions.key, {n: c[final] for n, c in versions.totals.items()})
         after = after.where((after.totals["n"] > 0) & ~np.isin(after.query, gone))
-        others = self._totals.where(groups.find(self._totals.query, self._totals.key) < 0)
+        others = self._totals.where(self._held < 0)
         rest = self._values.where(groups.find(self._values.query, self._values.key) < 0)
         values = values.where(~np.isin(values.query, gone))
         self._store.keep([others, after], [rest, values], gone)

@@ -55,7 +55,9 @@ class GroupTotals:
         self.query, self.key, self.totals = query, key, totals
 
     def where(self, chosen: Array) -> GroupTotals:
-        """Return some of the rows, by a mask or by positions."""
+        """Return some of the rows, by a mask or by positions; nothing is copied if a mask has all."""
+        if chosen.dtype == np.bool_ and chosen.all():
+            return self
         totals = {name: column[chosen] for name, column in self.totals.items()}
         return GroupTotals(self.query[chosen], self.key[chosen], totals)
 

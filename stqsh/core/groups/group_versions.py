@@ -129,11 +129,14 @@ class PairIndex:
         return codes
 
 
-def versions_of(groups: PairIndex, before: GroupTotals, moves: Differences, first: int) -> GroupVersions:
+def versions_of(
+    groups: PairIndex, held: Array, before: GroupTotals, moves: Differences, first: int
+) -> GroupVersions:
     """Return the states of groups before a batch and after each step that changes them.
 
     Args:
         groups: The groups that are wanted; those of the differences are among them.
+        held: The number of each stored group among them, -1 for others.
         before: The stored states.
         moves: The differences.
         first: The first step of the batch.
@@ -144,7 +147,6 @@ def versions_of(groups: PairIndex, before: GroupTotals, moves: Differences, firs
     changed = groups.find(moves.totals.query, moves.totals.key) * span + (steps.find(moves.steps) + 1)
     distinct = DistinctNumbers(np.concatenate([every, changed]))
     codes, at, start = distinct.values, distinct.find(changed), np.append(distinct.find(every), len(distinct))
-    held = groups.find(before.query, before.key)
     known, base = before.where(held >= 0).totals, start[held[held >= 0]]
     nothing = np.empty(0, np.int64)
     totals = {

@@ -89,11 +89,11 @@ def _heard_values(store: GroupStore, heard: list[pa.Table]) -> tuple[GroupValues
 
 
 def _began(query: Array, begins: GroupMarks) -> tuple[Array, Array]:
-    """Return the positions of rows of queries that begin again, and the steps at which they do."""
+    """Return which rows are of queries that begin again, bool (n,), and the steps at which these do."""
     if not len(begins.query):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+        return np.zeros(len(query), np.bool_), np.empty(0, np.int64)
     at = np.minimum(np.searchsorted(begins.query, query), len(begins.query) - 1)
-    mine = np.flatnonzero(begins.query[at] == query)
+    mine: Array = begins.query[at] == query
     return mine, begins.step[at[mine]]
 
 

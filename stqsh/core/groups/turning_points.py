@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.groups.distinct_numbers import sorted_distinct
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.time_events import compared_values, values_compared
 from stqsh.core.objects.batch_objects import BatchObjects
@@ -37,7 +38,7 @@ def turning_points(
         compared_values(conditions, batch.objects), values_compared(compared, conditions, batch.objects)
     ):
         found += [values - shift + late for shift in shifts.tolist() for late in (0, 1)]
-    return np.unique(np.concatenate(found))
+    return _distinct(np.concatenate(found))
 
 
 def stored_points(batch: StreamBatch, later: int) -> Array:
@@ -51,7 +52,7 @@ def stored_points(batch: StreamBatch, later: int) -> Array:
 def window_points(batch: StreamBatch, windows_us: Array) -> Array:
     """Return the instants at which records enter and leave windows of these lengths; µs, int64 (n,)."""
     times = _times(batch.objects)
-    return np.unique(np.concatenate([times + 1, *(times + length + 1 for length in windows_us.tolist())]))
+    return _distinct(np.concatenate([times + 1, *(times + length + 1 for length in windows_us.tolist())]))
 
 
 def _stored_from(objects: BatchObjects, later: int) -> Array:
@@ -65,6 +66,13 @@ def _silent_from(objects: BatchObjects) -> Array:
     """Return from when on records are too old to count."""
     report = objects.timing.report
     return np.empty(0, np.int64) if report < 0 else _times(objects) + report + 1
+
+
+def _distinct(instants: Array) -> Array:
+    """Return the distinct ones of instants in order; those of one tick mostly follow each other."""
+    is_new = np.ones(len(instants), np.bool_)
+    is_new[1:] = instants[1:] != instants[:-1]
+    return sorted_distinct(instants[is_new])
 
 
 def _times(objects: BatchObjects) -> Array:
