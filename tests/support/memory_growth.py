@@ -28,6 +28,7 @@ from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state.arena import Arena
 from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json
+from stqsh.spec.stream import StreamSpec
 from support.specs import stream_spec
 
 SECOND = 1_000_000
@@ -43,13 +44,13 @@ STREAM = stream_spec({
 
 
 class Slot:
-    """A slot in an arena, as the engine keeps one."""
+    """A slot in an arena, as the engine keeps one; its stream has the columns of `STREAM`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stream: StreamSpec = STREAM) -> None:
         self.folder, self.arena = folder, Arena((folder,), "evaluate-0")
         self.state = SlotState.fresh(0, self.arena)
         self.step, self.stats = 0, {}
-        self.batch(define=STREAM)
+        self.batch(define=stream)
 
     def batch(self, records: pa.RecordBatch | None = None, **more: Any) -> None:
         """Take a batch of one step in."""
@@ -68,7 +69,7 @@ class Slot:
             self.state.trim_unused(self.arena.trim)
             self.arena.commit(uuid.uuid4().hex, self.state.header, self.state.buffers)
         [told] = [orjson.loads(chunk.payload) for chunk in sent if chunk.kind == "stats"]
-        self.stats = told["memory"]["1"]
+        self.stats = told["memory"].get("1", {})  # of streams that retain what is significant
 
     def report(self, first: int, count: int = A_BATCH) -> None:
         """Let objects report from anywhere."""
@@ -95,7 +96,7 @@ class Slot:
         pa.default_memory_pool().release_unused()
         ctypes.CDLL(None).malloc_trim(0)  # what the allocator keeps for later is not the slot's
         pss, arena = resident(self.folder)
-        told = {name: self.stats[name] for name in ("objects", "shadow", "bytes")}
+        told = {name: self.stats.get(name) for name in ("objects", "shadow", "bytes")}
         print(json.dumps({"stage": stage, **told, "pss": pss, "arena": arena}), flush=True)
 
 

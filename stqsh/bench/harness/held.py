@@ -69,7 +69,8 @@ def held_now(session: Session) -> HeldNow:
     shares = dict.fromkeys(("java", "driver", "workers", "sinks", "parent", "helpers"), 0.0)
     for pid in tree:
         assert engine is not None
-        shares[_role(pid, tree, engine)] += _pss_mb(pid)
+        if role := _role(pid, tree, engine):
+            shares[role] += _pss_mb(pid)
     return HeldNow(
         **shares,
         memory=sum(shares.values()),
@@ -87,7 +88,10 @@ def held_now(session: Session) -> HeldNow:
 
 
 def _role(pid: int, tree: dict[int, ProcessTime], engine: EngineInfo) -> str:
-    """Return which part of an engine a process of its tree is."""
+    """Return which part of an engine a process of its tree is.
+
+    It is "" for one that Java has just forked to run a command: its memory still is Java's.
+    """
     if pid in (engine.pid, engine.parent):
         return "driver" if pid == engine.pid else "parent"
     if tree[pid].is_java:
@@ -96,6 +100,8 @@ def _role(pid: int, tree: dict[int, ProcessTime], engine: EngineInfo) -> str:
         command = (PROC / str(pid) / "cmdline").read_bytes()
     except OSError:
         return "workers"  # it has ended
+    if command.partition(b"\0")[0].endswith(b"/java"):
+        return ""
     return next((role for word, role in _ROLES.items() if word in command), "workers")
 
 
