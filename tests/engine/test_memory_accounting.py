@@ -60,6 +60,6 @@ def test_objects_in_the_shadow_take_less_than_those_that_are_kept(stages: dict[s
 def test_what_comes_and_goes_leaves_no_memory_behind(tmp_path: Path) -> None:
     told = _stages("support.memory_churn", tmp_path / "arena")
     early, late = told["40"], told["80"]
-    # Between the two, 320,000 objects and 12,000 queries have gone: 8 and 175 bytes of each would be seen.
+    # In between, 320,000 objects and 12,000 queries go: 8 bytes of an object, or 210 of a query, would show.
     assert late["pss"] - late["arena"] < early["pss"] - early["arena"] + 2_500_000
     assert late["arena"] < 2 * early["arena"]

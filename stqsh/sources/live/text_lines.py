@@ -7,6 +7,7 @@ header, or the names of the columns as declared, is no record wherever it stands
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from stqsh.sources.formats.record_schema import match_names
 from stqsh.spec.stream import Options
 
 _BOM = b"\xef\xbb\xbf"
-#: A first line with so many names of columns is a header.
+#: A first line with at least this many names of columns is a header.
 _NAMES = 2
 
 
@@ -49,7 +50,11 @@ class CsvHeader:
         """
         dialect = CsvDialect.of(options)
         line = first_line.removeprefix(_BOM).strip()
-        found = [name.strip() for name in next(csv_rows(line.decode(errors="replace"), dialect), [])]
+        try:
+            fields = next(csv_rows(line.decode(errors="replace"), dialect), [])
+        except csv.Error:  # such as a field of megabytes, which is no name
+            return None
+        found = [name.strip() for name in fields]
         known = {name.lower() for name in names}
         if not dialect.header or len(known & {name.lower() for name in found}) < _NAMES:
             return None

@@ -79,6 +79,11 @@ def test_a_first_line_of_data_is_no_header() -> None:
     assert decode("csv", csv("lon"), csv("b"), first_line=csv("lon")).records.num_rows == 2
 
 
+@pytest.mark.parametrize("line", [b"x" * 200_000, b"\x00,\xff", b'"oid', b"a\rb"])
+def test_a_first_line_of_any_bytes_stops_nothing(line: bytes) -> None:
+    assert decode("csv", line, csv("a"), first_line=line).records.column("oid").to_pylist() == ["a"]
+
+
 def test_the_mark_of_utf_8_belongs_to_no_key() -> None:
     assert found("csv", _BOM + csv("a"), csv("b")) == (["a", "b"], [])
 
