@@ -62,6 +62,11 @@ PASSING = "kind IN ('drop', 'pause_query', 'resume_query', 'found', 'ask', 'memo
 _LAYOUT_9 = f"""
 CREATE INDEX passing ON log (kind, json_extract(spec, '$.id')) WHERE {PASSING};
 """
+PLAYING = "kind IN ('run', 'play', 'pause', 'drop_stream')"
+"""An SQL condition: rows of the log that say what is to play; clients look at them again and again."""
+_LAYOUT_10 = f"""
+CREATE INDEX playing ON log (kind) WHERE {PLAYING};
+"""
 LAYOUTS = (
     _LAYOUT_1,
     _LAYOUT_2,
@@ -72,6 +77,7 @@ LAYOUTS = (
     _LAYOUT_7,
     _LAYOUT_8,
     _LAYOUT_9,
+    _LAYOUT_10,
 )
 """What each version adds to the one before it; an older home is migrated when it is opened."""
 SCHEMA_VERSION = len(LAYOUTS)

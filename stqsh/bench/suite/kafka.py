@@ -58,6 +58,11 @@ WARM_UP = 0.4
 MORE_ARROW = 5
 """The case arrow reads this many times the records of the others, as it takes less time."""
 
+_WARM_UP_S = 10.0
+"""Before freshness is measured, the engine reads as many records as the load sends in this time, in seconds:
+it has just started, so it still loads kernels, and Java still compiles.
+"""
+
 _PROBE = "REGISTER QUERY probe AS SELECT oid FROM m INSIDE (2, 2, 3, 3);"
 _PROBES_PER_S = 20
 
@@ -195,6 +200,10 @@ def fresh(broker: KafkaBroker, rate: float, options: KafkaOptions) -> Row:
     read: dict[str, float] = {}
     with _reading(broker, topic, "json", options) as session:
         execute(session, f"{_PROBE} PLAY m;")
+        warm_up = KafkaLoad("json", int(rate * _WARM_UP_S), options.objects)
+        warm_up.send(broker.address, topic)
+        while (taken := _taken(session)) < warm_up.count:
+            time.sleep(0.1)
         load = KafkaLoad("json", count, options.objects, rate=rate).start(broker.address, topic)
         threading.Thread(
             target=_send_probes, args=(broker, topic, options.seconds, sent), daemon=True
@@ -203,7 +212,7 @@ def fresh(broker: KafkaBroker, rate: float, options: KafkaOptions) -> Row:
         for key, at in _probes_read(session, end):
             read[key] = at
         load.wait()
-        rows = next(iter(stream_statuses(session.link.db).values())).rows
+        rows = _taken(session) - taken
     late = np.array([read[key] - at for key, at in sent.items() if key in read])[int(len(read) * WARM_UP) :]
     parts = [part for part in np.array_split(late, REPETITIONS) if len(part)]
     return {
@@ -213,6 +222,12 @@ def fresh(broker: KafkaBroker, rate: float, options: KafkaOptions) -> Row:
         "p99_s": [float(np.percentile(part, 99)) for part in parts],
         "probes": len(late),
     }
+
+
+def _taken(session: Session) -> int:
+    """Return how many records a session has taken, and raise where its engine fails."""
+    session.progress()
+    return next(iter(stream_statuses(session.link.db).values())).rows
 
 
 def _send_probes(broker: KafkaBroker, topic: str, seconds: int, sent: dict[str, float]) -> None:

@@ -9,6 +9,7 @@ from math import inf
 from stqsh.client.connection import Connection
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.layouts import PLAYING
 from stqsh.storage.rows import Progress
 
 Tell = Callable[[Progress], None]
@@ -63,8 +64,8 @@ def wait_for_inserted(
 def _plays(db: ControlDb, stream: int) -> bool:
     """Return whether the last PLAY or PAUSE of a stream was PLAY."""
     rows = db.query(
-        "SELECT kind FROM log WHERE kind IN ('play', 'pause', 'drop_stream') AND "
-        "json_extract(spec, '$.id') = ? ORDER BY seq DESC LIMIT 1",
+        f"SELECT kind FROM log WHERE {PLAYING} AND kind <> 'run'"
+        " AND json_extract(spec, '$.id') = ? ORDER BY seq DESC LIMIT 1",
         stream,
     )
     return bool(rows) and rows[0][0] == "play"

@@ -13,6 +13,7 @@ from stqsh.client.results import SnapshotMark, Updates
 from stqsh.spec.expression import Expr
 from stqsh.storage.catalogue import query_now
 from stqsh.storage.catalogue_writer import change_query
+from stqsh.storage.layouts import PLAYING
 from stqsh.storage.rows import Progress, QueryRow
 from stqsh.storage.update_log.files import CompactedBase, LogCompactedError, read_base
 from stqsh.storage.update_log.leases import Lease
@@ -268,12 +269,8 @@ def _is_idle(link: Connection, progress: Progress, query: QueryRow) -> bool:
 
     What has ended may be what played before the last PLAY; live streams have a step after that.
     """
-    rows = link.db.query(
-        "SELECT coalesce(max(seq) FILTER (WHERE kind = 'run'), 0),"
-        " coalesce(max(seq) FILTER (WHERE kind = 'play'), 0),"
-        " coalesce(max(seq) FILTER (WHERE kind = 'pause'), 0) FROM log"
-    )
-    run, play, pause = rows[0]
+    last = dict(link.db.query(f"SELECT kind, max(seq) FROM log WHERE {PLAYING} GROUP BY kind"))
+    run, play, pause = (last.get(kind, 0) for kind in ("run", "play", "pause"))
     has_ended = progress.ended and (
         progress.seq >= play or not link.book.stream(query.stream_id).spec.is_live
     )
