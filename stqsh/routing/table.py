@@ -127,9 +127,12 @@ class RoutingTable:
         """
         x, y = other.cells.centres()
         old, new = self.owners.ravel()[self.cells.of_places(x, y)], other.owners.ravel()
-        pairs = np.column_stack([old, new])[old != new]
-        dealt_anew = self.slots != other.slots and bool(((old == HASHED) & (new == HASHED)).any())
-        return len(np.unique(pairs, axis=0)) + (self.slots if dealt_anew else 0)
+        count = max(self.slots, other.slots) - HASHED
+        pairs = (old.astype(np.int64) - HASHED) * count + (new - HASHED)
+        are_there = np.bincount(pairs, minlength=count * count).reshape(count, count) > 0
+        dealt_anew = self.slots != other.slots and bool(are_there[0, 0])
+        np.fill_diagonal(are_there, False)
+        return int(are_there.sum()) + (self.slots if dealt_anew else 0)
 
 
 class _SlotCover:

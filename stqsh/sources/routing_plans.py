@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -21,14 +21,13 @@ from stqsh.sources.replay_store.previous_rows import previous_rows
 from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of, initial_table
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.spec.chunk import unpack
-from stqsh.spec.command import PauseCommand
 from stqsh.spec.log import StreamRouted
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
-from stqsh.storage.queries.query_commands import living_queries
+from stqsh.storage.queries.living_queries import living_queries
 from stqsh.storage.rows import LogRow, Progress, StreamRow
 from stqsh.storage.slot_files import PublishedSlots
 from stqsh.storage.stream_routes import append_route, read_table, stream_routes
@@ -61,10 +60,13 @@ class RecentInput:
     x: Floats
     y: Floats
     boxes: Floats
+    _loads: dict[Cells, Load] = field(default_factory=dict, init=False, repr=False)
 
     def load(self, cells: Cells) -> Load:
         """Return the load of each cell."""
-        return Load.of(cells, self.x, self.y, self.boxes)
+        if cells not in self._loads:
+            self._loads[cells] = Load.of(cells, self.x, self.y, self.boxes)
+        return self._loads[cells]
 
     @property
     def cells(self) -> Cells:
@@ -130,7 +132,7 @@ def recent_input(home: SessionHome, control: ControlDb, stream: StreamSpec) -> R
     bounds = bounds or bounds_of(np.column_stack([x, y]))
     geometry = QueryRouting(1, lambda _: [], lambda area: unpack(area_geometry(control, area)))
     living = living_queries(control, stream.id, 1 << 62, progress.tick_us, progress.step + 1)
-    boxes = [geometry.boxes(stream, one) for one in living if not isinstance(one, PauseCommand)]
+    boxes = [geometry.boxes(stream, one) for one in living.queries]
     return RecentInput(bounds, x, y, np.concatenate([np.empty((0, 4)), *boxes]))
 
 
@@ -250,6 +252,8 @@ def plan_rebalance(
 
 def load_ratio(recent: RecentInput, table: RoutingTable) -> float:
     """Return the largest load of a slot under a table divided by the mean."""
+    if table.is_hashed:
+        return 1.0
     return balance_of(slot_loads(table, recent.load(table.cells).cost)).ratio
 
 

@@ -139,7 +139,34 @@ class ControlDb:
         rows = self.query(
             f"SELECT seq, kind, spec FROM log WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
         )
-        return [(number, _entry(self, number, kind, spec)) for number, kind, spec in rows]
+        return [(number, self.decoded(number, kind, spec)) for number, kind, spec in rows]
+
+    def rows_until(self, seq: int, kinds: Collection[LogKind]) -> list[tuple[int, LogKind, str]]:
+        """Return the log's rows of some kinds up to `seq`, in order, with their contents as they are written.
+
+        `decoded` reads a content, and `payload` what comes with it.
+        """
+        marks = ", ".join("?" * len(kinds))
+        return self.query(
+            f"SELECT seq, kind, spec FROM log WHERE seq <= ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
+        )
+
+    def decoded(self, seq: int, kind: LogKind, spec: str) -> LogEntry:
+        """Return the content of a row of the log.
+
+        Raises:
+            HomeError: the row is damaged.
+            OtherVersionError: the row was written by a version that cannot be read any more.
+        """
+        try:
+            return decode_entry(kind, spec)
+        except msgspec.DecodeError as error:
+            raise HomeError(f"row {seq} of the log in {self.path} is damaged", hint=_DAMAGED) from error
+
+    def payload(self, seq: int) -> bytes:
+        """Return the payload of a row of the log, empty if it has none."""
+        [(payload,)] = self.query("SELECT payload FROM log WHERE seq = ?", seq)
+        return payload or b""
 
     def template_rows(self, last: int) -> TemplateRows:
         """Return the queries that were registered together, given the id of the last of them."""
@@ -220,16 +247,9 @@ def read_log(
         (1 << 62) if up_to is None else up_to,
     )
     return [
-        LogRow(seq, at_us, _entry(control, seq, kind, spec), text, payload)
+        LogRow(seq, at_us, control.decoded(seq, kind, spec), text, payload)
         for seq, at_us, kind, spec, text, payload in rows
     ]
-
-
-def _entry(control: ControlDb, seq: int, kind: LogKind, spec: str) -> LogEntry:
-    try:
-        return decode_entry(kind, spec)
-    except msgspec.DecodeError as error:
-        raise HomeError(f"row {seq} of the log in {control.path} is damaged", hint=_DAMAGED) from error
 
 
 def last_seq(control: ControlDb) -> int:

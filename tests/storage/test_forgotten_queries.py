@@ -26,7 +26,7 @@ from stqsh.storage.control_log import ControlDb, append, last_seq, read_log
 from stqsh.storage.progress import BatchEffects, record_batch, step_taken
 from stqsh.storage.queries.bulk_register import register_rows
 from stqsh.storage.queries.forgotten import forget_queries, numbered_names
-from stqsh.storage.queries.query_commands import living_queries
+from stqsh.storage.queries.living_queries import living_queries
 from stqsh.storage.queries.query_templates import NAMES, QueryTemplate
 from stqsh.storage.rows import Progress
 from stqsh.storage.update_log.files import LogCompactedError
@@ -81,14 +81,14 @@ class Played:
 
     def living(self) -> list[object]:
         """What a slot gets that learns of the queries later."""
-        commands = living_queries(self.db, self.stream, last_seq(self.db), 1_000_000, self.step)
-        return [
+        living = living_queries(self.db, self.stream, last_seq(self.db), 1_000_000, self.step)
+        queries = [
             (command.pattern, command.ids.tolist(), [value.to_pylist() for value in command.values])
             if isinstance(command, QueryRows)
             else command
-            for command in commands
-            if not isinstance(command, QueryRows) or len(command.ids)
+            for command in living.queries
         ]
+        return [*queries, *living.paused]
 
     def seen(self) -> object:
         """What clients see."""

@@ -3,7 +3,8 @@
 A stream plays at half of the greatest load, which is measured first; a client follows one query by TAIL, as
 in `freshness`. During that its routing changes from one strategy to the next. The batch in which a routing
 begins gives slots the queries that they need. Stored events stay where they are, and moving objects cross
-to their new slots with their next records.
+to their new slots with their next records. What is usual is measured anew before each change, from the
+batches since the one before.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ COLUMNS = {
     "change": "change",
     "version": "version",
     "switch_ms": "batch that switches, ms",
-    "usual_ms": "usual batch, ms",
+    "usual_ms": "usual batch before, ms",
     "longest_ms": "longest of the ten around it, ms",
     "gap_s": "longest gap s",
     "usual_gap_s": "usual gap s",
@@ -53,7 +54,7 @@ COLUMNS = {
     "usual_p99_s": "usual p99 s",
     "queries": "queries moved",
 }
-KEY = ("change",)
+KEY = ("version", "change")
 FIGURES: dict[str, Better] = {"switch_ms": LESS, "longest_ms": LESS, "p99_s": LESS}
 
 _CREATE = (
@@ -105,18 +106,18 @@ def measure(options: HandoverOptions, say: Say) -> list[Row]:
         batches, reads = followed(session, ticks_per_s, seconds)
         changes.join()
         routes = stream_routes(session.link.db, 1)
-        begun = {route.seq: step_taken(session.link.db, route.seq) for route in routes}
-        first = min(step for step in begun.values() if step is not None)
-        quiet = [batch for batch in batches if batch.last < first]
-        usual = _measured(quiet[int(len(quiet) * WARM_UP) :], reads, ticks_per_s)
         rows: list[Row] = []
+        quiet = 0
         for route in routes:
-            step = begun[route.seq]
+            step = step_taken(session.link.db, route.seq)
             at = next((i for i, batch in enumerate(batches) if step is not None and batch.last >= step), None)
             if at is None:
                 say(f"the change to {route.entry.strategy} came after the last batch: it is left out")
                 continue
-            near = _measured(batches[max(0, at - _BEFORE) : at + _AFTER], reads, ticks_per_s)
+            before = max(0, at - _BEFORE)
+            quiet = max(0, min(quiet or int(before * WARM_UP), before - 2))  # two batches have a gap
+            usual = _measured(batches[quiet : max(2, before)], reads, ticks_per_s)
+            near = _measured(batches[before : at + _AFTER], reads, ticks_per_s)
             rows.append(
                 {
                     "change": f"to {route.entry.strategy}",
@@ -131,6 +132,7 @@ def measure(options: HandoverOptions, say: Say) -> list[Row]:
                     "usual_p99_s": usual.p99_s,
                 }
             )
+            quiet = at + _AFTER
         return rows
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from stqsh.sources.replay_store.store import ReplayStore
 from stqsh.spec.command import DropCommand, PauseCommand, RegisterCommand
 from stqsh.spec.query import find_kind
 from stqsh.spec.query_rows import QueryRows
+from stqsh.storage.queries.living_queries import LivingQueries
 from stqsh.storage.queries.query_commands import Command
 
 _AT_ONCE = 1 << 16
@@ -37,7 +38,7 @@ class CopyCommands(NamedTuple):
 
 def separated(
     commands: Sequence[Command],
-    living: Iterable[RegisterCommand | QueryRows | PauseCommand],
+    living: LivingQueries,
     *,
     begins: bool,
 ) -> CopyCommands:
@@ -45,19 +46,17 @@ def separated(
 
     Args:
         commands: the commands of the batch.
-        living: the queries that live before it, and commands to pause those that are paused.
+        living: the queries that live before it.
         begins: whether the copy begins.
     """
-    every, dropped = list(living), {one.id for one in commands if isinstance(one, DropCommand)}
-    were_paused = {one.id for one in every if isinstance(one, PauseCommand)} - dropped if begins else set()
+    dropped = {one.id for one in commands if isinstance(one, DropCommand)}
+    were_paused = {one.id for one in living.paused} - dropped if begins else set()
     pausing = {one.id for one in commands if isinstance(one, PauseCommand)}
     moving = were_paused | (pausing - dropped)
     older: list[Command] = []
-    for one in every:
-        if isinstance(one, PauseCommand):
-            older += [one] if one.id in were_paused else []
-        else:
-            older += _those(one, _remembering(one, moving, dwelling=begins) & ~_among(one, dropped))
+    for one in living.queries:
+        older += _those(one, _remembering(one, moving, dwelling=begins) & ~_among(one, dropped))
+    older += [one for one in living.paused if one.id in were_paused]
     copied: list[Command] = []
     others: list[Command] = []
     for command in commands:

@@ -12,16 +12,15 @@ from stqsh.engine.ingest.slot_commands import Concerned
 from stqsh.engine.planning.tasks import BatchHead, SourceTask
 from stqsh.routing.query_routing import QueryRouting
 from stqsh.routing.table import RoutingTable
-from stqsh.sources.live.decoding import without_collections
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.sources.replay_store.spatial_extent import initial_table
 from stqsh.spec.chunk import unpack
-from stqsh.spec.command import PauseCommand
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
-from stqsh.storage.queries.query_commands import Command, gathered, living_queries
+from stqsh.storage.queries.living_queries import living_queries
+from stqsh.storage.queries.query_commands import Command
 from stqsh.storage.stream_routes import INITIAL, read_table
 
 
@@ -99,9 +98,7 @@ def adoptions(task: SourceTask, head: BatchHead, stream: StreamSpec) -> tuple[li
     routing, control, clock = StreamRouting(task), ControlDb(Path(task.home)), head.clock
     if routing.are_everywhere(stream.id, before):
         return [], []
-    with without_collections():
-        living = list(living_queries(control, stream.id, before, clock.tick_us, clock.first_step))
-        queries = gathered([command for command in living if not isinstance(command, PauseCommand)])
+    queries, paused = living_queries(control, stream.id, before, clock.tick_us, clock.first_step)
     wanted, known = routing.queries(), routing.queries(before)
     boxes = [np.empty((0, 4)), *(wanted.boxes(stream, command) for command in queries)]
     every = np.concatenate(boxes)
@@ -110,5 +107,4 @@ def adoptions(task: SourceTask, head: BatchHead, stream: StreamSpec) -> tuple[li
     learned = [pair for pair in zip(queries, news, strict=True) if pair[1].any()]
     commands: list[Command] = [command for command, _ in learned]
     concerned: Concerned = [slots for _, slots in learned]
-    paused = [command for command in living if isinstance(command, PauseCommand)]
     return [*commands, *paused], [*concerned, *(np.ones((1, task.slots), np.bool_) for _ in paused)]

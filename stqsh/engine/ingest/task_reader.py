@@ -37,7 +37,8 @@ from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.home import SessionHome
-from stqsh.storage.queries.query_commands import Command, commands_of, living_queries
+from stqsh.storage.queries.living_queries import living_queries
+from stqsh.storage.queries.query_commands import Command, commands_of
 from stqsh.storage.rows import LogRow
 
 #: Maximum number of records in a chunk: Spark doubles buffers, so large payloads cost it memory.
