@@ -1,0 +1,233 @@
+"""Read the values of messages as columns: JSON, CSV and Arrow, the values of a slice as one text.
+
+Each reader yields rows with the message of each, and the letters of messages that hold none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.sources.formats.csv_file import CsvDialect, text_columns
+from stqsh.sources.formats.json_file import alike_lines, json_block, read_ended, read_whole
+from stqsh.sources.formats.pyarrow_typing import Array, pc
+from stqsh.sources.formats.record_parser import QUOTE_LIMIT
+from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.formats.row_blocks import TextBlock
+from stqsh.sources.formats.time_formats import UNITS
+from stqsh.sources.live.text_lines import CsvHeader
+from stqsh.spec.stream import Options
+
+#: Numbers are taken for milliseconds and the like where they lie between these years, in seconds.
+_FROM_1990, _TO_2100 = 631_152_000, 4_102_444_800
+
+Place: TypeAlias = "NDArray[np.int64]"
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadFormat:
+    """How values are to be read.
+
+    Attributes:
+        layout: the columns that they hold.
+        options: of FORMAT.
+        header: of the text whose lines they are.
+    """
+
+    layout: RecordSchema
+    options: Options
+    header: CsvHeader | None = None
+
+
+class ReadValues(NamedTuple):
+    """Rows of the payload's columns, the message of each, int64 (n,), and the letters of bad messages."""
+
+    columns: list[Array]
+    message: NDArray[np.int64]
+    dead: list[tuple[int, str]]
+
+
+def _read_json(form: PayloadFormat, values: list[bytes], there: Place) -> Iterator[ReadValues]:
+    """Parse values as the lines of one text; a line end within JSON is a blank."""
+    values, there, dead = _without_blank(values, there)
+    text = b"\n".join(values)
+    if text.count(b"\n") >= len(values):
+        values = [value.replace(b"\n", b" ") for value in values]
+        text = b"\n".join(values)
+    layout = form.layout
+    columns = read_whole(text, layout.names, layout)
+    if columns is not None:
+        yield ReadValues(_with_seconds(form, columns), there, dead)
+        return
+    ended = read_ended(values, layout.names, layout)
+    if ended is not None:
+        dead += [(int(there[place]), reason) for place, reason in ended.dead]
+        yield ReadValues(_with_seconds(form, ended.columns), there[ended.places], dead)
+        return
+    for lines in alike_lines(text, values, layout):
+        some = text if len(lines) == len(values) else b"\n".join([values[at] for at in lines.tolist()])
+        block = json_block(TextBlock(some, 0, 0), layout.names, layout)
+        found = there[lines]
+        dead += [(int(found[where.line]), reason) for where, reason in block.dead]
+        yield ReadValues(_with_seconds(form, block.columns), found[block.ordinals], dead)
+        dead = []
+
+
+def _with_seconds(form: PayloadFormat, columns: Sequence[Array]) -> list[Array]:
+    """Return columns whose numbers in times count seconds, unless the option `timestamp` says their unit."""
+    kinds = [kind for _, kind in form.layout.columns]
+    if "timestamp" in form.options:
+        return list(columns)
+    return [
+        _seconds(column) if kind == "TIMESTAMP" else column
+        for column, kind in zip(columns, kinds, strict=True)
+    ]
+
+
+def _seconds(column: Array) -> Array:
+    """Return a column of times whose numbers count seconds; other forms of times stay as they are."""
+    if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
+        return _in_seconds(column.cast(pa.float64()))
+    if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
+        return column
+    # Seconds before 2100 have ten digits.
+    long = pc.fill_null(pc.match_substring_regex(column, r"^\s*[0-9]{11,19}(\.[0-9]*)?\s*$"), False)
+    if not pc.any(long).as_py():
+        return column
+    found = pc.utf8_trim_whitespace(column.filter(long).cast(pa.string()))
+    seconds = _in_seconds(found.cast(pa.float64()))
+    if len(seconds) == len(column):
+        return seconds
+    shown = [repr(value) for value in seconds.to_pylist()]
+    replaced: Array = pc.replace_with_mask(column, long, pa.array(shown, pa.string()).cast(column.type))
+    return replaced
+
+
+def _in_seconds(numbers: Array) -> Array:
+    """Return times as seconds since the epoch, each by the unit in which it is between 1990 and 2100."""
+    for per_second in UNITS.values():
+        if per_second > 1:
+            low, high = float(_FROM_1990 * per_second), float(_TO_2100 * per_second)
+            fits = pc.and_(pc.greater_equal(numbers, low), pc.less(numbers, high))
+            if pc.any(fits).as_py():
+                numbers = pc.if_else(fits, pc.divide(numbers, float(per_second)), numbers)
+    return numbers
+
+
+def _read_csv(form: PayloadFormat, values: list[bytes], there: Place) -> Iterator[ReadValues]:
+    """Parse values as rows of one text, with the columns as its header says, or as declared."""
+    values, there, dead = _without_blank(values, there)
+    dialect = replace(CsvDialect.of({"header": False, **form.options}), header=False)
+    values = [value.rstrip(b"\r\n") for value in values]
+    quote = (dialect.quote or "").encode()
+    text = b"\n".join(values)
+    if text.count(b"\n") >= len(values) or b"\r" in text or (quote and quote in text):
+        values, there, bad = _without_broken(values, there, quote)
+        dead += bad
+        text = b"\n".join(values)
+    layout = form.layout
+    header = form.header
+    if header and header.problem:
+        dead += [(at, header.problem) for at in there.tolist()]
+        values, there = [], there[:0]
+    if not values:
+        yield ReadValues([pa.nulls(0, pa.binary()) for _ in layout.columns], there, dead)
+        return
+    wanted, width = list(range(len(layout.columns))), len(layout.columns)
+    if header:
+        wanted, width = header.places, header.width
+    block = text_columns(TextBlock(text + b"\n", 0, 0), dialect, wanted, width)
+    dead += [(int(there[where.line]), reason) for where, reason in block.dead]
+    pairs = zip(block.columns, layout.columns, strict=True)
+    columns = [dialect.typed(raw, kind) for raw, (_, kind) in pairs]
+    columns = _with_seconds(form, columns)
+    yield ReadValues(columns, there[block.ordinals], dead)
+
+
+def _without_broken(
+    values: list[bytes], there: Place, quote: bytes
+) -> tuple[list[bytes], Place, list[tuple[int, str]]]:
+    """Take out the values that are no single row."""
+    good, dead = [], []
+    for at, value in enumerate(values):
+        if b"\n" in value or b"\r" in value:
+            dead.append((int(there[at]), "a message holds one row, and this one has several lines"))
+        elif quote and value.count(quote) % 2:
+            dead.append((int(there[at]), "a quote that opens here is not closed"))
+        else:
+            good.append(at)
+    return [values[at] for at in good], there[good], dead
+
+
+def _without_blank(values: list[bytes], there: Place) -> tuple[list[bytes], Place, list[tuple[int, str]]]:
+    """Take out the values without content."""
+    if all(values) and not any(map(bytes.isspace, values)):
+        return values, there, []
+    kept = [at for at, value in enumerate(values) if value and not value.isspace()]
+    blank = np.setdiff1d(np.arange(len(values)), kept, assume_unique=True)
+    dead = [(int(there[at]), "an empty message") for at in blank.tolist()]
+    return [values[at] for at in kept], there[kept], dead
+
+
+def _read_arrow(form: PayloadFormat, values: list[bytes], there: Place) -> Iterator[ReadValues]:
+    """Read values as Arrow IPC streams, each with any number of records; alike ones are taken together."""
+    layout, dead = form.layout, list[tuple[int, str]]()
+    alike: list[pa.Table] = []
+    message: list[NDArray[np.int64]] = []
+    for value, at in zip(values, there.tolist(), strict=True):
+        table, reason = _arrow_table(value, layout.names)
+        if table is None:
+            dead.append((at, reason))
+            continue
+        if alike and alike[0].schema != table.schema:
+            yield _joined(form, alike, message, dead)
+            alike, message, dead = [], [], []
+        alike.append(table)
+        message.append(np.full(table.num_rows, at, np.int64))
+    if alike:
+        yield _joined(form, alike, message, dead)
+    elif dead:
+        yield ReadValues([pa.nulls(0, pa.binary()) for _ in layout.columns], there[:0], dead)
+
+
+def _arrow_table(value: bytes, names: Sequence[str]) -> tuple[pa.Table | None, str]:
+    """Return the columns of an Arrow IPC stream, or None and the reason."""
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(value)) as reader:
+            table = reader.read_all()
+        missing = next((name for name in names if table.schema.get_field_index(name) < 0), None)
+        if missing is not None:
+            return None, f"no column {missing}, or several"
+        table = table.select(list(names)).replace_schema_metadata()
+        table.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowException, OSError, ValueError) as problem:
+        return None, f"no Arrow stream: {str(problem).splitlines()[0][:QUOTE_LIMIT]}"
+    return table, ""
+
+
+def _joined(
+    form: PayloadFormat,
+    alike: list[pa.Table],
+    message: list[NDArray[np.int64]],
+    dead: list[tuple[int, str]],
+) -> ReadValues:
+    table = pa.concat_tables(alike).combine_chunks()
+    columns = [_one_chunk(column) for column in table.columns]
+    return ReadValues(_with_seconds(form, columns), np.concatenate(message), dead)
+
+
+def _one_chunk(column: Any) -> Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    found: Array = column.combine_chunks()
+    return found
+
+
+ReadPayload: TypeAlias = "Callable[[PayloadFormat, list[bytes], Place], Iterator[ReadValues]]"
+READERS: dict[str, ReadPayload] = {"jsonl": _read_json, "csv": _read_csv, "arrow": _read_arrow}
+"""The readers by format: values that are not null, and the messages that they are of."""
