@@ -101,8 +101,11 @@ def states_of(store: GroupStore, spec: AggregateSpec, versions: GroupVersions, a
     """Return the states of some versions."""
     position, distinct = number(versions.key[versions.group[at]], np.full(len(store.keys), -1, np.int32))
     keys = pa.DictionaryArray.from_arrays(position, store.keys.texts(distinct))
-    columns: Any = {f"c{j}": np.zeros(len(at), np.int64) for j in range(len(spec.measures))}
-    columns |= {name: column[at] for name, column in versions.totals.items()}
+    chosen = slice(None) if len(at) == len(versions.group) else at  # all of them, so nothing is copied
+    columns: Any = {name: column[chosen] for name, column in versions.totals.items()}
+    for j in range(len(spec.measures)):
+        if f"c{j}" not in columns:
+            columns[f"c{j}"] = np.zeros(len(at), np.int64)
     totals = pa.table(columns)
     place = np.full(len(versions.group), -1, np.int32)
     place[at] = np.arange(len(at), dtype=np.int32)

@@ -14,10 +14,11 @@ from stqsh.core.groups.group_versions import (
     Differences,
     GroupVersions,
     PairIndex,
+    StoredGroups,
     versions_of,
     with_values,
 )
-from stqsh.core.groups.heard_differences import added, heard_differences
+from stqsh.core.groups.heard_differences import followed, heard_differences
 from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, heard_marks
 from stqsh.core.groups.passing_time import PassingTime
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
@@ -43,6 +44,7 @@ class _GroupMerge:
         self._time = PassingTime(self._store, self._marks, specs)
         self._totals, self._values = self._store.totals(), self._store.values()
         self._held = np.full(len(self._totals.query), -1)  # the number of each stored group to look at
+        self._moved = np.empty(0, np.int64)  # and of each group that is heard to differ
 
     def run(self) -> MergedUpdates:
         """Return the updates, and store the groups."""
@@ -69,14 +71,19 @@ class _GroupMerge:
 
     def _versions(self, groups: PairIndex, moves: Differences) -> tuple[GroupVersions, GroupValues]:
         """Return the states of groups in the batch, and the occurrences after it."""
-        versions = versions_of(groups, self._held, self._totals, moves, self._first_step(moves))
+        known = len(self._moved)
+        more = groups.find(moves.totals.query[known:], moves.totals.key[known:])
+        which = np.concatenate([self._moved, more]) if len(more) else self._moved
+        stored = StoredGroups(self._totals, self._held)
+        versions = versions_of(groups, stored, moves, which, self._first_step(moves))
         return with_values(versions, groups, self._values, moves, self._store)
 
     def _with_turns(self, groups: PairIndex, moves: Differences) -> Differences:
         """Return the differences, with one of nothing where NOW alone may change a row."""
         versions, _ = self._versions(groups, moves)
         turns, steps = self._time.turns(versions)
-        return moves._replace(totals=added([moves.totals, turns]), steps=np.concatenate([moves.steps, steps]))
+        totals = followed(moves.totals, [turns])
+        return moves._replace(totals=totals, steps=np.concatenate([moves.steps, steps]))
 
     def _first_step(self, moves: Differences) -> int:
         """Return the first step of all that happens."""
@@ -98,7 +105,9 @@ class _GroupMerge:
         alone = alone[self._store.have_one_row(alone)]
         query = np.concatenate([moves.totals.query, self._totals.query[stored], alone])
         empty = np.full(len(alone), self._store.keys.empty_key, np.int32)
-        return PairIndex(query, np.concatenate([moves.totals.key, self._totals.key[stored], empty]))
+        groups = PairIndex(query, np.concatenate([moves.totals.key, self._totals.key[stored], empty]))
+        self._moved = groups.given[: len(moves.totals.query)]
+        return groups
 
     def _at_all_steps(self, groups: PairIndex, moves: Differences) -> Differences:
         """Return the differences, with one of nothing for each group of a query with a LIMIT and step."""
@@ -113,7 +122,8 @@ class _GroupMerge:
             key.append(np.repeat(groups.key[mine], len(own)))
             steps.append(np.tile(own, len(mine)))
         more = GroupTotals(np.concatenate(query), np.concatenate(key), {})
-        return moves._replace(totals=added([moves.totals, more]), steps=np.concatenate([moves.steps, *steps]))
+        totals = followed(moves.totals, [more])
+        return moves._replace(totals=totals, steps=np.concatenate([moves.steps, *steps]))
 
     def _there(self, versions: GroupVersions, begun: Array) -> Array:
         """Return which versions are groups: those with members, and the one of a query without GROUP BY."""

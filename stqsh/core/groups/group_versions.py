@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 from stqsh.core.aggregates.states import VALUES
 from stqsh.core.groups.distinct_numbers import DistinctNumbers
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
+from stqsh.core.kernels.groups.distinct import pair_codes
 from stqsh.core.kernels.groups.running_values import (
     ALL,
     FIRST,
     LAST,
     TOP,
+    HeldVersions,
     ValueCells,
     ValueChanges,
     running_totals,
@@ -32,14 +34,18 @@ class Differences(NamedTuple):
     """By how much groups differ from the step before, unordered.
 
     Attributes:
-        totals, steps: Totals, and their steps.
+        totals, steps: Totals, and their steps. Columns of totals may be shorter, and what they lack is 0.
         values, value_steps: Occurrences, and their steps.
+        heard: The first of the differences with which stored groups begin again from nothing.
+        again: Which stored groups these are, int64 (m,); none of their totals counts from then on.
     """
 
     totals: GroupTotals
     steps: Array
     values: GroupValues
     value_steps: Array
+    heard: int
+    again: Array
 
 
 class GroupVersions(NamedTuple):
@@ -85,11 +91,17 @@ class GroupVersions(NamedTuple):
 
 
 class PairIndex:
-    """Numbers for groups, given by query and key, in the order of queries, then keys."""
+    """Numbers for groups, given by query and key, in the order of queries, then keys.
+
+    Attributes:
+        given: The number of each given group, int64 (n,).
+    """
 
     def __init__(self, query: Array, key: Array) -> None:
         self._queries, self._keys = DistinctNumbers(query), DistinctNumbers(key)
-        self._pairs = DistinctNumbers(self._codes(query, key))
+        codes = self._codes(query, key)
+        self._pairs = DistinctNumbers(codes)
+        self.given: Array = self._pairs.find(codes)
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -123,41 +135,48 @@ class PairIndex:
 
     def _codes(self, query: Array, key: Array) -> Array:
         """Return each pair as one number, negative for unknown ones."""
-        whose, which = self._queries.find(query), self._keys.find(key)
-        codes: Array = whose * len(self._keys) + which
-        codes[(whose < 0) | (which < 0)] = -1
-        return codes
+        return pair_codes(self._queries.find(query), self._keys.find(key), len(self._keys))
+
+
+class StoredGroups(NamedTuple):
+    """The states before a batch, and the number of each group among those that are wanted, -1 for others."""
+
+    totals: GroupTotals
+    number: Array
 
 
 def versions_of(
-    groups: PairIndex, held: Array, before: GroupTotals, moves: Differences, first: int
+    groups: PairIndex, before: StoredGroups, moves: Differences, which: Array, first: int
 ) -> GroupVersions:
     """Return the states of groups before a batch and after each step that changes them.
 
     Args:
         groups: The groups that are wanted; those of the differences are among them.
-        held: The number of each stored group among them, -1 for others.
         before: The stored states.
         moves: The differences.
+        which: The number of each one's group, int64 (n,).
         first: The first step of the batch.
     """
     steps = DistinctNumbers(moves.steps)
     span = len(steps) + 1
     every = np.arange(len(groups)) * span
-    changed = groups.find(moves.totals.query, moves.totals.key) * span + (steps.find(moves.steps) + 1)
+    changed = which * span + (steps.find(moves.steps) + 1)
     distinct = DistinctNumbers(np.concatenate([every, changed]))
     codes, at, start = distinct.values, distinct.find(changed), np.append(distinct.find(every), len(distinct))
-    known, base = before.where(held >= 0).totals, start[held[held >= 0]]
-    nothing = np.empty(0, np.int64)
+    until = np.full(len(before.number), -1)
+    until[moves.again] = at[moves.heard : moves.heard + len(moves.again)]
+    wanted = before.number >= 0
+    known, nothing = before.totals.where(wanted).totals, np.empty(0, np.int64)
+    base = HeldVersions(start[before.number[wanted]], until[wanted])
     totals = {
         name: running_totals(
             frozen(start),
-            frozen(base),
+            base,
             frozen(known.get(name, nothing)),
             frozen(at),
             frozen(moves.totals.totals.get(name, nothing)),
         )
-        for name in sorted({*known, *moves.totals.totals})
+        for name in sorted({"n", *known, *moves.totals.totals})
     }
     step = np.append(first - 1, steps.values)[codes % span]
     owner, group = groups.owner, codes // span

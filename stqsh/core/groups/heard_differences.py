@@ -37,19 +37,21 @@ def heard_differences(
     old_values, old_value_steps = _began(values_before.query, begins)
     is_alone = store.have_one_row(begins.query)
     alone = GroupMarks(*(column[is_alone] for column in begins))
-    all_totals = added(
+    restart = before.where(old)
+    all_totals = followed(
+        totals,
         [
-            totals,
-            _negated(before.where(old)),
+            GroupTotals(restart.query, restart.key, {}),
             GroupTotals(alone.query, np.full(len(alone.query), store.keys.empty_key, np.int32), {}),
             GroupTotals(values.query, values.key, {}),
-        ]
+        ],
     )
     negative = values_before.where(old_values)
     negative.count = -negative.count
     all_steps = np.concatenate([steps, old_steps, alone.step, value_steps])
     together = _joined([values, negative])
-    return Differences(all_totals, all_steps, together, np.concatenate([value_steps, old_value_steps]))
+    again = (len(totals.query), np.flatnonzero(old))
+    return Differences(all_totals, all_steps, together, np.concatenate([value_steps, old_value_steps]), *again)
 
 
 def _numbered(store: GroupStore, batch: pa.RecordBatch) -> pa.Table:
@@ -97,19 +99,11 @@ def _began(query: Array, begins: GroupMarks) -> tuple[Array, Array]:
     return mine, begins.step[at[mine]]
 
 
-def _negated(some: GroupTotals) -> GroupTotals:
-    return GroupTotals(some.query, some.key, {name: -column for name, column in some.totals.items()})
-
-
-def added(parts: list[GroupTotals]) -> GroupTotals:
-    """Return all rows together; a total that some of them lack is 0 there."""
-    names = sorted({name for part in parts for name in part.totals} | {"n"})
-    totals = {
-        name: np.concatenate([part.totals.get(name, np.zeros(len(part.query), np.int64)) for part in parts])
-        for name in names
-    }
-    query = np.concatenate([part.query for part in parts])
-    return GroupTotals(query, np.concatenate([part.key for part in parts]), totals)
+def followed(first: GroupTotals, more: list[GroupTotals]) -> GroupTotals:
+    """Return rows and more of them, which have no totals; the columns of totals are not copied."""
+    parts = [first, *more]
+    query, key = (np.concatenate([getattr(part, name) for part in parts]) for name in ("query", "key"))
+    return GroupTotals(query, key, first.totals)
 
 
 def _joined(parts: list[GroupValues]) -> GroupValues:

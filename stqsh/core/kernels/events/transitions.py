@@ -186,23 +186,6 @@ def _add_expiry(events: Transitions, k: Int, step: Int, obj: Int, version: Int, 
 
 
 @kernel
-def _place_at(
-    old: Int, before: Int, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
-) -> tuple[Float, Float]:
-    """Return the place of an object with the version `old` at step `before`."""
-    if old < 0:
-        return np.nan, np.nan
-    objects = len(stored.known)
-    if old < objects:
-        x, y, ts = stored.x[old], stored.y[old], stored.ts[old]
-    else:
-        x, y, ts = rows.x[old - objects], rows.y[old - objects], rows.ts[old - objects]
-    if expiry(ts, timing) <= before:
-        return np.nan, np.nan
-    return x, y
-
-
-@kernel
 def build(
     accepted: AcceptedRows, rows: RowArrays, roles: Array, stored: StoredArrays, timing: BatchTiming
 ) -> Transitions:
@@ -215,6 +198,7 @@ def build(
     """
     objects, count = len(stored.known), len(rows.obj)
     silent = _expiring(accepted, rows, stored, timing)
+    ox, oy = places_after(accepted.old, rows.step - 1, rows, stored, timing)
     size = 2 * np.sum(accepted.live) + len(silent)
     events = room_for(size)
     k = np.int64(0)
@@ -222,9 +206,8 @@ def build(
         if not accepted.live[r]:
             continue
         o, v, step = rows.obj[r], objects + r, rows.step[r]
-        x, y = _place_at(accepted.old[r], step - 1, rows, stored, timing)
         events.step[k], events.obj[k], events.old[k], events.new[k] = step, o, accepted.old[r], v
-        events.ox[k], events.oy[k] = x, y
+        events.ox[k], events.oy[k] = ox[r], oy[r]
         end = expiry(rows.ts[r], timing)
         present = end > step and not (len(roles) and roles[r] == _DEPARTED)
         events.nx[k] = rows.x[r] if present else np.nan
@@ -307,18 +290,28 @@ def places_at(
     versions: Array, step: int, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> tuple[Array, Array]:
     """Return the places of the versions' objects at a step, float64 (n,) each; NaN if not present."""
-    x, y = np.empty(len(versions), np.float64), np.empty(len(versions), np.float64)
-    for i in range(len(versions)):
-        x[i], y[i] = _place_at(versions[i], step, rows, stored, timing)
-    return x, y
+    return places_after(versions, np.full(1, step, np.int64), rows, stored, timing)
 
 
 @kernel
 def places_after(
     versions: Array, steps: Array, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> tuple[Array, Array]:
-    """Return `places_at` with its own step for each version, int64 (n,)."""
-    x, y = np.empty(len(versions), np.float64), np.empty(len(versions), np.float64)
+    """Return `places_at` with its own step for each version, int64 (n,), or one for all, int64 (1,).
+
+    Arrays have names of their own: reading one from a tuple counts references to it, in each turn of a loop.
+    """
+    x, y = np.full(len(versions), np.nan), np.full(len(versions), np.nan)
+    row_x, row_y, row_ts = rows.x, rows.y, rows.ts
+    old_x, old_y, old_ts = stored.x, stored.y, stored.ts
+    objects, each = len(old_x), np.int64(len(steps) > 1)
+    since = timing.report + (1 - timing.base) * timing.tick
     for i in range(len(versions)):
-        x[i], y[i] = _place_at(versions[i], steps[i], rows, stored, timing)
+        version, row = versions[i], versions[i] - objects
+        least = steps[i * each] * timing.tick - since if timing.report >= 0 else -NEVER  # see `expiry`
+        if row >= 0:
+            if row_ts[row] >= least:
+                x[i], y[i] = row_x[row], row_y[row]
+        elif version >= 0 and old_ts[version] >= least:
+            x[i], y[i] = old_x[version], old_y[version]
     return x, y

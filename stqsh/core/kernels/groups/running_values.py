@@ -118,20 +118,29 @@ def _choose_top(cells: ValueCells, begin: Int, end: Int, chosen: Array) -> None:
         chosen[best] = True
 
 
+class HeldVersions(NamedTuple):
+    """The versions of groups that have totals before: the first of each, and that which begins again, or -1."""
+
+    base: Array
+    until: Array
+
+
 @kernel
-def running_totals(start: Array, base: Array, held: Array, at: Array, amounts: Array) -> Array:
+def running_totals(start: Array, held: HeldVersions, before: Array, at: Array, amounts: Array) -> Array:
     """Return a total of groups in all their versions, int64 (versions,).
 
     Args:
         start: The versions of group g are start[g] .. start[g + 1]; int64 (groups + 1,).
-        base: The first versions of groups that have a total before, int64.
-        held: That total, int64 of the same length; empty if it is 0 everywhere.
-        at: The versions with which differences begin to count, int64.
-        amounts: The differences, int64 of the same length; empty if they are 0 everywhere.
+        held: The versions of groups that have a total before, int64 (m,) each.
+        before: That total, int64 (m,); empty if it is 0 everywhere.
+        at: The versions with which differences begin to count, int64 (n,).
+        amounts: The first differences, int64; the others are 0.
     """
-    out = np.zeros(start[-1], np.int64)
-    for i in range(len(held)):
-        out[base[i]] = held[i]
+    out, base, until = np.zeros(start[-1], np.int64), held.base, held.until
+    for i in range(len(before)):
+        out[base[i]] = before[i]
+        if until[i] >= 0:
+            out[until[i]] -= before[i]
     for i in range(len(amounts)):
         out[at[i]] += amounts[i]
     for group in range(len(start) - 1):
