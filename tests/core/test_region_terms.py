@@ -11,7 +11,13 @@ from stqsh.core.aggregates.limbs import doubles_of, wholes_of
 from stqsh.core.groups import region_terms
 from stqsh.core.groups.region_terms import Summands
 from stqsh.core.kernels.geometry.circles import QueryCircles
-from stqsh.core.kernels.groups.region_tallies import TallyRegions, place_records, tally_regions
+from stqsh.core.kernels.groups.region_tallies import (
+    TallyRegions,
+    place_records,
+    put_in_order,
+    tally_regions,
+)
+from stqsh.core.kernels.index.static_rects import cell_of
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.regions.grid_layout import lattice_over
 from stqsh.core.regions.polygon_table import PolygonTable, polygon_arrays
@@ -61,6 +67,20 @@ def tallied(x, y, groups, given):
     place = totals.pop("x9")
     greatest = extremes.values.take(pa.array(place - 1, mask=place == 0)).to_pylist()
     return list(zip(rows.region.tolist(), rows.group.tolist(), strict=True)), totals, greatest
+
+
+@pytest.mark.parametrize(("count", "side"), [(0, 8), (1, 1), (COUNT, 1), (COUNT, 8), (COUNT, 40)])
+def test_records_are_in_the_order_of_cells_then_numbers(count, side):
+    draw = np.random.default_rng(5)
+    x, y = draw.random((2, count)) * 1.4 - 0.2  # some beyond the grid, whose border cells they are in
+    frame = lattice_over(BOXES[:, 0::2].ravel(), BOXES[:, 1::2].ravel(), side)
+    placed = place_records(frozen(x), frozen(y), frame)
+    cells = np.array([cell_of(*place, frame) for place in zip(x, y, strict=True)], np.int64)
+    order = np.argsort(cells, kind="stable")
+    assert placed.start.tolist() == np.searchsorted(cells[order], np.arange(frame.side**2 + 1)).tolist()
+    assert placed.places.tolist() == np.column_stack([x, y])[order].tolist()
+    numbers = np.arange(count, dtype=np.int32)
+    assert put_in_order(frozen(numbers), placed.order).tolist() == order.tolist()
 
 
 @pytest.mark.parametrize("words", [0, 5, 24, 100])

@@ -33,7 +33,7 @@ class DistinctNumbers:
         if size <= _SPARE + _EACH * len(wide):
             self.values, self._places = number_distinct(wide, self._low, size)
         else:
-            self.values = sorted_distinct(wide)
+            self.values = sorted_distinct(wide).astype(np.int64)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -56,4 +56,5 @@ def sorted_distinct(numbers: Array) -> Array:
 
 
 def _wide(numbers: Array) -> Array:
-    return frozen(np.ascontiguousarray(numbers, np.int64))
+    """Return numbers as kernels take them: int64, or int32 as they are, of which no copy is made."""
+    return frozen(np.ascontiguousarray(numbers, np.int32 if numbers.dtype == np.int32 else np.int64))

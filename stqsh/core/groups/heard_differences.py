@@ -49,9 +49,10 @@ def heard_differences(
     negative = values_before.where(old_values)
     negative.count = -negative.count
     all_steps = np.concatenate([steps, old_steps, alone.step, value_steps])
+    all_value_steps = np.concatenate([value_steps, old_value_steps])
     together = _joined([values, negative])
-    again = (len(totals.query), np.flatnonzero(old))
-    return Differences(all_totals, all_steps, together, np.concatenate([value_steps, old_value_steps]), *again)
+    count = len(totals.query)
+    return Differences(all_totals, all_steps, together, all_value_steps, count, np.flatnonzero(old))
 
 
 def _numbered(store: GroupStore, batch: pa.RecordBatch) -> pa.Table:

@@ -121,7 +121,7 @@ def heard_marks(batches: Iterable[pa.RecordBatch]) -> tuple[GroupMarks, list[str
     """Return the marks of several slots without duplicates, by query, and the specs that they point at."""
     table = pa.Table.from_batches(list(batches), MARKS).unify_dictionaries().combine_chunks()
     query, step, mark = (table.column(i).to_numpy() for i in range(3))
-    _, first = np.unique(np.stack([query, mark.astype(np.int64)]), axis=1, return_index=True)
+    _, first = np.unique(query * (WAKE + 1) + mark, return_index=True)
     if not table.num_rows:
         return GroupMarks(query, step, mark, np.empty(0, np.int32)), []
     specs: Any = table.column(3).chunk(0)

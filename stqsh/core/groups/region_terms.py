@@ -17,7 +17,9 @@ from stqsh.core.kernels.groups.region_tallies import (
     GREATEST,
     TOGETHER,
     WHOLE,
+    PlaceOrder,
     RecordTerms,
+    put_in_order,
     spread_doubles,
 )
 from stqsh.core.kernels.jit import frozen
@@ -129,21 +131,22 @@ class Summands:
         names = ["n", *(name for word in self._words for name in word.names)]
         return [*names, *[""] * (-(len(names) - 1) % TOGETHER)]
 
-    def terms(self, groups: Groups, listed: list[ListedMeasure], order: Array) -> GroupTerms:
-        """Return all that records add, put in an order, int32 (n,), with the groups and listed values."""
-        names = self._names_of_words()
-        words = np.zeros((len(order), len(names)), np.int64)
-        words[:, 0] = groups.ids[order]
+    def terms(self, groups: Groups, listed: list[ListedMeasure], order: PlaceOrder) -> GroupTerms:
+        """Return all that records add, put in an order, with the groups and listed values."""
+        names, count = self._names_of_words(), len(groups.ids)
+        words = np.zeros((count, len(names)), np.int64)
+        words[:, 0] = put_in_order(frozen(groups.ids), order)
         column = 1
         for word in self._words:
+            ordered = put_in_order(frozen(word.values), order)
             if word.low < 0:
-                words[:, column] = word.values[order]
+                words[:, column] = ordered
             else:
-                spread_doubles(frozen(word.values), order, word.low, words, column)
+                spread_doubles(ordered, word.low, words, column)
             column += len(word.names)
-        values, place_0 = np.empty((len(order), len(self._values)), np.int64), list[int]()
+        values, place_0 = np.empty((count, len(self._values)), np.int64), list[int]()
         for s, value in enumerate(self._values):
-            values[:, s] = value.values[order]
+            values[:, s] = put_in_order(frozen(value.values), order)
             place_0.append(len(names) - value.low)
             names += value.names
         extremes = [RankedExtremes(j, names.index(f"x{j}"), keys) for j, keys in self._extremes]

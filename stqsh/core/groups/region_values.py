@@ -13,12 +13,15 @@ from stqsh.core.aggregates.keys import encode_keys
 from stqsh.core.aggregates.states import VALUES, value_lists
 from stqsh.core.kernels.groups.region_tallies import (
     PlacedRecords,
+    PlaceOrder,
     RecordTerms,
     RecordValues,
     TallyRegions,
     TallyRows,
     count_values,
+    put_in_order,
 )
+from stqsh.core.kernels.jit import frozen
 from stqsh.spec.aggregate import Measure
 
 Array = npt.NDArray[Any]
@@ -32,17 +35,17 @@ class ListedMeasure(NamedTuple):
     keys: pa.BinaryArray
 
 
-def listed_measure(number: int, measure: Measure, column: Any, order: Array) -> ListedMeasure:
-    """Return the values of a measure for records that are put in an order, int32 (n,)."""
+def listed_measure(number: int, measure: Measure, column: Any, order: PlaceOrder) -> ListedMeasure:
+    """Return the values of a measure for records that are put in an order."""
     there = column.is_valid().to_numpy(zero_copy_only=False)
     found = value_lists(measure, column.filter(pa.array(there)))
     place, keys = _in_order(encode_keys([found.distinct]))
     lengths = np.zeros(len(column), np.int64)
     lengths[there] = found.lengths
     begin = np.cumsum(lengths) - lengths
-    own = lengths[order]
+    own = put_in_order(frozen(lengths), order)
     start = np.append(0, np.cumsum(own))
-    at = np.repeat(begin[order] - start[:-1], own) + np.arange(start[-1])
+    at = np.repeat(put_in_order(frozen(begin), order) - start[:-1], own) + np.arange(start[-1])
     codes = place[found.codes[at]]
     return ListedMeasure(number, RecordValues(start, codes, len(keys)), keys)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.kernels.geometry.shapes import Point
-from stqsh.core.kernels.jit import Array, Float, Int, inlined, kernel
+from stqsh.core.kernels.jit import Array, Int, inlined, kernel
 from stqsh.spec.chunk import RecordRole
 
 _DEPARTED, _PREVIOUS, _STALE = int(RecordRole.DEPARTED), int(RecordRole.PREVIOUS), int(RecordRole.STALE)

@@ -12,7 +12,7 @@ def number_distinct(numbers: Array, low: Int, size: int) -> tuple[Array, Array]:
     """Return the distinct ones of numbers in low .. low + size, ascending, and the place of each.
 
     Args:
-        numbers: int64 (n,).
+        numbers: int64 or int32 (n,).
         low: The least number.
         size: How many different numbers there may be.
 
@@ -37,7 +37,7 @@ def number_distinct(numbers: Array, low: Int, size: int) -> tuple[Array, Array]:
 
 @kernel
 def find_places(numbers: Array, low: Int, places: Array) -> Array:
-    """Return the places of numbers, int64 (n,), as `number_distinct` has them; -1 for those out of range."""
+    """Return the places of numbers, (n,), int64, as `number_distinct` has them; -1 for those out of range."""
     out = np.empty(len(numbers), np.int64)
     for i in range(len(numbers)):
         at = numbers[i] - low

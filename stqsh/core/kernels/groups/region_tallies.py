@@ -14,7 +14,7 @@ from stqsh.core.kernels.aggregates.exact_sums import UNIT_PLACE, add_double
 from stqsh.core.kernels.geometry.circles import QueryCircles
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.kernels.geometry.polygons import PolygonArrays, holds
-from stqsh.core.kernels.index.static_rects import GridFrame, cell_of, cover, within
+from stqsh.core.kernels.index.static_rects import GridFrame, band, cell_of, cover, within
 from stqsh.core.kernels.jit import Array, Flag, Int, kernel
 
 WHOLE, DOUBLE, GREATEST = 0, 1, 2
@@ -26,19 +26,33 @@ TOGETHER = 3
 _LOW = np.int64(0xFFFFFFFF)
 
 
+class PlaceOrder(NamedTuple):
+    """The order of records by their cells, as two moves that each stay within a few pages of memory.
+
+    Reading values in that order at once would be a wait for memory for each of them.
+
+    Attributes:
+        in_rows: Where each record is among all in the order of the rows of cells, int32 (n,).
+        within: Where each one in the order of cells is among those, int32 (n,).
+    """
+
+    in_rows: Array
+    within: Array
+
+
 class PlacedRecords(NamedTuple):
     """Records in the order of their cells.
 
     Attributes:
         frame: The grid.
         start: int32 (cells + 1,): the records of cell c are start[c] .. start[c + 1].
-        order: The number of each record, int32 (n,).
+        order: The order of the records.
         places: x and y, float64 (n, 2).
     """
 
     frame: GridFrame
     start: Array
-    order: Array
+    order: PlaceOrder
     places: Array
 
 
@@ -94,19 +108,48 @@ class TallyRows(NamedTuple):
 @kernel
 def place_records(x: Array, y: Array, frame: GridFrame) -> PlacedRecords:
     """Put records, which all have a place, in the order of their cells, and of their numbers within one."""
-    count, cells = len(x), frame.side * frame.side
-    start, cell = np.zeros(cells + 2, np.int32), np.empty(count, np.int32)
+    count, side = len(x), frame.side
+    rows, row = np.zeros(side + 2, np.int32), np.empty(count, np.int32)
     for i in range(count):
-        cell[i] = cell_of(x[i], y[i], frame)
-        start[cell[i] + 2] += 1
-    for c in range(2, cells + 2):
-        start[c] += start[c - 1]
-    order, places = np.empty(count, np.int32), np.empty((count, 2), np.float64)
+        row[i] = band(y[i], frame.y0, frame.per_y, side)
+        rows[row[i] + 2] += 1
+    for r in range(2, side + 2):
+        rows[r] += rows[r - 1]
+    in_rows, by_row = np.empty(count, np.int32), np.empty((count, 2), np.float64)
     for i in range(count):
-        k = start[cell[i] + 1]
-        start[cell[i] + 1] = k + 1
-        order[k], places[k, 0], places[k, 1] = i, x[i], y[i]
-    return PlacedRecords(frame, start[: cells + 1], order, places)
+        p = rows[row[i] + 1]
+        rows[row[i] + 1] = p + 1
+        in_rows[i], by_row[p, 0], by_row[p, 1] = p, x[i], y[i]
+    start, places = np.empty(side * side + 1, np.int32), np.empty((count, 2), np.float64)
+    within, column = np.empty(count, np.int32), row
+    for r in range(side):
+        begin, end, at = rows[r], rows[r + 1], start[r * side : (r + 1) * side + 1]
+        at[:] = 0
+        for p in range(begin, end):
+            column[p] = band(by_row[p, 0], frame.x0, frame.per_x, side)
+            at[column[p] + 1] += 1
+        at[0] = begin
+        for c in range(side):
+            at[c + 1] += at[c]
+        for p in range(begin, end):
+            k = at[column[p]]
+            at[column[p]] = k + 1
+            within[k], places[k, 0], places[k, 1] = p, by_row[p, 0], by_row[p, 1]
+        at[1:] = at[:-1].copy()
+        at[0] = begin
+    return PlacedRecords(frame, start, PlaceOrder(in_rows, within), places)
+
+
+@kernel
+def put_in_order(values: Array, order: PlaceOrder) -> Array:
+    """Return the values of records, (n,), in the order of their cells."""
+    by_row, out = np.empty_like(values), np.empty_like(values)
+    in_rows, within = order.in_rows, order.within
+    for i in range(len(values)):
+        by_row[in_rows[i]] = values[i]
+    for k in range(len(values)):
+        out[k] = by_row[within[k]]
+    return out
 
 
 @kernel
@@ -154,14 +197,14 @@ def _find_members(records: PlacedRecords, regions: TallyRegions, q: Int, found: 
 
 
 @kernel
-def spread_doubles(bits: Array, order: Array, low: Int, words: Array, column: Int) -> None:
-    """Write the limbs of doubles, given by their bits, into words from a column on, in an order of records.
+def spread_doubles(bits: Array, low: Int, words: Array, column: Int) -> None:
+    """Write the limbs of doubles, given by their bits, into words, which are 0 there, from a column on.
 
     `low` is the place of the first limb.
     """
     flat, width = words.reshape(-1), words.shape[1]
-    for k in range(len(order)):
-        add_double(bits[order[k]], np.int64(1), flat, k * width + column - low)
+    for k in range(len(bits)):
+        add_double(bits[k], np.int64(1), flat, k * width + column - low)
 
 
 @kernel
@@ -212,7 +255,7 @@ def tally_regions(
         The region at which it ended, and a row for each region and group with members, in order.
     """
     totals = np.zeros((terms.groups, terms.width), np.int64)
-    found, groups = np.empty(len(records.order) + 1, np.int32), np.empty(terms.groups, np.int32)
+    found, groups = np.empty(len(records.places) + 1, np.int32), np.empty(terms.groups, np.int32)
     region, group = np.empty(room, np.int32), np.empty(room, np.int32)
     columns, used, q = np.empty((terms.width, room), np.int64), 0, begin
     while q < len(regions.boxes) and used + terms.groups <= room:
@@ -261,7 +304,7 @@ def count_values(
     """
     size = terms.groups * listed.values
     counts, touched = np.zeros(size, np.int64), np.empty(size, np.int64)
-    found = np.empty(len(records.order) + 1, np.int32)
+    found = np.empty(len(records.places) + 1, np.int32)
     codes, times, used = np.empty(64, np.int64), np.empty(64, np.int64), 0
     for q in range(begin, end):
         seen = 0

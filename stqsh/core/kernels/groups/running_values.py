@@ -119,7 +119,7 @@ def _choose_top(cells: ValueCells, begin: Int, end: Int, chosen: Array) -> None:
 
 
 class HeldVersions(NamedTuple):
-    """The versions of groups that have totals before: the first of each, and that which begins again, or -1."""
+    """The versions of groups with totals before: the first of each, and that which begins again, or -1."""
 
     base: Array
     until: Array
