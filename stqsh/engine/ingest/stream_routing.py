@@ -12,6 +12,7 @@ from stqsh.engine.ingest.slot_commands import Concerned
 from stqsh.engine.planning.tasks import BatchHead, SourceTask
 from stqsh.routing.query_routing import QueryRouting
 from stqsh.routing.table import RoutingTable
+from stqsh.sources.live.decoding import without_collections
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.sources.replay_store.spatial_extent import initial_table
 from stqsh.spec.chunk import unpack
@@ -98,7 +99,8 @@ def adoptions(task: SourceTask, head: BatchHead, stream: StreamSpec) -> tuple[li
     routing, control, clock = StreamRouting(task), ControlDb(Path(task.home)), head.clock
     if routing.are_everywhere(stream.id, before):
         return [], []
-    queries, paused = living_queries(control, stream.id, before, clock.tick_us, clock.first_step)
+    with without_collections():
+        queries, paused = living_queries(control, stream.id, before, clock.tick_us, clock.first_step)
     wanted, known = routing.queries(), routing.queries(before)
     boxes = [np.empty((0, 4)), *(wanted.boxes(stream, command) for command in queries)]
     every = np.concatenate(boxes)
