@@ -141,14 +141,18 @@ class ControlDb:
         )
         return [(number, self.decoded(number, kind, spec)) for number, kind, spec in rows]
 
-    def rows_until(self, seq: int, kinds: Collection[LogKind]) -> list[tuple[int, LogKind, str]]:
-        """Return the log's rows of some kinds up to `seq`, in order, with their contents as they are written.
+    def rows_until(
+        self, seq: int, kinds: Collection[LogKind]
+    ) -> list[tuple[int, LogKind, str, bytes | None]]:
+        """Return the log's rows of some kinds up to `seq`, in order: number, kind, content and payload.
 
-        `decoded` reads a content, and `payload` what comes with it.
+        Contents are as they are written; `decoded` reads one.
         """
         marks = ", ".join("?" * len(kinds))
         return self.query(
-            f"SELECT seq, kind, spec FROM log WHERE seq <= ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
+            f"SELECT seq, kind, spec, payload FROM log WHERE seq <= ? AND kind IN ({marks}) ORDER BY seq",
+            seq,
+            *kinds,
         )
 
     def decoded(self, seq: int, kind: LogKind, spec: str) -> LogEntry:
@@ -162,11 +166,6 @@ class ControlDb:
             return decode_entry(kind, spec)
         except msgspec.DecodeError as error:
             raise HomeError(f"row {seq} of the log in {self.path} is damaged", hint=_DAMAGED) from error
-
-    def payload(self, seq: int) -> bytes:
-        """Return the payload of a row of the log, empty if it has none."""
-        [(payload,)] = self.query("SELECT payload FROM log WHERE seq = ?", seq)
-        return payload or b""
 
     def template_rows(self, last: int) -> TemplateRows:
         """Return the queries that were registered together, given the id of the last of them."""

@@ -169,6 +169,12 @@ def test_a_home_of_an_older_layout_is_brought_up(tmp_path):
     ControlDb(tmp_path)
 
 
+def test_to_look_for_what_plays_does_not_read_the_whole_log(tmp_path):
+    look = f"SELECT kind, max(seq) FROM log WHERE {layouts.PLAYING} GROUP BY kind"
+    [plan] = ControlDb(tmp_path).query(f"EXPLAIN QUERY PLAN {look}")
+    assert "USING COVERING INDEX playing" in plan[3]
+
+
 def test_a_file_that_somebody_holds_is_said_with_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(control_module, "BUSY_TIMEOUT_S", 0.05)
     db = ControlDb(tmp_path)

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -62,18 +61,17 @@ class KafkaLoad:
         chance = np.random.default_rng(3)
         begun = int(time.time() * 1000)
         for tick, (who, at) in enumerate(motion.reports()):
+            where = who % partitions
             if self.form == "arrow":
                 yield _arrow_messages(who, at, begun + tick, partitions)
                 continue
-            where = who % partitions
-            order = np.argsort(where, kind="stable")
-            values = _lines(self.form, who[order], at[order], begun + tick)
-            if self.damaged:
-                for place in np.flatnonzero(chance.random(len(values)) < self.damaged).tolist():
-                    values[place] = values[place][: len(values[place]) // 2]
-            messages = [{"value": value} for value in values]
-            ends = np.cumsum(np.bincount(where, minlength=partitions)).tolist()
-            yield [messages[start:end] for start, end in pairwise([0, *ends])]
+            values = _lines(self.form, who, at, begun + tick)
+            for place in np.flatnonzero(chance.random(len(values)) < self.damaged).tolist():
+                values[place] = values[place][: len(values[place]) // 2]
+            yield [
+                [{"value": values[place]} for place in np.flatnonzero(where == partition).tolist()]
+                for partition in range(partitions)
+            ]
 
 
 def _lines(form: str, who: Array, at: Array, ms: int) -> list[bytes]:

@@ -3,8 +3,8 @@
 A stream plays at half of the greatest load, which is measured first; a client follows one query by TAIL, as
 in `freshness`. During that its routing changes from one strategy to the next. The batch in which a routing
 begins gives slots the queries that they need. Stored events stay where they are, and moving objects cross
-to their new slots with their next records. What is usual is measured anew before each change, from the
-batches since the one before.
+to their new slots with their next records. What is usual is measured before each change, from the batches
+since the one before.
 """
 
 from __future__ import annotations

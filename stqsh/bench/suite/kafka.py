@@ -36,6 +36,7 @@ from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Updates
 from stqsh.storage.progress import stream_statuses
+from stqsh.storage.rows import StreamStatus
 
 COLUMNS = {
     "case": "case",
@@ -166,8 +167,7 @@ def drained(
         execute(session, "PLAY m;")
         while sum(looks[-1][1:]) < records:
             time.sleep(0.02)
-            session.progress()  # raises if the engine fails
-            status = next(iter(stream_statuses(session.link.db).values()))
+            status = _status(session)
             if status.rows + status.dead > sum(looks[-1][1:]):
                 looks.append((time.perf_counter(), status.rows, status.dead))
         used = grown(before, tree_of(broker)).java
@@ -202,7 +202,7 @@ def fresh(broker: KafkaBroker, rate: float, options: KafkaOptions) -> Row:
         execute(session, f"{_PROBE} PLAY m;")
         warm_up = KafkaLoad("json", int(rate * _WARM_UP_S), options.objects)
         warm_up.send(broker.address, topic)
-        while (taken := _taken(session)) < warm_up.count:
+        while (taken := _status(session).rows) < warm_up.count:
             time.sleep(0.1)
         load = KafkaLoad("json", count, options.objects, rate=rate).start(broker.address, topic)
         threading.Thread(
@@ -212,7 +212,7 @@ def fresh(broker: KafkaBroker, rate: float, options: KafkaOptions) -> Row:
         for key, at in _probes_read(session, end):
             read[key] = at
         load.wait()
-        rows = _taken(session) - taken
+        rows = _status(session).rows - taken
     late = np.array([read[key] - at for key, at in sent.items() if key in read])[int(len(read) * WARM_UP) :]
     parts = [part for part in np.array_split(late, REPETITIONS) if len(part)]
     return {
@@ -224,10 +224,10 @@ def fresh(broker: KafkaBroker, rate: float, options: KafkaOptions) -> Row:
     }
 
 
-def _taken(session: Session) -> int:
-    """Return how many records a session has taken, and raise where its engine fails."""
-    session.progress()
-    return next(iter(stream_statuses(session.link.db).values())).rows
+def _status(session: Session) -> StreamStatus:
+    """Return how far a session's stream has come."""
+    session.progress()  # raises if the engine fails
+    return next(iter(stream_statuses(session.link.db).values()))
 
 
 def _send_probes(broker: KafkaBroker, topic: str, seconds: int, sent: dict[str, float]) -> None:

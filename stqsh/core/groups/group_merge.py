@@ -18,7 +18,7 @@ from stqsh.core.groups.group_versions import (
     versions_of,
     with_values,
 )
-from stqsh.core.groups.heard_differences import followed, heard_differences
+from stqsh.core.groups.heard_differences import extended, heard_differences
 from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, heard_marks
 from stqsh.core.groups.passing_time import PassingTime
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
@@ -82,7 +82,7 @@ class _GroupMerge:
         """Return the differences, with one of nothing where NOW alone may change a row."""
         versions, _ = self._versions(groups, moves)
         turns, steps = self._time.turns(versions)
-        totals = followed(moves.totals, [turns])
+        totals = extended(moves.totals, [turns])
         return moves._replace(totals=totals, steps=np.concatenate([moves.steps, steps]))
 
     def _first_step(self, moves: Differences) -> int:
@@ -122,7 +122,7 @@ class _GroupMerge:
             key.append(np.repeat(groups.key[mine], len(own)))
             steps.append(np.tile(own, len(mine)))
         more = GroupTotals(np.concatenate(query), np.concatenate(key), {})
-        totals = followed(moves.totals, [more])
+        totals = extended(moves.totals, [more])
         return moves._replace(totals=totals, steps=np.concatenate([moves.steps, *steps]))
 
     def _there(self, versions: GroupVersions, begun: Array) -> Array:

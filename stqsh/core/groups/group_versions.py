@@ -36,7 +36,7 @@ class Differences(NamedTuple):
     Attributes:
         totals, steps: Totals, and their steps. Columns of totals may be shorter, and what they lack is 0.
         values, value_steps: Occurrences, and their steps.
-        heard: The first of the differences with which stored groups begin again from nothing.
+        first_again: The first of the differences with which stored groups begin again from nothing.
         again: Which stored groups these are, int64 (m,); none of their totals counts from then on.
     """
 
@@ -44,7 +44,7 @@ class Differences(NamedTuple):
     steps: Array
     values: GroupValues
     value_steps: Array
-    heard: int
+    first_again: int
     again: Array
 
 
@@ -164,7 +164,7 @@ def versions_of(
     distinct = DistinctNumbers(np.concatenate([every, changed]))
     codes, at, start = distinct.values, distinct.find(changed), np.append(distinct.find(every), len(distinct))
     until = np.full(len(before.number), -1)
-    until[moves.again] = at[moves.heard : moves.heard + len(moves.again)]
+    until[moves.again] = at[moves.first_again : moves.first_again + len(moves.again)]
     wanted = before.number >= 0
     known, nothing = before.totals.where(wanted).totals, np.empty(0, np.int64)
     base = HeldVersions(start[before.number[wanted]], until[wanted])

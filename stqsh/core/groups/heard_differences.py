@@ -38,7 +38,7 @@ def heard_differences(
     is_alone = store.have_one_row(begins.query)
     alone = GroupMarks(*(column[is_alone] for column in begins))
     restart = before.where(old)
-    all_totals = followed(
+    all_totals = extended(
         totals,
         [
             GroupTotals(restart.query, restart.key, {}),
@@ -100,7 +100,7 @@ def _began(query: Array, begins: GroupMarks) -> tuple[Array, Array]:
     return mine, begins.step[at[mine]]
 
 
-def followed(first: GroupTotals, more: list[GroupTotals]) -> GroupTotals:
+def extended(first: GroupTotals, more: list[GroupTotals]) -> GroupTotals:
     """Return rows and more of them, which have no totals; the columns of totals are not copied."""
     parts = [first, *more]
     query, key = (np.concatenate([getattr(part, name) for part in parts]) for name in ("query", "key"))

@@ -92,7 +92,8 @@ def living_queries(
     dropped: set[int] = set()
     paused: dict[int, bool] = {}
     step_of = steps_taken(control)
-    for seq, kind, spec in control.rows_until(up_to, _KINDS):
+    rows = control.rows_until(up_to, _KINDS)
+    for seq, kind, spec, payload in rows:
         if kind == "register" and (one := _rectangle(spec)) is not None:
             if one.stream_id == stream_id:
                 alike.setdefault(one.pattern, []).append(one)
@@ -104,14 +105,21 @@ def living_queries(
             case QuerySpec():
                 found.append(RegisterCommand(query=slot_query(entry), step=step_of(seq) or 0))
             case QueryBlock():
-                found.append(replace(query_rows_of(entry, control.payload(seq)), step=step_of(seq) or 0))
+                found.append(replace(query_rows_of(entry, payload or b""), step=step_of(seq) or 0))
             case QueryDropped(id=id_):
                 dropped.add(id_)
             case QueryPaused(id=id_) | QueryResumed(id=id_):
                 paused[id_] = isinstance(entry, QueryPaused)
+    specs = {seq: spec for seq, kind, spec, _ in rows if kind == "register"}
+
+    def pattern(id_: int) -> SlotQuery:
+        entry = control.decoded(id_, "register", specs[id_])
+        assert isinstance(entry, QuerySpec), "the row registers a query"
+        return slot_query(entry)
+
     for every in alike.values():
         some = [one for one in every if one.id not in dropped]  # a row may be forgotten once it is dropped
-        found += _columns(control, some, step_of) if some else []
+        found += _columns(some, pattern, step_of) if some else []
     kept = [_kept(one, dropped, tick_us, step) for one in found]
     are_paused = [id_ for id_, is_paused in paused.items() if is_paused and id_ not in dropped]
     return LivingQueries(
@@ -128,10 +136,10 @@ def _rectangle(spec: str) -> _Registered | None:
 
 
 def _columns(
-    control: ControlDb, alike: Sequence[_Registered], step_of: Callable[[int], int | None]
+    alike: Sequence[_Registered], pattern: Callable[[int], SlotQuery], step_of: Callable[[int], int | None]
 ) -> Iterator[QueryRows]:
     """Yield queries of one pattern as columns; those whose answers depend on their step by that step."""
-    example = _pattern(control, alike[0].id)
+    example = pattern(alike[0].id)
     if example.for_us is None and not example.options.since_now:
         yield _together(example, alike, step_of(example.id) or 0)
         return
@@ -139,14 +147,7 @@ def _columns(
     for one in alike:
         by_step.setdefault(step_of(one.id) or 0, []).append(one)
     for step, some in by_step.items():
-        yield _together(_pattern(control, some[0].id), some, step)
-
-
-def _pattern(control: ControlDb, id_: int) -> SlotQuery:
-    [(kind, spec)] = control.query("SELECT kind, spec FROM log WHERE seq = ?", id_)
-    entry = control.decoded(id_, kind, spec)
-    assert isinstance(entry, QuerySpec), "it was read before"
-    return slot_query(entry)
+        yield _together(pattern(some[0].id), some, step)
 
 
 def _together(pattern: SlotQuery, alike: Sequence[_Registered], step: int) -> QueryRows:

@@ -37,7 +37,7 @@ def number_distinct(numbers: Array, low: Int, size: int) -> tuple[Array, Array]:
 
 @kernel
 def find_places(numbers: Array, low: Int, places: Array) -> Array:
-    """Return the places of numbers, (n,), int64, as `number_distinct` has them; -1 for those out of range."""
+    """Return the place of each number as `number_distinct` has it, int64 (n,); -1 for those out of range."""
     out = np.empty(len(numbers), np.int64)
     for i in range(len(numbers)):
         at = numbers[i] - low
