@@ -49,6 +49,8 @@ class EngineTuning:
     by_slot_records: int = 400_000
     #: The same for messages of live streams, each of which takes ten times what a stored record does.
     by_slot_messages: int = 20_000
+    #: The same for messages that are decoded: slots map them, and a shuffle would copy them.
+    by_slot_decoded: int = 4_000_000
 
     #: A slot's log smaller than this is never worth a snapshot ...
     snapshot_log_bytes: int = 32 << 20

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from stqsh.engine.planning import ahead
-from stqsh.engine.planning.ahead import MOST_WAITING, ReadAhead, StreamAhead
-from stqsh.sources.live.pieces import READY, PieceContent, ReadOrder, ReadPiece, write_piece
+from stqsh.engine.planning.ahead import ReadAhead, StreamAhead
+from stqsh.sources.live.pieces import PieceContent, ReadOrder, ReadPiece, ready_file, write_piece
 from stqsh.sources.live.protocol import MessageRange, Position, SourceState
 from stqsh.spec.offset import LivePosition
 from stqsh.spec.stats import TakenMessages
@@ -39,10 +39,13 @@ class Process:
 
     def __init__(self, command: list[str], **_: object) -> None:
         self.stdin, self.ended = io.BytesIO(), None
-        (Path(command[3]) / READY).touch()
+        (Path(command[3]) / ready_file(int(command[5]))).touch()
 
     def poll(self) -> int | None:
         return self.ended
+
+    def kill(self) -> None:
+        self.ended = -9
 
     @property
     def orders(self) -> list[ReadOrder]:
@@ -73,7 +76,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 @pytest.fixture
 def read(tmp_path: Path, started: list[Process], clock: list[float]) -> ReadAhead:
     """A stream that is read ahead from t/0 5 and t/1 0 on."""
-    made = ReadAhead(tmp_path / "ahead", "")
+    made = ReadAhead(tmp_path / "ahead", "", 1)
     made.begin(1, SPEC, {"t/0": 5, "t/1": 0})  # starts the process
     made.begin(1, SPEC, {"t/0": 5, "t/1": 0})
     assert len(started) == 1
@@ -85,7 +88,7 @@ def folder_of(started: list[Process], read: ReadAhead) -> Path:
 
 
 def after(read: ReadAhead, at: Position, ends: Position, room: int = ROOM) -> Position | None:
-    return read.after(1, LivePosition(at), SourceState({}, ends), room, 50.0)
+    return read.after(1, LivePosition(at), SourceState({}, ends), room)
 
 
 def test_a_batch_takes_the_pieces_that_are_there(read: ReadAhead, started: list[Process]) -> None:
@@ -122,26 +125,23 @@ def test_a_position_within_a_piece_or_with_other_parts_is_read_by_workers(
     assert started[0].orders[-1].position == position
 
 
-def test_a_backlog_is_read_by_workers(read: ReadAhead) -> None:
-    assert after(read, {"t/0": 5, "t/1": 0}, {"t/0": 5 + MOST_WAITING, "t/1": 0}) is not None
-    assert after(read, {"t/0": 5, "t/1": 0}, {"t/0": 5 + MOST_WAITING, "t/1": 1}) is None
-
-
-def test_large_messages_make_a_backlog_sooner(read: ReadAhead) -> None:
-    at, state = LivePosition({"t/0": 5, "t/1": 0}), SourceState({}, {"t/0": 25})
-    assert read.after(1, at, state, ROOM, 100_000.0) is not None
-    assert read.after(1, at, state, ROOM, 1_000_000.0) is None
-
-
-def test_a_part_that_stands_still_is_read_by_workers(
-    read: ReadAhead, started: list[Process], clock: list[float]
-) -> None:
+def test_a_part_that_stands_still_is_read_by_workers(read: ReadAhead, clock: list[float]) -> None:
     at, ends = {"t/0": 5, "t/1": 0}, {"t/0": 9, "t/1": 9}
     assert after(read, at, ends) == at
     clock[0] += 0.9
-    make(folder_of(started, read), 0, "t/0", 5, 7)
-    assert after(read, at, ends) == {"t/0": 7, "t/1": 0}
+    assert after(read, at, ends) == at
     clock[0] += 0.2
+    assert after(read, at, ends) is None
+
+
+def test_a_part_may_stand_still_for_longer_while_others_of_a_backlog_are_read(
+    read: ReadAhead, started: list[Process], clock: list[float]
+) -> None:
+    at, ends = {"t/0": 5, "t/1": 0}, {"t/0": 9, "t/1": 9}
+    make(folder_of(started, read), 0, "t/0", 5, 7)
+    for _ in range(2):
+        assert after(read, at, ends) == {"t/0": 7, "t/1": 0}
+        clock[0] += 9
     assert after(read, at, ends) is None, "t/1 has not moved"
 
 
@@ -150,6 +150,20 @@ def test_a_part_without_messages_does_not_stand_still(read: ReadAhead, clock: li
     for _ in range(5):
         clock[0] += 3
         assert after(read, at, at) == at
+
+
+def test_processes_get_the_same_orders_and_start_again_together(
+    tmp_path: Path, started: list[Process], clock: list[float]
+) -> None:
+    made = ReadAhead(tmp_path / "ahead", "", 2)
+    for _ in range(2):
+        made.begin(1, SPEC, {"t/0": 5, "t/1": 0})
+    assert [[order.position for order in each.orders] for each in started] == [[{"t/0": 5, "t/1": 0}]] * 2
+    started[1].ended = -9
+    clock[0] += 11
+    assert after(made, {"t/0": 5, "t/1": 0}, {}) is None
+    assert len(started) == 4
+    assert started[0].ended == -9
 
 
 def test_a_process_that_has_died_is_started_again_after_a_while(

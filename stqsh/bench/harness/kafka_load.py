@@ -1,15 +1,18 @@
 """Fill a topic with reports of moving objects, at once or at a rate, in a process of its own.
 
 `python -m stqsh.bench.harness.kafka_load ADDRESS TOPIC FORMAT COUNT OBJECTS DAMAGED RATE` sends COUNT
-reports, of which the share DAMAGED cannot be read; RATE is in reports a second, 0 for all at once.
+reports, of which the share DAMAGED cannot be read; RATE is in reports a second, 0 for all at once. Where
+there is a rate, all messages are made first: to make one takes longer than to send it, and the sender shares
+the machine with what is measured. Then it writes a line, and begins once it has read one.
 """
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -41,10 +44,15 @@ class KafkaLoad:
     damaged: float = 0.0
     rate: float = 0.0
 
-    def start(self, address: str, topic: str) -> subprocess.Popen[bytes]:
-        """Send it from a process of its own."""
+    def prepare(self, address: str, topic: str) -> KafkaSender:
+        """Return a process that sends it; where there is a rate, it has made all messages."""
         words = [self.form, self.count, self.objects, self.damaged, self.rate]
-        return subprocess.Popen([sys.executable, "-m", __name__, address, topic, *map(str, words)])
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__, address, topic, *map(str, words)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        return KafkaSender(process)
 
     def send(self, address: str, topic: str) -> None:
         """Send it from a process of its own, and wait until the broker has all of it.
@@ -52,7 +60,9 @@ class KafkaLoad:
         Raises:
             RuntimeError: that fails.
         """
-        if self.start(address, topic).wait():
+        sender = self.prepare(address, topic)
+        sender.begin()
+        if sender.wait():
             raise RuntimeError(f"the reports could not be sent to {address}")
 
     def messages(self, partitions: int) -> Iterator[list[list[Message]]]:
@@ -72,6 +82,30 @@ class KafkaLoad:
                 [{"value": values[place]} for place in np.flatnonzero(where == partition).tolist()]
                 for partition in range(partitions)
             ]
+
+
+@dataclass(frozen=True)
+class KafkaSender:
+    """A process that sends a load, once it is told to begin."""
+
+    process: subprocess.Popen[bytes]
+
+    def begin(self) -> None:
+        """Wait until it is ready, and let it send.
+
+        Raises:
+            RuntimeError: it cannot.
+        """
+        assert self.process.stdin is not None, "it waits for a line"
+        assert self.process.stdout is not None, "it says when it is ready"
+        if not self.process.stdout.readline():
+            raise RuntimeError("the reports cannot be sent")
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+    def wait(self) -> int:
+        """Wait until the broker has all of it; return the status with which the process ends."""
+        return self.process.wait()
 
 
 def _lines(form: str, who: Array, at: Array, ms: int) -> list[bytes]:
@@ -118,8 +152,14 @@ def send(load: KafkaLoad, address: str, topic: str) -> None:
         }
     )
     partitions = len(producer.list_topics(topic, 30).topics[topic].partitions)
+    ticks: Iterable[list[list[Message]]] = load.messages(partitions)
+    if load.rate:
+        gc.disable()  # it would look through millions of messages
+        ticks = list(ticks)
+    print("ready", flush=True)
+    sys.stdin.readline()
     begun = time.monotonic()
-    for tick, messages in enumerate(load.messages(partitions)):
+    for tick, messages in enumerate(ticks):
         if load.rate:
             time.sleep(max(0.0, begun + tick * _PER_TICK / load.rate - time.monotonic()))
         for partition, some in enumerate(messages):

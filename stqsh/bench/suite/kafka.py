@@ -200,11 +200,12 @@ def fresh(broker: KafkaBroker, rate: float, options: KafkaOptions) -> Row:
     read: dict[str, float] = {}
     with _reading(broker, topic, "json", options) as session:
         execute(session, f"{_PROBE} PLAY m;")
+        load = KafkaLoad("json", count, options.objects, rate=rate).prepare(broker.address, topic)
         warm_up = KafkaLoad("json", int(rate * _WARM_UP_S), options.objects)
         warm_up.send(broker.address, topic)
         while (taken := _status(session).rows) < warm_up.count:
             time.sleep(0.1)
-        load = KafkaLoad("json", count, options.objects, rate=rate).start(broker.address, topic)
+        load.begin()
         threading.Thread(
             target=_send_probes, args=(broker, topic, options.seconds, sent), daemon=True
         ).start()

@@ -1,11 +1,13 @@
-"""What is read ahead, in the planner: the process that does it, and which of its pieces a batch takes.
+"""What is read ahead, in the planner: the processes that do it, and which of their pieces a batch takes.
 
-A stream is read ahead while little of it waits: then batches are short, and what they cost beside the
-messages decides how soon an update is there. A backlog is read by the workers of its batches, on all cores.
+A batch whose messages are decoded is short: what it costs beside the messages decides how soon an update is
+there. Workers read only what is not read ahead: the first messages of a stream, and those that the processes
+do not get.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -17,20 +19,20 @@ from pathlib import Path
 
 import msgspec
 
-from stqsh.sources.live.pieces import READY, ReadOrder, ReadPiece, piece_named
+from stqsh.sources.live.pieces import ReadOrder, ReadPiece, piece_named, ready_file
 from stqsh.sources.live.protocol import Position, SourceState, advance
 from stqsh.sources.live.registry import is_from_kafka
 from stqsh.spec.offset import LivePosition, Offset
 from stqsh.spec.stream import StreamSpec
 
-MOST_WAITING = 200_000
-MOST_WAITING_BYTES = 16 << 20
-"""A stream of which more messages or bytes wait has a backlog."""
-
 _PATIENCE_S = 1.0
 """A part of which messages wait, and nothing is read for so long, is read by workers."""
+_PATIENCE_IN_BACKLOG_S = 10.0
+"""That time while there are pieces of other parts to take."""
 _AGAIN_S = 10.0
-"""The process is not started again before this time has passed."""
+"""The processes are not started again before this time has passed."""
+MOST_READERS = 4
+"""The most processes that read ahead, of which each takes some 150 MB."""
 
 
 @dataclass
@@ -78,12 +80,14 @@ class StreamAhead:
             self.reached[part] == at or (part, at) in begun for part, at in position.items()
         )
 
-    def stands(self, state: SourceState, now: float) -> bool:
+    def stands(self, position: Position, state: SourceState, now: float) -> bool:
         """Return whether a part has not been read further for a while although there are messages."""
+        goes_on = self.after(position, 0) != position
+        patience = _PATIENCE_IN_BACKLOG_S if goes_on else _PATIENCE_S
         for part, at in self.reached.items():
             if state.ends.get(part, at) <= at:
                 self._moved[part] = now
-        return any(now - self._moved.setdefault(part, now) > _PATIENCE_S for part in self.reached)
+        return any(now - self._moved.setdefault(part, now) > patience for part in self.reached)
 
     def trim(self, position: Position) -> None:
         """Delete the pieces before a position: their batches are committed."""
@@ -94,42 +98,38 @@ class StreamAhead:
 
 
 class ReadAhead:
-    """The process that reads a session's Kafka streams ahead.
+    """The processes that read a session's Kafka streams ahead; each reads some parts of all streams.
 
     Args:
-        folder: for its pieces; what an earlier planner left in it is deleted.
+        folder: for their pieces; what an earlier planner left in it is deleted.
         profile: the name or path of the session's profile.
+        count: the number of processes.
     """
 
-    def __init__(self, folder: Path, profile: str) -> None:
+    def __init__(self, folder: Path, profile: str, count: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         self._folder, self._profile = folder / uuid.uuid4().hex, profile
         self._folder.mkdir(mode=0o700, parents=True)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._count = count
+        self._processes: list[subprocess.Popen[bytes]] = []
         self._started = -_AGAIN_S
         self._orders = 0
         self._streams: dict[int, StreamAhead] = {}
 
-    def after(
-        self, stream: int, known: LivePosition, state: SourceState, room: int, message_bytes: float
-    ) -> Position | None:
+    def after(self, stream: int, known: LivePosition, state: SourceState, room: int) -> Position | None:
         """Return the position after the next batch of a stream; None if workers are to read it."""
-        waiting = sum(max(0, state.ends.get(part, at) - at) for part, at in known.next.items())
-        if waiting > min(MOST_WAITING, MOST_WAITING_BYTES / message_bytes):
-            self.stop(stream)
-            return None
         ahead = self._streams.get(stream)
         if ahead is None or not self._runs():
             return None
         now = time.monotonic()
         ahead.look(now)
-        if ahead.goes_on(known.next) and not ahead.stands(state, now):
+        if ahead.goes_on(known.next) and not ahead.stands(known.next, state, now):
             return ahead.after(known.next, room)
         self.stop(stream)
         return None
 
     def begin(self, stream: int, spec: StreamSpec, position: Position) -> None:
-        """Read a stream ahead from a position on, once the process is there."""
+        """Read a stream ahead from a position on, once the processes are there."""
         if stream in self._streams or not self._runs():
             return
         self._orders += 1
@@ -164,32 +164,37 @@ class ReadAhead:
                 self._streams[stream].trim(position.next)
 
     def _runs(self) -> bool:
-        """Return whether the process runs; start it where it does not."""
-        if self._process is not None and self._process.poll() is None:
-            return (self._folder / READY).exists()
+        """Return whether all processes run; start them where one does not."""
+        if self._processes and all(process.poll() is None for process in self._processes):
+            return all((self._folder / ready_file(each)).exists() for each in range(self._count))
         self._streams.clear()
         now = time.monotonic()
         if now - self._started >= _AGAIN_S:
             self._started = now
-            (self._folder / READY).unlink(missing_ok=True)
-            command = [sys.executable, "-m", "stqsh.sources.live.read_ahead"]
-            self._process = subprocess.Popen(
-                [*command, str(self._folder), self._profile], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
-            )
+            for process in self._processes:
+                process.kill()
+            self._processes = [self._start(each) for each in range(self._count)]
         return False
 
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        (self._folder / ready_file(number)).unlink(missing_ok=True)
+        command = [sys.executable, "-m", "stqsh.sources.live.read_ahead", str(self._folder), self._profile]
+        return subprocess.Popen(
+            [*command, str(number), str(self._count)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        )
+
     def _send(self, order: ReadOrder) -> None:
-        assert self._process is not None, "an order follows the start of the process"
-        assert self._process.stdin is not None, "it reads orders"
-        try:
-            self._process.stdin.write(msgspec.json.encode(order) + b"\n")
-            self._process.stdin.flush()
-        except OSError:
-            self._streams.clear()  # it has died, as the next look will show
+        for process in self._processes:
+            assert process.stdin is not None, "it reads orders"
+            try:
+                process.stdin.write(msgspec.json.encode(order) + b"\n")
+                process.stdin.flush()
+            except OSError:
+                self._streams.clear()  # it has died, as the next look will show
 
 
 class BatchesAhead:
-    """What batches take of streams that are read ahead; its process starts with the first Kafka stream.
+    """What batches take of streams that are read ahead; its processes start with the first Kafka stream.
 
     Attributes:
         folder: for messages that are read ahead; None: none are.
@@ -200,24 +205,22 @@ class BatchesAhead:
         self._reader: ReadAhead | None = None
 
     def keep(self, streams: Mapping[int, StreamSpec], profile: str) -> None:
-        """Read no other streams ahead than these, and start the process if it is needed."""
+        """Read no other streams ahead than these, and start the processes if they are needed."""
         if self._reader is not None:
             self._reader.keep(streams)
         elif self.folder is not None and any(map(is_from_kafka, streams.values())):
-            self._reader = ReadAhead(self.folder, profile)
+            count = min(os.cpu_count() or 1, MOST_READERS)
+            self._reader = ReadAhead(self.folder, profile, count)
 
-    def after(
-        self, spec: StreamSpec, known: LivePosition, state: SourceState, room: int, message_bytes: float
-    ) -> Position:
+    def after(self, spec: StreamSpec, known: LivePosition, state: SourceState, room: int) -> Position:
         """Return the position of a stream after a batch: what is read ahead goes first."""
         after = advance(known.next, state, room)
         if self._reader is None or not is_from_kafka(spec):
             return after
-        found = self._reader.after(spec.id, known, state, room, message_bytes)
+        found = self._reader.after(spec.id, known, state, room)
         if found is not None:
             return found
-        if all(after[part] >= end for part, end in state.ends.items() if part in after):
-            self._reader.begin(spec.id, spec, after)
+        self._reader.begin(spec.id, spec, after)
         return after
 
     def folder_of(self, stream: int, first: Offset, last: Offset) -> str:

@@ -166,7 +166,7 @@ class LiveInputs:
             known = live.get(stream)
             if known is not None and not gone(known.next, state):
                 spec = self._view.streams()[stream]
-                after = self.ahead.after(spec, known, state, each, size)
+                after = self.ahead.after(spec, known, state, each)
                 taken = sum(after[part] - known.next[part] for part in after)
                 live[stream] = LivePosition(after, known.taken + taken) if taken else known
         return live

@@ -201,14 +201,14 @@ def is_small(
     """Return whether a batch is best read by a task for each slot.
 
     That costs no shuffle (50 of 125 ms). Each of these tasks reads all rows, so there must be few records,
-    fewer still of live streams whose messages are not decoded yet, and no commands or definitions.
+    fewer still of live streams whose messages are not decoded yet, and no commands or definitions. Messages
+    that are decoded are cheaper to read again than to shuffle.
     """
     before = first.taken
     new = {stream: taken - before.get(stream, 0) for stream, taken in last.taken.items()}
-    messages = 0 if is_decoded else sum(new[stream] for stream in last.live)
-    is_few = (
-        sum(new.values()) <= tuning.by_slot_records // slots and messages <= tuning.by_slot_messages // slots
-    )
+    messages = sum(new[stream] for stream in last.live)
+    most = tuning.by_slot_decoded if is_decoded else tuning.by_slot_messages
+    is_few = sum(new.values()) - messages <= tuning.by_slot_records // slots and messages <= most // slots
     return is_few and (first.seq, first.defined) == (
         last.seq,
         last.defined,

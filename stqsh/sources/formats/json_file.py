@@ -26,6 +26,7 @@ from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, pc
 from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, is_utf8, read_text_blocks
+from stqsh.sources.formats.text_values import TextValues
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.spec.stream import Options
 
@@ -219,7 +220,7 @@ class ReadLines(NamedTuple):
 def _read_lines(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> RowBlock:
     """Take out the lines that are no objects; the others are read by Arrow, or one by one where it fails."""
     lines, numbers = _lines(text.text)
-    found = read_ended(lines, names, layout) or _read_each(lines, names, layout)
+    found = read_ended(TextValues.of(lines), names, layout) or _read_each(lines, names, layout)
     dead = tuple(
         (RowLocation(text.first_line + numbers[place], shown_line(lines[place])), reason)
         for place, reason in found.dead
@@ -227,19 +228,21 @@ def _read_lines(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> 
     return RowBlock(found.columns, found.places, partial(_locate, text), text.number, dead, len(text.text))
 
 
-def read_ended(lines: Sequence[bytes], names: Sequence[str], layout: RecordSchema) -> ReadLines | None:
+def read_ended(lines: TextValues, names: Sequence[str], layout: RecordSchema) -> ReadLines | None:
     """Read lines of which Arrow takes all that end as objects do, and the others are no objects.
 
     Returns:
-        None where that is not so.
+        None where that is not so, or all lines end as objects do.
     """
-    is_ended = np.fromiter([line.endswith(_ENDS) for line in lines], np.bool_, len(lines))
+    is_ended = np.logical_or.reduce([lines.end_with(ending) for ending in _ENDS])
     ended = np.flatnonzero(is_ended)
     if len(ended) in (0, len(lines)):
         return None
-    columns = read_whole(b"\n".join([lines[at] for at in ended.tolist()]), names, layout)
+    columns = read_whole(lines.some(is_ended), names, layout)
+    if columns is None:
+        return None
     objects, _, dead = _loaded_each(lines, np.flatnonzero(~is_ended).tolist())
-    return None if columns is None or objects else ReadLines(columns, ended, dead)
+    return None if objects else ReadLines(columns, ended, dead)
 
 
 def _read_each(lines: Sequence[bytes], names: Sequence[str], layout: RecordSchema) -> ReadLines:

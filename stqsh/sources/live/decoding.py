@@ -25,6 +25,7 @@ from stqsh.sources.formats.record_parser import (
     parse,
 )
 from stqsh.sources.formats.record_schema import RecordSchema, check_options
+from stqsh.sources.formats.text_values import TextValues
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.sources.live.message_formats import READERS, PayloadFormat, Place, ReadValues
 from stqsh.sources.live.text_lines import CsvHeader, data_lines, header_lines
@@ -32,12 +33,13 @@ from stqsh.spec.stream import META_COLUMNS, KafkaSourceSpec, LiveSourceSpec, Opt
 
 _UTC = pa.timestamp("us", tz="UTC")
 
-Values: TypeAlias = "list[bytes | None]"
+Payloads: TypeAlias = "list[bytes | None] | TextValues"
+"""The values of messages; None for tombstones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages of one partition, in its order.
+    """Messages of one partition, in its order, or of several, one after the other.
 
     Attributes:
         place: where they are from, as dead letters say it: `topic/3`, or `stdin`.
@@ -45,16 +47,16 @@ class Messages:
         values: their values; None for tombstones.
         keys: their keys; empty where there are none at all.
         times: when the broker got them, in ms, int64 (n,); empty where that is not known.
-        partition: their partition.
+        partitions: their partitions, int64 (n,); empty where there are none.
         first_line: of the text that they are lines of, which may be a header.
     """
 
     place: str
     offsets: Place
-    values: Values
-    keys: Values = field(default_factory=list)
+    values: Payloads
+    keys: list[bytes | None] = field(default_factory=list)
     times: Place = field(default_factory=lambda: np.zeros(0, np.int64))
-    partition: int = 0
+    partitions: Place = field(default_factory=lambda: np.zeros(0, np.int64))
     first_line: bytes = b""
 
 
@@ -112,9 +114,39 @@ class MessageDecoder:
 
     def decode(self, messages: Messages) -> Decoded:
         """Decode the messages of one partition: each becomes records or a dead letter."""
-        full = [at for at, value in enumerate(messages.values) if value is not None]
-        there = np.array(full, np.int64)
-        values = [value for value in messages.values if value is not None]
+        return self.decode_parts([messages.place], np.array([len(messages.values)]), messages)[0]
+
+    def decode_parts(
+        self, parts: Sequence[str], counts: NDArray[np.int64], messages: Messages
+    ) -> list[Decoded]:
+        """Decode the messages of several partitions, which stand one after the other.
+
+        They are decoded together: to decode a few messages costs about as much as to decode a thousand.
+
+        Args:
+            parts: the partitions.
+            counts: the number of messages of each, int64.
+            messages: the messages of all of them.
+        """
+        records, message, dead = self._decode(messages)
+        ends = np.cumsum(counts)
+        letter_ends = np.searchsorted([letter.line for letter in dead], ends).tolist()
+        found = []
+        record = letter = 0
+        for part, record_end, letter_end in zip(
+            parts, np.searchsorted(message, ends).tolist(), letter_ends, strict=True
+        ):
+            letters = [
+                each._replace(file=part, line=int(messages.offsets[each.line]))
+                for each in dead[letter:letter_end]
+            ]
+            found.append(Decoded(records.slice(record, record_end - record), letters))
+            record, letter = record_end, letter_end
+        return found
+
+    def _decode(self, messages: Messages) -> _OfMessages:
+        """Decode messages."""
+        values, there, gone = _without_tombstones(messages.values)
         form = PayloadFormat(self.payload, self.options)
         if self.of_text:
             headers: Sequence[bytes] = ()
@@ -122,11 +154,10 @@ class MessageDecoder:
                 names = form.layout.names
                 form = replace(form, header=CsvHeader.of(messages.first_line, self.options, names))
                 headers = header_lines(self.options, names, form.header)
-            values, there = data_lines(values, there, headers)
+            values, there = data_lines(list(values), there, headers)
         read = READERS[self.format]
         parsed = [self._parsed(messages, part) for part in read(form, values, there)]
-        if len(full) < len(messages.values):
-            gone = np.setdiff1d(np.arange(len(messages.values)), full, assume_unique=True)
+        if len(gone):
             parsed.append(self._parsed(messages, self._tombstones(messages, gone)))
         return _in_order(self.layout, parsed)
 
@@ -140,7 +171,7 @@ class MessageDecoder:
         rows = np.arange(len(part.message), dtype=np.int64)
         locate = partial(_locate, messages, part.message)
         dead = tuple((_location(messages, at), reason) for at, reason in part.dead)
-        block = FileBlock(0, messages.place, RowBlock(columns, rows, locate, dead=dead))
+        block = FileBlock(0, "", RowBlock(columns, rows, locate, dead=dead))
         found = parse([block], self.layout)
         return found, part.message[found.places]
 
@@ -152,7 +183,7 @@ class MessageDecoder:
             return pa.array(messages.times[which] * 1000).cast(_UTC)
         if name == "_offset":
             return pa.array(messages.offsets[which])
-        return pa.array(np.full(len(which), messages.partition, np.int64))
+        return pa.array(messages.partitions[which])
 
     def _tombstones(self, messages: Messages, gone: NDArray[np.int64]) -> ReadValues:
         """Return messages without a value: the object of the key leaves at the time of the message."""
@@ -183,18 +214,41 @@ def without_collections() -> Iterator[None]:
         gc.enable()
 
 
-def _in_order(layout: RecordSchema, parts: Sequence[tuple[ParsedRecords, NDArray[np.int64]]]) -> Decoded:
-    """Return the records of several parts in the order of their messages."""
+def _without_tombstones(values: Payloads) -> tuple[list[bytes] | TextValues, Place, Place]:
+    """Return the values that are not null, the messages of these, and those of the others, int64."""
+    places = np.arange(len(values))
+    if isinstance(values, TextValues):
+        return values, places, places[:0]
+    is_null = np.fromiter([value is None for value in values], np.bool_, len(values))
+    if not is_null.any():
+        return [value for value in values if value is not None], places, places[:0]
+    return [value for value in values if value is not None], places[~is_null], places[is_null]
+
+
+class _OfMessages(NamedTuple):
+    """Records and letters in the order of their messages; `message` has that of each record, int64.
+
+    The line of a letter is its message.
+    """
+
+    records: pa.RecordBatch
+    message: NDArray[np.int64]
+    dead: list[DeadLetter]
+
+
+def _in_order(layout: RecordSchema, parts: Sequence[tuple[ParsedRecords, NDArray[np.int64]]]) -> _OfMessages:
+    """Put what was read of messages into their order."""
     dead = sorted((letter for found, _ in parts for letter in found.dead), key=lambda letter: letter.line)
     batches = [pa.RecordBatch.from_arrays(found.columns, schema=layout.schema) for found, _ in parts]
-    if len(batches) == 1:
-        return Decoded(batches[0], dead)
     if not batches:
-        return Decoded(_nothing(layout), dead)
-    order = np.argsort(np.concatenate([message for _, message in parts]), kind="stable")
+        return _OfMessages(_nothing(layout), np.zeros(0, np.int64), dead)
+    if len(batches) == 1:
+        return _OfMessages(batches[0], parts[0][1], dead)
+    message = np.concatenate([message for _, message in parts])
+    order = np.argsort(message, kind="stable")
     table = pa.Table.from_batches(batches).combine_chunks()
     together = table.to_batches()[0] if table.num_rows else _nothing(layout)
-    return Decoded(together.take(order), dead)
+    return _OfMessages(together.take(order), message[order], dead)
 
 
 def _nothing(layout: RecordSchema) -> pa.RecordBatch:
@@ -204,7 +258,7 @@ def _nothing(layout: RecordSchema) -> pa.RecordBatch:
 def _location(messages: Messages, at: int) -> RowLocation:
     value = messages.values[at]
     text = "" if value is None else value[: TEXT_LIMIT * 4].decode(errors="replace").strip()[:TEXT_LIMIT]
-    return RowLocation(int(messages.offsets[at]), text)
+    return RowLocation(at, text)
 
 
 def _locate(messages: Messages, which: NDArray[np.int64], rows: NDArray[np.int64]) -> list[RowLocation]:

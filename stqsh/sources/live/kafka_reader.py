@@ -159,14 +159,13 @@ class KafkaReader:
 
 def as_messages(part: str, found: list[Message], *, wants_keys: bool) -> Messages:
     """Return messages of one part as columns; with keys and times if they are wanted, or for tombstones."""
-    partition = int(part.rpartition("/")[2])
     offsets = np.array([message.offset() for message in found], np.int64)
     values = [message.value() for message in found]
     if not wants_keys and None not in values:
-        return Messages(part, offsets, values, partition=partition)
+        return Messages(part, offsets, values)
     keys = [message.key() for message in found]
     times = np.array([message.timestamp()[1] for message in found], np.int64)
-    return Messages(part, offsets, values, keys, times, partition)
+    return Messages(part, offsets, values, keys, times, np.full(len(found), int(part.rpartition("/")[2])))
 
 
 def placed_at(part: str, offset: int) -> TopicPartition:

@@ -14,11 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.sources.formats.csv_file import CsvDialect, text_columns
-from stqsh.sources.formats.json_file import alike_lines, json_block, read_ended, read_whole
+from stqsh.sources.formats.json_file import ReadLines, alike_lines, json_block, read_ended, read_whole
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_parser import QUOTE_LIMIT
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.formats.row_blocks import TextBlock
+from stqsh.sources.formats.text_values import TextValues
 from stqsh.sources.formats.time_formats import UNITS
 from stqsh.sources.live.text_lines import CsvHeader
 from stqsh.spec.stream import Options
@@ -27,6 +28,8 @@ from stqsh.spec.stream import Options
 _FROM_1990, _TO_2100 = 631_152_000, 4_102_444_800
 
 Place: TypeAlias = "NDArray[np.int64]"
+FullValues: TypeAlias = "list[bytes] | TextValues"
+"""Values that are not null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +55,28 @@ class ReadValues(NamedTuple):
     dead: list[tuple[int, str]]
 
 
-def _read_json(form: PayloadFormat, values: list[bytes], there: Place) -> Iterator[ReadValues]:
+def _read_json(form: PayloadFormat, values: FullValues, there: Place) -> Iterator[ReadValues]:
     """Parse values as the lines of one text; a line end within JSON is a blank."""
-    values, there, dead = _without_blank(values, there)
-    text = b"\n".join(values)
-    if text.count(b"\n") >= len(values):
-        values = [value.replace(b"\n", b" ") for value in values]
-        text = b"\n".join(values)
+    dead = list[tuple[int, str]]()
+    if not (isinstance(values, TextValues) and values.are_lines):
+        some, there, dead = _without_blank(list(values), there)
+        if any(b"\n" in value for value in some):
+            some = [value.replace(b"\n", b" ") for value in some]
+        values = TextValues.of(some)
     layout = form.layout
-    columns = read_whole(text, layout.names, layout)
-    if columns is not None:
-        yield ReadValues(_with_seconds(form, columns), there, dead)
+    found = read_ended(values, layout.names, layout)
+    if found is None and (columns := read_whole(values.text, layout.names, layout)) is not None:
+        found = ReadLines(columns, np.arange(len(values)), [])
+    if found is not None:
+        dead += [(int(there[place]), reason) for place, reason in found.dead]
+        yield ReadValues(_with_seconds(form, found.columns), there[found.places], dead)
         return
-    ended = read_ended(values, layout.names, layout)
-    if ended is not None:
-        dead += [(int(there[place]), reason) for place, reason in ended.dead]
-        yield ReadValues(_with_seconds(form, ended.columns), there[ended.places], dead)
-        return
-    for lines in alike_lines(text, values, layout):
-        some = text if len(lines) == len(values) else b"\n".join([values[at] for at in lines.tolist()])
-        block = json_block(TextBlock(some, 0, 0), layout.names, layout)
-        found = there[lines]
-        dead += [(int(found[where.line]), reason) for where, reason in block.dead]
-        yield ReadValues(_with_seconds(form, block.columns), found[block.ordinals], dead)
+    for lines in alike_lines(values.text, values, layout):
+        some_text = b"\n".join([values[at] for at in lines.tolist()])
+        block = json_block(TextBlock(some_text, 0, 0), layout.names, layout)
+        at = there[lines]
+        dead += [(int(at[where.line]), reason) for where, reason in block.dead]
+        yield ReadValues(_with_seconds(form, block.columns), at[block.ordinals], dead)
         dead = []
 
 
@@ -119,9 +121,9 @@ def _in_seconds(numbers: Array) -> Array:
     return numbers
 
 
-def _read_csv(form: PayloadFormat, values: list[bytes], there: Place) -> Iterator[ReadValues]:
+def _read_csv(form: PayloadFormat, values: FullValues, there: Place) -> Iterator[ReadValues]:
     """Parse values as rows of one text, with the columns as its header says, or as declared."""
-    values, there, dead = _without_blank(values, there)
+    values, there, dead = _without_blank(list(values), there)
     dialect = replace(CsvDialect.of({"header": False, **form.options}), header=False)
     values = [value.rstrip(b"\r\n") for value in values]
     quote = (dialect.quote or "").encode()
@@ -174,7 +176,7 @@ def _without_blank(values: list[bytes], there: Place) -> tuple[list[bytes], Plac
     return [values[at] for at in kept], there[kept], dead
 
 
-def _read_arrow(form: PayloadFormat, values: list[bytes], there: Place) -> Iterator[ReadValues]:
+def _read_arrow(form: PayloadFormat, values: FullValues, there: Place) -> Iterator[ReadValues]:
     """Read values as Arrow IPC streams, each with any number of records; alike ones are taken together."""
     layout, dead = form.layout, list[tuple[int, str]]()
     alike: list[pa.Table] = []
@@ -228,6 +230,6 @@ def _one_chunk(column: Any) -> Array:
     return found
 
 
-ReadPayload: TypeAlias = "Callable[[PayloadFormat, list[bytes], Place], Iterator[ReadValues]]"
+ReadPayload: TypeAlias = "Callable[[PayloadFormat, FullValues, Place], Iterator[ReadValues]]"
 READERS: dict[str, ReadPayload] = {"jsonl": _read_json, "csv": _read_csv, "arrow": _read_arrow}
 """The readers by format: values that are not null, and the messages that they are of."""

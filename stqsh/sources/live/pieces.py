@@ -25,16 +25,12 @@ _ENDING = ".piece"
 _ENDING_UNFINISHED = ".unfinished"
 
 
-READY = "ready"
-"""A file of this name in the folder of the process that reads ahead says that it runs."""
-
-
 class ReadOrder(msgspec.Struct, frozen=True):
     """What the planner orders: to read a stream from a position on.
 
     Attributes:
         stream: its number.
-        folder: where its pieces go, below the process's folder; a new one for each order.
+        folder: where its pieces go, below the processes' folder; a new one for each order.
         spec: the stream; None to read it no longer.
         position: the first place of each of its parts.
     """
@@ -64,6 +60,11 @@ class PieceContent(NamedTuple):
 
     records: pa.RecordBatch
     taken: TakenMessages
+
+
+def ready_file(process: int) -> str:
+    """Return the name of the file that says that a process reads ahead, by its number."""
+    return f"ready-{process}"
 
 
 def piece_named(file: str) -> ReadPiece | None:

@@ -27,7 +27,12 @@ def stream(form: str = "jsonl", columns: Any = COLUMNS, key: str = "oid", **more
 def decode(spec: StreamSpec, values: list[bytes | None], keys: list[bytes | None] | None = None) -> Decoded:
     count = len(values)
     messages = Messages(
-        "t/1", np.arange(count) + 10, values, keys or [None] * count, np.full(count, AT * 1000), 1
+        "t/1",
+        np.arange(count) + 10,
+        values,
+        keys or [None] * count,
+        np.full(count, AT * 1000),
+        np.ones(count, np.int64),
     )
     return MessageDecoder.of(spec).decode(messages)
 

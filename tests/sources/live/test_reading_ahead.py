@@ -1,11 +1,14 @@
 """Reading ahead equals reading directly, wherever messages arrive together: a law over logs without a broker.
 
-A fake client of librdkafka hands out the messages of a log at boundaries that are drawn, with the events of
-the ends of partitions among them. Offsets have gaps, as where transactions left markers.
+Fake clients hand out the messages of a log at boundaries that are drawn, with the events of the ends of
+partitions among them: as objects for workers, and for reading ahead as librdkafka keeps them in memory.
+Offsets have gaps, as where transactions left markers.
 """
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +17,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import orjson
 from confluent_kafka import KafkaError, TopicPartition
 from hypothesis import given
@@ -23,7 +27,8 @@ from support.specs import kafka_stream
 from stqsh.engine.ingest.live_reader import ReadSlice, read_live
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
 from stqsh.sources.live import kafka_reader, read_ahead
-from stqsh.sources.live.pieces import ReadOrder, piece_named, read_pieces
+from stqsh.sources.live.column_consumer import FetchedMessages, message_columns
+from stqsh.sources.live.pieces import piece_named, read_pieces
 from stqsh.sources.live.protocol import MessageRange
 from stqsh.spec.stream import StreamSpec
 
@@ -112,6 +117,61 @@ class FakeConsumer:
         return
 
 
+class StoredMessage(ctypes.Structure):
+    """`rd_kafka_message_t`, with what `private` points at besides."""
+
+    _fields_ = (
+        ("err", ctypes.c_int),
+        ("rkt", ctypes.c_char_p),
+        ("partition", ctypes.c_int32),
+        ("payload", ctypes.c_char_p),
+        ("len", ctypes.c_size_t),
+        ("key", ctypes.c_char_p),
+        ("key_len", ctypes.c_size_t),
+        ("offset", ctypes.c_int64),
+        ("private", ctypes.c_void_p),
+    )
+
+    @classmethod
+    def of(cls, message: FakeMessage, topic: bytes) -> StoredMessage:
+        value, key = message.value(), message.key()
+        sizes = [len(word or b"") for word in (value, key)]
+        return cls(message.code or 0, topic, message.part, value, sizes[0], key, sizes[1], message.at, None)
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+def _stored_time(message: int, _: object) -> int:
+    return FakeMessage(0, StoredMessage.from_address(message).offset).timestamp()[1]
+
+
+class FakeLibrary:
+    """The functions of librdkafka that messages need."""
+
+    def address(self, name: str) -> int:
+        assert name == "rd_kafka_message_timestamp"
+        return ctypes.cast(_stored_time, ctypes.c_void_p).value or 0
+
+    def topic_name(self, topic: int) -> str:
+        return ctypes.string_at(topic).decode()
+
+
+@dataclass
+class FakeColumnConsumer:
+    """Hands out what a fake consumer does, from memory."""
+
+    consumer: FakeConsumer
+    wants_keys: bool
+
+    def fetch(self, most: int, wait_s: float) -> FetchedMessages:
+        topic = TOPIC.encode()
+        stored = [StoredMessage.of(message, topic) for message in self.consumer.consume(most, wait_s)]
+        places = np.array([ctypes.addressof(each) for each in stored], np.int64)
+        return message_columns(places, FakeLibrary(), wants_keys=self.wants_keys)
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
 def _value(number: int) -> bytes:
     return orjson.dumps({"oid": f"o{number}", "lon": number / 7, "lat": 1, "ts": "2026-01-01T00:00:00Z"})
 
@@ -138,10 +198,15 @@ def logs(draw: st.DrawFn) -> FakeLog:
 
 def _read_ahead(spec: StreamSpec, log: FakeLog, draw: Random, folder: Path) -> None:
     """Make the pieces of a log in a folder."""
-    order = ReadOrder(1, "", spec, {part: 0 for part, _, _ in log.ranges})
-    reading = read_ahead.StreamReading(folder, order, "")
-    consumer = FakeConsumer(log, draw, reading.stopped.set)
-    with mock.patch.object(read_ahead, "Consumer", lambda *_, **__: consumer):
+    begun = {part: 0 for part, _, _ in log.ranges}
+    reading = read_ahead.StreamReading(folder, spec, begun, itertools.count(), 1 << 20, "")
+
+    def consumer(_: object, position: Mapping[str, int], *, wants_keys: bool) -> FakeColumnConsumer:
+        found = FakeConsumer(log, draw, reading.stopped.set)
+        found.assign([kafka_reader.placed_at(part, at) for part, at in position.items()])
+        return FakeColumnConsumer(found, wants_keys)
+
+    with mock.patch.object(read_ahead, "ColumnConsumer", consumer):
         reading.run()
 
 
