@@ -136,9 +136,10 @@ class MessageDecoder:
         for part, record_end, letter_end in zip(
             parts, np.searchsorted(message, ends).tolist(), letter_ends, strict=True
         ):
+            some = dead[letter:letter_end]
+            lines = messages.offsets[[each.line for each in some]].tolist() if some else ()
             letters = [
-                each._replace(file=part, line=int(messages.offsets[each.line]))
-                for each in dead[letter:letter_end]
+                DeadLetter(part, line, each.reason, each.text) for each, line in zip(some, lines, strict=True)
             ]
             found.append(Decoded(records.slice(record, record_end - record), letters))
             record, letter = record_end, letter_end
