@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.local import local_session
+from support.local import LocalLink, local_session
 from support.repartition import POSTS, STEPS, routing, run, updates
 
 from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.results import Answer, Rows, SnapshotMark
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
+from stqsh.core.kinds import KINDS
 from stqsh.engine.delivery import balancer
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.errors import StqshError
@@ -77,6 +78,15 @@ def answer(session: Session, text: str) -> list[dict[str, object]]:
 def explained(session: Session, text: str) -> str:
     (rows,) = [outcome for outcome in session.execute(text) if isinstance(outcome, Rows)]
     return str(dict(rows.rows)["slots"])
+
+
+def test_a_change_gives_slots_arrays_of_the_kinds_in_use_only(session: Session) -> None:
+    """Slots would otherwise do the work of all kinds in each batch from then on."""
+    run(session, CENTRE + "RUN 5 STEPS; REPARTITION posts USING object INTO 3 SLOTS; RUN 5 STEPS;")
+    assert isinstance(session.link, LocalLink) and session.link.engine is not None
+    states = session.link.engine.states()
+    used = [[name for name, kind in KINDS.items() if kind.is_used(state, 1)] for state in states]
+    assert used == [["range"]] * 3
 
 
 # --- statements -------------------------------------------------------------------------------------------

@@ -116,8 +116,10 @@ def _unknown(
     ):
         yield from commands
         return
-    ids = ids_of(state, spec.id)
-    known = np.concatenate([kind.queries(state, id_).id for id_ in ids for kind in KINDS.values()])
+    used = [
+        (kind, id_) for id_ in ids_of(state, spec.id) for kind in KINDS.values() if kind.is_used(state, id_)
+    ]
+    known = np.concatenate([np.empty(0, np.int64), *(kind.queries(state, id_).id for kind, id_ in used)])
     among = set(known.tolist())
     for command in commands:
         if isinstance(command, NewQueries):
