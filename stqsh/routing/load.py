@@ -41,7 +41,8 @@ class Load:
         low, high, left, right = cells.of_boxes(boxes.reshape(-1, 4)).T
         corners = np.zeros((side + 1, side + 1))
         for row, column, sign in ((low, left, 1), (low, right, -1), (high, left, -1), (high, right, 1)):
-            np.add.at(corners, (row, column), sign)
+            counts = np.bincount(row * (side + 1) + column, minlength=corners.size)
+            corners += sign * counts.reshape(corners.shape)
         queries = corners.cumsum(axis=0).cumsum(axis=1)[:side, :side]
         return Load(cells, records.reshape(side, side), queries)
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 import shapely
 from numpy.typing import NDArray
 
-from stqsh.core.kernels.geometry.circles import circle_box, circle_boxes
 from stqsh.routing.table import RoutingTable
 from stqsh.spec.command import RegisterCommand
 from stqsh.spec.query_rows import QueryRows
@@ -65,6 +64,8 @@ class QueryRouting:
         measures = [command.numbers.get(name, np.full(count, getattr(region, name))) for name in names]
         if isinstance(region, RectangleSpec):
             return np.column_stack(measures)
+        from stqsh.core.kernels.geometry.circles import circle_boxes  # numba: only when needed
+
         x, y, radius = measures
         return circle_boxes(x, y, radius, stream.planar)
 
@@ -84,6 +85,8 @@ class QueryRouting:
             case RectangleSpec():
                 return region.box
             case CircleSpec(x, y, radius):
+                from stqsh.core.kernels.geometry.circles import circle_box  # numba: only when needed
+
                 return circle_box(x, y, radius, planar)
             case PolygonSpec(rings):
                 xs, ys = zip(*rings[0], strict=True)

@@ -17,7 +17,6 @@ from stqsh.routing.query_routing import QueryRouting
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.replay_store.manifest import read_manifest
-from stqsh.sources.replay_store.previous_rows import previous_rows
 from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of, initial_table
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.spec.chunk import unpack
@@ -177,6 +176,8 @@ def _present_places(
 
 def find_previous_rows(home: SessionHome, stream: StreamSpec) -> None:
     """Find the row before each row of a moving stream, if that has not been done; see `previous_rows`."""
+    from stqsh.sources.replay_store.previous_rows import previous_rows  # numba: only when needed
+
     directory = home.stream(stream.id)
     previous_rows(open_store(directory), directory, stream.key, stream.time)
 

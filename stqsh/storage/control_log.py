@@ -110,6 +110,20 @@ class ControlDb:
                 raise
             connection.execute("COMMIT")
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Run the body in one transaction in which nothing is written: all it reads is of one moment."""
+        connection = self.connection()
+        if connection.in_transaction:
+            yield
+            return
+        with self._as_home_errors():
+            connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                connection.execute("COMMIT")
+
     def set_durable(self, durable: bool) -> None:
         """Force every transaction to the disk from now on, or none; for this thread, and those to come."""
         self._is_durable = durable
@@ -140,20 +154,6 @@ class ControlDb:
             f"SELECT seq, kind, spec FROM log WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
         )
         return [(number, self.decoded(number, kind, spec)) for number, kind, spec in rows]
-
-    def rows_until(
-        self, seq: int, kinds: Collection[LogKind]
-    ) -> list[tuple[int, LogKind, str, bytes | None]]:
-        """Return the log's rows of some kinds up to `seq`, in order: number, kind, content and payload.
-
-        Contents are as they are written; `decoded` reads one.
-        """
-        marks = ", ".join("?" * len(kinds))
-        return self.query(
-            f"SELECT seq, kind, spec, payload FROM log WHERE seq <= ? AND kind IN ({marks}) ORDER BY seq",
-            seq,
-            *kinds,
-        )
 
     def decoded(self, seq: int, kind: LogKind, spec: str) -> LogEntry:
         """Return the content of a row of the log.

@@ -67,6 +67,11 @@ PLAYING = "kind IN ('run', 'play', 'pause', 'drop_stream')"
 _LAYOUT_10 = f"""
 CREATE INDEX playing ON log (kind) WHERE {PLAYING};
 """
+SEPARATE = "kind IN ('route', 'register_alike')"
+"""An SQL condition: rows of the log that are few and large, wanted without those around them."""
+_LAYOUT_11 = f"""
+CREATE INDEX separate ON log (kind) WHERE {SEPARATE};
+"""
 LAYOUTS = (
     _LAYOUT_1,
     _LAYOUT_2,
@@ -78,6 +83,7 @@ LAYOUTS = (
     _LAYOUT_8,
     _LAYOUT_9,
     _LAYOUT_10,
+    _LAYOUT_11,
 )
 """What each version adds to the one before it; an older home is migrated when it is opened."""
 SCHEMA_VERSION = len(LAYOUTS)

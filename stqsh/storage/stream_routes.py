@@ -9,6 +9,7 @@ from stqsh.routing.table_payload import pack_table, unpack_table
 from stqsh.spec.log import StreamRouted
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, append
+from stqsh.storage.layouts import SEPARATE
 from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import LogRow
 
@@ -29,15 +30,13 @@ class StreamRoute(NamedTuple):
 def stream_routes(control: ControlDb, stream_id: int) -> list[StreamRoute]:
     """Return the routings of a stream, oldest first."""
     rows = control.query(
-        "SELECT seq, at_us FROM log WHERE kind = 'route' AND json_extract(spec, '$.id') = ? ORDER BY seq",
+        f"SELECT seq, at_us, spec FROM log WHERE {SEPARATE} AND kind = 'route'"
+        " AND json_extract(spec, '$.id') = ? ORDER BY seq",
         stream_id,
     )
-    at_us = dict(rows)
-    entries = control.entries_after(min(at_us, default=1) - 1, ["route"]) if at_us else []
+    entries = ((seq, at_us, control.decoded(seq, "route", spec)) for seq, at_us, spec in rows)
     return [
-        StreamRoute(seq, at_us[seq], entry)
-        for seq, entry in entries
-        if seq in at_us and isinstance(entry, StreamRouted)
+        StreamRoute(seq, at_us, entry) for seq, at_us, entry in entries if isinstance(entry, StreamRouted)
     ]
 
 

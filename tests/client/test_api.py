@@ -347,6 +347,13 @@ def test_the_client_is_light_to_import():
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
+def test_to_plan_a_routing_loads_no_compiler():
+    """It would take processor time from the batches beside which a client plans."""
+    module = "stqsh.client.statements.repartition"
+    code = f"import sys, {module}; print([m for m in ('numba', 'pandas', 'scipy') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
 def wait_for(condition, seconds=60.0):
     deadline = time.monotonic() + seconds
     while not condition():

@@ -175,6 +175,22 @@ def test_to_look_for_what_plays_does_not_read_the_whole_log(tmp_path):
     assert "USING COVERING INDEX playing" in plan[3]
 
 
+@pytest.mark.parametrize("kind", ["route", "register_alike"])
+def test_to_look_for_rows_that_are_few_does_not_read_the_whole_log(tmp_path, kind):
+    look = f"SELECT seq, payload FROM log WHERE {layouts.SEPARATE} AND kind = '{kind}' ORDER BY seq"
+    [plan] = ControlDb(tmp_path).query(f"EXPLAIN QUERY PLAN {look}")
+    assert "USING INDEX separate" in plan[3]
+
+
+def test_what_is_read_together_is_of_one_moment(db):
+    append(db, RunToEnd(), "RUN;")
+    with db.reading():
+        assert last_seq(db) == 1
+        append(ControlDb(db.path.parent), RunToEnd(), "RUN;")
+        assert last_seq(db) == 1
+    assert last_seq(db) == 2
+
+
 def test_a_file_that_somebody_holds_is_said_with_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(control_module, "BUSY_TIMEOUT_S", 0.05)
     db = ControlDb(tmp_path)

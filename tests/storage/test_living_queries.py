@@ -33,7 +33,14 @@ REGIONS: list[dict[str, Any]] = [
     {"type": "rect", "x1": 0.1, "y1": -2.5, "x2": 1.0, "y2": 1e300},
     {"type": "rect", "x1": 0.3, "y1": 0.0, "x2": 7.0, "y2": 5e-324},
     {"type": "circle", "x": 0.5, "y": 0.25, "radius": 2.0},
+    {"type": "circle", "x": -0.5, "y": 0.0, "radius": 1.0},
+    {"type": "circle", "x": 0.5, "y": 0.25, "radius": 2.0, "area": 1},
+    {"type": "nearest", "k": 2, "x": 0.5, "y": 1.0},
+    {"type": "nearest", "k": 2, "x": 7.5, "y": 1.0},
+    {"type": "nearest", "k": 3, "x": 7.5, "y": 1.0},
+    {"type": "nearest", "k": 3, "focal": "a"},
     {"type": "moving_rect", "focal": "a", "xdist": 1.0, "ydist": 1.0},
+    {"type": "polygon", "rings": [[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]},
 ]
 
 
@@ -157,15 +164,17 @@ def test_columns_have_what_the_rows_say(changes: list[tuple[Any, ...]]) -> None:
         assert {one.id for one in living.paused} == logged.paused
 
 
-def test_rectangles_that_are_alike_are_columns_of_one_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize("portion", [1, 3, 1 << 16])
+def test_queries_that_are_alike_are_columns_of_one_command(tmp_path: Path, portion: int) -> None:
     logged = Logged(tmp_path)
-    for region in (0, 1, 2, 0):
+    for region in (0, 1, 2, 0, 5, 3, 6, 7, -1):
         logged.register(region, None, since_now=False, elsewhere=False)
         logged.batch()
-    circle, rectangles = living_queries(logged.db, logged.stream, last_seq(logged.db), TICK_US, 9).queries
-    assert not isinstance(circle, QueryRows)
-    assert isinstance(rectangles, QueryRows)
-    assert len(rectangles.ids) == 3
+    up_to = last_seq(logged.db)
+    living = living_queries(logged.db, logged.stream, up_to, TICK_US, 99, portion=portion)
+    polygon, *others = living.queries
+    assert not isinstance(polygon, QueryRows)
+    assert [len(some.ids) for some in others if isinstance(some, QueryRows)] == [3, 2, 2, 1]
 
 
 def test_a_damaged_row_is_named(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 """The continuous queries that live at a point of the control log, for slots that learn of them later.
 
-Most queries are registered one by one and differ in the corners of their rectangles only. They become columns
-without being decoded one by one: the parts of a row that such queries share are compared as they are written.
+Most queries are registered one by one and differ in the measures of their regions only. They become columns
+without being decoded one by one: the log's rows are read as one text, and the parts of a row that such
+queries share are compared as they are written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -17,24 +19,32 @@ import pyarrow as pa
 from stqsh.spec.command import PauseCommand, RegisterCommand
 from stqsh.spec.log import LogKind, QueryBlock, QueryDropped, QueryPaused, QueryResumed
 from stqsh.spec.query import QuerySpec, SlotQuery, slot_query
-from stqsh.spec.query_rows import Path, QueryRows
-from stqsh.storage.control_log import ControlDb
+from stqsh.spec.query_rows import QueryRows
+from stqsh.spec.region import CircleSpec, NearestSpec, RectangleSpec, Region
+from stqsh.storage.control_log import ControlDb, last_seq
+from stqsh.storage.layouts import PASSING, SEPARATE
 from stqsh.storage.progress import steps_taken
 from stqsh.storage.queries.query_commands import query_rows_of
 
 OlderQueries: TypeAlias = "list[RegisterCommand | QueryRows]"
 
-_KINDS: tuple[LogKind, ...] = ("register", "register_alike", "drop", "pause_query", "resume_query")
-_CORNERS: tuple[Path, ...] = (("region", "x1"), ("region", "y1"), ("region", "x2"), ("region", "y2"))
+_PORTION = 1 << 16
+"""So many rows of the log are read as one text, which is then not too long for SQLite."""
 _ABSENT = msgspec.Raw(b"")
+_MEASURES: dict[type, tuple[str, ...]] = {
+    RectangleSpec: ("x1", "y1", "x2", "y2"),
+    CircleSpec: ("x", "y", "radius"),
+    NearestSpec: ("x", "y"),
+}
+"""The fields in which alike regions differ."""
 
 
 class LivingQueries(NamedTuple):
     """The queries of a stream that live at a point of the log.
 
     Attributes:
-        queries: the queries; rectangles that are otherwise alike are columns, which slots read many times as
-            fast as one query at a time.
+        queries: the queries; those that are alike but for the measures of their regions are columns, which
+            slots read many times as fast as one query at a time.
         paused: commands to pause those that are paused.
     """
 
@@ -42,19 +52,12 @@ class LivingQueries(NamedTuple):
     paused: list[PauseCommand]
 
 
-class _Rectangle(msgspec.Struct, gc=False, tag_field="type", tag="rect"):
-    x1: float
-    y1: float
-    x2: float
-    y2: float
-
-
 class _Registered(msgspec.Struct, gc=False):
-    """A row that registers a query with a rectangle: its stream, and what slots need, see `SlotQuery`."""
+    """A row that registers a query: its stream, and what slots need, see `SlotQuery`."""
 
     stream_id: int
     id: int
-    region: _Rectangle
+    region: Region
     kind: msgspec.Raw
     condition: msgspec.Raw = _ABSENT
     select: msgspec.Raw = _ABSENT
@@ -64,17 +67,35 @@ class _Registered(msgspec.Struct, gc=False):
     first: msgspec.Raw = _ABSENT
 
     @property
-    def pattern(self) -> bytes:
-        """What slots need except id and region, as it is written; JSON has no zero byte."""
+    def pattern(self) -> tuple[object, ...] | None:
+        """What alike queries have in common, as it is written; None if the query is like no other.
+
+        JSON has no zero byte.
+        """
+        match self.region:
+            case RectangleSpec():
+                shape: object = RectangleSpec
+            case CircleSpec(area=area):
+                shape = (CircleSpec, area)
+            case NearestSpec(k, focal=None):
+                shape = (NearestSpec, k)
+            case _:
+                return None
         parts = self.kind, self.condition, self.select, self.for_us, self.options, self.aggregates, self.first
-        return b"\0".join(parts)
+        return shape, b"\0".join(parts)
 
 
-_REGISTERED = msgspec.json.Decoder(_Registered)
+_REGISTERED = msgspec.json.Decoder(list[_Registered])
 
 
 def living_queries(
-    control: ControlDb, stream_id: int, up_to: int, tick_us: int | None, step: int
+    control: ControlDb,
+    stream_id: int,
+    up_to: int,
+    tick_us: int | None,
+    step: int,
+    *,
+    portion: int = _PORTION,
 ) -> LivingQueries:
     """Return the queries of a stream that live before a step, with the steps in which they were registered.
 
@@ -86,40 +107,26 @@ def living_queries(
         up_to: the last row of the log that has taken effect.
         tick_us: the length of a tick, None before the clock runs.
         step: the step.
+        portion: how many rows of the log are read as one text.
     """
-    found: OlderQueries = []
-    alike: dict[bytes, list[_Registered]] = {}
-    dropped: set[int] = set()
-    paused: dict[int, bool] = {}
-    step_of = steps_taken(control)
-    rows = control.rows_until(up_to, _KINDS)
-    for seq, kind, spec, payload in rows:
-        if kind == "register" and (one := _rectangle(spec)) is not None:
-            if one.stream_id == stream_id:
-                alike.setdefault(one.pattern, []).append(one)
-            continue
-        entry = control.decoded(seq, kind, spec)
-        if getattr(entry, "stream_id", None) != stream_id:
-            continue
-        match entry:
-            case QuerySpec():
-                found.append(RegisterCommand(query=slot_query(entry), step=step_of(seq) or 0))
-            case QueryBlock():
-                found.append(replace(query_rows_of(entry, payload or b""), step=step_of(seq) or 0))
-            case QueryDropped(id=id_):
-                dropped.add(id_)
-            case QueryPaused(id=id_) | QueryResumed(id=id_):
-                paused[id_] = isinstance(entry, QueryPaused)
-    specs = {seq: spec for seq, kind, spec, _ in rows if kind == "register"}
-
-    def pattern(id_: int) -> SlotQuery:
-        entry = control.decoded(id_, "register", specs[id_])
-        assert isinstance(entry, QuerySpec), "the row registers a query"
-        return slot_query(entry)
-
-    for every in alike.values():
-        some = [one for one in every if one.id not in dropped]  # a row may be forgotten once it is dropped
-        found += _columns(some, pattern, step_of) if some else []
+    with control.reading():  # a query that is forgotten meanwhile is still there
+        step_of = steps_taken(control)
+        dropped, paused = _changes(control, stream_id, up_to)
+        found: OlderQueries = [
+            replace(query_rows_of(block, payload), step=step_of(seq) or 0)
+            for seq, block, payload in _blocks(control, up_to)
+            if block.stream_id == stream_id
+        ]
+        alike: dict[tuple[object, ...], list[_Registered]] = {}
+        for one in _registered(control, up_to, portion):
+            if one.stream_id != stream_id or one.id in dropped:
+                continue
+            if (pattern := one.pattern) is None:
+                found.append(RegisterCommand(query=_query(control, one.id), step=step_of(one.id) or 0))
+            else:
+                alike.setdefault(pattern, []).append(one)
+        for some in alike.values():
+            found += _columns(control, some, step_of)
     kept = [_kept(one, dropped, tick_us, step) for one in found]
     are_paused = [id_ for id_, is_paused in paused.items() if is_paused and id_ not in dropped]
     return LivingQueries(
@@ -127,19 +134,71 @@ def living_queries(
     )
 
 
-def _rectangle(spec: str) -> _Registered | None:
-    """Read the row of a query with a rectangle; None for another, or for one of an older version."""
-    try:
-        return _REGISTERED.decode(spec)
-    except msgspec.DecodeError:
-        return None
+def _changes(control: ControlDb, stream_id: int, up_to: int) -> tuple[set[int], dict[int, bool]]:
+    """Return the queries of a stream that were dropped, and whether each was paused that ever was."""
+    kinds: tuple[LogKind, ...] = ("drop", "pause_query", "resume_query")
+    rows = control.query(
+        f"SELECT seq, kind, spec FROM log WHERE {PASSING} AND kind IN (?, ?, ?) AND seq <= ? ORDER BY seq",
+        *kinds,
+        up_to,
+    )
+    dropped: set[int] = set()
+    paused: dict[int, bool] = {}
+    for seq, kind, spec in rows:
+        entry = control.decoded(seq, kind, spec)
+        match entry:
+            case QueryDropped(id=id_, stream_id=of) if of == stream_id:
+                dropped.add(id_)
+            case QueryPaused(id=id_, stream_id=of) | QueryResumed(id=id_, stream_id=of) if of == stream_id:
+                paused[id_] = isinstance(entry, QueryPaused)
+    return dropped, paused
+
+
+def _blocks(control: ControlDb, up_to: int) -> Iterator[tuple[int, QueryBlock, bytes]]:
+    """Yield the rows that register many queries together: the number, the content, and the payload."""
+    rows = control.query(
+        f"SELECT seq, spec, payload FROM log WHERE {SEPARATE} AND kind = 'register_alike' AND seq <= ?"
+        " ORDER BY seq",
+        up_to,
+    )
+    for seq, spec, payload in rows:
+        entry = control.decoded(seq, "register_alike", spec)
+        assert isinstance(entry, QueryBlock), "the row registers queries"
+        yield seq, entry, payload or b""
+
+
+def _registered(control: ControlDb, up_to: int, portion: int) -> Iterator[_Registered]:
+    """Yield what the rows say that register one query each.
+
+    Raises:
+        HomeError: a row is damaged.
+        OtherVersionError: a row was written by a version that cannot be read any more.
+    """
+    last, rows = min(up_to, last_seq(control)), "FROM log WHERE kind = 'register' AND seq > ? AND seq <= ?"
+    for first in range(0, last, portion):
+        span = first, min(first + portion, last)
+        [(text,)] = control.query(f"SELECT CAST('[' || group_concat(spec) || ']' AS BLOB) {rows}", *span)
+        try:
+            yield from _REGISTERED.decode(text or b"[]")
+        except msgspec.DecodeError:
+            for (seq,) in control.query(f"SELECT seq {rows}", *span):
+                _query(control, seq)  # which says what is wrong with which row
+            raise
+
+
+def _query(control: ControlDb, id_: int) -> SlotQuery:
+    """Return a query by the number of the row that registers it."""
+    [(spec,)] = control.query("SELECT spec FROM log WHERE seq = ?", id_)
+    entry = control.decoded(id_, "register", spec)
+    assert isinstance(entry, QuerySpec), "the row registers a query"
+    return slot_query(entry)
 
 
 def _columns(
-    alike: Sequence[_Registered], pattern: Callable[[int], SlotQuery], step_of: Callable[[int], int | None]
+    control: ControlDb, alike: Sequence[_Registered], step_of: Callable[[int], int | None]
 ) -> Iterator[QueryRows]:
     """Yield queries of one pattern as columns; those whose answers depend on their step by that step."""
-    example = pattern(alike[0].id)
+    example = _query(control, alike[0].id)
     if example.for_us is None and not example.options.since_now:
         yield _together(example, alike, step_of(example.id) or 0)
         return
@@ -147,19 +206,15 @@ def _columns(
     for one in alike:
         by_step.setdefault(step_of(one.id) or 0, []).append(one)
     for step, some in by_step.items():
-        yield _together(pattern(some[0].id), some, step)
+        yield _together(_query(control, some[0].id), some, step)
 
 
 def _together(pattern: SlotQuery, alike: Sequence[_Registered], step: int) -> QueryRows:
+    names = _MEASURES[type(pattern.region)]
     regions = [one.region for one in alike]
-    values = (
-        [region.x1 for region in regions],
-        [region.y1 for region in regions],
-        [region.x2 for region in regions],
-        [region.y2 for region in regions],
-    )
-    ids, corners = np.array([one.id for one in alike]), tuple(pa.array(some, pa.float64()) for some in values)
-    return QueryRows(pattern, ids, _CORNERS, corners, step)
+    values = [pa.array(list(map(attrgetter(name), regions)), pa.float64()) for name in names]
+    ids = np.array([one.id for one in alike])
+    return QueryRows(pattern, ids, tuple(("region", name) for name in names), tuple(values), step)
 
 
 def _kept(
