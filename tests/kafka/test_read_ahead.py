@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-import psutil
 import pytest
 from confluent_kafka import Producer
-from support.kafka import send
+from support.kafka import readers_of, send
 from support.specs import kafka_stream
 
 import stqsh
@@ -23,7 +22,6 @@ from stqsh.sources.live.pieces import ReadOrder, piece_named, ready_file
 from stqsh.sources.live.protocol import MessageRange, Position
 from stqsh.sources.live.read_ahead import follow_orders
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.home import SessionHome
 from tests.kafka.test_source import Folded, create, execute, row, wait_for
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -123,18 +121,6 @@ def test_a_position_that_is_gone_is_left_to_the_workers(
         order(ReadOrder(1, "1-1", stream_of(broker, topic), {f"{topic}/0": 90}))
         wait_for(lambda: not [each for each in threading.enumerate() if each.name.startswith("stream ")], 60)
         assert [*(tmp_path / "1-1").iterdir()] == []
-
-
-def readers_of(home: SessionHome) -> list[psutil.Process]:
-    """The processes that read a session's streams ahead."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        words = process.info["cmdline"] or []
-        if "stqsh.sources.live.read_ahead" in words and any(
-            w.startswith(str(home.arena.folder)) for w in words
-        ):
-            found.append(process)
-    return found
 
 
 @pytest.mark.spark

@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from stqsh.bench.kafka_broker import KafkaBroker, bring_jars, running_broker
 from stqsh.bench.maven import LibraryMissingError
+from stqsh.storage.home import SessionHome
 
 Message = tuple[bytes | None, bytes | None]
 
@@ -94,3 +97,31 @@ def consume(address: str, topic: str, count: int, timeout_s: float = 60) -> list
     finally:
         consumer.close()
     return found
+
+
+def readers_of(home: SessionHome) -> list[psutil.Process]:
+    """The processes that read a session's streams ahead."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if "stqsh.sources.live.read_ahead" in words and any(
+            w.startswith(str(home.arena.folder)) for w in words
+        ):
+            found.append(process)
+    return found
+
+
+@contextmanager
+def without_reading_ahead(home: SessionHome) -> Iterator[None]:
+    """Let the workers of a session read all its messages, once it has a Kafka stream."""
+    until = time.monotonic() + 60
+    while not (found := readers_of(home)):
+        assert time.monotonic() < until, "nothing reads ahead"
+        time.sleep(0.05)
+    for process in found:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in found:
+            process.resume()
