@@ -32,7 +32,7 @@ _PATIENCE_IN_BACKLOG_S = 10.0
 _AGAIN_S = 10.0
 """The processes are not started again before this time has passed."""
 MOST_READERS = 4
-"""The most processes that read ahead, of which each takes some 150 MB."""
+"""The most processes that read ahead, of which each takes some 200 MB."""
 
 
 @dataclass

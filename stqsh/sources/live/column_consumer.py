@@ -33,8 +33,8 @@ _ERROR, _TOPIC, _PARTITION, _VALUE, _VALUE_SIZE, _KEY, _KEY_SIZE, _OFFSET = 0, 8
 _INT = 0xFFFFFFFF
 _LF = 10
 
-#: Messages of a part beyond so many bytes are a run of their own.
-_RUN_BYTES = 2 << 20
+RUN_BYTES = 2 << 20
+"""Messages of a part beyond so many bytes are a run of their own: batches take whole pieces."""
 
 #: `RD_KAFKA_CONSUMER`, and that a consumer is closed without leaving a group: none of these joins one.
 _CONSUMER, _WITHOUT_GROUP = 1, 8
@@ -185,13 +185,16 @@ class MessageFunctions(Protocol):
         """Return the name of the topic at an address."""
 
 
-def message_columns(pointers: Words, library: MessageFunctions, *, wants_keys: bool) -> FetchedMessages:
+def message_columns(
+    pointers: Words, library: MessageFunctions, *, wants_keys: bool, run_bytes: int = RUN_BYTES
+) -> FetchedMessages:
     """Return messages as columns.
 
     Args:
         pointers: addresses of messages, and of events that say that a part has no more, int64 (n,).
         library: librdkafka.
         wants_keys: whether keys and times of all messages are wanted.
+        run_bytes: the bytes of values after which a run of messages ends.
 
     Raises:
         KafkaException: an event says that something cannot be read.
@@ -202,7 +205,7 @@ def message_columns(pointers: Words, library: MessageFunctions, *, wants_keys: b
             raise KafkaException(KafkaError(code))
     order = np.lexsort((partitions, topics))
     good = errors[order] == 0
-    bounds = _bounds(topics[order], partitions[order], np.where(good, sizes[order], 0))
+    bounds = _bounds(topics[order], partitions[order], np.where(good, sizes[order], 0), run_bytes)
     last = order[bounds[1:] - 1]
     names = {topic: library.topic_name(topic) for topic in np.unique(topics).tolist()}
     ends = zip(topics[last].tolist(), partitions[last].tolist(), strict=True)
@@ -222,17 +225,14 @@ def message_columns(pointers: Words, library: MessageFunctions, *, wants_keys: b
     return FetchedMessages(parts, counts, offsets[last] + (errors[last] == 0), found)
 
 
-def _bounds(topics: Words, partitions: Words, sizes: Words) -> Words:
-    """Return where runs of messages begin, int64, and the number of messages.
-
-    A run is of one part, and of some `_RUN_BYTES`: batches take whole pieces.
-    """
+def _bounds(topics: Words, partitions: Words, sizes: Words, run_bytes: int) -> Words:
+    """Return where runs of messages of one part begin, int64, and the number of messages."""
     if not len(topics):
         return np.zeros(1, np.int64)
     is_first = np.append(True, (topics[1:] != topics[:-1]) | (partitions[1:] != partitions[:-1]))
     before = np.cumsum(sizes) - sizes
     begun = np.maximum.accumulate(np.where(is_first, before, 0))
-    run = (before - begun) // _RUN_BYTES
+    run = (before - begun) // run_bytes
     return np.concatenate((np.flatnonzero(is_first | np.append(False, run[1:] != run[:-1])), [len(topics)]))
 
 

@@ -166,7 +166,8 @@ class FakeColumnConsumer:
         topic = TOPIC.encode()
         stored = [StoredMessage.of(message, topic) for message in self.consumer.consume(most, wait_s)]
         places = np.array([ctypes.addressof(each) for each in stored], np.int64)
-        return message_columns(places, FakeLibrary(), wants_keys=self.wants_keys)
+        run_bytes = self.consumer.draw.choice([1, 60, 1 << 20])
+        return message_columns(places, FakeLibrary(), wants_keys=self.wants_keys, run_bytes=run_bytes)
 
     def close(self) -> None:
         self.consumer.close()
