@@ -37,6 +37,9 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
 VALUES = pa.schema(_COLUMNS)
 """How often values of measures occur in rows."""
 
+_SAME = b"same"
+"""The entry of the metadata of a batch of totals that names those that are the same as `n`."""
+
 PART_ROWS = 1 << 17
 """The most rows of groups in a chunk."""
 
@@ -145,17 +148,53 @@ def add_states(parts: Sequence[States]) -> States:
 
 
 def group_payloads(found: Iterable[States]) -> Iterator[pa.RecordBatch]:
-    """Yield the totals and the values of states as record batches, the query's id first."""
+    """Yield the totals and the values of states as record batches, the query's id first.
+
+    Whole numbers of totals are as narrow as they can be; those that are the same as the number of records are
+    only named, see `same_totals`.
+    """
     for states in found:
-        totals = states.by
+        totals, members, same = states.by, states.totals["n"], list[str]()
         for name in states.totals.column_names:
-            totals = totals.append_column(name, states.totals[name])
-        yield from map(decoded, totals.combine_chunks().to_batches(PART_ROWS))
+            column = states.totals[name]
+            if name != "n" and "." not in name and column.equals(members):
+                same.append(name)
+            else:
+                totals = totals.append_column(name, column)
+        totals = totals.replace_schema_metadata({_SAME: " ".join(same)})
+        yield from map(_narrow, map(decoded, totals.combine_chunks().to_batches(PART_ROWS)))
         if states.values.num_rows:
             values = states.by.take(states.values["row"])
             for name in states.values.column_names[1:]:
                 values = values.append_column(name, states.values[name])
             yield from map(decoded, values.combine_chunks().to_batches(PART_ROWS))
+
+
+def same_totals(batch: pa.RecordBatch) -> list[str]:
+    """Return the totals that are the same as `n` in a batch of totals, and are not among its columns."""
+    return (batch.schema.metadata or {}).get(_SAME, b"").decode().split()
+
+
+def _narrow(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch with its whole numbers, and the indices of dictionaries, in the least bytes each."""
+    columns: list[Any] = []
+    for column in batch.columns:
+        narrow: Any = column
+        if pa.types.is_integer(column.type):
+            narrow = _narrowed(column)
+        elif pa.types.is_dictionary(column.type):
+            narrow = pa.DictionaryArray.from_arrays(_narrowed(narrow.indices), narrow.dictionary)
+        columns.append(narrow)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names, metadata=batch.schema.metadata)
+
+
+def _narrowed(column: Any) -> Any:
+    values = column.to_numpy(zero_copy_only=False)
+    if column.null_count or not len(values):
+        return column
+    low, high = values.min(), values.max()
+    kind = np.result_type(np.min_scalar_type(low), np.min_scalar_type(high))
+    return pa.array(values.astype(kind)) if kind.itemsize < values.itemsize else column
 
 
 def _without_zeros(states: States) -> States:

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues, whole
+from stqsh.core.aggregates.states import same_totals
+from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
 from stqsh.core.groups.group_versions import Differences
 from stqsh.core.groups.marks import BEGIN, GroupMarks
 from stqsh.core.output.merge import MergeInput
@@ -29,9 +30,8 @@ def heard_differences(
         marks: The marks of the batch.
         before, values_before: The groups before the batch, and the occurrences of values.
     """
-    heard = [_numbered(store, batch) for batch in batch.partials]
-    totals, steps = _heard_totals(store, [one for one in heard if "value" not in one.column_names])
-    values, value_steps = _heard_values(store, [one for one in heard if "value" in one.column_names])
+    totals, steps = _heard_totals(store, [one for one in batch.partials if "value" not in one.schema.names])
+    values, value_steps = _heard_values(store, [one for one in batch.partials if "value" in one.schema.names])
     begins = marks.those(BEGIN)
     old, old_steps = _began(before.query, begins)
     old_values, old_value_steps = _began(values_before.query, begins)
@@ -55,35 +55,38 @@ def heard_differences(
     return Differences(all_totals, all_steps, together, all_value_steps, count, np.flatnonzero(old))
 
 
+def _heard_totals(store: GroupStore, heard: list[pa.RecordBatch]) -> tuple[GroupTotals, Array]:
+    """Return the totals that slots say, and their steps; a total is 0 where a slot has not reported it."""
+    ends = np.cumsum([0, *(batch.num_rows for batch in heard)]).tolist()
+    query, step, key = (
+        np.empty(ends[-1], np.int64),
+        np.empty(ends[-1], np.int64),
+        np.empty(ends[-1], np.int32),
+    )
+    totals: dict[str, Array] = {}
+    for batch, begin, end in zip(heard, ends[:-1], ends[1:], strict=True):
+        query[begin:end], step[begin:end] = batch["query"].to_numpy(), batch["step"].to_numpy()
+        key[begin:end] = store.keys.numbers(batch["key"])
+        columns: dict[str, Any] = {name: batch[name] for name in batch.schema.names if name not in _IDENTITY}
+        columns |= dict.fromkeys(same_totals(batch), columns["n"])
+        for name, column in columns.items():
+            if name not in totals:
+                totals[name] = np.zeros(ends[-1], np.int64)
+            totals[name][begin:end] = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return GroupTotals(query, key, totals), step
+
+
 def _numbered(store: GroupStore, batch: pa.RecordBatch) -> pa.Table:
     """Return what a slot says with the numbers of keys."""
     numbers: Any = pa.array(store.keys.numbers(batch["key"]))
     return pa.Table.from_batches([batch.set_column(batch.schema.get_field_index("key"), "key", numbers)])
 
 
-def _heard_totals(store: GroupStore, heard: list[pa.Table]) -> tuple[GroupTotals, Array]:
-    if not heard:
-        return GroupTotals(np.empty(0, np.int64), np.empty(0, np.int32), {}), np.empty(0, np.int64)
-    table = pa.concat_tables(heard, promote_options="default")
-    columns = {
-        name: _without_null(whole(table[name])).to_numpy(zero_copy_only=False)
-        for name in table.column_names
-        if name not in _IDENTITY
-    }
-    query, step = table["query"].to_numpy(), table["step"].to_numpy()
-    return GroupTotals(query, table["key"].to_numpy(), columns), step
-
-
-def _without_null(column: Any) -> Any:
-    """Return a total as 0 where a slot has not reported it."""
-    return column.fill_null(0) if column.null_count else column
-
-
-def _heard_values(store: GroupStore, heard: list[pa.Table]) -> tuple[GroupValues, Array]:
+def _heard_values(store: GroupStore, heard: list[pa.RecordBatch]) -> tuple[GroupValues, Array]:
     if not heard:
         whole, small = np.empty(0, np.int64), np.empty(0, np.int32)
         return GroupValues(whole, small, small, small, whole), whole
-    table = pa.concat_tables(heard)
+    table = pa.concat_tables([_numbered(store, batch) for batch in heard])
     query, step, measure, count = (
         table.column(name).to_numpy() for name in ("query", "step", "measure", "n")
     )
