@@ -30,6 +30,7 @@ from stqsh.core.kernels.groups.region_tallies import (
     TallyRegions,
     TallyRows,
     in_order_of_place,
+    most_members,
     place_records,
     tally_regions,
 )
@@ -129,12 +130,12 @@ class RegionTallies:
         side = isqrt(min(len(records.x) // _RECORDS, _CELLS * len(positions)))
         frame = lattice_over(boxes[:, 0::2].ravel(), boxes[:, 1::2].ravel(), min(max(side, 1), _MOST))
         placed = place_records(frozen(records.x), frozen(records.y), frame)
-        terms = self._terms(spec, records.versions, placed)
-        if terms is None:
-            return False
         order = in_order_of_place(boxes, frame)
         at = positions[order]
         regions = self._regions(at, boxes[order])
+        terms = self._terms(spec, records.versions, placed, most_members(placed, regions))
+        if terms is None:
+            return False
         for rows in _tallied(placed, terms.terms, regions):
             steps = np.full(len(rows.region), self._step)
             by = identified(self._queries.id[at[rows.region]], steps, rows.group, terms.keys)
@@ -163,7 +164,9 @@ class RegionTallies:
         hold = members.context.conditions.hold(int(positions[0]), found.versions, self._step)
         return ObjectPlaces(*(column[hold] for column in found))
 
-    def _terms(self, spec: AggregateSpec, versions: Array, placed: PlacedRecords) -> GroupTerms | None:
+    def _terms(
+        self, spec: AggregateSpec, versions: Array, placed: PlacedRecords, most: int
+    ) -> GroupTerms | None:
         """Return what records add to groups; None if there is no room for all groups at once."""
         members, arguments = self._members, _arguments(spec.measures)
         groups = number_groups(_group_columns(members, spec, versions), len(versions))
@@ -186,7 +189,7 @@ class RegionTallies:
         widths = [summands.width, *(one.listed.values for one in listed)]
         if len(groups.keys) * max(widths) > _TOTALS:
             return None
-        return summands.terms(groups, listed, placed.order)
+        return summands.terms(groups, listed, placed.order, most)
 
 
 def _around(boxes: Array) -> tuple[float, float, float, float]:
@@ -250,11 +253,11 @@ def _tallied(placed: PlacedRecords, terms: RecordTerms, regions: TallyRegions) -
 
 def _states(by: pa.Table, terms: GroupTerms, rows: TallyRows, listed: list[pa.Table]) -> States:
     """Return totals as states, without limbs that are 0 everywhere."""
-    single = {one.column for one in terms.extremes}
-    sums = {name: rows.totals[i] for i, name in enumerate(terms.names) if name and i not in single}
-    kept = {
-        name: pa.array(column) for name, column in normalised(sums).items() if "." not in name or column.any()
-    }
+    packed, single = terms.terms.packed, {one.column for one in terms.extremes}
+    known = {name: rows.totals[i] for i, name in enumerate(terms.names[:packed])}
+    sums = {name: rows.totals[i] for i, name in enumerate(terms.names) if i >= packed and i not in single}
+    columns = known | (normalised(sums) if sums else {})
+    kept = {name: pa.array(column) for name, column in columns.items() if "." not in name or column.any()}
     kept |= dict.fromkeys(terms.same, kept["n"])
     extremes = (_values(one, rows.totals[one.column]) for one in terms.extremes)
     return States(by, pa.table(kept), pa.concat_tables([VALUES.empty_table(), *extremes, *listed]))

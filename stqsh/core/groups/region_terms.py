@@ -17,17 +17,25 @@ from stqsh.core.kernels.groups.region_tallies import (
     GREATEST,
     TOGETHER,
     WHOLE,
+    WORD_BITS,
     PlaceOrder,
     RecordTerms,
+    WordFields,
+    double_bits,
+    pack_digits,
     put_in_order,
-    spread_doubles,
 )
 from stqsh.core.kernels.jit import frozen
 
 Array = npt.NDArray[Any]
 
-_WORDS, _PLACES = 24, 4
-"""A record has about this many words; a sum of doubles takes words if it has at most this many places."""
+_LIMB, _UNITS = 32, 32 * UNIT_PLACE
+"""The bits of a limb of a sum, and the one that counts units."""
+
+_WORDS, _WIDEST = 24, 128
+"""About this many totals are in words; a sum takes words if its values differ by at most this many bits."""
+
+_NOTHING = np.empty(0, np.int64)
 
 
 class RankedExtremes(NamedTuple):
@@ -43,7 +51,7 @@ class GroupTerms(NamedTuple):
 
     Attributes:
         terms: What they add to totals.
-        names: The names of the totals, empty for those that are always 0.
+        names: The names of the totals.
         same: The names of totals that are the number of records, as no argument is NULL.
         extremes: Those of them that are extremes.
         listed: The measures of which all values count.
@@ -59,11 +67,22 @@ class GroupTerms(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """What records add to a total; or the bits of doubles, and the place of the first limb of their sum."""
+    """What records add to a total; or the values of a sum, whole numbers or the bits of doubles.
 
-    names: list[str]
+    Attributes:
+        name: The name of the total, or of the sum.
+        values: int64 (n,).
+        low, high: The bits that the values of a sum reach, from the lowest to the one above the highest.
+        is_sum: Whether it is a sum.
+        is_double: Whether the values are doubles.
+    """
+
+    name: str
     values: Array
-    low: int = -1
+    low: int = 0
+    high: int = 1
+    is_sum: bool = False
+    is_double: bool = False
 
 
 class _Value(NamedTuple):
@@ -90,7 +109,7 @@ class Summands:
         """Add the number of the values of an argument."""
         if column.null_count:
             there = column.is_valid().to_numpy(zero_copy_only=False)
-            self._words.append(_Word([name], there.astype(np.int64)))
+            self._words.append(_Word(name, there.astype(np.int64)))
         else:
             self._same.append(name)
 
@@ -98,23 +117,26 @@ class Summands:
         """Add the sum of an argument."""
         if pa.types.is_integer(column.type):
             wholes: Any = column.cast(pa.int64()).fill_null(0)
-            values, sort = wholes.to_numpy(zero_copy_only=False), WHOLE
-            places = range(UNIT_PLACE, UNIT_PLACE + 2)
+            values = wholes.to_numpy(zero_copy_only=False)
+            widest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
+            self._add_sum(_Word(name, values, _UNITS, _UNITS + widest.bit_length(), is_sum=True))
         else:
             doubles: Any = pc.cast(column, pa.float64()).fill_null(0.0)
-            values, sort = doubles.to_numpy(zero_copy_only=False).view(np.int64), DOUBLE
-            low, high = double_places(frozen(values))
-            places = range(low, high + 1)
-        names = [f"{name}.{place}" for place in places]
-        used = sum(len(word.names) for word in self._words)
-        if not names:
+            values = doubles.to_numpy(zero_copy_only=False).view(np.int64)
+            self._add_sum(_Word(name, values, *double_bits(frozen(values)), is_sum=True, is_double=True))
+
+    def _add_sum(self, word: _Word) -> None:
+        """Add a sum to the words, or to the values if it takes many words or there are many already."""
+        if word.low >= word.high:
             return
-        if len(names) > _PLACES or used + len(names) > _WORDS:
-            self._values.append(_Value(names, values, sort, places.start))
-        elif sort == DOUBLE:
-            self._words.append(_Word(names, values, places.start))
-        else:
-            self._words += [_Word(names[:1], values & 0xFFFFFFFF), _Word(names[1:], values >> 32)]
+        if word.high - word.low <= _WIDEST and len(self._words) < _WORDS:
+            self._words.append(word)
+            return
+        low, high = UNIT_PLACE, UNIT_PLACE + 1
+        if word.is_double:
+            low, high = double_places(frozen(word.values))
+        names = [f"{word.name}.{place}" for place in range(low, high + 1)]
+        self._values.append(_Value(names, word.values, DOUBLE if word.is_double else WHOLE, low))
 
     def extreme(self, measure: int, function: str, column: Any) -> None:
         """Add the greatest or the least value of an argument."""
@@ -124,36 +146,76 @@ class Summands:
 
     @property
     def width(self) -> int:
-        """The number of totals."""
-        return len(self._names_of_words()) + sum(len(value.names) for value in self._values)
+        """The number of totals, about."""
+        limbs = sum((word.high - word.low) // _LIMB + 4 if word.is_sum else 1 for word in self._words)
+        return 1 + limbs + sum(len(value.names) for value in self._values)
 
-    def _names_of_words(self) -> list[str]:
-        names = ["n", *(name for word in self._words for name in word.names)]
-        return [*names, *[""] * (-(len(names) - 1) % TOGETHER)]
+    def terms(self, groups: Groups, listed: list[ListedMeasure], order: PlaceOrder, most: int) -> GroupTerms:
+        """Return all that records add, put in an order, with the groups and listed values.
 
-    def terms(self, groups: Groups, listed: list[ListedMeasure], order: PlaceOrder) -> GroupTerms:
-        """Return all that records add, put in an order, with the groups and listed values."""
-        names, count = self._names_of_words(), len(groups.ids)
-        words = np.zeros((count, len(names)), np.int64)
+        `most` is a number of members that no region exceeds.
+        """
+        layout, count = _Layout(most), len(groups.ids)
+        layout.add(_Word("n", _NOTHING))
+        parts = [layout.add(word) for word in self._words]
+        names, fields = layout.names, layout.fields()
+        words = np.zeros((count, 1 + layout.words + layout.words % TOGETHER), np.int64)
         words[:, 0] = put_in_order(frozen(groups.ids), order)
-        column = 1
-        for word in self._words:
-            ordered = put_in_order(frozen(word.values), order)
-            if word.low < 0:
-                words[:, column] = ordered
-            else:
-                spread_doubles(ordered, word.low, words, column)
-            column += len(word.names)
+        words[:, 1] = 1
+        for word, part in zip(self._words, parts, strict=True):
+            own = WordFields(*(column[part] for column in fields))
+            pack_digits(put_in_order(frozen(word.values), order), word.is_double, word.low, own, words)
+        packed = len(names)
         values, place_0 = np.empty((count, len(self._values)), np.int64), list[int]()
         for s, value in enumerate(self._values):
             values[:, s] = put_in_order(frozen(value.values), order)
-            place_0.append(len(names) - value.low)
+            place_0.append(words.shape[1] - 1 + len(names) - packed - value.low)
             names += value.names
         extremes = [RankedExtremes(j, names.index(f"x{j}"), keys) for j, keys in self._extremes]
         sorts = np.array([value.sort for value in self._values], np.int8)
         columns = np.array(place_0, np.int64)
-        terms = RecordTerms(words, values, sorts, columns, len(groups.keys), len(names))
+        terms = RecordTerms(words, fields, values, sorts, columns, len(groups.keys), packed, len(names))
         return GroupTerms(terms, names, self._same, extremes, listed, groups.keys)
+
+
+class _Layout:
+    """Puts what records add into words of 64 bits, such that no part of a word can reach the next.
+
+    Attributes:
+        names: The names of the totals.
+        words: The number of words.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._more = most.bit_length()  # the bits by which a sum may be wider than what is added
+        self.names, self.words = list[str](), 0
+        self._used = list[int]()
+        self._rows = list[tuple[int, ...]]()
+
+    def add(self, word: _Word) -> slice:
+        """Find room for a total, or for the digits of a sum; return which of the fields these are."""
+        begin, column, every = len(self._rows), len(self.names), WORD_BITS - 1 - self._more
+        bits, position, limbs, room = word.high - word.low, word.low % _LIMB, 0, 0
+        digits = [min(every, bits - done) for done in range(0, bits, every)]
+        if word.is_sum:
+            limbs = -(-(position + bits + self._more + 1) // _LIMB)
+            room = max(limbs, (position + every * (len(digits) - 1)) // _LIMB + 3)
+            self.names += [f"{word.name}.{word.low // _LIMB + i}" for i in range(room)]
+        else:
+            self.names.append(word.name)
+        for number, digit in enumerate(digits):
+            size = digit + self._more + 1
+            at = next((i for i, used in enumerate(self._used) if used + size <= WORD_BITS), len(self._used))
+            if at == len(self._used):
+                self._used.append(0)
+            self._rows.append((at + 1, self._used[at], size, column, limbs, room, position + number * every))
+            self._used[at] += size
+        self.words = len(self._used)
+        return slice(begin, len(self._rows))
+
+    def fields(self) -> WordFields:
+        """Return all fields."""
+        return WordFields(*(np.array(column, np.int64) for column in zip(*self._rows, strict=True)))
 
 
 def _ranked(column: Any, function: str) -> tuple[Array, pa.BinaryArray]:

@@ -15,13 +15,16 @@ from stqsh.core.kernels.geometry.circles import QueryCircles
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.kernels.geometry.polygons import PolygonArrays, holds
 from stqsh.core.kernels.index.static_rects import GridFrame, band, cell_of, cover, within
-from stqsh.core.kernels.jit import Array, Flag, Int, kernel
+from stqsh.core.kernels.jit import Array, Flag, Int, inlined, kernel
 
 WHOLE, DOUBLE, GREATEST = 0, 1, 2
 """What is wanted of values: the sum of whole numbers or of doubles, or the greatest of numbers from 1 on."""
 
-TOGETHER = 3
-"""Words are added in lots of this many, as a sum of doubles mostly has: the processor need not count them."""
+TOGETHER = 2
+"""Words are added in lots of this many, as the number of records and a sum of doubles mostly take."""
+
+WORD_BITS = 64
+"""The bits of a word."""
 
 _LOW = np.int64(0xFFFFFFFF)
 
@@ -74,26 +77,53 @@ class TallyRegions(NamedTuple):
     areas: PolygonArrays
 
 
+class WordFields(NamedTuple):
+    """The parts of words, each a signed number that adds up without reaching the next part; (f,) each.
+
+    Attributes:
+        word: The word, from 1 on.
+        shift: The place of its lowest bit there.
+        size: Its bits.
+        column: The total that it is, or that of the first limb of the sum of which it is a digit.
+        limbs: How many limbs this sum has; 0 for no sum.
+        room: How many totals there are for them.
+        position: The bits from the lowest one of the first limb to the lowest one of the digit.
+    """
+
+    word: Array
+    shift: Array
+    size: Array
+    column: Array
+    limbs: Array
+    room: Array
+    position: Array
+
+
 class RecordTerms(NamedTuple):
     """What records, in the order of their cells, add to the totals of their groups.
 
-    The first total is the number of records. Then there is one for each word, and then those of values that
-    would take too many words: the limbs of their sum, or only one, the greatest.
+    The first words add up to the number of records, to that of arguments, and to sums, as `fields` tell. Then
+    there are totals of values that would take too many words: the limbs of their sum, or only one, the
+    greatest.
 
     Attributes:
-        words: int64 (n, 1 + a multiple of TOGETHER): the group, and what is added to totals.
+        words: int64 (n, 1 + a multiple of TOGETHER): the group, and what is added to words.
+        fields: The parts of words; the first is the number of records, in the first word.
         values: int64 (n, s): whole numbers, or the bits of doubles; 0 for NULL.
         sort: WHOLE, DOUBLE or GREATEST for each column of values, int8 (s,).
         column: Where the total of place 0 would be, or the total of the greatest, int64 (s,).
         groups: The number of groups.
+        packed: The number of totals that words are taken apart into.
         width: The number of totals.
     """
 
     words: Array
+    fields: WordFields
     values: Array
     sort: Array
     column: Array
     groups: int
+    packed: int
     width: int
 
 
@@ -163,20 +193,32 @@ def in_order_of_place(boxes: Array, frame: GridFrame) -> Array:
 
 @kernel
 def _find_members(records: PlacedRecords, regions: TallyRegions, q: Int, found: Array) -> Int:
-    """Put the positions of a region's members into `found`, and return their number.
+    """Put the positions of a region's members into `found`, and return their number."""
+    held = _find_in_box(records.places, records.start, records.frame, regions.boxes[q], found)
+    return _within_outline(records.places, regions, q, found, held)
+
+
+@kernel
+def _find_in_box(places: Array, start: Array, frame: GridFrame, box: Array, found: Array) -> Int:
+    """Put the positions of the records in a box into `found`, and return their number.
 
     Places are tested without branches, which would often be mispredicted.
     """
-    x1, y1, x2, y2 = regions.boxes[q, 0], regions.boxes[q, 1], regions.boxes[q, 2], regions.boxes[q, 3]
+    x1, y1, x2, y2 = box[0], box[1], box[2], box[3]
     if np.isnan(x1):
         return 0
-    start, places, side = records.start, records.places, records.frame.side
-    window, held = cover(regions.boxes[q], records.frame), np.uint64(0)
+    window, held, side = cover(box, frame), np.uint64(0), frame.side
     for row in range(window.bottom, window.top + 1):
         begin, end = start[row * side + window.left], start[row * side + window.right + 1]
         for k in range(np.uint64(begin), np.uint64(end)):
             found[held] = k
             held += np.uint64(within(places[k, 0], places[k, 1], x1, y1, x2, y2))
+    return np.int64(held)
+
+
+@kernel
+def _within_outline(places: Array, regions: TallyRegions, q: Int, found: Array, held: Int) -> Int:
+    """Keep those records in a region's box that are within its polygon or circle; return their number."""
     x, y, radius = regions.circles.x[q], regions.circles.y[q], regions.circles.radius[q]
     near, area = 0, regions.area[q]
     if area >= 0:
@@ -187,7 +229,7 @@ def _find_members(records: PlacedRecords, regions: TallyRegions, q: Int, found: 
                 near += 1
         return near
     if np.isnan(x):
-        return np.int64(held)
+        return held
     for i in range(held):
         k = found[i]
         if distance(x, y, places[k, 0], places[k, 1], regions.planar) <= radius:
@@ -197,33 +239,140 @@ def _find_members(records: PlacedRecords, regions: TallyRegions, q: Int, found: 
 
 
 @kernel
-def spread_doubles(bits: Array, low: Int, words: Array, column: Int) -> None:
-    """Write the limbs of doubles, given by their bits, into words, which are 0 there, from a column on.
-
-    `low` is the place of the first limb.
-    """
-    flat, width = words.reshape(-1), words.shape[1]
-    for k in range(len(bits)):
-        add_double(bits[k], np.int64(1), flat, k * width + column - low)
+def most_members(records: PlacedRecords, regions: TallyRegions) -> Int:
+    """Return a number of members that no region exceeds."""
+    most, side = np.int64(0), records.frame.side
+    for q in range(len(regions.boxes)):
+        if np.isnan(regions.boxes[q, 0]):
+            continue
+        window, members = cover(regions.boxes[q], records.frame), np.int64(0)
+        for row in range(window.bottom, window.top + 1):
+            members += records.start[row * side + window.right + 1] - records.start[row * side + window.left]
+        most = max(most, members)
+    return most
 
 
 @kernel
-def _add_words(terms: RecordTerms, found: Array, members: Int, totals: Array, groups: Array) -> Int:
-    """Add members to the totals, and put their groups into `groups`; return the number of groups."""
-    words, end, seen = terms.words, np.uint64(terms.words.shape[1]), 0
+def double_bits(bits: Array) -> tuple[Int, Int]:
+    """Return the bits that doubles reach, given by their own: the lowest one that is set, and the one above.
+
+    Bits are counted as limbs are, from 2 ** -1088 on.
+    """
+    low, high = np.int64(1 << 30), np.int64(-1)
+    for i in range(len(bits)):
+        position, mantissa = _apart(bits[i])
+        if mantissa == 0:
+            continue
+        high = max(high, position + 53)
+        below = min(low - position, np.int64(53))
+        if below > 0 and mantissa & ((np.int64(1) << below) - 1) != 0:
+            while mantissa & 1 == 0:
+                mantissa >>= 1
+                position += 1
+            low = position
+    return low, high
+
+
+@inlined
+def _apart(bits: Int) -> tuple[Int, Int]:
+    """Return the bit at which the mantissa of a finite double begins, and the mantissa."""
+    exponent, mantissa = (bits >> 52) & 2047, bits & np.int64(0xFFFFFFFFFFFFF)
+    if exponent == 0:
+        exponent = np.int64(1)
+    else:
+        mantissa |= np.int64(1) << 52
+    return exponent + 13, mantissa
+
+
+@kernel
+def pack_digits(values: Array, is_double: Flag, low: Int, fields: WordFields, words: Array) -> None:
+    """Add the digits of values, which are whole numbers or the bits of doubles, to the words of records.
+
+    Args:
+        values: The values, int64 (n,).
+        is_double: Whether they are doubles.
+        low: The lowest bit of doubles.
+        fields: The digits, the lowest first. All but the last are as wide as their position tells.
+        words: The words, (n, m).
+    """
+    digits = len(fields.word)
+    every = fields.position[1] - fields.position[0] if digits > 1 else np.int64(63)
+    mask = (np.uint64(1) << np.uint64(every)) - np.uint64(1)
+    for k in range(len(values)):
+        value, shift = values[k], np.int64(0)
+        size = np.uint64(value) if value >= 0 else ~np.uint64(value) + np.uint64(1)
+        if is_double:
+            position, mantissa = _apart(value)
+            size, shift = np.uint64(mantissa), position - low
+        if size == 0:
+            continue
+        for j in range(digits):
+            if shift >= 0:
+                digit = size << np.uint64(shift) if shift < 64 else np.uint64(0)
+            else:
+                digit = size >> np.uint64(-shift) if shift > -64 else np.uint64(0)
+            if j < digits - 1:
+                digit &= mask
+            signed = np.int64(digit) if value >= 0 else -np.int64(digit)
+            words[k, fields.word[j]] += signed << fields.shift[j]
+            shift -= every
+
+
+@kernel
+def _take_apart(words: Array, fields: WordFields, totals: Array) -> None:
+    """Write what the totals of words, (words, n), are into totals, (columns, n), which are 0."""
+    words_of, sizes, columns = fields.word, fields.size, fields.column
+    limbs, room, positions = fields.limbs, fields.room, fields.position
+    for f in range(len(words_of)):
+        own, size, column = words[words_of[f] - 1], sizes[f], columns[f]
+        place, shift = column + (positions[f] >> 5), positions[f] & 31
+        for i in range(words.shape[1]):
+            value = own[i]
+            if size < WORD_BITS:
+                unused = WORD_BITS - size
+                value = (value << unused) >> unused
+                own[i] = (own[i] - value) >> size
+            if limbs[f] == 0:
+                totals[column, i] = value
+            else:
+                low, high = (value & _LOW) << shift, (value >> 32) << shift
+                totals[place, i] += low & _LOW
+                totals[place + 1, i] += (low >> 32) + (high & _LOW)
+                totals[place + 2, i] += high >> 32
+    for f in range(len(words_of)):
+        if limbs[f] > 0 and positions[f] < 32:
+            _carry(totals[columns[f] : columns[f] + room[f]], limbs[f])
+
+
+@kernel
+def _carry(totals: Array, limbs: Int) -> None:
+    """Normalise the limbs of sums, (room, n), of which all beyond some limbs only repeat the sign."""
+    for place in range(len(totals) - 1):
+        for i in range(totals.shape[1]):
+            carry = totals[place, i] >> 32
+            totals[place, i] -= carry << 32
+            totals[place + 1, i] += carry
+    for place in range(len(totals) - 1, limbs - 1, -1):
+        for i in range(totals.shape[1]):
+            totals[place - 1, i] += totals[place, i] << 32
+            totals[place, i] = 0
+
+
+@kernel
+def _add_words(words: Array, found: Array, members: Int, totals: Array, groups: Array) -> Int:
+    """Add the words of members to the totals, and put their groups into `groups`; return how many."""
+    end, seen = np.uint64(words.shape[1]), 0
     for i in range(members):
         k = np.uint64(found[i])
         group = np.uint64(words[k, 0])
         if totals[group, 0] == 0:
             groups[seen] = group
             seen += 1
-        totals[group, 0] += 1
         c = np.uint64(1)
         while c < end:  # TOGETHER
-            totals[group, c] += words[k, c]
-            totals[group, c + np.uint64(1)] += words[k, c + np.uint64(1)]
-            totals[group, c + np.uint64(2)] += words[k, c + np.uint64(2)]
-            c += np.uint64(3)
+            totals[group, c - np.uint64(1)] += words[k, c]
+            totals[group, c] += words[k, c + np.uint64(1)]
+            c += np.uint64(2)
     return seen
 
 
@@ -235,7 +384,7 @@ def _add_values(terms: RecordTerms, found: Array, members: Int, totals: Array) -
         sort, column = terms.sort[s], terms.column[s]
         for i in range(members):
             k = np.uint64(found[i])
-            at, value = terms.words[k, 0] * terms.width + column, terms.values[k, s]
+            at, value = terms.words[k, 0] * totals.shape[1] + column, terms.values[k, s]
             if sort == GREATEST:
                 flat[at] = max(flat[at], value)
             elif sort == DOUBLE:
@@ -254,23 +403,34 @@ def tally_regions(
     Returns:
         The region at which it ended, and a row for each region and group with members, in order.
     """
-    totals = np.zeros((terms.groups, terms.width), np.int64)
-    found, groups = np.empty(len(records.places) + 1, np.int32), np.empty(terms.groups, np.int32)
+    # A loop over arrays of tuples counts references to each of them, so they are taken out before.
+    boxes, area, circle, words = regions.boxes, regions.area, regions.circles.x, terms.words
+    places, start, frame, most = records.places, records.start, records.frame, terms.groups
+    lots = words.shape[1] - 1
+    wide = lots + terms.width - terms.packed
+    totals = np.zeros((most, wide), np.int64)
+    found, groups = np.empty(len(places) + 1, np.int32), np.empty(most, np.int32)
     region, group = np.empty(room, np.int32), np.empty(room, np.int32)
-    columns, used, q = np.empty((terms.width, room), np.int64), 0, begin
-    while q < len(regions.boxes) and used + terms.groups <= room:
-        members = _find_members(records, regions, q, found)
-        seen = _add_words(terms, found, members, totals, groups)
-        _add_values(terms, found, members, totals)
+    columns, used, q = np.empty((wide, room), np.int64), 0, begin
+    while q < len(boxes) and used + most <= room:
+        members = _find_in_box(places, start, frame, boxes[q], found)
+        if area[q] >= 0 or not np.isnan(circle[q]):
+            members = _within_outline(places, regions, q, found, members)
+        seen = _add_words(words, found, members, totals, groups)
+        if wide > lots:
+            _add_values(terms, found, members, totals)
         groups[:seen].sort()
         for i in range(seen):
             region[used], group[used] = q, groups[i]
-            for c in range(terms.width):
+            for c in range(wide):
                 columns[c, used] = totals[groups[i], c]
                 totals[groups[i], c] = 0
             used += 1
         q += 1
-    return q, TallyRows(region[:used], group[:used], columns[:, :used])
+    rows = np.zeros((terms.width, used), np.int64)
+    _take_apart(columns[:lots, :used], terms.fields, rows)
+    rows[terms.packed :] = columns[lots:, :used]
+    return q, TallyRows(region[:used], group[:used], rows)
 
 
 class RecordValues(NamedTuple):
