@@ -54,6 +54,9 @@ ROWS = 1 << 18
 _RECORDS, _CELLS, _MOST = 8, 64, 1024
 """Cells: one for this many records, at most this many for each region, and for each direction."""
 
+_MOSTLY = 0.9
+"""If at least this share of the records is around the regions, the others are not sorted out."""
+
 _LISTED = frozenset({"distinct", "topk"})
 """Functions for which all values count."""
 
@@ -151,10 +154,12 @@ class RegionTallies:
         return TallyRegions(boxes, circles, context.planar, self._queries.area[positions], areas)
 
     def _records(self, spec: AggregateSpec, positions: Array, boxes: Array) -> ObjectPlaces:
-        """Return the records that any of the queries may hold."""
+        """Return the records that any of the queries may hold, and a few others if that saves a copy."""
         members, (x1, y1, x2, y2) = self._members, _around(boxes)
         found = members.objects.at(self._step)
         around = (x1 <= found.x) & (found.x <= x2) & (y1 <= found.y) & (found.y <= y2)
+        if np.count_nonzero(around) >= _MOSTLY * len(around):
+            around = ~np.isnan(found.x)
         if spec.window_us is not None:
             around &= members.objects.within(found.versions, np.full(len(around), spec.window_us))
         if not around.all():
