@@ -20,8 +20,9 @@ from stqsh.spec.stream import KafkaSourceSpec
 
 log = logging.getLogger("stqsh.engine")
 
-#: How often the ends of partitions are asked for, also while they grow, and their number and beginnings.
-_ENDS_S, _GROWING_S, _TOPICS_S = 0.05, 0.02, 1.0
+#: How often the ends of partitions are asked for, and their number and beginnings. What is read ahead does not
+#: wait for them.
+_ENDS_S, _TOPICS_S = 0.1, 1.0
 _ANSWER_S = 5.0
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -61,7 +62,6 @@ class KafkaLiveSource:
     def _run(self) -> None:
         partitions: Partitions = {}
         first: Position = {}
-        known: Position = {}
         looked, wait = -_TOPICS_S, 0.0
         clock = 0.0
         while not self._stopped.wait(wait):
@@ -74,8 +74,7 @@ class KafkaLiveSource:
                 ends = self._offsets(partitions, _LATEST)
                 self._complaints.forget()
                 self._state = SourceState(first, ends, message="" if partitions else self._no_topic())
-                wait = _ENDS_S if ends == known else _GROWING_S
-                known = ends
+                wait = _ENDS_S
             except (KafkaException, StqshError) as problem:
                 self._state = SourceState(self._state.first, self._state.ends, message=self._away(problem))
                 looked, wait = -_TOPICS_S, 0.5

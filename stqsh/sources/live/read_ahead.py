@@ -44,7 +44,7 @@ MOST_BYTES = 64 << 20
 _LOOK_S = 0.05
 _TOGETHER = 20_000
 #: The broker collects messages for a moment: to answer each fetch at once takes it a tenth of a core.
-_FETCHES: ClientSettings = {"fetch.min.bytes": 32 << 10, "fetch.wait.max.ms": 15}
+_FETCHES: ClientSettings = {"fetch.min.bytes": 512 << 10, "fetch.wait.max.ms": 30}
 #: How often a stream that waits for room looks for it.
 _ROOM_LOOK_S = 0.01
 
