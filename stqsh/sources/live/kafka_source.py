@@ -20,8 +20,8 @@ from stqsh.spec.stream import KafkaSourceSpec
 
 log = logging.getLogger("stqsh.engine")
 
-#: How often the ends of partitions are asked for, and their number and beginnings. What is read ahead does not
-#: wait for them.
+#: How often the ends of partitions are asked for, and their number and beginnings. What is read ahead does
+#: not wait for them.
 _ENDS_S, _TOPICS_S = 0.1, 1.0
 _ANSWER_S = 5.0
 
