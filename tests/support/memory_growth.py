@@ -4,9 +4,9 @@
 the slot grows or shrinks in it.
 
 What is right to compare: the arrays lie in files of the arena that every process of the executor may map, so
-resident memory is the sum of Pss, which divides a page among those who have mapped it; this process is the
-only one. `arena` is the resident part of the arena's files alone. Pss has a fixed part: the interpreter,
-libraries, kernels, and what a batch needs for as long as it lasts.
+of these it is Pss, which divides a page among those who have mapped it; this process is the only one. `arena`
+is that part alone. The memory that is in no file has a fixed part: the interpreter, kernels, and what a batch
+needs for as long as it lasts.
 """
 
 from __future__ import annotations
@@ -101,17 +101,21 @@ class Slot:
 
 
 def resident(folder: Path) -> tuple[int, int]:
-    """The bytes of memory of this process, Pss, and those of them in files below a folder."""
-    everything = arena = 0
+    """The bytes of memory of this process, and those of them in files below a folder.
+
+    Pages of other files are left out: the share of a library rises when another process that uses it ends.
+    """
+    anonymous = arena = 0
     name = ""
     for line in Path("/proc/self/smaps").read_text().splitlines():
         words = line.split()
         if "-" in words[0]:
             name = words[5] if len(words) > 5 else ""
-        elif words[0] == "Pss:":
-            everything += int(words[1]) << 10
-            arena += (int(words[1]) << 10) * name.startswith(str(folder))
-    return everything, arena
+        elif words[0] == "Anonymous:":
+            anonymous += int(words[1]) << 10
+        elif words[0] == "Pss:" and name.startswith(str(folder)):
+            arena += int(words[1]) << 10
+    return anonymous + arena, arena
 
 
 def region(number: int, width: float) -> dict[str, Any]:
