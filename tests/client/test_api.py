@@ -348,7 +348,7 @@ def test_the_client_is_light_to_import():
 
 
 def test_to_plan_a_routing_loads_no_compiler():
-    """It would take processor time from the batches beside which a client plans."""
+    """It would take processor time from the batches that run while a client plans."""
     module = "stqsh.client.statements.repartition"
     code = f"import sys, {module}; print([m for m in ('numba', 'pandas', 'scipy') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

@@ -86,7 +86,7 @@ class KafkaLoad:
 
 @dataclass(frozen=True)
 class KafkaSender:
-    """A process that sends a load, once it is told to begin."""
+    """A process that is ready to send a load."""
 
     process: subprocess.Popen[bytes]
 

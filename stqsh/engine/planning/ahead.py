@@ -1,8 +1,7 @@
 """What is read ahead, in the planner: the processes that do it, and which of their pieces a batch takes.
 
-A batch whose messages are decoded is short: what it costs beside the messages decides how soon an update is
-there. Workers read only what is not read ahead: the first messages of a stream, and those that the processes
-do not get.
+A batch whose messages are decoded is short, so an update follows soon. Workers read only what is not read
+ahead: the first messages of a stream, and those that the processes do not get.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from stqsh.spec.offset import LivePosition, Offset
 from stqsh.spec.stream import StreamSpec
 
 _PATIENCE_S = 1.0
-"""A part of which messages wait, and nothing is read for so long, is read by workers."""
+"""Workers read a stream if messages of a part wait for this time and none is read ahead."""
 _PATIENCE_IN_BACKLOG_S = 10.0
-"""That time while there are pieces of other parts to take."""
+"""The same while there are pieces of other parts to take."""
 _AGAIN_S = 10.0
 """The processes are not started again before this time has passed."""
 MOST_READERS = 4

@@ -34,7 +34,7 @@ _INT = 0xFFFFFFFF
 _LF = 10
 
 RUN_BYTES = 2 << 20
-"""Messages of a part beyond so many bytes are a run of their own: batches take whole pieces."""
+"""The bytes of values after which a run of messages ends. Batches take whole pieces, so these are small."""
 
 #: `RD_KAFKA_CONSUMER`, and that a consumer is closed without leaving a group: none of these joins one.
 _CONSUMER, _WITHOUT_GROUP = 1, 8

@@ -145,7 +145,7 @@ class MessageDecoder:
             record, letter = record_end, letter_end
         return found
 
-    def _decode(self, messages: Messages) -> _OfMessages:
+    def _decode(self, messages: Messages) -> _DecodedMessages:
         """Decode messages."""
         values, there, gone = _without_tombstones(messages.values)
         form = PayloadFormat(self.payload, self.options)
@@ -221,15 +221,16 @@ def _without_tombstones(values: Payloads) -> tuple[list[bytes] | TextValues, Pla
     if isinstance(values, TextValues):
         return values, places, places[:0]
     is_null = np.fromiter([value is None for value in values], np.bool_, len(values))
-    if not is_null.any():
-        return [value for value in values if value is not None], places, places[:0]
     return [value for value in values if value is not None], places[~is_null], places[is_null]
 
 
-class _OfMessages(NamedTuple):
-    """Records and letters in the order of their messages; `message` has that of each record, int64.
+class _DecodedMessages(NamedTuple):
+    """Records and letters in the order of their messages.
 
-    The line of a letter is its message.
+    Attributes:
+        records: the records.
+        message: the message of each record, int64 (n,).
+        dead: the letters; the line of each is its message.
     """
 
     records: pa.RecordBatch
@@ -237,19 +238,21 @@ class _OfMessages(NamedTuple):
     dead: list[DeadLetter]
 
 
-def _in_order(layout: RecordSchema, parts: Sequence[tuple[ParsedRecords, NDArray[np.int64]]]) -> _OfMessages:
+def _in_order(
+    layout: RecordSchema, parts: Sequence[tuple[ParsedRecords, NDArray[np.int64]]]
+) -> _DecodedMessages:
     """Put what was read of messages into their order."""
     dead = sorted((letter for found, _ in parts for letter in found.dead), key=lambda letter: letter.line)
     batches = [pa.RecordBatch.from_arrays(found.columns, schema=layout.schema) for found, _ in parts]
     if not batches:
-        return _OfMessages(_nothing(layout), np.zeros(0, np.int64), dead)
+        return _DecodedMessages(_nothing(layout), np.zeros(0, np.int64), dead)
     if len(batches) == 1:
-        return _OfMessages(batches[0], parts[0][1], dead)
+        return _DecodedMessages(batches[0], parts[0][1], dead)
     message = np.concatenate([message for _, message in parts])
     order = np.argsort(message, kind="stable")
     table = pa.Table.from_batches(batches).combine_chunks()
     together = table.to_batches()[0] if table.num_rows else _nothing(layout)
-    return _OfMessages(together.take(order), message[order], dead)
+    return _DecodedMessages(together.take(order), message[order], dead)
 
 
 def _nothing(layout: RecordSchema) -> pa.RecordBatch:

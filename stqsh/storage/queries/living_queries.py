@@ -109,7 +109,7 @@ def living_queries(
         step: the step.
         portion: how many rows of the log are read as one text.
     """
-    with control.reading():  # a query that is forgotten meanwhile is still there
+    with control.reading():  # so a query that is forgotten while this reads is still there
         step_of = steps_taken(control)
         dropped, paused = _changes(control, stream_id, up_to)
         found: OlderQueries = [

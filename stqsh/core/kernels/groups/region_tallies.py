@@ -102,7 +102,7 @@ class WordFields(NamedTuple):
 class RecordTerms(NamedTuple):
     """What records, in the order of their cells, add to the totals of their groups.
 
-    The first words add up to the number of records, to that of arguments, and to sums, as `fields` tell. Then
+    The first words add up to the number of records, to that of arguments, and to sums, as `fields` say. Then
     there are totals of values that would take too many words: the limbs of their sum, or only one, the
     greatest.
 
@@ -292,7 +292,7 @@ def pack_digits(values: Array, is_double: Flag, low: Int, fields: WordFields, wo
         values: The values, int64 (n,).
         is_double: Whether they are doubles.
         low: The lowest bit of doubles.
-        fields: The digits, the lowest first. All but the last are as wide as their position tells.
+        fields: The digits, the lowest first. All but the last are as wide as the first two are apart.
         words: The words, (n, m).
     """
     digits = len(fields.word)
