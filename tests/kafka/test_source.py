@@ -184,8 +184,8 @@ def test_a_batch_waits_for_its_broker_however_long(
         topic = make_topic(broker.address, "t", 2)
         execute(session, create(broker.address, topic) + "PAUSE b;")
         value = orjson.dumps({"oid": "a", "lon": 1, "lat": 5, "ts": AT, "more": more})
-        send(broker.address, topic, ((None, value) for _ in range(count)))
-        with without_reading_ahead(session.home):
+        with without_reading_ahead(session.home):  # which goes on while the stream is paused
+            send(broker.address, topic, ((None, value) for _ in range(count)))
             execute(session, "PLAY b;")
             wait_for(lambda: taken(session) not in (None, 0))
             broker.stop(signal.SIGKILL)
