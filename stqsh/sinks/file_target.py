@@ -39,7 +39,6 @@ class FileSink:
     def open(self, position: SinkPosition) -> SinkPosition:
         """Name the files that a predecessor completed, and remove those that it did not."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
             self._place(position)
             for path in self._folder.glob(".*.part"):
                 if is_file_of(path.name, self._spec.name):
@@ -100,8 +99,10 @@ class FileSink:
         yield out.getbuffer()
 
     def _busy(self, error: OSError) -> TargetBusyError:
-        is_file = isinstance(error, FileExistsError | NotADirectoryError)
-        reason = "not a folder" if is_file else file_error_reason(error)
+        if not self._folder.exists():
+            reason = "it is not there; make it again, or drop the sink"
+        else:
+            reason = file_error_reason(error) if self._folder.is_dir() else "not a folder"
         return TargetBusyError(f"cannot write to {self._folder}: {reason}")
 
 

@@ -29,6 +29,25 @@ def test_the_lines_are_those_that_a_script_prints(session: Session, tmp_path: Pa
     assert (files[0].stat().st_mode & 0o666) == ((tmp_path / "out").stat().st_mode & 0o666)
 
 
+def test_a_sink_whose_folder_is_removed_waits_until_it_is_there_again(
+    session: Session, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    run_text(session, f"CREATE SINK out FOR west TO FILE '{folder}' FORMAT JSONL;")
+    run_text(session, "RUN 10 STEPS;")
+    folder.rmdir()
+    runner = runner_of(session, "out")
+    assert not runner.step()
+    assert not folder.exists()
+    [shown] = list(session.execute("SHOW SINKS;"))
+    assert "it is not there; make it again, or drop the sink" in str(shown)
+    folder.mkdir()
+    assert runner.step()
+    whole = folded(map(json.loads, printed_log(session).splitlines()))
+    assert runner_of(session, "out").step()
+    assert folded(lines_in(folder)) == {key: row for key, row in whole.items() if key[0] == "west"}
+
+
 def test_the_bytes_depend_on_the_log_alone(session: Session, tmp_path: Path) -> None:
     for name in ("a", "b"):
         run_text(session, f"CREATE SINK {name} FOR near, west TO FILE '{tmp_path}/{name}' FORMAT PARQUET;")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from stqsh.lang.ast.expressions import Name
@@ -39,9 +40,14 @@ from stqsh.lang.ast_builder.rules import Builder, Clause, Parts, by_field, fill,
 from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.types import type_named
 
-FORMATS = ("csv", "jsonl", "parquet", "geojson")
-MESSAGE_FORMATS = ("arrow",)
-"""Formats of messages of Kafka alone."""
+_FILE_FORMATS = ("csv", "jsonl", "parquet", "geojson")
+_FORMATS: dict[type[DataSource], tuple[str, ...]] = {
+    KafkaSource: ("csv", "json", "arrow"),
+    StdinSource: ("csv", "json"),
+    SocketSource: ("csv", "json"),
+    HttpSource: ("json",),
+}
+"""The formats of sources that do not take those of files."""
 _FORMAT_ALIASES = {"json": "jsonl"}
 SINK_FORMATS = ("parquet", "jsonl", "csv")
 
@@ -155,15 +161,9 @@ def bounds_clause(parts: Parts) -> Clause:
 
 @rule("format_clause")
 def format_clause(parts: Parts) -> Clause:
-    """Build `FORMAT x [(options)]`; aliases are known, and an unknown name gets a suggestion."""
+    """Build `FORMAT x [(options)]`; whether the source takes it is checked with the source."""
     name: Name = parts[0]
-    given = name.text.lower()
-    found = _FORMAT_ALIASES.get(given, given)
-    if found not in (*FORMATS, *MESSAGE_FORMATS):
-        raise StatementSyntaxError(
-            f"unknown format {name.text!r}", name.span, expected=FORMATS, near=near(given, FORMATS)
-        )
-    return Clause("format", (found, parts[1] or ()), "FORMAT", name.span)
+    return Clause("format", (name, parts[1] or ()), "FORMAT", name.span)
 
 
 def _one_value(field: str, label: str) -> Builder:
@@ -368,6 +368,17 @@ def pop_source(given: dict[str, Clause]) -> DataSource | None:
     if isinstance(found, GeneratorSource):
         raise StatementSyntaxError("a generator has no FORMAT", found.span)
     name, options = form.value
-    if name in MESSAGE_FORMATS and not isinstance(found, KafkaSource):
-        raise StatementSyntaxError(f"only KAFKA takes FORMAT {name.upper()}", found.span)
-    return replace(found, format=name, options=options)
+    return replace(found, format=_format_of(found, name), options=options)
+
+
+def _format_of(source: DataSource, name: Name) -> str:
+    """Return a format that a source takes; raise for another, with a suggestion."""
+    given, formats = name.text.lower(), _FORMATS.get(type(source), _FILE_FORMATS)
+    found = _FORMAT_ALIASES.get(given, given)
+    if found not in {_FORMAT_ALIASES.get(one, one) for one in formats}:
+        is_known = found in {*_FILE_FORMATS, *chain.from_iterable(_FORMATS.values())}
+        problem = "this source does not take format" if is_known else "unknown format"
+        raise StatementSyntaxError(
+            f"{problem} {name.text!r}", name.span, expected=formats, near=near(given, formats)
+        )
+    return found

@@ -31,13 +31,6 @@ from stqsh.spec.stream import (
 from stqsh.units import format_duration
 
 LIVE_SOURCES = (KafkaSource, StdinSource, SocketSource, DirectorySource, InsertsSource, HttpSource)
-_FORMATS: dict[type[DataSource], tuple[str, ...]] = {
-    KafkaSource: ("csv", "jsonl", "arrow"),
-    StdinSource: ("csv", "jsonl"),
-    SocketSource: ("csv", "jsonl"),
-    HttpSource: ("jsonl",),
-}
-"""The formats of sources that do not take all that files may have."""
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _META_TYPES = {
     "_key": ("STRING", "BIGINT", "INT"),
@@ -66,18 +59,7 @@ def check_live(stream: CreateStream) -> None:
             stream.name.span,
             hint="list them after its name: (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)",
         )
-    formats = _FORMATS.get(type(source))
-    if formats is not None and source.format is not None and source.format not in formats:
-        raise BindError(
-            f"FORMAT {source.format.upper()} is for {'other sources' if len(formats) == 1 else 'files'}",
-            source.span,
-            hint=f"this source takes {or_list(tuple(_shown(name) for name in formats))}",
-        )
     _check_meta(stream, isinstance(source, KafkaSource))
-
-
-def _shown(name: str) -> str:
-    return "JSON" if name == "jsonl" else name.upper()
 
 
 def _check_meta(stream: CreateStream, is_kafka: bool) -> None:
