@@ -41,7 +41,7 @@ def test_the_file_format_of_the_page_is_read(
     example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(READERS, "reports", example("read_reports"))
-    monkeypatch.setattr(definitions, "FORMATS", (*definitions.FORMATS, "reports"))
+    monkeypatch.setattr(definitions, "FILE_FORMATS", (*definitions.FILE_FORMATS, "reports"))
     lines = ["# ships", "a|10.0|50.0|1200000000", "b|10.1|50.1|1200000001", "c|10.1|far|1200000001", "a|1"]
     (tmp_path / "ships").mkdir()
     (tmp_path / "ships" / "one.rep").write_text("\n".join(lines))

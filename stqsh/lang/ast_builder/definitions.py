@@ -40,7 +40,7 @@ from stqsh.lang.ast_builder.rules import Builder, Clause, Parts, by_field, fill,
 from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.types import type_named
 
-_FILE_FORMATS = ("csv", "jsonl", "parquet", "geojson")
+FILE_FORMATS = ("csv", "jsonl", "parquet", "geojson")
 _FORMATS: dict[type[DataSource], tuple[str, ...]] = {
     KafkaSource: ("csv", "json", "arrow"),
     StdinSource: ("csv", "json"),
@@ -373,10 +373,10 @@ def pop_source(given: dict[str, Clause]) -> DataSource | None:
 
 def _format_of(source: DataSource, name: Name) -> str:
     """Return a format that a source takes; raise for another, with a suggestion."""
-    given, formats = name.text.lower(), _FORMATS.get(type(source), _FILE_FORMATS)
+    given, formats = name.text.lower(), _FORMATS.get(type(source), FILE_FORMATS)
     found = _FORMAT_ALIASES.get(given, given)
     if found not in {_FORMAT_ALIASES.get(one, one) for one in formats}:
-        is_known = found in {*_FILE_FORMATS, *chain.from_iterable(_FORMATS.values())}
+        is_known = found in {*FILE_FORMATS, *chain.from_iterable(_FORMATS.values())}
         problem = "this source does not take format" if is_known else "unknown format"
         raise StatementSyntaxError(
             f"{problem} {name.text!r}", name.span, expected=formats, near=near(given, formats)
