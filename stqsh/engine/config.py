@@ -51,6 +51,8 @@ class EngineTuning:
     by_slot_messages: int = 20_000
     #: The same for messages that are decoded: slots map them, and a shuffle would copy them.
     by_slot_decoded: int = 4_000_000
+    #: Up to this many slots each look for themselves which older queries a new routing brings them.
+    by_slot_routed: int = 2
 
     #: A slot's log smaller than this is never worth a snapshot ...
     snapshot_log_bytes: int = 32 << 20

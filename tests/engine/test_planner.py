@@ -18,8 +18,12 @@ from stqsh.engine.config import TUNING
 from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning.planner import Planner
 from stqsh.lang.binder.parameters import Hole
+from stqsh.routing.initial_routing import sampled_grid
+from stqsh.routing.table import RoutingTable
+from stqsh.sources.replay_store.manifest import read_manifest, write_manifest
 from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
+from stqsh.spec.log import StreamRouted
 from stqsh.spec.offset import Offset
 from stqsh.spec.stats import BatchStats
 from stqsh.storage import control_log
@@ -28,6 +32,7 @@ from stqsh.storage.progress import record_progress
 from stqsh.storage.queries.bulk_register import register_rows
 from stqsh.storage.queries.query_templates import NAMES, QueryTemplate
 from stqsh.storage.rows import Progress
+from stqsh.storage.stream_routes import append_route
 from tests.support.typed import query_spec
 
 SECOND = 1_000_000
@@ -46,8 +51,8 @@ class World:
     def log(self, kind: Any, payload: bytes | None = None, /, **spec: Any) -> int:
         return append(self.db, entry(kind, spec), payload=payload).seq
 
-    def stream(self, rows: list[tuple[int, str]], *, complete: bool = True) -> int:
-        spec = {"name": "s", "columns": COLUMNS, "key": "oid", "x": "x", "y": "y", "time": "ts"}
+    def stream(self, rows: list[tuple[int, str]], *, complete: bool = True, **more: Any) -> int:
+        spec = {"name": "s", "columns": COLUMNS, "key": "oid", "x": "x", "y": "y", "time": "ts", **more}
         stream = self.log("create_stream", tick_us=SECOND, **spec)
         self.store(stream, rows, complete=complete)
         return stream
@@ -513,17 +518,63 @@ def test_a_small_batch_is_read_by_a_task_for_each_slot_with_the_same_chunks(
     world.log("found", b"", stream_id=0, up_to=asked)
     world.log("run", mode="end")
     world.batch()  # the log's rows are read once, however small their batch
-    start = world.at
-    made = {}
-    for most in (0, TUNING.by_slot_records):
-        planner = Planner(world.home, 3, max_records=8, tuning=replace(TUNING, by_slot_records=most))
-        end = planner.latest(start, 0)
-        planned = planner.plan(start, end)
-        assert [task.only for task in planned] == ([0, 1, 2] if most else [None])
-        made[most] = sorted((chunk for task in planned for chunk in chunks(task)), key=repr)
-    few, many = made.values()
-    assert few == many
+    few = made_by_slot_or_not(world)
     assert {chunk.kind for chunk in few} == {"clock", "records", "focal"}
+
+
+def made_by_slot_or_not(world: World) -> list[Chunk]:
+    """The chunks of the next batch, which are the same however it is read."""
+    made, slots = {}, world.planner.slots
+    for most in (0, TUNING.by_slot_records):
+        tuning = replace(TUNING, by_slot_records=most, by_slot_routed=slots)
+        planner = Planner(world.home, slots, max_records=8, tuning=tuning)
+        planned = planner.plan(world.at, planner.latest(world.at, 0))
+        assert [task.only for task in planned] == ([*range(slots)] if most else [None])
+        made[most] = sorted((chunk for task in planned for chunk in chunks(task)), key=repr)
+    many, few = made.values()
+    assert few == many
+    return few
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 7])
+def test_a_small_batch_that_changes_a_routing_is_read_by_slot_with_the_same_chunks(
+    tmp_path: Path, slots: int
+) -> None:
+    world = World(tmp_path, slots=slots, max_records=8)
+    stream = world.stream([(tick, f"k{tick % 7}") for tick in range(16)], kind="event")
+    folder = world.home / "streams" / str(stream)
+    bounds, sample = (0.0, 0.0, 1.0, 1.0), ((0.0, 0.0), (1.0, 1.0))
+    write_manifest(folder, replace(read_manifest(folder), bounds=bounds, sample=sample))
+    corners = [(0.0, 0.0, 0.1, 0.1), (0.9, 0.9, 1.0, 1.0)]
+    for corner in corners:
+        region = {"type": "rect", **dict(zip(("x1", "y1", "x2", "y2"), corner, strict=True))}
+        world.log("register", stream="s", stream_id=stream, text="", kind="range", region=region)
+    world.log("run", mode="steps", n=8)
+    world.batch()
+    append_route(world.db, StreamRouted(stream, strategy="object"), RoutingTable.by_object(slots))
+    world.log("run", mode="end")
+    learned = {chunk.slot for chunk in made_by_slot_or_not(world) if chunk.kind == "register_alike"}
+    known = sampled_grid(bounds, sample, slots).slots_touching(np.array(corners))
+    assert learned == set(np.flatnonzero(~known.all(axis=0)).tolist())
+
+
+def test_what_a_batch_takes_in_of_the_log_decides_how_it_is_read(tmp_path: Path) -> None:
+    world = World(tmp_path, slots=3)
+    stream = world.stream([(tick, "a") for tick in range(9)])
+
+    def by_slot() -> bool:
+        world.log("run", mode="steps", n=1)
+        assert world.batch() is not None
+        return world.at.by_slot
+
+    assert not by_slot()  # there is a new stream
+    assert by_slot()
+    world.query(stream)
+    assert not by_slot()
+    assert by_slot()
+    append_route(world.db, StreamRouted(stream, strategy="object"), RoutingTable.by_object(3))
+    assert not by_slot()  # more than two slots
+    assert by_slot()
 
 
 def test_statements_are_on_the_disk_before_an_offset_names_them(

@@ -1,54 +1,32 @@
 """The memory runner for live streams: records come in from a spool, by a clock that stands still in a batch.
 
-All records that a batch of a live stream takes belong to its last step. What dies within a batch is a fold of
-a slot: all that is not kept is lost then, and the batch is done again.
+All records that a batch of a live stream takes belong to its last step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest import mock
 
 import pyarrow as pa
 
-from stqsh.engine.operators import local_operators
-from stqsh.engine.operators.slot_task import fold_slot
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.sources.live.inserted_records import RecordAppender
 from stqsh.sources.live.line_spool import SPOOL
 from stqsh.sources.live.record_spool import SpoolSegment
 from stqsh.spec.chunk import columns_schema
 from stqsh.spec.log import RunSteps
-from stqsh.spec.offset import Offset
 from stqsh.spec.stream import InsertsSourceSpec
 from stqsh.storage.catalogue_writer import create_stream
 from stqsh.storage.control_log import append
 from support.cases import Case, by_step
-from support.local import LocalEngine
 from support.memory import Batches, MemoryEngine, memory_engine
 from support.oracle import accepted
 from support.specs import stream_spec
-
-
-class Death(NamedTuple):
-    """Where a batch dies.
-
-    Attributes:
-        fold: the number of the fold, counted over all operators and slots of the batch.
-        is_kept: whether the fold's slot is kept before it dies.
-        arena: whether the shared memory is lost as well.
-    """
-
-    fold: int
-    is_kept: bool
-    arena: bool
-
-
-class KilledError(Exception):
-    """A task died."""
 
 
 @dataclass
@@ -66,8 +44,6 @@ class LiveMemoryEngine(MemoryEngine):
 
     Attributes:
         clock: by which it goes.
-        deaths: by batch, where it dies.
-        died: how many batches died before they were delivered.
     """
 
     def __init__(
@@ -77,11 +53,11 @@ class LiveMemoryEngine(MemoryEngine):
         slots: int,
         *,
         clock: StandingClock,
-        deaths: Mapping[int, Death],
+        tuning: EngineTuning,
     ) -> None:
-        self.clock, self.deaths, self.died = clock, deaths, 0
+        self.clock = clock
         clock.now_us = cases[0].clock.at(1)
-        super().__init__(folder, cases, slots)
+        super().__init__(folder, cases, slots, tuning=tuning)
 
     def take(self, first: int, last: int) -> None:
         """Take the commands of step `first` in, and the records up to step `last`, which they belong to."""
@@ -110,50 +86,23 @@ class LiveMemoryEngine(MemoryEngine):
         spec = stream_spec(case.spec, name=f"s{case.spec['id']}", source=InsertsSourceSpec())
         assert create_stream(self.control, "", spec).id == case.spec["id"]
 
-    def _batch(self, end: Offset) -> None:
-        death = self.deaths.get(self.number)
-        if death is not None:
-            try:
-                with _dying(death):
-                    LocalEngine._batch(self, end)
-            except KilledError:
-                self.died += 1
-            self.restart(arena=death.arena)
-        super()._batch(end)
-
 
 @contextmanager
-def _dying(death: Death) -> Iterator[None]:
-    """Let one of the folds that begin in this context die."""
-    begun = 0
-
-    def fold(*given: Any) -> Any:
-        nonlocal begun
-        begun += 1
-        if begun - 1 != death.fold:
-            return fold_slot(*given)
-        if death.is_kept:
-            fold_slot(*given)
-        raise KilledError
-
-    with mock.patch.object(local_operators, "fold_slot", fold):
-        yield
-
-
-@contextmanager
-def live_engine(case: Case, slots: int, deaths: Mapping[int, Death]) -> Iterator[LiveMemoryEngine]:
+def live_engine(case: Case, slots: int, tuning: EngineTuning = TUNING) -> Iterator[LiveMemoryEngine]:
     """A live memory engine over a case that is as live streams are, see `as_live`."""
     clock = StandingClock()
 
-    def build(folder: Path, cases: list[Case], slots: int, *, ends: bool) -> LiveMemoryEngine:
+    def build(
+        folder: Path, cases: list[Case], slots: int, *, ends: bool, tuning: EngineTuning
+    ) -> LiveMemoryEngine:
         assert not ends, "an inserted stream has no end"
-        return LiveMemoryEngine(folder, cases, slots, clock=clock, deaths=deaths)
+        return LiveMemoryEngine(folder, cases, slots, clock=clock, tuning=tuning)
 
     with (
         mock.patch("support.local.wall_clock_us", clock),
         mock.patch("stqsh.engine.ingest.data_source._steady_us", clock),
         mock.patch("support.memory.MemoryEngine", build),
-        memory_engine([case], slots) as engine,
+        memory_engine([case], slots, tuning=tuning) as engine,
     ):
         assert isinstance(engine, LiveMemoryEngine)
         yield engine

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
 from stqsh.core.state.slot_state import SlotState
-from stqsh.engine.config import EngineSettings
+from stqsh.engine.config import TUNING, EngineSettings, EngineTuning
 from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.ingest.data_source import StqshReader
 from stqsh.engine.ingest.stream_preparer import StreamPreparer
@@ -50,13 +50,18 @@ class LocalEngine:
     """Takes batches of a home until there is nothing to do.
 
     Each batch in `mishaps` is delivered and then lost before it is committed: it is done a second time, by a
-    planner that knows nothing of the first. `memory`: what keeps the slots instead of files.
+    planner that knows nothing of the first. `memory`: what keeps the slots instead of files. `tuning`: the
+    tunables of its planners.
     """
 
     def __init__(
-        self, settings: EngineSettings, mishaps: Container[int] = (), memory: MemorySlots | None = None
+        self,
+        settings: EngineSettings,
+        mishaps: Container[int] = (),
+        memory: MemorySlots | None = None,
+        tuning: EngineTuning = TUNING,
     ) -> None:
-        self.memory = memory
+        self.memory, self.tuning = memory, tuning
         self.settings, self.home, self.mishaps = settings, SessionHome(settings.home), mishaps
         self.control = ControlDb(self.home.path)
         self.preparer = StreamPreparer(self.home, self.control)
@@ -111,6 +116,7 @@ class LocalEngine:
         settings = self.settings
         reader = StqshReader(self.home.path, (settings.slots, settings.max_records, settings.max_bytes), "")
         reader.spool = self.spool
+        reader.planner._tuning = self.tuning
         return reader
 
     def _forget(self, *, arena: bool) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import shapely
 
-from stqsh.engine.config import EngineSettings
+from stqsh.engine.config import TUNING, EngineSettings, EngineTuning
 from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.sources.replay_store.manifest import write_manifest
 from stqsh.sources.replay_store.store import TICK, StoreWriter
@@ -37,6 +37,7 @@ from stqsh.storage.progress import read_progress
 from stqsh.storage.snapshot_answers import read_answer, take_answer
 from stqsh.storage.update_log.reader import DISTANCE, UpdateLog
 from support.cases import Area, Case, Command, Row, Spec, Table, by_step
+from support.deaths import Death, KilledError, dying
 from support.local import LocalEngine
 from support.memory_slots import MemorySlots
 from support.oracle import Update, in_log_order, parts_of
@@ -58,11 +59,23 @@ class MemoryEngine(LocalEngine):
     """An engine over cases, whose stores and log are written by hand.
 
     Streams get the ids that they have in their cases; all else that the log numbers is renamed on its way.
+
+    Attributes:
+        deaths: by batch, where it dies.
     """
 
-    def __init__(self, folder: Path, cases: list[Case], slots: int, *, ends: bool = False) -> None:
-        super().__init__(EngineSettings(folder, slots=slots), memory=MemorySlots())
+    def __init__(
+        self,
+        folder: Path,
+        cases: list[Case],
+        slots: int,
+        *,
+        ends: bool = False,
+        tuning: EngineTuning = TUNING,
+    ) -> None:
+        super().__init__(EngineSettings(folder, slots=slots), memory=MemorySlots(), tuning=tuning)
         self._ends = ends
+        self.deaths: Mapping[int, Death] = {}
         self.cases = {case.spec["id"]: case for case in cases}
         self.stats: Counter[str] = Counter()
         self.logged: dict[int, int] = {}
@@ -158,6 +171,11 @@ class MemoryEngine(LocalEngine):
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
 
     def _batch(self, end: Offset) -> None:
+        death = self.deaths.get(self.number)
+        if death is not None:
+            with suppress(KilledError), dying(death):
+                super()._batch(end)
+            self.restart(arena=death.arena)
         super()._batch(end)
         stats = read_progress(self.control).stats
         self.stats.update({name: getattr(stats, name) for name in ("records", "stale", "updates")})
@@ -192,7 +210,9 @@ AfterBatch = Callable[[MemoryEngine, int], None]
 
 
 @contextmanager
-def memory_engine(cases: list[Case], slots: int, *, ends: bool = False) -> Iterator[MemoryEngine]:
+def memory_engine(
+    cases: list[Case], slots: int, *, ends: bool = False, tuning: EngineTuning = TUNING
+) -> Iterator[MemoryEngine]:
     """An engine over cases, in a folder of its own; what memory is told comes from the cases alone.
 
     `ends` says that the streams end with the cases, so that a RUN which reaches the end closes.
@@ -202,7 +222,7 @@ def memory_engine(cases: list[Case], slots: int, *, ends: bool = False) -> Itera
     (folder / "updates").mkdir()
     try:
         with mock.patch.object(SheddingController, "decision", lambda *_: None):
-            engine = MemoryEngine(folder, cases, slots, ends=ends)
+            engine = MemoryEngine(folder, cases, slots, ends=ends, tuning=tuning)
             try:
                 yield engine
             finally:

@@ -53,10 +53,14 @@ def _route(engine: MemoryEngine, case: Case, table: RoutingTable | None) -> None
 
 @contextmanager
 def _replayed(case: Case, routing: Routing) -> Iterator[Routed]:
-    """Run a replay; before each batch in `restarts` all restarts. An endless one gets a dealer."""
+    """Run a replay whose batches die as in `deaths`; before each batch in `restarts` all restarts.
+
+    An endless one gets a dealer.
+    """
     if routing.is_endless:
         case = replace(case, spec=case.spec | {"source": GeneratorSourceSpec("network")})
-    with memory_engine([case], routing.slots) as engine:
+    with memory_engine([case], routing.slots, tuning=routing.tuning) as engine:
+        engine.deaths = routing.deaths
         for number, (first, last) in enumerate(cut(case, routing.size)):
             if number in routing.restarts:
                 engine.restart(arena=number % 2 == 1)
@@ -74,7 +78,8 @@ def _inserted(case: Case, routing: Routing) -> Iterator[Routed]:
     begins and ends, and any other.
     """
     live = as_live(case, cut(case, routing.size))
-    with live_engine(live.sent, routing.slots, routing.deaths) as engine:
+    with live_engine(live.sent, routing.slots, routing.tuning) as engine:
+        engine.deaths = routing.deaths
         for number, (first, last) in enumerate(live.batches):
             _route(engine, live.sent, routing.routes.get(number))
             engine.take(first, last)

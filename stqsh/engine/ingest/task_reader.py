@@ -159,7 +159,7 @@ def _command_chunks(
         older, slots = adoptions(task, head, stream)
         commands, concerned = [*older, *commands], [*slots, *concerned]
     span = (task.first_step, task.last_step)
-    for slot in range(task.slots):
+    for slot in task.wanted:
         mine = for_slot(commands, concerned, slot)
         for number, (kind, payload) in enumerate(packed_commands(mine)):
             yield Chunk(slot, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), *span, 0, payload)

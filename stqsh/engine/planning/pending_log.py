@@ -29,6 +29,8 @@ from stqsh.storage.rows import LogRow
 
 #: Beyond every number in the log.
 FAR = 1 << 62
+_LIGHT = (*CLOCK_ENTRIES, StreamRouted)
+"""Entries that bring slots nothing, and those that bring them what each finds for itself."""
 
 
 class PendingLog:
@@ -97,6 +99,13 @@ class PendingLog:
     def has_commands(self) -> bool:
         """Return whether commands to the slots wait for a step."""
         return any(isinstance(row.entry, COMMANDS) for row in self.pending)
+
+    def is_light(self, first: Offset, last: Offset, *, with_routes: bool) -> bool:
+        """Return whether a batch takes in no rows but those of the clock, and of routings if these count."""
+        if (first.seq, first.defined) == (last.seq, last.defined):
+            return True
+        light, up_to = _LIGHT if with_routes else CLOCK_ENTRIES, max(last.seq, last.defined)
+        return all(isinstance(row.entry, light) for row in self.pending if row.seq <= up_to)
 
     def undealt(self, offset: Offset) -> dict[int, int]:
         """Return the streams that get a dealer, as their routing changes for the first time, and the step."""

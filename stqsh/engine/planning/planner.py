@@ -93,8 +93,7 @@ class Planner:
         if end.names > start.names:
             # After a power failure, no number that an offset names may be given to another statement.
             self._view.control.force()
-        is_decoded = self.live.ahead.covers(start, end)
-        return replace(end, by_slot=is_small(start, end, self.slots, self._tuning, is_decoded=is_decoded))
+        return replace(end, by_slot=self._is_by_slot(start, end))
 
     def plan(self, first: Offset, last: Offset) -> list[SourceTask]:
         """Cut the batch between two offsets into tasks that workers read independently."""
@@ -121,6 +120,13 @@ class Planner:
         tasks = [replace(task, routes=routes, dealing=last.dealing, copied=last.copied) for task in tasks]
         live = self.live.slices(first, last, ledger, self._tuning)
         return with_live(tasks, live, self.live.access) if live else tasks
+
+    def _is_by_slot(self, first: Offset, last: Offset) -> bool:
+        """Return whether a batch is best read by a task for each slot."""
+        is_decoded, tuning = self.live.ahead.covers(first, last), self._tuning
+        if not is_small(first, last, self.slots, tuning, is_decoded=is_decoded):
+            return False
+        return self._view.log.is_light(first, last, with_routes=self.slots <= tuning.by_slot_routed)
 
     def _next(self, offset: Offset, now_us: int) -> Offset | None:
         """Decide the batch after `offset`, whose clock rows are applied; None if there is nothing to do."""

@@ -198,18 +198,14 @@ def with_live(
 def is_small(
     first: Offset, last: Offset, slots: int, tuning: EngineTuning = TUNING, *, is_decoded: bool = False
 ) -> bool:
-    """Return whether a batch is best read by a task for each slot.
+    """Return whether a batch has so few records that it is best read by a task for each slot.
 
     That costs no shuffle (50 of 125 ms). Each of these tasks reads all rows, so there must be few records,
-    fewer still of live streams whose messages are not decoded yet, and no commands or definitions. Messages
-    that are decoded are cheaper to read again than to shuffle.
+    fewer still of live streams whose messages are not decoded yet. Messages that are decoded are cheaper to
+    read again than to shuffle. For what it takes in of the log see `PendingLog.is_light`.
     """
     before = first.taken
     new = {stream: taken - before.get(stream, 0) for stream, taken in last.taken.items()}
     messages = sum(new[stream] for stream in last.live)
     most = tuning.by_slot_decoded if is_decoded else tuning.by_slot_messages
-    is_few = sum(new.values()) - messages <= tuning.by_slot_records // slots and messages <= most // slots
-    return is_few and (first.seq, first.defined) == (
-        last.seq,
-        last.defined,
-    )
+    return sum(new.values()) - messages <= tuning.by_slot_records // slots and messages <= most // slots

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
 
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.routing.cells import Cells
 from stqsh.routing.table import HASHED, RoutingTable
-from support.live_memory import Death
+from support.deaths import Death
 from support.strategies.whole import cuts, restarts, slots
 
 BOUNDS = [(-1.0, -1.0, 1.0, 1.0), (0.0, 0.0, 4.0, 2.0), (-180.0, -90.0, 180.0, 90.0)]
@@ -24,8 +25,10 @@ class Routing:
         slots: how many slots there are at first.
         routes: by batch, the routing that holds from it on.
         restarts: the batches before which all of a replay restarts.
-        deaths: by batch of a live stream, where it dies.
+        deaths: by batch, where it dies.
         is_endless: whether a replay is of a generator without an end.
+        by_slot: whether batches that bring no queries are read by slot, those among them in which a routing
+            begins; none is otherwise.
     """
 
     size: int | None
@@ -34,6 +37,14 @@ class Routing:
     restarts: set[int]
     deaths: dict[int, Death]
     is_endless: bool
+    by_slot: bool
+
+    @property
+    def tuning(self) -> EngineTuning:
+        """The tunables of the engine."""
+        if self.by_slot:
+            return replace(TUNING, by_slot_routed=self.slots)
+        return replace(TUNING, by_slot_records=0, by_slot_messages=0)
 
 
 @st.composite
@@ -63,6 +74,7 @@ def routings(
         changes,
         restarts,
         st.dictionaries(st.integers(0, 20), deaths, max_size=4),
+        st.booleans(),
         st.booleans(),
     )
 

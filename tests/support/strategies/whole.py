@@ -17,7 +17,7 @@ from support.strategies.queries import schedules, snapshots, typed_schedules
 from support.strategies.regions import areas, tables
 from support.strategies.streams import TICKS_US, Scope, rows, specs, timelines, used_keys
 
-SLOTS = [1, 2, 4, 7]
+SLOTS = [1, 2, 3, 4, 7]
 BATCHES = [1, 7, None]
 PLAIN: frozenset[str] = frozenset()
 
