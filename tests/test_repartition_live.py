@@ -53,7 +53,7 @@ def standing_clock() -> Iterator[Clock]:
     with (
         mock.patch("support.local.wall_clock_us", clock),
         mock.patch("stqsh.client.statements.insert.wall_clock_us", clock),
-        mock.patch("stqsh.engine.ingest.data_source._steady_us", clock),
+        mock.patch("stqsh.engine.operators.data_source._steady_us", clock),
     ):
         yield clock
 

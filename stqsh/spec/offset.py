@@ -68,7 +68,7 @@ class Offset:
         by_slot: whether the batch is read by a task for each slot.
         live: how far each live stream is taken; the records between two positions belong to the last step.
         ended: whether all live streams have come to their ends.
-        boot: the start of the query in which it was made, see `stqsh.engine.ingest.data_source`.
+        boot: the start of the query in which it was made, see `stqsh.engine.operators.data_source`.
     """
 
     seq: int = 0
@@ -115,6 +115,11 @@ class Offset:
     def dealing(self) -> tuple[int, ...]:
         """The streams whose dealers take part in the batch."""
         return tuple(stream for stream, since in sorted(self.dealers.items()) if since < self.step)
+
+    @property
+    def readers_fold(self) -> bool:
+        """Whether the tasks that read the batch fold it, too, where driver and workers share a machine."""
+        return self.by_slot and not self.dealing
 
     @property
     def names(self) -> int:

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from stqsh.engine.config import TUNING
-from stqsh.engine.ingest import data_source
-from stqsh.engine.ingest.data_source import HOLD_FILE, StqshReader
+from stqsh.engine.operators import data_source
+from stqsh.engine.operators.data_source import HOLD_FILE, StqshReader
 from stqsh.spec.offset import Offset
 from stqsh.storage.progress import set_stream_status
 from stqsh.storage.rows import StreamStatus

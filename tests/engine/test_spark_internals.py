@@ -101,6 +101,12 @@ def test_offsets_and_commits_are_files_of_the_checkpoint(ran: Ran) -> None:
 
 
 @pytest.mark.spark
+def test_tasks_are_told_the_number_of_their_batch(ran: Ran) -> None:
+    numbers = [path.name for path in (ran.checkpoint / "offsets").glob("[0-9]*")]
+    assert (ran.settings.home / "numbers").read_text().split() == sorted(numbers)
+
+
+@pytest.mark.spark
 def test_java_is_the_process_of_the_gateway(ran: Ran) -> None:
     process = spark_internals.java_process(ran.spark)
     assert process is not None

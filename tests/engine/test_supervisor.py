@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stqsh.engine.config import TUNING
-from stqsh.engine.ingest.data_source import HOLD_FILE
 from stqsh.engine.launch.supervisor import JvmDiedError, QueryFailedError, Supervisor
+from stqsh.engine.operators.data_source import HOLD_FILE
 
 
 class FakeQuery:

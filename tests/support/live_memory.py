@@ -100,7 +100,7 @@ def live_engine(case: Case, slots: int, tuning: EngineTuning = TUNING) -> Iterat
 
     with (
         mock.patch("support.local.wall_clock_us", clock),
-        mock.patch("stqsh.engine.ingest.data_source._steady_us", clock),
+        mock.patch("stqsh.engine.operators.data_source._steady_us", clock),
         mock.patch("support.memory.MemoryEngine", build),
         memory_engine([case], slots, tuning=tuning) as engine,
     ):

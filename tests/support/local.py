@@ -22,8 +22,8 @@ from stqsh.client.connection import Connection
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.config import TUNING, EngineSettings, EngineTuning
 from stqsh.engine.delivery.deliver import Delivery
-from stqsh.engine.ingest.data_source import StqshReader
 from stqsh.engine.ingest.stream_preparer import StreamPreparer
+from stqsh.engine.operators.data_source import StqshReader
 from stqsh.engine.operators.local_operators import LocalOperators
 from stqsh.engine.operators.pipeline import payload_folders, run_batch
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
@@ -136,7 +136,8 @@ class LocalEngine:
         tasks = self.reader.partitions(self.offset.to_json(), end.to_json())
         # What a worker does for its garbage collection is not for a process that runs tests.
         unfrozen = mock.patch.object(worker_daemon, "freeze_objects")
-        with unfrozen, self.memory.in_place() if self.memory else nullcontext():
+        told = mock.patch("stqsh.engine.operators.data_source._batch", lambda: self.number)
+        with unfrozen, told, self.memory.in_place() if self.memory else nullcontext():
             chunks = cast(DataFrame, Frame([list(self.reader.read(task)) for task in tasks]))
             found = run_batch(chunks, self.number, self.operators)
         self.delivery.deliver(found, self.number)

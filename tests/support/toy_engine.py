@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.spark.chunk_codec import to_batch
 from stqsh.engine.spark.schema import SPARK_SCHEMA
+from stqsh.engine.spark.spark_internals import BATCH_PROPERTY
 from stqsh.spec.chunk import COUNTS, Chunk, ChunkOrder, pack, pack_json, unpack
 
 STREAM = 5
@@ -146,5 +148,10 @@ class ToyReader(DataSourceStreamReader):
         return [_Part(start["batch"] + 1, end["batch"])]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """Yield chunks; note the number that Spark gives the batch, beside the file `allowed`."""
+        context = TaskContext.get()
+        assert context is not None
+        with self.allowed.with_name("numbers").open("a") as file:
+            file.write(f"{context.getLocalProperty(BATCH_PROPERTY)}\n")
         for number in range(partition.first, partition.last + 1):
             yield to_batch(batch_chunks(number, self.slots), self.slots)

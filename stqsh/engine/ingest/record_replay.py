@@ -100,6 +100,18 @@ def _version(task: SourceTask, stream: int) -> int:
     return routing.UNCOPIED if stream in task.dealt else routing.UNCROSSED
 
 
+def shorten_read(task: SourceTask, chunk: Chunk, least: int) -> Chunk:
+    """Return a chunk that a task has read as a log keeps it.
+
+    Args:
+        task: the task.
+        chunk: the chunk, with its content.
+        least: smaller payloads (bytes) are kept as they are.
+    """
+    again = replay_reference(task, chunk) if len(chunk.payload) >= least else None
+    return chunk if again is None else replace(chunk, payload=Reference("", 0, 0, again).packed())
+
+
 def shorten_for_log(chunk: Chunk, content: Chunk) -> Chunk:
     """Return a chunk as a log keeps it: a reference from which it can be made again, else its content.
 

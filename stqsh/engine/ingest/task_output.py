@@ -27,10 +27,11 @@ def write_task(task: SourceTask, slots: int, spool: PayloadFolders | None) -> It
         for some in in_groups(outgoing.put(chunk, replay_reference(task, chunk)) for chunk in chunks(task)):
             yield to_batch(some, slots)
     took_us = (time.perf_counter_ns() - begun) // 1000
-    yield to_batch([_timing(task, took_us)], slots)
+    yield to_batch([source_timing(task, took_us)], slots)
     freeze_after_task()
 
 
-def _timing(task: SourceTask, took_us: int) -> Chunk:
+def source_timing(task: SourceTask, took_us: int) -> Chunk:
+    """Return the chunk that says how long a task has read."""
     slot, content = task.only or 0, pack_json(TaskTiming("source", us=took_us))
     return Chunk(slot, 0, ChunkKind.TIMING, ChunkOrder(), task.first_step, task.last_step, 0, content)

@@ -13,7 +13,7 @@ from typing import Protocol
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from stqsh.engine.config import TUNING, EngineTuning
-from stqsh.engine.ingest.data_source import HOLD_FILE
+from stqsh.engine.operators.data_source import HOLD_FILE
 from stqsh.engine.spark.spark_errors import reason, remedy, waits_for_source
 from stqsh.errors import EngineError
 

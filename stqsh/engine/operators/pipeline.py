@@ -14,15 +14,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.delivery.deliver import Delivery
-from stqsh.engine.ingest.data_source import StqshSource
-from stqsh.engine.operators.local_operators import LocalOperators
+from stqsh.engine.operators.data_source import StqshSource
+from stqsh.engine.operators.local_operators import LocalOperators, collect
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.operators.spark_operators import with_operator
 from stqsh.engine.spark.spark_internals import settle_batch
 from stqsh.engine.spark.spark_session import without_generated_code
 from stqsh.engine.state.payload_files import PayloadFolders
 from stqsh.fs import settle
-from stqsh.spec.chunk import CHUNK
 from stqsh.storage.home import SessionHome
 
 WatchBatch: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
@@ -87,7 +86,7 @@ def run_batch(batch: DataFrame, number: int, operators: LocalOperators | None) -
         number: Spark's number of the batch.
         operators: the operators to run; None if they are part of the query, whose chunks are only collected.
     """
-    return batch.select(*CHUNK.names).toArrow() if operators is None else operators.run(batch, number)
+    return collect(batch) if operators is None else operators.run(batch, number)
 
 
 def payload_folders(settings: EngineSettings) -> PayloadFolders | None:

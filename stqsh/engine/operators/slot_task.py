@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -13,7 +14,10 @@ from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
 from stqsh.core.output.partials import is_partial
 from stqsh.core.state.slot_state import SlotState
-from stqsh.engine.ingest.record_replay import replay_records, shorten_for_log
+from stqsh.engine.ingest.record_replay import replay_records, shorten_for_log, shorten_read
+from stqsh.engine.ingest.task_output import source_timing
+from stqsh.engine.ingest.task_reader import chunks as read_chunks
+from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.spark.worker_daemon import freeze_after_task
 from stqsh.engine.state.arena import Arena
 from stqsh.engine.state.payload_files import PayloadFolders, load_payloads, open_writer
@@ -70,27 +74,45 @@ AGGREGATE: Fold = _Aggregate()
 
 def fold_slot(fold: Fold, context: OperatorContext, store: SlotStore, chunks: list[Chunk]) -> list[Chunk]:
     """Fold one slot's chunks of a batch into its state, and return the chunks to send."""
-    slot, taken, sent = split_chunks(fold, chunks)
+    taken, sent = split_chunks(fold, chunks)
     if taken:
-        name = f"{fold.name}-{slot}"
         content = load_payloads(taken, context.spool)
         logged = [shorten_for_log(chunk, whole) for chunk, whole in zip(taken, content, strict=True)]
-        keeper = SlotRunner(
-            fold, slot, store, Arena(context.arena, name), partial(replay_records, context.home)
-        )
-        answers, costs = keeper.advance(content, logged)
-        with open_writer(context.spool, name) as outgoing:
-            sent += [outgoing.put(chunk) for chunk in address_partials(answers, context.slots)]
-        sent.append(_timing(fold, taken[0], costs))
+        sent += _advance(fold, context, store, content, logged)
     freeze_after_task()
     return sent
 
 
-def split_chunks(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], list[Chunk]]:
-    """Return the slot, the chunks that the fold accepts, in order, and the others."""
+def read_slot(task: SourceTask, context: OperatorContext, store: SlotStore) -> list[Chunk]:
+    """Read a task for one slot, fold what it reads by Evaluate, and return the chunks to send."""
+    begun = time.perf_counter_ns()
+    taken, sent = split_chunks(EVALUATE, list(read_chunks(task)))
+    sent.append(source_timing(task, (time.perf_counter_ns() - begun) // 1000))
+    least = 0 if context.spool is None else context.spool.least
+    logged = [shorten_read(task, chunk, least) for chunk in taken]
+    sent += _advance(EVALUATE, context, store, taken, logged)
+    freeze_after_task()
+    return sent
+
+
+def _advance(
+    fold: Fold, context: OperatorContext, store: SlotStore, chunks: list[Chunk], logged: list[Chunk]
+) -> list[Chunk]:
+    """Fold chunks, in order and all of one slot, into its state; return the chunks to send."""
+    name = f"{fold.name}-{chunks[0].slot}"
+    arena, replay = Arena(context.arena, name), partial(replay_records, context.home)
+    runner = SlotRunner(fold, chunks[0].slot, store, arena, replay)
+    answers, costs = runner.advance(chunks, logged)
+    with open_writer(context.spool, name) as outgoing:
+        sent = [outgoing.put(chunk) for chunk in address_partials(answers, context.slots)]
+    return [*sent, _timing(fold, chunks[0], costs)]
+
+
+def split_chunks(fold: Fold, chunks: list[Chunk]) -> tuple[list[Chunk], list[Chunk]]:
+    """Return the chunks that the fold accepts, in order, and the others."""
     taken = [chunk for chunk in chunks if chunk.kind not in FOR_DELIVER and fold.accepts(chunk)]
     passing = [chunk for chunk in chunks if chunk.kind in FOR_DELIVER or not fold.accepts(chunk)]
-    return chunks[0].slot, in_order(taken), passing
+    return in_order(taken), passing
 
 
 def address_partials(chunks: list[Chunk], slots: int) -> Iterator[Chunk]:

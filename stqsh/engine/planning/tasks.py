@@ -90,6 +90,7 @@ class SourceTask:
         streams: their specs by id.
         head: what slots get before the records; only in the first task that reads for all slots.
         only: the one slot for which it reads; None if it reads for all.
+        folds: whether its reader folds what it reads, too, see `Offset.readers_fold`.
         live: messages of live streams.
         routes: by stream, the routings by which events that are kept were dealt, as numbers of the log's
             rows, 0 for the initial one; the last is in force. A stream without an entry has the initial one.
@@ -108,6 +109,7 @@ class SourceTask:
     head: BatchHead | None
     slices: tuple[StreamSlice, ...]
     only: int | None = None
+    folds: bool = False
     live: tuple[LiveSlice, ...] = ()
     access: LiveAccess = LiveAccess()
     routes: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -178,7 +180,7 @@ def cut_into_tasks(
     common = (str(home), slots, ledger.streams, first.step + 1, last.step, last.base_tick or 0)
     whole = SourceTask(*common, head, tuple(slices[0]), dealt=last.dealt)
     if last.by_slot:
-        return [replace(whole, only=slot) for slot in range(slots)]
+        return [replace(whole, only=slot, folds=last.readers_fold) for slot in range(slots)]
     return [whole, *(replace(whole, head=None, slices=tuple(some)) for some in slices[1:] if some)]
 
 
@@ -200,9 +202,10 @@ def is_small(
 ) -> bool:
     """Return whether a batch has so few records that it is best read by a task for each slot.
 
-    That costs no shuffle (50 of 125 ms). Each of these tasks reads all rows, so there must be few records,
-    fewer still of live streams whose messages are not decoded yet. Messages that are decoded are cheaper to
-    read again than to shuffle. For what it takes in of the log see `PendingLog.is_light`.
+    That costs no shuffle, and readers can fold what they read. Each of these tasks reads all rows, so there
+    must be few records, fewer still of live streams whose messages are not decoded yet. Messages that are
+    decoded are cheaper to read again than to shuffle. For what it takes in of the log see
+    `PendingLog.is_light`.
     """
     before = first.taken
     new = {stream: taken - before.get(stream, 0) for stream, taken in last.taken.items()}

@@ -12,13 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from stqsh.engine.config import TUNING
 from stqsh.engine.spark.arrow_alone import keep_pandas_out
 from stqsh.engine.spark.schema import SPARK_SCHEMA
+from stqsh.engine.spark.spark_internals import BATCH_PROPERTY
 from stqsh.spec.offset import Offset, OffsetJson
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +41,14 @@ def _steady_us() -> int:
     return time.monotonic_ns() // 1000
 
 
+def _batch() -> int:
+    """Return Spark's number of the batch whose task this worker runs."""
+    context = TaskContext.get()
+    number = None if context is None else context.getLocalProperty(BATCH_PROPERTY)
+    assert number is not None, "Spark tells its workers the number of the batch"
+    return int(number)
+
+
 class StqshSource(DataSource):
     """One source for the control log, the clock and all streams.
 
@@ -48,7 +59,7 @@ class StqshSource(DataSource):
         max_bytes: the maximum size of a batch in bytes.
         boot: names this start of the query, whose first batch processes no data but starts everything.
         transit: the folder for large payloads, see `stqsh.engine.state.payload_files`; without it they go
-            through Spark.
+            through Spark. With it, driver and workers share a machine, and readers may fold what they read.
         spool_bytes: the least size in bytes of a payload that goes through a file.
     """
 
@@ -162,11 +173,17 @@ class StqshReader(DataSourceStreamReader):
         return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one task in a worker."""
+        """Read one task in a worker, and fold what it reads where the task says so."""
         from stqsh.engine.ingest.task_output import write_task
+        from stqsh.engine.operators.local_operators import read_and_fold
+        from stqsh.engine.operators.slot_task import OperatorContext
 
         assert isinstance(partition, TaskPartition)
-        return write_task(partition.task, self._numbers[0], self.spool)
+        task, slots = partition.task, self._numbers[0]
+        if self.spool is None or not task.folds:
+            return write_task(task, slots, self.spool)
+        arena = SessionHome(self._home).arena.folders
+        return read_and_fold(task, OperatorContext(slots, arena, self._home, self.spool), _batch())
 
     def commit(self, end: OffsetJson) -> None:
         """Let spools go as far as batches are committed; all else stays in the log and the replay stores."""
