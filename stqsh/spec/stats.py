@@ -11,16 +11,16 @@ class TaskTiming(Struct, frozen=True):
     """The content of a `timing` chunk: where the time of one task went.
 
     Attributes:
-        at: the source, or an operator.
+        at: the planner, the source, or an operator.
         slot: the operator's slot.
-        us: the time of a task of the source.
+        us: the time of a task of the source, or of what the planner read for all of them.
         open_us: an operator's time to find its state.
         fold_us: an operator's time to fold the batch into its state.
         store_us: an operator's time to store its state.
         rebuilt: whether the state had to be rebuilt from its log.
     """
 
-    at: Literal["source", "evaluate", "aggregate"] | str
+    at: Literal["plan", "source", "evaluate", "aggregate"] | str
     slot: int = 0
     us: int = 0
     open_us: int = 0

@@ -104,6 +104,14 @@ def test_the_slowest_slot_counts_in_the_split_of_time() -> None:
     )
 
 
+def test_what_the_planner_has_read_is_time_of_the_source() -> None:
+    timings = [
+        chunk("timing", pack_json(timing)) for timing in [{"at": "plan", "us": 20}, {"at": "source", "us": 7}]
+    ]
+    split = time_split(read_outcome(batch(*timings)).timings, run_us=100, write_us=4)
+    assert split == TimeSplit(source_us=27, transfer_us=93, deliver_us=4, total_us=124)
+
+
 def test_updates_of_merged_answers_count_to_their_slot() -> None:
     evaluate = [SlotStats(slot, objects=5, updates=3) for slot in (1, 0)]
     aggregate = [SlotStats(1, updates=4)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from support.specs import entry
 
 from stqsh.core.queries.registrations import unpack_alike
 from stqsh.engine.config import TUNING
+from stqsh.engine.ingest import stream_routing
+from stqsh.engine.ingest.stream_routing import with_older_queries
 from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning.planner import Planner
+from stqsh.engine.planning.tasks import SourceTask
 from stqsh.lang.binder.parameters import Hole
 from stqsh.routing.initial_routing import sampled_grid
 from stqsh.routing.table import RoutingTable
@@ -530,10 +534,27 @@ def made_by_slot_or_not(world: World) -> list[Chunk]:
         planner = Planner(world.home, slots, max_records=8, tuning=tuning)
         planned = planner.plan(world.at, planner.latest(world.at, 0))
         assert [task.only for task in planned] == ([*range(slots)] if most else [None])
-        made[most] = sorted((chunk for task in planned for chunk in chunks(task)), key=repr)
+        made[most] = made_by(planned)
+    assert made_by(with_older_queries(planned)) == made[most]
     many, few = made.values()
     assert few == many
     return few
+
+
+def made_by(tasks: Sequence[SourceTask]) -> list[Chunk]:
+    return sorted((chunk for task in tasks for chunk in chunks(task)), key=repr)
+
+
+BOUNDS, SAMPLE = (0.0, 0.0, 1.0, 1.0), ((0.0, 0.0), (1.0, 1.0))
+RECTANGLE = {"type": "rect", "x1": 0.0, "y1": 0.0, "x2": 0.1, "y2": 0.1}
+
+
+def event_stream(world: World) -> int:
+    """A stream of events that is dealt by place."""
+    stream = world.stream([(tick, f"k{tick % 7}") for tick in range(16)], kind="event")
+    folder = world.home / "streams" / str(stream)
+    write_manifest(folder, replace(read_manifest(folder), bounds=BOUNDS, sample=SAMPLE))
+    return stream
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 7])
@@ -541,10 +562,7 @@ def test_a_small_batch_that_changes_a_routing_is_read_by_slot_with_the_same_chun
     tmp_path: Path, slots: int
 ) -> None:
     world = World(tmp_path, slots=slots, max_records=8)
-    stream = world.stream([(tick, f"k{tick % 7}") for tick in range(16)], kind="event")
-    folder = world.home / "streams" / str(stream)
-    bounds, sample = (0.0, 0.0, 1.0, 1.0), ((0.0, 0.0), (1.0, 1.0))
-    write_manifest(folder, replace(read_manifest(folder), bounds=bounds, sample=sample))
+    stream = event_stream(world)
     corners = [(0.0, 0.0, 0.1, 0.1), (0.9, 0.9, 1.0, 1.0)]
     for corner in corners:
         region = {"type": "rect", **dict(zip(("x1", "y1", "x2", "y2"), corner, strict=True))}
@@ -554,8 +572,38 @@ def test_a_small_batch_that_changes_a_routing_is_read_by_slot_with_the_same_chun
     append_route(world.db, StreamRouted(stream, strategy="object"), RoutingTable.by_object(slots))
     world.log("run", mode="end")
     learned = {chunk.slot for chunk in made_by_slot_or_not(world) if chunk.kind == "register_alike"}
-    known = sampled_grid(bounds, sample, slots).slots_touching(np.array(corners))
+    known = sampled_grid(BOUNDS, SAMPLE, slots).slots_touching(np.array(corners))
     assert learned == set(np.flatnonzero(~known.all(axis=0)).tolist())
+
+
+@pytest.mark.parametrize(
+    ("most", "alike", "are_shared"),
+    [
+        ({}, True, True),
+        ({"_MOST_OLDER": 0}, True, False),
+        ({"_MOST_COMMANDS": 1}, True, True),
+        ({"_MOST_COMMANDS": 1}, False, False),
+    ],
+)
+def test_few_older_queries_are_read_once_for_all_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: dict[str, int], alike: bool, are_shared: bool
+) -> None:
+    for name, value in most.items():
+        monkeypatch.setattr(stream_routing, name, value)
+    world = World(tmp_path, slots=2)
+    stream = event_stream(world)
+    for number in range(2):
+        region = RECTANGLE if alike else {"type": "nearest", "x": 0.0, "y": 0.0, "k": 1 + number}
+        kind = "range" if alike else "nearest"
+        world.log("register", stream="s", stream_id=stream, text="", kind=kind, region=region)
+    world.log("run", mode="steps", n=1)
+    world.batch()
+    append_route(world.db, StreamRouted(stream, strategy="object"), RoutingTable.by_object(2))
+    world.log("run", mode="steps", n=1)
+    planned = world.planner.plan(world.at, world.planner.latest(world.at, 0))
+    shared = with_older_queries(planned)
+    assert len(planned) == 2
+    assert [bool(task.head and task.head.older) for task in shared] == [are_shared] * 2
 
 
 def test_what_a_batch_takes_in_of_the_log_decides_how_it_is_read(tmp_path: Path) -> None:

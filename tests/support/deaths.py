@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest import mock
 
 from stqsh.engine.operators import local_operators
-from stqsh.engine.operators.slot_task import fold_slot
+from stqsh.engine.operators.slot_task import fold_slot, read_slot
 
 
 class Death(NamedTuple):
@@ -31,17 +32,21 @@ class KilledError(Exception):
 
 @contextmanager
 def dying(death: Death) -> Iterator[None]:
-    """Let one of the folds that begin in this context die."""
-    begun = 0
+    """Let one of the folds that begin in this context die, whoever reads what they fold."""
+    numbers = itertools.count()
 
-    def fold(*given: Any) -> Any:
-        nonlocal begun
-        begun += 1
-        if begun - 1 != death.fold:
-            return fold_slot(*given)
-        if death.is_kept:
-            fold_slot(*given)
-        raise KilledError
+    def mortal(fold: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any) -> Any:
+            if next(numbers) != death.fold:
+                return fold(*given)
+            if death.is_kept:
+                fold(*given)
+            raise KilledError
 
-    with mock.patch.object(local_operators, "fold_slot", fold):
+        return run
+
+    with (
+        mock.patch.object(local_operators, "fold_slot", mortal(fold_slot)),
+        mock.patch.object(local_operators, "read_slot", mortal(read_slot)),
+    ):
         yield

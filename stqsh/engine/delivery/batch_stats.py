@@ -34,16 +34,17 @@ def time_split(timings: Sequence[TaskTiming], run_us: int, write_us: int) -> Tim
         max((timing for timing in timings if timing.at == operator), key=_work_us, default=None)
         for operator in ("evaluate", "aggregate")
     ]
+    planned = sum(timing.us for timing in timings if timing.at == "plan")  # before the operators run
     source = max((timing.us for timing in timings if timing.at == "source"), default=0)
     kernel = sum(timing.fold_us for timing in slowest if timing)
     state = sum(timing.open_us + timing.store_us for timing in slowest if timing)
     return TimeSplit(
-        source_us=source,
+        source_us=planned + source,
         transfer_us=max(0, run_us - source - kernel - state),
         kernel_us=kernel,
         state_us=state,
         deliver_us=write_us,
-        total_us=run_us + write_us,
+        total_us=planned + run_us + write_us,
     )
 
 

@@ -18,7 +18,7 @@ from stqsh.spec.stats import TaskTiming
 
 
 def write_task(task: SourceTask, slots: int, spool: PayloadFolders | None) -> Iterator[pa.RecordBatch]:
-    """Read one task in a worker and yield its chunks, the last of which is the task's timing.
+    """Read one task in a worker and yield its chunks, the last of which are timings.
 
     `spool` is where large payloads are put; without it all go through Spark.
     """
@@ -26,12 +26,14 @@ def write_task(task: SourceTask, slots: int, spool: PayloadFolders | None) -> It
     with open_writer(spool, "source") as outgoing:
         for some in in_groups(outgoing.put(chunk, replay_reference(task, chunk)) for chunk in chunks(task)):
             yield to_batch(some, slots)
-    took_us = (time.perf_counter_ns() - begun) // 1000
-    yield to_batch([source_timing(task, took_us)], slots)
+    yield to_batch(source_timings(task, (time.perf_counter_ns() - begun) // 1000), slots)
     freeze_after_task()
 
 
-def source_timing(task: SourceTask, took_us: int) -> Chunk:
-    """Return the chunk that says how long a task has read."""
-    slot, content = task.only or 0, pack_json(TaskTiming("source", us=took_us))
-    return Chunk(slot, 0, ChunkKind.TIMING, ChunkOrder(), task.first_step, task.last_step, 0, content)
+def source_timings(task: SourceTask, took_us: int) -> list[Chunk]:
+    """Return the chunks that say how long a task has read, and the planner for all tasks."""
+    timings = [TaskTiming("source", us=took_us)]
+    if task.head is not None and task.head.older_us and task.only == 0:
+        timings.append(TaskTiming("plan", us=task.head.older_us))
+    slot, span = task.only or 0, (task.first_step, task.last_step)
+    return [Chunk(slot, 0, ChunkKind.TIMING, ChunkOrder(), *span, 0, pack_json(timing)) for timing in timings]

@@ -6,9 +6,11 @@ more short-lived processes that only inspect the class, so heavy modules are imp
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +49,12 @@ def _batch() -> int:
     number = None if context is None else context.getLocalProperty(BATCH_PROPERTY)
     assert number is not None, "Spark tells its workers the number of the batch"
     return int(number)
+
+
+def _import_routing() -> None:
+    """Import what the first change of a routing needs: its batch would wait for that."""
+    keep_pandas_out()
+    import_module("stqsh.engine.ingest.stream_routing")
 
 
 class StqshSource(DataSource):
@@ -146,6 +154,7 @@ class StqshReader(DataSourceStreamReader):
         """Return the end of the next batch; `start` itself if there is nothing to do for a while."""
         before, until = Offset.from_json(start), time.monotonic() + TUNING.idle_answer_s
         if before.boot != self._boot:
+            threading.Thread(target=_import_routing, daemon=True).start()
             return replace(before, boot=self._boot).to_json()
         while not self._hold.exists():
             seen = self.control.version()
@@ -169,7 +178,11 @@ class StqshReader(DataSourceStreamReader):
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         """Return the tasks of the batch between two offsets."""
-        tasks = self.planner.plan(Offset.from_json(start), Offset.from_json(end))
+        tasks: Sequence[SourceTask] = self.planner.plan(Offset.from_json(start), Offset.from_json(end))
+        if any(task.head and task.head.routed for task in tasks):
+            from stqsh.engine.ingest.stream_routing import with_older_queries
+
+            tasks = with_older_queries(tasks)
         return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from stqsh.core.evaluate import evaluate
 from stqsh.core.output.partials import is_partial
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.ingest.record_replay import replay_records, shorten_for_log, shorten_read
-from stqsh.engine.ingest.task_output import source_timing
+from stqsh.engine.ingest.task_output import source_timings
 from stqsh.engine.ingest.task_reader import chunks as read_chunks
 from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.spark.worker_daemon import freeze_after_task
@@ -87,7 +87,7 @@ def read_slot(task: SourceTask, context: OperatorContext, store: SlotStore) -> l
     """Read a task for one slot, fold what it reads by Evaluate, and return the chunks to send."""
     begun = time.perf_counter_ns()
     taken, sent = split_chunks(EVALUATE, list(read_chunks(task)))
-    sent.append(source_timing(task, (time.perf_counter_ns() - begun) // 1000))
+    sent += source_timings(task, (time.perf_counter_ns() - begun) // 1000)
     least = 0 if context.spool is None else context.spool.least
     logged = [shorten_read(task, chunk, least) for chunk in taken]
     sent += _advance(EVALUATE, context, store, taken, logged)

@@ -16,6 +16,7 @@ from stqsh.spec.offset import Offset
 from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import StreamSpec
+from stqsh.storage.queries.living_queries import LivingQueries
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,9 @@ class BatchHead:
         copies: the streams whose copy by key begins, and the first row of the store that is not in it yet.
         uncopied: the streams whose copy by key ends.
         sending: the streams whose slots send the last records of their objects to the dealer.
+        older: the queries that slots may learn of under new routings, by stream, where they were read once
+            for tasks that each read for one slot.
+        older_us: how long it took to read them, in µs.
     """
 
     clock: BatchClock
@@ -43,6 +47,8 @@ class BatchHead:
     copies: dict[int, int] = field(default_factory=dict)
     uncopied: tuple[int, ...] = ()
     sending: tuple[int, ...] = ()
+    older: dict[int, LivingQueries] = field(default_factory=dict)
+    older_us: int = 0
 
 
 @dataclass(frozen=True)
