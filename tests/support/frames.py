@@ -22,12 +22,12 @@ class Frame:
     partitions: Sequence[Sequence[pa.RecordBatch]]
 
     @property
-    def sparkSession(self) -> type[Frame]:
-        return Frame
+    def sparkSession(self) -> Frame:
+        return self
 
-    @staticmethod
-    def createDataFrame(table: pa.Table) -> Frame:
-        return Frame([table.to_batches()])
+    @property
+    def sparkContext(self) -> type[Spread]:
+        return Spread
 
     def repartition(self, _count: int, column: str) -> Frame:
         """A partition for each value of a column."""
@@ -43,3 +43,20 @@ class Frame:
 
     def toArrow(self) -> pa.Table:
         return pa.Table.from_batches([batch for some in self.partitions for batch in some])
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Values that the driver spreads over tasks, one each."""
+
+    values: Sequence[Any]
+
+    @classmethod
+    def parallelize(cls, values: Sequence[Any], _count: int) -> Spread:
+        return cls(values)
+
+    def flatMap(self, task: Callable[[Any], list[Any]]) -> Spread:
+        return Spread([one for value in self.values for one in task(value)])
+
+    def collect(self) -> list[Any]:
+        return list(self.values)
