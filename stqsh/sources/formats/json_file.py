@@ -241,7 +241,8 @@ def read_ended(lines: TextValues, names: Sequence[str], layout: RecordSchema) ->
     columns = read_whole(lines.some(is_ended), names, layout)
     if columns is None:
         return None
-    objects, _, dead = _loaded_each(lines, np.flatnonzero(~is_ended).tolist())
+    others = np.flatnonzero(~is_ended)
+    objects, _, dead = _loaded_each(lines.take(others), others.tolist())
     return None if objects else ReadLines(columns, ended, dead)
 
 
@@ -256,12 +257,12 @@ def _read_each(lines: Sequence[bytes], names: Sequence[str], layout: RecordSchem
 def _loaded_each(
     lines: Sequence[bytes], places: Iterable[int]
 ) -> tuple[list[JsonObject], list[int], list[tuple[int, str]]]:
-    """Load some lines; return the objects, their places, and the places of others with the reasons."""
+    """Load lines at some places; return the objects, their places, and those of others with the reasons."""
     objects: list[JsonObject] = []
     good: list[int] = []
     dead: list[tuple[int, str]] = []
-    for place in places:
-        found, reason = load_object(lines[place])
+    for line, place in zip(lines, places, strict=True):
+        found, reason = load_object(line)
         if found is None:
             dead.append((place, reason))
         else:

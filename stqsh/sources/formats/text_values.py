@@ -64,6 +64,15 @@ class TextValues(Sequence[bytes]):
         begins, ends = self.begins[changes[::2]].tolist(), self.ends[changes[1::2] - 1].tolist()
         return b"\n".join([self.text[at:stop] for at, stop in zip(begins, ends, strict=True)])
 
+    def take(self, places: NDArray[np.int64]) -> list[bytes]:
+        """Return the values at some places, int64 (k,).
+
+        >>> TextValues.of([b"a", b"", b"bc"]).take(np.array([2, 0]))
+        [b'bc', b'a']
+        """
+        begins, ends = self.begins[places].tolist(), self.ends[places].tolist()
+        return [self.text[begin:end] for begin, end in zip(begins, ends, strict=True)]
+
     @overload
     def __getitem__(self, at: int) -> bytes: ...
 

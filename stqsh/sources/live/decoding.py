@@ -14,9 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.sources.formats.csv_file import CsvDialect
+from stqsh.sources.formats.json_file import shown_line
 from stqsh.sources.formats.pyarrow_typing import Array
 from stqsh.sources.formats.record_parser import (
-    TEXT_LIMIT,
     DeadLetter,
     FileBlock,
     ParsedRecords,
@@ -171,7 +171,8 @@ class MessageDecoder:
         ]
         rows = np.arange(len(part.message), dtype=np.int64)
         locate = partial(_locate, messages, part.message)
-        dead = tuple((_location(messages, at), reason) for at, reason in part.dead)
+        where = _locations(messages, np.array([at for at, _ in part.dead], np.int64))
+        dead = tuple((at, reason) for at, (_, reason) in zip(where, part.dead, strict=True))
         block = FileBlock(0, "", RowBlock(columns, rows, locate, dead=dead))
         found = parse([block], self.layout)
         return found, part.message[found.places]
@@ -242,7 +243,9 @@ def _in_order(
     layout: RecordSchema, parts: Sequence[tuple[ParsedRecords, NDArray[np.int64]]]
 ) -> _DecodedMessages:
     """Put what was read of messages into their order."""
-    dead = sorted((letter for found, _ in parts for letter in found.dead), key=lambda letter: letter.line)
+    dead = [letter for found, _ in parts for letter in found.dead]
+    if len(parts) > 1:  # those of one part are in order
+        dead.sort(key=lambda letter: letter.line)
     batches = [pa.RecordBatch.from_arrays(found.columns, schema=layout.schema) for found, _ in parts]
     if not batches:
         return _DecodedMessages(_nothing(layout), np.zeros(0, np.int64), dead)
@@ -259,11 +262,12 @@ def _nothing(layout: RecordSchema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], layout.schema)
 
 
-def _location(messages: Messages, at: int) -> RowLocation:
-    value = messages.values[at]
-    text = "" if value is None else value[: TEXT_LIMIT * 4].decode(errors="replace").strip()[:TEXT_LIMIT]
-    return RowLocation(at, text)
+def _locations(messages: Messages, which: NDArray[np.int64]) -> list[RowLocation]:
+    """Return the places of some messages, int64 (k,), with the beginning of each."""
+    found, values = which.tolist(), messages.values
+    texts = values.take(which) if isinstance(values, TextValues) else [values[at] for at in found]
+    return [RowLocation(at, shown_line(text or b"")) for at, text in zip(found, texts, strict=True)]
 
 
 def _locate(messages: Messages, which: NDArray[np.int64], rows: NDArray[np.int64]) -> list[RowLocation]:
-    return [_location(messages, at) for at in which[rows].tolist()]
+    return _locations(messages, which[rows])
