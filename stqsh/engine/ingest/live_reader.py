@@ -11,7 +11,7 @@ import pyarrow as pa
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
 from stqsh.sources.formats.record_parser import DeadLetter
 from stqsh.sources.live.decoding import without_collections
-from stqsh.sources.live.pieces import PieceContent, read_pieces
+from stqsh.sources.live.pieces import FoundPiece, read_pieces
 from stqsh.sources.live.registry import close_idle_readers, read_records
 from stqsh.sources.replay_store.dead_letters import letter_lines
 from stqsh.spec.chunk import columns_schema
@@ -29,7 +29,9 @@ class ReadSlice(NamedTuple):
     taken: TakenMessages
 
 
-def read_live(stream: StreamSpec, directory: Path, piece: LiveSlice, access: LiveAccess) -> ReadSlice:
+def read_live(
+    stream: StreamSpec, directory: Path, piece: LiveSlice, access: LiveAccess, *, reports: bool = True
+) -> ReadSlice:
     """Read and decode messages of a live stream, unless they were read ahead.
 
     Args:
@@ -37,13 +39,15 @@ def read_live(stream: StreamSpec, directory: Path, piece: LiveSlice, access: Liv
         directory: its folder in the session's home.
         piece: what to read.
         access: how to get at the source.
+        reports: whether to say what was taken; one of the tasks that read the same messages does.
 
     Raises:
         SourceError: the source does not answer, or no longer has the messages.
     """
     if piece.ahead and (found := read_pieces(Path(piece.ahead), piece.ranges)) is not None:
         close_idle_readers()
-        return _joined_pieces(found, stream)
+        records = _joined([each.records for each in found], stream)
+        return ReadSlice(records, _taken_of(found) if reports else TakenMessages())
     batches: list[pa.RecordBatch] = []
     letters: list[DeadLetter] = []
     dead = size = 0
@@ -57,17 +61,15 @@ def read_live(stream: StreamSpec, directory: Path, piece: LiveSlice, access: Liv
     return ReadSlice(records, TakenMessages(records.num_rows, dead, size, letter_lines(letters)))
 
 
-def _joined_pieces(found: list[PieceContent], stream: StreamSpec) -> ReadSlice:
-    records = _joined([piece.records for piece in found], stream)
-    lines = (line for piece in found for line in piece.taken.letters.split("\n") if line)
-    return ReadSlice(
-        records,
-        TakenMessages(
-            records.num_rows,
-            sum(piece.taken.dead for piece in found),
-            sum(piece.taken.bytes for piece in found),
-            "".join(f"{line}\n" for line in islice(lines, MOST_LETTERS)),
-        ),
+def _taken_of(found: list[FoundPiece]) -> TakenMessages:
+    """Add up what was taken of pieces."""
+    taken = [piece.taken for piece in found]
+    lines = (line for each in taken for line in each.letters.split("\n") if line)
+    return TakenMessages(
+        sum(each.records for each in taken),
+        sum(each.dead for each in taken),
+        sum(each.bytes for each in taken),
+        "".join(f"{line}\n" for line in islice(lines, MOST_LETTERS)),
     )
 
 

@@ -252,7 +252,8 @@ def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
     What was taken is reported once, not by each of the tasks that read for one slot.
     """
     stream, directory = task.streams[piece.stream_id], _home(task).stream(piece.stream_id)
-    read = read_live(stream, directory, piece, task.access)
+    reports = task.only in (None, 0)
+    read = read_live(stream, directory, piece, task.access, reports=reports)
     steps = np.full(read.records.num_rows, task.last_step, np.int64)
     records = _with_routing(read.records, steps, hash_keys(read.records[stream.key]))
     if piece.stream_id in task.dealing:
@@ -261,7 +262,7 @@ def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
         table = StreamRouting(task).records(piece.stream_id)
         yield from _to_slots(task, piece, _dealt(task, stream, records, table), task.wanted)
     yield from _to_followers(task, piece, records)
-    if task.only in (None, 0):
+    if reports:
         order = ChunkOrder(Phase.RECORDS, piece.index)
         span = (task.first_step, task.last_step)
         yield Chunk(0, piece.stream_id, ChunkKind.TAKEN, order, *span, 0, pack_json(read.taken))

@@ -86,7 +86,9 @@ def fold_slot(fold: Fold, context: OperatorContext, store: SlotStore, chunks: li
 def read_slot(task: SourceTask, context: OperatorContext, store: SlotStore) -> list[Chunk]:
     """Read a task for one slot, fold what it reads by Evaluate, and return the chunks to send."""
     begun = time.perf_counter_ns()
-    taken, sent = split_chunks(EVALUATE, list(read_chunks(task)))
+    taken, passing = split_chunks(EVALUATE, list(read_chunks(task)))
+    with open_writer(context.spool, "source") as outgoing:
+        sent = [outgoing.put(chunk) for chunk in passing]
     sent += source_timings(task, (time.perf_counter_ns() - begun) // 1000)
     least = 0 if context.spool is None else context.spool.least
     logged = [shorten_read(task, chunk, least) for chunk in taken]

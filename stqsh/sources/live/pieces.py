@@ -62,6 +62,22 @@ class PieceContent(NamedTuple):
     taken: TakenMessages
 
 
+class FoundPiece(NamedTuple):
+    """A piece as its file holds it: a record batch whose metadata say what was taken."""
+
+    held: pa.RecordBatch
+
+    @property
+    def records(self) -> pa.RecordBatch:
+        """The records, without the file's metadata."""
+        return self.held.replace_schema_metadata()
+
+    @property
+    def taken(self) -> TakenMessages:
+        """What was taken of its messages, with all their dead letters."""
+        return msgspec.json.decode(self.held.schema.metadata[_TAKEN], type=TakenMessages)
+
+
 def ready_file(process: int) -> str:
     """Return the name of the file that says that a process reads ahead, by its number."""
     return f"ready-{process}"
@@ -94,7 +110,7 @@ def write_piece(folder: Path, piece: ReadPiece, content: PieceContent) -> int:
     return size
 
 
-def read_pieces(folder: Path, wanted: Iterable[MessageRange]) -> list[PieceContent] | None:
+def read_pieces(folder: Path, wanted: Iterable[MessageRange]) -> list[FoundPiece] | None:
     """Return the pieces that hold some ranges and nothing else, in order; None where one is missing."""
     try:
         found = [piece for each in folder.iterdir() if (piece := piece_named(each.name)) is not None]
@@ -113,8 +129,6 @@ def read_pieces(folder: Path, wanted: Iterable[MessageRange]) -> list[PieceConte
         return None
 
 
-def _read_piece(file: Path) -> PieceContent:
+def _read_piece(file: Path) -> FoundPiece:
     with pa.memory_map(str(file)) as mapped, pa.ipc.open_file(mapped) as reader:
-        records = reader.get_batch(0)
-    taken = msgspec.json.decode(records.schema.metadata[_TAKEN], type=TakenMessages)
-    return PieceContent(records.replace_schema_metadata(), taken)
+        return FoundPiece(reader.get_batch(0))
