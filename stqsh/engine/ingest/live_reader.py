@@ -58,7 +58,8 @@ def read_live(
             dead += len(decoded.dead)
             size += decoded.size
     records = _joined(batches, stream)
-    return ReadSlice(records, TakenMessages(records.num_rows, dead, size, letter_lines(letters)))
+    lines = letter_lines(letters).decode()
+    return ReadSlice(records, TakenMessages(records.num_rows, dead, size, lines))
 
 
 def _taken_of(found: list[FoundPiece]) -> TakenMessages:

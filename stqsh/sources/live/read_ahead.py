@@ -121,7 +121,7 @@ class StreamReading(threading.Thread):
 
 
 def _piece_content(decoded: Decoded, size: int) -> PieceContent:
-    letters = letter_lines(decoded.dead)
+    letters = letter_lines(decoded.dead).decode()
     return PieceContent(
         decoded.records, TakenMessages(decoded.records.num_rows, len(decoded.dead), size, letters)
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 
+import msgspec
 import orjson
 
 from stqsh.fs import atomic_write, settle
@@ -17,18 +18,18 @@ LIVE_LETTERS = "dead"
 """The folder of a live stream with a file for each batch that had any."""
 MOST_LIVE_BYTES = 64 << 20
 """The most that a live stream keeps of them; they are counted for ever."""
+_ENCODER = msgspec.json.Encoder()
 
 
-def letter_line(letter: DeadLetter) -> bytes:
-    """Return a dead letter as its line of a file."""
-    file, line, reason, text = letter
-    members = {"file": file, "line": line, "reason": reason, "text": text}
-    return orjson.dumps(members, option=orjson.OPT_APPEND_NEWLINE)
+def letter_lines(letters: Iterable[DeadLetter]) -> bytes:
+    """Return dead letters as lines of a file.
 
-
-def letter_lines(letters: Iterable[DeadLetter]) -> str:
-    """Return dead letters as lines."""
-    return b"".join(map(letter_line, letters)).decode()
+    >>> letter_lines([DeadLetter("m/0", 7, "not JSON", "{")])
+    b'{"file":"m/0","line":7,"reason":"not JSON","text":"{"}\\n'
+    """
+    return _ENCODER.encode_lines(
+        [{"file": file, "line": line, "reason": reason, "text": text} for file, line, reason, text in letters]
+    )
 
 
 class DeadLetterWriter:
@@ -45,9 +46,9 @@ class DeadLetterWriter:
 
     def write(self, dead: Iterable[DeadLetter]) -> None:
         """Add dead letters."""
-        for letter in dead:
-            self._file.write(letter_line(letter))
-            self.count += 1
+        letters = list(dead)
+        self._file.write(letter_lines(letters))
+        self.count += len(letters)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
