@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,7 +20,6 @@ from stqsh.sources.formats.pyarrow_typing import Array
 from stqsh.sources.formats.record_parser import (
     DeadLetter,
     FileBlock,
-    ParsedRecords,
     RowBlock,
     RowLocation,
     parse,
@@ -130,16 +130,18 @@ class MessageDecoder:
         """
         records, message, dead = self._decode(messages)
         ends = np.cumsum(counts)
-        letter_ends = np.searchsorted([letter.line for letter in dead], ends).tolist()
+        which = np.array([at for at, _ in dead], np.int64)
+        letter_ends = np.searchsorted(which, ends).tolist()
+        offsets, texts = messages.offsets[which].tolist(), _texts(messages, which)
         found = []
         record = letter = 0
         for part, record_end, letter_end in zip(
             parts, np.searchsorted(message, ends).tolist(), letter_ends, strict=True
         ):
-            some = dead[letter:letter_end]
-            lines = messages.offsets[[each.line for each in some]].tolist() if some else ()
+            some = slice(letter, letter_end)
             letters = [
-                DeadLetter(part, line, each.reason, each.text) for each, line in zip(some, lines, strict=True)
+                DeadLetter(part, offset, reason, text)
+                for offset, (_, reason), text in zip(offsets[some], dead[some], texts[some], strict=True)
             ]
             found.append(Decoded(records.slice(record, record_end - record), letters))
             record, letter = record_end, letter_end
@@ -162,20 +164,19 @@ class MessageDecoder:
             parsed.append(self._parsed(messages, self._tombstones(messages, gone)))
         return _in_order(self.layout, parsed)
 
-    def _parsed(self, messages: Messages, part: ReadValues) -> tuple[ParsedRecords, NDArray[np.int64]]:
-        """Return checked records, and the message of each."""
+    def _parsed(self, messages: Messages, part: ReadValues) -> _DecodedMessages:
+        """Check records, and add the letters of those that are wrong."""
         payload = iter(part.columns)
         columns = [
             self._meta_column(name, messages, part.message) if name in self.meta else next(payload)
             for name in self.layout.names
         ]
         rows = np.arange(len(part.message), dtype=np.int64)
-        locate = partial(_locate, messages, part.message)
-        where = _locations(messages, np.array([at for at, _ in part.dead], np.int64))
-        dead = tuple((at, reason) for at, (_, reason) in zip(where, part.dead, strict=True))
-        block = FileBlock(0, "", RowBlock(columns, rows, locate, dead=dead))
-        found = parse([block], self.layout)
-        return found, part.message[found.places]
+        locate = partial(_locate, part.message)
+        found = parse([FileBlock(0, "", RowBlock(columns, rows, locate))], self.layout)
+        records = pa.RecordBatch.from_arrays(found.columns, schema=self.layout.schema)
+        wrong = [(letter.line, letter.reason) for letter in found.dead]
+        return _DecodedMessages(records, part.message[found.places], [*part.dead, *wrong])
 
     def _meta_column(self, name: str, messages: Messages, which: NDArray[np.int64]) -> Array:
         """Return a column of Kafka's: key, timestamp, partition or offset of some messages."""
@@ -231,29 +232,24 @@ class _DecodedMessages(NamedTuple):
     Attributes:
         records: the records.
         message: the message of each record, int64 (n,).
-        dead: the letters; the line of each is its message.
+        dead: the messages of those that could not be read, with the reasons.
     """
 
     records: pa.RecordBatch
     message: NDArray[np.int64]
-    dead: list[DeadLetter]
+    dead: list[tuple[int, str]]
 
 
-def _in_order(
-    layout: RecordSchema, parts: Sequence[tuple[ParsedRecords, NDArray[np.int64]]]
-) -> _DecodedMessages:
+def _in_order(layout: RecordSchema, parts: Sequence[_DecodedMessages]) -> _DecodedMessages:
     """Put what was read of messages into their order."""
-    dead = [letter for found, _ in parts for letter in found.dead]
-    if len(parts) > 1:  # those of one part are in order
-        dead.sort(key=lambda letter: letter.line)
-    batches = [pa.RecordBatch.from_arrays(found.columns, schema=layout.schema) for found, _ in parts]
-    if not batches:
+    dead = sorted((letter for part in parts for letter in part.dead), key=itemgetter(0))
+    if not parts:
         return _DecodedMessages(_nothing(layout), np.zeros(0, np.int64), dead)
-    if len(batches) == 1:
-        return _DecodedMessages(batches[0], parts[0][1], dead)
-    message = np.concatenate([message for _, message in parts])
+    if len(parts) == 1:
+        return parts[0]._replace(dead=dead)
+    message = np.concatenate([part.message for part in parts])
     order = np.argsort(message, kind="stable")
-    table = pa.Table.from_batches(batches).combine_chunks()
+    table = pa.Table.from_batches([part.records for part in parts]).combine_chunks()
     together = table.to_batches()[0] if table.num_rows else _nothing(layout)
     return _DecodedMessages(together.take(order), message[order], dead)
 
@@ -262,12 +258,13 @@ def _nothing(layout: RecordSchema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], layout.schema)
 
 
-def _locations(messages: Messages, which: NDArray[np.int64]) -> list[RowLocation]:
-    """Return the places of some messages, int64 (k,), with the beginning of each."""
-    found, values = which.tolist(), messages.values
-    texts = values.take(which) if isinstance(values, TextValues) else [values[at] for at in found]
-    return [RowLocation(at, shown_line(text or b"")) for at, text in zip(found, texts, strict=True)]
+def _texts(messages: Messages, which: NDArray[np.int64]) -> list[str]:
+    """Return the beginning of some messages, int64 (k,), as their letters show it."""
+    values = messages.values
+    texts = values.take(which) if isinstance(values, TextValues) else [values[at] for at in which.tolist()]
+    return [shown_line(text or b"") for text in texts]
 
 
-def _locate(messages: Messages, which: NDArray[np.int64], rows: NDArray[np.int64]) -> list[RowLocation]:
-    return _locations(messages, which[rows])
+def _locate(message: NDArray[np.int64], rows: NDArray[np.int64]) -> list[RowLocation]:
+    """Return the messages of rows; their texts are looked up with those of all letters."""
+    return [RowLocation(at, "") for at in message[rows].tolist()]

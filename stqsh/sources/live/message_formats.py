@@ -68,7 +68,8 @@ def _read_json(form: PayloadFormat, values: FullValues, there: Place) -> Iterato
     if found is None and (columns := read_whole(values.text, layout.names, layout)) is not None:
         found = ReadLines(columns, np.arange(len(values)), [])
     if found is not None:
-        dead += [(int(there[place]), reason) for place, reason in found.dead]
+        places = there[[place for place, _ in found.dead]].tolist() if found.dead else ()
+        dead += [(place, reason) for place, (_, reason) in zip(places, found.dead, strict=True)]
         yield ReadValues(_with_seconds(form, found.columns), there[found.places], dead)
         return
     for lines in alike_lines(values.text, values, layout):
