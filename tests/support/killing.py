@@ -86,13 +86,24 @@ def processes_of(session: Session) -> dict[str, list[psutil.Process]]:
     for kind, pid in (("parent", info.parent), ("engine", info.pid)) if info else ():
         with suppress(psutil.NoSuchProcess):
             kinds[kind] = [psutil.Process(pid)]
-            below = kinds[kind][0].children(recursive=True)
+            below = kinds[kind][0].children(recursive=True) + _orphans(session)
     for process in sorted(below, key=lambda process: process.pid):
         with suppress(psutil.NoSuchProcess):
             kind = _kind(process)
             if kind is not None:
                 kinds.setdefault(kind, []).append(process)
     return kinds
+
+
+def _orphans(session: Session) -> list[psutil.Process]:
+    """Return the workers of a session whose daemon was killed, and which Spark goes on to use."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            is_worker = process.ppid() == 1 and any(w.startswith("pyspark.worker") for w in process.cmdline())
+            if is_worker and any(str(session.home.path) in value for value in process.environ().values()):
+                found.append(process)
+    return found
 
 
 def kill_all(session: Session) -> None:
@@ -114,7 +125,7 @@ def _kind(process: psutil.Process) -> str | None:
         return None if is_copy else "jvm"
     if not any(word.startswith("pyspark.worker") for word in words):
         return None
-    return "worker" if is_copy else "daemon"
+    return "worker" if is_copy or process.ppid() == 1 else "daemon"
 
 
 def _kill_several(disturber: Disturber) -> bool:
