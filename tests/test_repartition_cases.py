@@ -225,6 +225,28 @@ def test_queries_that_begin_and_end_around_a_change(folder: Path, session: Sessi
     assert {"new", "plane", "words", "centre", "brief"} == {row["query"] for row in found}
 
 
+def test_a_query_finds_events_that_expire_in_the_batch_that_registers_it(tmp_path: Path) -> None:
+    """They are where an older routing dealt them, of which nothing is kept at the batch's end."""
+    seconds = [*range(8), 200]
+    lines = [f"{at},{at % 4}.5,{at % 3}.5,{1_718_409_300 + at},sun" for at in seconds]
+    (tmp_path / "posts.csv").write_text("\n".join(["id,x,y,ts,body", *lines]) + "\n")
+    begin = "RUN 8 STEPS;"
+    squares = [(x, y) for x in range(4) for y in range(3)]
+    queries = [
+        f"REGISTER QUERY at_{x}_{y} AS SELECT id FROM posts INSIDE ({x}, {y}, {x + 1}, {y + 1});"
+        for x, y in squares
+    ]
+    new = f"RUN 1 STEPS; {' '.join(queries)} RUN;"
+    with local_session(tmp_path / "home", 3, published=True) as session:
+        run(
+            session,
+            f"{CREATE.format(folder=tmp_path)} {begin} REPARTITION posts USING grid INTO 5 SLOTS; {new}",
+        )
+        found = updates(session)
+    assert {row["key"] for row in found} == set(seconds)
+    assert found == usual(tmp_path, begin + new)
+
+
 def test_many_queries_registered_with_the_change(folder: Path, session: Session) -> None:
     """Case 26."""
     chance = random.Random(3)

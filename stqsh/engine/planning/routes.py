@@ -18,14 +18,18 @@ from stqsh.storage.stream_routes import INITIAL, have_expired
 def routes_in_use(
     control: ControlDb, ledger: PlannerState, first: Offset, last: Offset
 ) -> dict[int, tuple[int, ...]]:
-    """Return the routings in use of streams that were repartitioned, by stream; the last is in force."""
+    """Return the routings in use of streams that were repartitioned, by stream; the last is in force.
+
+    Queries take effect in the batch's first step, so the records that are kept then decide, also those that
+    expire within the batch.
+    """
     found = {}
     for stream_id, changes in ledger.routes.items():
         spec, rows = ledger.streams[stream_id], (INITIAL, *changes)
         kept = [
             row
             for row, following in pairwise(rows)
-            if following > first.seq or not have_expired(control, spec, following, last.step, last.tick_us)
+            if following > first.seq or not have_expired(control, spec, following, first.step, last.tick_us)
         ]
         found[stream_id] = (*kept, rows[-1])
     return found

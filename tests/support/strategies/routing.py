@@ -27,6 +27,8 @@ class Routing:
         restarts: the batches before which all of a replay restarts.
         deaths: by batch, where it dies.
         is_endless: whether a replay is of a generator without an end.
+        by_slot: whether batches that bring no queries are read by slot, those among them in which a routing
+            begins; none is otherwise.
     """
 
     size: int | None
@@ -35,11 +37,7 @@ class Routing:
     restarts: set[int]
     deaths: dict[int, Death]
     is_endless: bool
-
-    @property
-    def by_slot(self) -> bool:
-        """Whether batches that bring no queries are read by slot, also where a routing begins in them."""
-        return self.slots % 2 == 1 or bool(self.deaths)
+    by_slot: bool
 
     @property
     def tuning(self) -> EngineTuning:
@@ -76,6 +74,7 @@ def routings(
         changes,
         restarts,
         st.dictionaries(st.integers(0, 20), deaths, max_size=4),
+        st.booleans(),
         st.booleans(),
     )
 
