@@ -109,7 +109,7 @@ def shorten_read(task: SourceTask, chunk: Chunk, least: int) -> Chunk:
         least: smaller payloads (bytes) are kept as they are.
     """
     again = replay_reference(task, chunk) if len(chunk.payload) >= least else None
-    return chunk if again is None else replace(chunk, payload=Reference("", 0, 0, again).packed())
+    return chunk if again is None else _named(chunk, again)
 
 
 def shorten_for_log(chunk: Chunk, content: Chunk) -> Chunk:
@@ -122,7 +122,12 @@ def shorten_for_log(chunk: Chunk, content: Chunk) -> Chunk:
     reference = reference_in(chunk.payload)
     if reference is None or reference.again is None:
         return content
-    return replace(chunk, payload=Reference("", 0, 0, reference.again).packed())
+    return _named(chunk, reference.again)
+
+
+def _named(chunk: Chunk, again: Any) -> Chunk:
+    """Return a chunk that holds only the JSON from which it can be made again."""
+    return replace(chunk, payload=Reference("", 0, 0, again).packed())
 
 
 def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:

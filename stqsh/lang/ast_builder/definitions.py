@@ -41,6 +41,7 @@ from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.types import type_named
 
 FILE_FORMATS = ("csv", "jsonl", "parquet", "geojson")
+"""The formats of files; sources of one's own add theirs here."""
 _FORMATS: dict[type[DataSource], tuple[str, ...]] = {
     KafkaSource: ("csv", "json", "arrow"),
     StdinSource: ("csv", "json"),
