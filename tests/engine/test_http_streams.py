@@ -17,7 +17,7 @@ from stqsh.client.api import Session
 from stqsh.client.results import Message, Rows
 from stqsh.engine.ingest import http_streams
 from stqsh.engine.ingest.http_streams import HttpIntake
-from stqsh.lang.errors import BindError
+from stqsh.lang.errors import BindError, StatementSyntaxError
 from stqsh.sources.live.http_token import token_of
 from stqsh.sources.live.inserted_records import InsertedSource
 from stqsh.sources.live.line_spool import SPOOL
@@ -214,7 +214,7 @@ def test_a_taken_port_is_an_error_of_create(session: Session) -> None:
     list(session.execute(create(port)))
     with pytest.raises(BindError, match=f"port {port} is that of stream bikes"):
         list(session.execute(create(port, "others")))
-    with pytest.raises(BindError, match="FORMAT CSV is for other sources"):
+    with pytest.raises(StatementSyntaxError, match="this source does not take format 'CSV'"):
         list(session.execute(create(free_port(), "others").replace(";", " FORMAT CSV;")))
     [rows] = session.execute("SHOW STREAMS;")
     assert isinstance(rows, Rows) and len(rows.rows) == 1

@@ -3,8 +3,8 @@
 The queries are a broadcast stream: each subtask keeps them in broadcast state and looks records up in a
 shapely STRtree of them. Records are keyed by object; keyed state holds the regions that an object is in. Two
 files of records, with half of the objects each, are read in parallel. Records that come before the last query
-wait in keyed state for a timer. The program prints `U step query object op seconds` for each update, and
-`B seconds` when a subtask takes its first measured record.
+wait in keyed state for a timer, or for the end of the input. The program prints `U step query object op
+seconds` for each update, and `B seconds` when a subtask takes its first measured record.
 
 python flink_job.py FOLDER QUERIES FILL: FOLDER has queries.csv and records/*.csv; the steps after FILL are
 measured.
@@ -26,6 +26,8 @@ from pyflink.datastream.state import ListStateDescriptor, MapStateDescriptor, Va
 
 CORES = 2
 _WAIT_MS = 200
+#: Without watermarks, a timer of event time fires when the input ends; those of processing time no longer do.
+_END = 0
 QUERIES = MapStateDescriptor("queries", Types.INT(), Types.STRING())
 
 
@@ -59,6 +61,7 @@ class RegionJoin(KeyedBroadcastProcessFunction):  # type: ignore[misc]  # untype
             self._early.add(value)
             timers = ctx.timer_service()
             timers.register_processing_time_timer(timers.current_processing_time() + _WAIT_MS)
+            timers.register_event_time_timer(_END)
             return
         yield from self._take(value)
 
