@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.sources.formats.json_signatures import line_signatures
+from stqsh.sources.formats.json_file import CUT_OFF, load_object
+from stqsh.sources.formats.json_signatures import cut_off_lines, line_signatures
+from stqsh.sources.formats.text_values import TextValues
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(max_size=5),
@@ -38,6 +41,35 @@ def test_a_signature_is_that_of_an_object_alone_and_among_others(some: list[byte
     for line, signature in zip(some, found, strict=True):
         if signature and b"{" not in line[1:] and b"[" not in line:
             assert isinstance(orjson.loads(line), dict)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """Return the beginning of a line, often with a byte replaced."""
+    line = draw(lines())
+    start = line[: draw(st.integers(0, len(line)))]
+    at = draw(st.integers(0, len(start)))
+    return start[:at] + draw(st.just(b"") | JUNK) + start[at + 1 :] if draw(st.booleans()) else start
+
+
+@given(st.lists(damaged().filter(lambda line: not line.endswith((b"}", b"}\r"))), max_size=5))
+def test_a_line_that_is_said_to_be_cut_off_is_so_to_a_parser(some: list[bytes]) -> None:
+    found = TextValues.of(some)
+    is_cut = cut_off_lines(found.text, found.begins, found.ends).tolist()
+    reasons = [load_object(line)[1] for line in some]
+    assert all(reason == CUT_OFF for reason, cut in zip(reasons, is_cut, strict=True) if cut)
+
+
+@pytest.mark.parametrize("line", [b"{", b'{"a', b'{"a"', b'{"a":', b'{"a":1', b'{"a":true,', b'{"a":"b", "c'])
+def test_beginnings_of_plain_objects_are_cut_off(line: bytes) -> None:
+    assert cut_off_lines(line, np.array([0]), np.array([len(line)])).all()
+
+
+@pytest.mark.parametrize("line", [b'{"a":"\xc3x"', b'{"\xff', b'{"a":"b\xc3'])
+def test_a_damaged_letter_beyond_ascii_is_no_json(line: bytes) -> None:
+    found, reason = load_object(line)
+    assert found is None
+    assert reason.startswith("not JSON: ")
 
 
 @pytest.mark.parametrize(

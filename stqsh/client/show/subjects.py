@@ -362,4 +362,4 @@ def _dead_letters(name: str, folder: Path) -> Iterator[tuple[Any, ...]]:
     from stqsh.sources.replay_store.dead_letters import read_dead_letters  # pyarrow
 
     for letter in deque(read_dead_letters(folder), DEAD_LETTERS_SHOWN):
-        yield (name, *letter._replace(text=letter.text[:LETTER_SHOWN]))
+        yield (name, letter.file, letter.line, letter.reason, letter.text[:LETTER_SHOWN])

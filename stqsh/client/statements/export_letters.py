@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
+from msgspec.structs import asdict
 
 from stqsh.client.results import Message, Outcome
 from stqsh.client.show.subjects import letter_folders
@@ -36,7 +37,7 @@ def export_letters(desk: StatementContext, statement: statements.ExportDeadLette
                     continue
                 counted += statuses[row.id].dead if row.id in statuses else 0
                 for letter in read_dead_letters(folder):
-                    found = {"stream": row.name, **letter._asdict()}
+                    found = {"stream": row.name, **asdict(letter)}
                     lines.write(orjson.dumps(found, option=orjson.OPT_APPEND_NEWLINE))
                     written += 1
     except OSError as problem:

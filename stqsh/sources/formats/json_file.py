@@ -10,7 +10,10 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,9 +24,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.errors import SourceError
-from stqsh.sources.formats.json_signatures import line_signatures
+from stqsh.sources.formats.json_signatures import cut_off_lines, line_signatures
 from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, pc
-from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowBlock, RowLocation
+from stqsh.sources.formats.record_parser import TEXT_LIMIT, BadRows, RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, is_utf8, read_text_blocks
 from stqsh.sources.formats.text_values import TextValues
@@ -40,8 +43,10 @@ _LF = 10
 _MOST_FORMS, _TRIED_LINES = 16, 32
 #: What an object ends with.
 _ENDS = (b"}", b"}\r")
-#: What msgspec says of a line that is cut off, in a third of the time that orjson takes to say the same.
-_CUT_OFF, _NO_JSON_CUT_OFF = "Input data was truncated", "not JSON: unexpected end of data"
+CUT_OFF = "not JSON: unexpected end of data"
+"""Why a line that is cut off is no object."""
+#: What msgspec says of such a line, in a third of the time that orjson takes to say the same.
+_TRUNCATED = "Input data was truncated"
 _INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}")
 _TYPES: dict[str, pa.DataType] = {
     "STRING": pa.string(),
@@ -81,8 +86,7 @@ def json_blocks(blocks: Iterable[TextBlock], layout: RecordSchema, origin: str) 
 def member_names(text: bytes, layout: RecordSchema, origin: str) -> list[str]:
     """Find the declared columns' names in a file's first objects, by exact case first."""
     present: dict[str, None] = {}
-    for line in text.split(b"\n", _PROBED_LINES)[:_PROBED_LINES]:
-        found = _loaded(line)
+    for found in _first_values(text):
         if isinstance(found, dict):
             present |= dict.fromkeys(found)
     if present:
@@ -98,7 +102,7 @@ def member_names(text: bytes, layout: RecordSchema, origin: str) -> list[str]:
 
 def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> RowBlock:
     """Read the objects of a block, line by line where Arrow refuses it or differs from JSON."""
-    columns = read_whole(text.text, names, layout)
+    columns = read_whole(text.text, names, layout, _count_lines(text.text))
     if columns is None:
         return _read_lines(text, names, layout)
     locate = partial(_locate, text)
@@ -106,8 +110,8 @@ def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> R
     return RowBlock(columns, ordinals, locate, text.number, size=len(text.text))
 
 
-def read_whole(text: bytes, names: Sequence[str], layout: RecordSchema) -> list[Array] | None:
-    """Read a block with Arrow; None where Arrow fails or may differ from JSON."""
+def read_whole(text: bytes, names: Sequence[str], layout: RecordSchema, lines: int) -> list[Array] | None:
+    """Read a block of so many lines with Arrow; None where Arrow fails or may differ from JSON."""
     if not is_utf8(text):
         return None
     kinds = [
@@ -125,8 +129,7 @@ def read_whole(text: bytes, names: Sequence[str], layout: RecordSchema) -> list[
     except pa.ArrowInvalid:
         return None
     columns = [table.column(name).combine_chunks() for name in names]
-    same_rows = table.num_rows == _count_lines(text)
-    return columns if same_rows and all(map(_is_finite, columns)) else None
+    return columns if table.num_rows == lines and all(map(_is_finite, columns)) else None
 
 
 def alike_lines(
@@ -153,7 +156,8 @@ def alike_lines(
     for which in np.argsort(-counts, kind="stable")[:_MOST_FORMS].tolist():
         tried = places[begins[which] : begins[which] + _TRIED_LINES].tolist()
         sample = b"\n".join(lines[at] for at in tried)
-        alike[which] = forms[which] != 0 and read_whole(sample, layout.names, layout) is not None
+        columns = read_whole(sample, layout.names, layout, len(tried)) if forms[which] else None
+        alike[which] = columns is not None
     chosen = alike[form]
     return np.flatnonzero(chosen), np.flatnonzero(~chosen)
 
@@ -165,18 +169,17 @@ def _is_finite(column: Array) -> bool:
 
 def _time_type(text: bytes, name: str) -> pa.DataType:
     """Return whether times are numbers or text, by the first object that has one."""
-    for line in text.split(b"\n", _PROBED_LINES)[:_PROBED_LINES]:
-        found = _loaded(line)
+    for found in _first_values(text):
         if isinstance(found, dict) and found.get(name) is not None:
             return pa.string() if isinstance(found[name], str) else pa.float64()
     return pa.string()
 
 
-def _loaded(line: bytes) -> Any:
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
+def _first_values(text: bytes) -> Iterator[Any]:
+    """Yield what is in the first lines that are JSON; the text is not copied."""
+    for line in islice(BytesIO(text), _PROBED_LINES):
+        with suppress(orjson.JSONDecodeError):
+            yield orjson.loads(line)
 
 
 # -- line by line --------------------------------------------------------------------------------------------
@@ -210,11 +213,11 @@ def shown_line(line: bytes) -> str:
 
 
 class ReadLines(NamedTuple):
-    """Columns of the lines that are objects, with their places, int64 (n,), and why the others are none."""
+    """Columns of the lines that are objects, with their places, int64 (n,), and the lines that are none."""
 
     columns: list[Array]
     places: NDArray[np.int64]
-    dead: list[tuple[int, str]]
+    dead: BadRows
 
 
 def _read_lines(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> RowBlock:
@@ -223,7 +226,7 @@ def _read_lines(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> 
     found = read_ended(TextValues.of(lines), names, layout) or _read_each(lines, names, layout)
     dead = tuple(
         (RowLocation(text.first_line + numbers[place], shown_line(lines[place])), reason)
-        for place, reason in found.dead
+        for place, reason in zip(found.dead.places.tolist(), found.dead.reasons, strict=True)
     )
     return RowBlock(found.columns, found.places, partial(_locate, text), text.number, dead, len(text.text))
 
@@ -238,20 +241,25 @@ def read_ended(lines: TextValues, names: Sequence[str], layout: RecordSchema) ->
     ended = np.flatnonzero(is_ended)
     if len(ended) in (0, len(lines)):
         return None
-    columns = read_whole(lines.some(is_ended), names, layout)
+    columns = read_whole(lines.some(is_ended), names, layout, len(ended))
     if columns is None:
         return None
     others = np.flatnonzero(~is_ended)
+    is_cut = cut_off_lines(lines.text, lines.begins[others], lines.ends[others])
+    cut, others = others[is_cut], others[~is_cut]
     objects, _, dead = _loaded_each(lines.take(others), others.tolist())
-    return None if objects else ReadLines(columns, ended, dead)
+    bad = BadRows.joined([BadRows(cut, [CUT_OFF] * len(cut)), BadRows.of(dead)])
+    return None if objects else ReadLines(columns, ended, bad)
 
 
 def _read_each(lines: Sequence[bytes], names: Sequence[str], layout: RecordSchema) -> ReadLines:
     objects, good, dead = _loaded_each(lines, range(len(lines)))
-    columns = read_whole(b"\n".join([lines[at] for at in good]), names, layout) if dead and good else None
+    columns = None
+    if dead and good:
+        columns = read_whole(b"\n".join([lines[at] for at in good]), names, layout, len(good))
     if columns is None:
         columns = [as_text(one.get(name) for one in objects) for name in names]
-    return ReadLines(columns, np.array(good, np.int64), dead)
+    return ReadLines(columns, np.array(good, np.int64), BadRows.of(dead))
 
 
 def _loaded_each(
@@ -274,7 +282,7 @@ def _loaded_each(
 def load_object(line: bytes) -> tuple[JsonObject | None, str]:
     """Read a JSON object; return it, or None and the reason."""
     if line.startswith(b"{") and not line.endswith(_ENDS) and _is_cut_off(line):
-        return None, _NO_JSON_CUT_OFF
+        return None, CUT_OFF
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError as problem:
@@ -289,8 +297,8 @@ def _is_cut_off(line: bytes) -> bool:
     try:
         msgspec.json.decode(line)
     except msgspec.DecodeError as problem:
-        return str(problem) == _CUT_OFF
-    except RecursionError:
+        return str(problem) == _TRUNCATED
+    except (RecursionError, UnicodeDecodeError):
         return False
     return False
 

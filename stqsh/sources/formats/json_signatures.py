@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stqsh.core.kernels.jit import Int, kernel
+from stqsh.core.kernels.jit import Flag, Int, kernel
 from stqsh.sources.formats.row_blocks import is_utf8
 
 Bytes = NDArray[np.uint8]
@@ -28,6 +28,8 @@ _ESCAPED = np.frombuffer(b'"\\/bfnrt', np.uint8)
 _BASIS, _PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
 #: An exponent of more digits may be infinite.
 _EXPONENT_DIGITS = 2
+#: The type of objects and lists.
+_CONTAINER = 5
 
 
 def line_signatures(text: bytes, count: int) -> NDArray[np.uint64]:
@@ -59,6 +61,73 @@ def _signatures(data: Bytes, count: int) -> tuple[NDArray[np.uint64], NDArray[np
         signatures[line] = _object(data, start, stop)
         start = stop + 1
     return signatures, others
+
+
+def cut_off_lines(text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which lines are the beginning of an object, and not the whole of it, bool (n,).
+
+    A line may be so where the answer is no: one with escapes, letters beyond ASCII or nested values.
+
+    Args:
+        text: the text of the lines.
+        begins: where they begin in it, int64 (n,).
+        ends: where they end in it, int64 (n,).
+    """
+    return _cut_off_lines(np.frombuffer(text, np.uint8), begins, ends)
+
+
+@kernel
+def _cut_off_lines(data: Bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    found = np.zeros(len(begins), np.bool_)
+    for line in range(len(begins)):
+        found[line] = _is_cut_off(data, begins[line], ends[line])
+    return found
+
+
+@kernel
+def _is_cut_off(data: Bytes, i: Int, stop: Int) -> Flag:
+    """Return whether a line from `i` on is an object that ends too early, and has plain members only."""
+    more = i < stop and data[i] == _OPEN
+    for k in range(i, stop):
+        more &= data[k] < 128 and data[k] != _ESCAPE
+    if not more:
+        return False
+    while more:
+        i = _blank(data, i + 1, stop)
+        if i < stop:
+            i = _behind_member(data, i, stop)
+        more = 0 <= i < stop and data[i] == _COMMA
+    return i == stop
+
+
+@kernel
+def _behind_member(data: Bytes, i: Int, stop: Int) -> Int:
+    """Return what follows the member at `i`: `stop` if the line ends before, -1 if it is not plain."""
+    end = _string(data, i, stop)
+    if end < 0:
+        return _open_string(data, i, stop)
+    i = _blank(data, end, stop)
+    if i < stop:
+        if data[i] != _COLON:
+            return -1
+        i = _blank(data, i + 1, stop)
+    if i < stop:
+        kind, end = _value(data, i, stop)
+        if end < 0:
+            return _open_string(data, i, stop)
+        i = _blank(data, end, stop) if kind != _CONTAINER else -1
+    return i
+
+
+@kernel
+def _open_string(data: Bytes, i: Int, stop: Int) -> Int:
+    """Return `stop` if a string without escapes begins at `i` and does not end, -1 otherwise."""
+    if data[i] != _QUOTE:
+        return -1
+    for k in range(i + 1, stop):
+        if data[k] < 32 or data[k] == _QUOTE:
+            return -1
+    return stop
 
 
 @kernel
@@ -110,7 +179,7 @@ def _value(data: Bytes, i: Int, stop: Int) -> tuple[Int, Int]:
     elif first == _NULL[0]:
         kind, end = 4, _word(data, i, stop, _NULL)
     elif first in (_OPEN, _OPEN_LIST):
-        kind, end = 5, _nested(data, i, stop)
+        kind, end = _CONTAINER, _nested(data, i, stop)
     return kind, end
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -24,13 +25,47 @@ Mask = NDArray[np.bool_]
 Reason = Callable[[int], str]
 
 
-class DeadLetter(NamedTuple):
+class DeadLetter(msgspec.Struct, frozen=True, gc=False):
     """A record that could not be read. `line` counts physical lines (or rows) from 1; 0 is the whole file."""
 
     file: str
     line: int
     reason: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BadRows:
+    """Rows that hold no record.
+
+    Attributes:
+        places: of the rows, int64 (n,).
+        reasons: why, one for each.
+    """
+
+    places: NDArray[np.int64]
+    reasons: list[str]
+
+    @staticmethod
+    def of(pairs: Sequence[tuple[int, str]]) -> BadRows:
+        """Return rows that are given with their reasons."""
+        return BadRows(np.array([place for place, _ in pairs], np.int64), [reason for _, reason in pairs])
+
+    @staticmethod
+    def joined(parts: Sequence[BadRows]) -> BadRows:
+        """Return the rows of several parts in the order of their places.
+
+        >>> BadRows.joined([BadRows.of([(3, "c")]), BadRows.of([(1, "a"), (2, "b")])]).reasons
+        ['a', 'b', 'c']
+        """
+        if len(parts) == 1:
+            return parts[0]
+        places = np.concatenate([np.zeros(0, np.int64), *(part.places for part in parts)])
+        reasons = [reason for part in parts for reason in part.reasons]
+        if (places[1:] < places[:-1]).any():
+            order = np.argsort(places, kind="stable")
+            places, reasons = places[order], [reasons[at] for at in order.tolist()]
+        return BadRows(places, reasons)
 
 
 class RowLocation(NamedTuple):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 #: The bytes that a blank value may begin with.
 _BLANKS = np.frombuffer(b" \t\n\r\x0b\x0c", np.uint8)
+_LF = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,10 @@ class TextValues(Sequence[bytes]):
         """Whether each value is one line of the text, and none is blank."""
         if not len(self.ends):
             return True
-        begins = self.begins
-        if (begins == self.ends).any() or self.text.count(b"\n") >= len(self.ends):
+        begins, data = self.begins, np.frombuffer(self.text, np.uint8)
+        if (begins == self.ends).any() or np.count_nonzero(data == _LF) >= len(self.ends):
             return False
-        return not np.isin(np.frombuffer(self.text, np.uint8)[begins], _BLANKS).any()
+        return not np.isin(data[begins], _BLANKS).any()
 
     def end_with(self, ending: bytes) -> NDArray[np.bool_]:
         """Return which values end with some bytes, bool (n,)."""

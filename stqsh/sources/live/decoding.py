@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ from stqsh.sources.formats.csv_file import CsvDialect
 from stqsh.sources.formats.json_file import shown_line
 from stqsh.sources.formats.pyarrow_typing import Array
 from stqsh.sources.formats.record_parser import (
+    BadRows,
     DeadLetter,
     FileBlock,
     RowBlock,
@@ -130,9 +130,8 @@ class MessageDecoder:
         """
         records, message, dead = self._decode(messages)
         ends = np.cumsum(counts)
-        which = np.array([at for at, _ in dead], np.int64)
-        letter_ends = np.searchsorted(which, ends).tolist()
-        offsets, texts = messages.offsets[which].tolist(), _texts(messages, which)
+        letter_ends = np.searchsorted(dead.places, ends).tolist()
+        offsets, texts = messages.offsets[dead.places].tolist(), _texts(messages, dead.places)
         found = []
         record = letter = 0
         for part, record_end, letter_end in zip(
@@ -141,7 +140,7 @@ class MessageDecoder:
             some = slice(letter, letter_end)
             letters = [
                 DeadLetter(part, offset, reason, text)
-                for offset, (_, reason), text in zip(offsets[some], dead[some], texts[some], strict=True)
+                for offset, reason, text in zip(offsets[some], dead.reasons[some], texts[some], strict=True)
             ]
             found.append(Decoded(records.slice(record, record_end - record), letters))
             record, letter = record_end, letter_end
@@ -175,8 +174,8 @@ class MessageDecoder:
         locate = partial(_locate, part.message)
         found = parse([FileBlock(0, "", RowBlock(columns, rows, locate))], self.layout)
         records = pa.RecordBatch.from_arrays(found.columns, schema=self.layout.schema)
-        wrong = [(letter.line, letter.reason) for letter in found.dead]
-        return _DecodedMessages(records, part.message[found.places], [*part.dead, *wrong])
+        wrong = BadRows.of([(letter.line, letter.reason) for letter in found.dead])
+        return _DecodedMessages(records, part.message[found.places], BadRows.joined([part.dead, wrong]))
 
     def _meta_column(self, name: str, messages: Messages, which: NDArray[np.int64]) -> Array:
         """Return a column of Kafka's: key, timestamp, partition or offset of some messages."""
@@ -192,7 +191,8 @@ class MessageDecoder:
         """Return messages without a value: the object of the key leaves at the time of the message."""
         if self.layout.event:
             letters = [(at, "a message without a value: events do not leave") for at in gone.tolist()]
-            return ReadValues([pa.nulls(0, pa.binary()) for _ in self.payload.columns], gone[:0], letters)
+            nothing: list[Array] = [pa.nulls(0, pa.binary()) for _ in self.payload.columns]
+            return ReadValues(nothing, gone[:0], BadRows.of(letters))
         columns = []
         for name in self.payload.names:
             if name == self.layout.key:
@@ -201,7 +201,7 @@ class MessageDecoder:
                 columns.append(self._meta_column("_timestamp", messages, gone))
             else:
                 columns.append(pa.nulls(len(gone), pa.binary()))
-        return ReadValues(columns, gone, [])
+        return ReadValues(columns, gone, BadRows.of(()))
 
 
 @contextmanager
@@ -227,22 +227,22 @@ def _without_tombstones(values: Payloads) -> tuple[list[bytes] | TextValues, Pla
 
 
 class _DecodedMessages(NamedTuple):
-    """Records and letters in the order of their messages.
+    """Records, and messages that hold none, in the order of the messages.
 
     Attributes:
         records: the records.
         message: the message of each record, int64 (n,).
-        dead: the messages of those that could not be read, with the reasons.
+        dead: the messages that could not be read.
     """
 
     records: pa.RecordBatch
     message: NDArray[np.int64]
-    dead: list[tuple[int, str]]
+    dead: BadRows
 
 
 def _in_order(layout: RecordSchema, parts: Sequence[_DecodedMessages]) -> _DecodedMessages:
     """Put what was read of messages into their order."""
-    dead = sorted((letter for part in parts for letter in part.dead), key=itemgetter(0))
+    dead = BadRows.joined([part.dead for part in parts])
     if not parts:
         return _DecodedMessages(_nothing(layout), np.zeros(0, np.int64), dead)
     if len(parts) == 1:

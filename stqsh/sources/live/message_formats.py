@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stqsh.sources.formats.csv_file import CsvDialect, text_columns
 from stqsh.sources.formats.json_file import ReadLines, alike_lines, json_block, read_ended, read_whole
 from stqsh.sources.formats.pyarrow_typing import Array, pc
-from stqsh.sources.formats.record_parser import QUOTE_LIMIT
+from stqsh.sources.formats.record_parser import QUOTE_LIMIT, BadRows
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.formats.row_blocks import TextBlock
 from stqsh.sources.formats.text_values import TextValues
@@ -48,11 +48,11 @@ class PayloadFormat:
 
 
 class ReadValues(NamedTuple):
-    """Rows of the payload's columns, the message of each, int64 (n,), and the letters of bad messages."""
+    """Rows of the payload's columns, the message of each, int64 (n,), and the messages that hold none."""
 
     columns: list[Array]
     message: NDArray[np.int64]
-    dead: list[tuple[int, str]]
+    dead: BadRows
 
 
 def _read_json(form: PayloadFormat, values: FullValues, there: Place) -> Iterator[ReadValues]:
@@ -65,19 +65,19 @@ def _read_json(form: PayloadFormat, values: FullValues, there: Place) -> Iterato
         values = TextValues.of(some)
     layout = form.layout
     found = read_ended(values, layout.names, layout)
-    if found is None and (columns := read_whole(values.text, layout.names, layout)) is not None:
-        found = ReadLines(columns, np.arange(len(values)), [])
+    if found is None:
+        columns = read_whole(values.text, layout.names, layout, len(values))
+        found = ReadLines(columns, np.arange(len(values)), BadRows.of(())) if columns is not None else None
     if found is not None:
-        places = there[[place for place, _ in found.dead]].tolist() if found.dead else ()
-        dead += [(place, reason) for place, (_, reason) in zip(places, found.dead, strict=True)]
-        yield ReadValues(_with_seconds(form, found.columns), there[found.places], dead)
+        bad = BadRows.joined([BadRows.of(dead), BadRows(there[found.dead.places], found.dead.reasons)])
+        yield ReadValues(_with_seconds(form, found.columns), there[found.places], bad)
         return
     for lines in alike_lines(values.text, values, layout):
         some_text = b"\n".join([values[at] for at in lines.tolist()])
         block = json_block(TextBlock(some_text, 0, 0), layout.names, layout)
         at = there[lines]
         dead += [(int(at[where.line]), reason) for where, reason in block.dead]
-        yield ReadValues(_with_seconds(form, block.columns), at[block.ordinals], dead)
+        yield ReadValues(_with_seconds(form, block.columns), at[block.ordinals], BadRows.of(dead))
         dead = []
 
 
@@ -139,7 +139,7 @@ def _read_csv(form: PayloadFormat, values: FullValues, there: Place) -> Iterator
         dead += [(at, header.problem) for at in there.tolist()]
         values, there = [], there[:0]
     if not values:
-        yield ReadValues([pa.nulls(0, pa.binary()) for _ in layout.columns], there, dead)
+        yield ReadValues([pa.nulls(0, pa.binary()) for _ in layout.columns], there, BadRows.of(dead))
         return
     wanted, width = list(range(len(layout.columns))), len(layout.columns)
     if header:
@@ -149,7 +149,7 @@ def _read_csv(form: PayloadFormat, values: FullValues, there: Place) -> Iterator
     pairs = zip(block.columns, layout.columns, strict=True)
     columns = [dialect.typed(raw, kind) for raw, (_, kind) in pairs]
     columns = _with_seconds(form, columns)
-    yield ReadValues(columns, there[block.ordinals], dead)
+    yield ReadValues(columns, there[block.ordinals], BadRows.of(dead))
 
 
 def _without_broken(
@@ -195,7 +195,7 @@ def _read_arrow(form: PayloadFormat, values: FullValues, there: Place) -> Iterat
     if alike:
         yield _joined(form, alike, message, dead)
     elif dead:
-        yield ReadValues([pa.nulls(0, pa.binary()) for _ in layout.columns], there[:0], dead)
+        yield ReadValues([pa.nulls(0, pa.binary()) for _ in layout.columns], there[:0], BadRows.of(dead))
 
 
 def _arrow_table(value: bytes, names: Sequence[str]) -> tuple[pa.Table | None, str]:
@@ -221,7 +221,7 @@ def _joined(
 ) -> ReadValues:
     table = pa.concat_tables(alike).combine_chunks()
     columns = [_one_chunk(column) for column in table.columns]
-    return ReadValues(_with_seconds(form, columns), np.concatenate(message), dead)
+    return ReadValues(_with_seconds(form, columns), np.concatenate(message), BadRows.of(dead))
 
 
 def _one_chunk(column: Any) -> Array:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import astuple
 
 from stqsh.fs import replacing
 from stqsh.sources.formats.record_parser import DeadLetter, ParsedRecords
@@ -55,7 +56,8 @@ def write_segment(spool: Path, first: int, segment: SpoolSegment, *, durable: bo
 
     One that a killed writer has left there is replaced. `durable` is as in `stqsh.fs.replacing`.
     """
-    schema = segment.records.schema.with_metadata({_LETTERS: msgspec.json.encode(segment.dead)})
+    letters = msgspec.json.encode([astuple(letter) for letter in segment.dead])
+    schema = segment.records.schema.with_metadata({_LETTERS: letters})
     path = spool / f"{first:015d}{_ENDING}"
     with (
         replacing(path, private=True, durable=durable) as new,
@@ -98,7 +100,8 @@ def _read_segment(path: Path) -> tuple[pa.RecordBatch, list[DeadLetter]]:
     with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
         letters: Mapping[bytes, bytes] = file.schema.metadata
         records = file.get_batch(0).replace_schema_metadata(None)
-        return records, msgspec.json.decode(letters[_LETTERS], type=list[DeadLetter])
+        dead = msgspec.json.decode(letters[_LETTERS], type=list[tuple[str, int, str, str]])
+        return records, [DeadLetter(*letter) for letter in dead]
 
 
 def trim(spool: Path, taken: int) -> None:

@@ -27,9 +27,7 @@ def letter_lines(letters: Iterable[DeadLetter]) -> bytes:
     >>> letter_lines([DeadLetter("m/0", 7, "not JSON", "{")])
     b'{"file":"m/0","line":7,"reason":"not JSON","text":"{"}\\n'
     """
-    return _ENCODER.encode_lines(
-        [{"file": file, "line": line, "reason": reason, "text": text} for file, line, reason, text in letters]
-    )
+    return _ENCODER.encode_lines(letters)
 
 
 class DeadLetterWriter:
