@@ -43,7 +43,7 @@ from stqsh.storage.catalogue import (
     owned_queries,
 )
 from stqsh.storage.catalogue_writer import add_function
-from stqsh.storage.control_log import ControlDb, check_queries
+from stqsh.storage.control_log import ControlDb, check_queries, entries_after
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home, remove_home, sessions_root
 from stqsh.storage.orphans import claim_session, drop_orphans, remove_orphans
@@ -237,7 +237,7 @@ class Session:
         queries = count_queries(self.link.db)
         if queries and not any(self._desk.is_endless(stream) for stream in streams):
             return start_run(self._desk, "", RunToEnd())
-        pending = self.link.db.entries_after(progress.seq, _OWED)
+        pending = entries_after(self.link.db, progress.seq, _OWED)
         if pending and streams and (queries or progress.step):
             return start_run(self._desk, "", RunSteps(1))
         return None

@@ -64,10 +64,8 @@ class QueryRouting:
         measures = [command.numbers.get(name, np.full(count, getattr(region, name))) for name in names]
         if isinstance(region, RectangleSpec):
             return np.column_stack(measures)
-        from stqsh.core.kernels.geometry.circles import circle_boxes  # numba: only when needed
-
         x, y, radius = measures
-        return circle_boxes(x, y, radius, stream.planar)
+        return _circle_boxes(x, y, radius, planar=stream.planar)
 
     def slots_touching(self, stream: int, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return which slots boxes concern; infinite ones concern all, which so need not learn of them."""
@@ -85,9 +83,9 @@ class QueryRouting:
             case RectangleSpec():
                 return region.box
             case CircleSpec(x, y, radius):
-                from stqsh.core.kernels.geometry.circles import circle_box  # numba: only when needed
-
-                return circle_box(x, y, radius, planar)
+                circle = np.array([[x], [y], [radius]], np.float64)
+                [(x1, y1, x2, y2)] = _circle_boxes(*circle, planar=planar).tolist()
+                return x1, y1, x2, y2
             case PolygonSpec(rings):
                 xs, ys = zip(*rings[0], strict=True)
                 return min(xs), min(ys), max(xs), max(ys)
@@ -110,3 +108,12 @@ class QueryRouting:
         wkb = geometry.column("wkb").to_numpy(zero_copy_only=False)
         boxes = shapely.bounds(shapely.from_wkb(wkb)).tolist()
         return {member: (x1, y1, x2, y2) for member, (x1, y1, x2, y2) in zip(members, boxes, strict=True)}
+
+
+def _circle_boxes(
+    x: NDArray[np.float64], y: NDArray[np.float64], radius: NDArray[np.float64], *, planar: bool
+) -> NDArray[np.float64]:
+    """Return boxes around circles, float64 (n, 4)."""
+    from stqsh.core.kernels.geometry.circles import circle_boxes  # numba: only when needed
+
+    return circle_boxes(x, y, radius, planar)

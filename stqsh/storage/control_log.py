@@ -147,14 +147,6 @@ class ControlDb:
             hint = next((hint for words, hint in _REMEDIES.items() if words in str(error)), None)
             raise HomeError(f"cannot use {self.path}: {error}", hint=hint) from error
 
-    def entries_after(self, seq: int, kinds: Collection[LogKind]) -> list[tuple[int, LogEntry]]:
-        """Return the log's rows of some kinds after `seq`, in order: the number and the content of each."""
-        marks = ", ".join("?" * len(kinds))
-        rows = self.query(
-            f"SELECT seq, kind, spec FROM log WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
-        )
-        return [(number, self.decoded(number, kind, spec)) for number, kind, spec in rows]
-
     def decoded(self, seq: int, kind: LogKind, spec: str) -> LogEntry:
         """Return the content of a row of the log.
 
@@ -227,6 +219,15 @@ def append(control: ControlDb, entry: LogEntry, text: str = "", payload: bytes |
             entry = replace(entry, id=seq)
             connection.execute("UPDATE log SET spec = ? WHERE seq = ?", (to_text(entry), seq))
     return LogRow(seq, at_us, entry, text, payload)
+
+
+def entries_after(control: ControlDb, seq: int, kinds: Collection[LogKind]) -> list[tuple[int, LogEntry]]:
+    """Return the log's rows of some kinds after `seq`, in order: the number and the content of each."""
+    marks = ", ".join("?" * len(kinds))
+    rows = control.query(
+        f"SELECT seq, kind, spec FROM log WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
+    )
+    return [(number, control.decoded(number, kind, spec)) for number, kind, spec in rows]
 
 
 def read_log(

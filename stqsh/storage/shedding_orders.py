@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from stqsh.profile import Profile
 from stqsh.spec.shedding import SheddingOrder
-from stqsh.storage.control_log import ControlDb, append
+from stqsh.storage.control_log import ControlDb, append, entries_after
 from stqsh.storage.progress import read_progress
 from stqsh.units import parse_size
 
@@ -77,7 +77,7 @@ def allowed(settings: MemorySettings, order: SheddingOrder) -> SheddingOrder:
 
 def orders_after(db: ControlDb, seq: int) -> list[tuple[int, SheddingOrder]]:
     """Return the orders in the log's rows after `seq`, each with its number."""
-    found = db.entries_after(seq, ["memory"])
+    found = entries_after(db, seq, ["memory"])
     return [(number, order) for number, order in found if isinstance(order, SheddingOrder)]
 
 

@@ -12,7 +12,7 @@ from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
 from stqsh.spec.log import RunStopped, RunToEnd
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_query
-from stqsh.storage.control_log import append
+from stqsh.storage.control_log import append, entries_after
 from stqsh.storage.disk_space import DiskFullError
 from stqsh.storage.progress import BatchEffects, set_stream_status
 from stqsh.storage.rows import StreamStatus
@@ -190,7 +190,7 @@ def test_a_run_is_waited_for_and_can_be_stopped(link, deliver, query):
     running = RunHandle(run.seq, run.entry, link)
     assert not running.finished
     running.cancel()
-    assert link.db.entries_after(run.seq, {"stop_run"}) == [(run.seq + 1, RunStopped(run.seq))]
+    assert entries_after(link.db, run.seq, {"stop_run"}) == [(run.seq + 1, RunStopped(run.seq))]
     timer = threading.Timer(0.05, deliver, kwargs={"run_done": run.seq})
     timer.start()
     told = []

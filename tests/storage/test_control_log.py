@@ -13,7 +13,16 @@ from stqsh.spec.stats import BatchStats
 from stqsh.storage import control_log as control_module
 from stqsh.storage import layouts
 from stqsh.storage.catalogue import live_areas, live_tables
-from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq, read_log, read_settings, set_meta
+from stqsh.storage.control_log import (
+    ControlDb,
+    append,
+    entries_after,
+    get_meta,
+    last_seq,
+    read_log,
+    read_settings,
+    set_meta,
+)
 from stqsh.storage.home import open_home
 from stqsh.storage.progress import (
     BatchEffects,
@@ -40,7 +49,7 @@ def test_log_rows_keep_their_order_and_definitions_learn_their_number(db):
     assert [row.seq for row in rows] == [1, 2] and rows[1].entry == area_spec({"name": "taxis", "id": 2})
     assert [row.kind for row in read_log(db, 0, 1)] == ["run"] and read_log(db, 2) == []
     assert rows[0].at_us == 7_000_000 and last_seq(db) == 2
-    assert db.entries_after(0, {"run", "play"}) == [(1, RunToEnd())]
+    assert entries_after(db, 0, {"run", "play"}) == [(1, RunToEnd())]
 
 
 def test_a_transaction_that_fails_leaves_nothing(db):

@@ -32,6 +32,7 @@ from stqsh.bench.harness import registration
 from stqsh.bench.harness.drive import Say, execute, run
 from stqsh.bench.harness.topics import CREATE, write_posts
 from stqsh.bench.harness.workload import rectangles
+from stqsh.bench.peers import plainspark
 from stqsh.bench.peers.peer import PeerFailedError, last_words
 from stqsh.client.api import Session
 from stqsh.client.read.projection import project
@@ -168,12 +169,6 @@ def _duckdb(case: GroupCase, folder: Path) -> GroupOutcome:
     return GroupOutcome(seconds, answer)
 
 
-def _without_spark() -> str:
-    from stqsh.bench.peers.plainspark import missing
-
-    return missing()
-
-
 def _spark(case: GroupCase, folder: Path) -> GroupOutcome:
     """Run the job; the posts of one second more let it send the last minute."""
     own = folder / "spark"
@@ -213,5 +208,5 @@ def check(name: str, wanted: pd.DataFrame, found: pd.DataFrame) -> None:
 
 _PEERS: list[tuple[str, Callable[[], str], Callable[[GroupCase, Path], GroupOutcome]]] = [
     ("DuckDB", _without_duckdb, _duckdb),
-    ("PySpark", _without_spark, _spark),
+    ("PySpark", plainspark.missing, _spark),
 ]

@@ -55,11 +55,9 @@ class PolygonTable(StateTable):
         """
         if str(area) in self._named:
             return
-        import shapely  # takes a while to load, and few slots have areas
-
-        shapes = shapely.from_wkb(batch.column("wkb").to_numpy(zero_copy_only=False))
-        rows = np.arange(len(self), len(self) + len(shapes))
-        self._store_rows(rows, build_polygons(*_edges_of(shapes)), _NAMED)
+        wkb = batch.column("wkb").to_numpy(zero_copy_only=False)
+        rows = np.arange(len(self), len(self) + len(wkb))
+        self._store_rows(rows, build_polygons(*_edges_of(wkb)), _NAMED)
         self._named[str(area)] = [int(rows[0]) if len(rows) else 0, len(rows)]
         _names(self.state, area).intern(batch.column("member"))
 
@@ -207,10 +205,11 @@ def _ranges(first: Array, count: Array) -> Array:
     return numbers
 
 
-def _edges_of(shapes: Array) -> tuple[Array, Array]:
-    """Return the edges of geometries, float64 (n, 4), and the start of each one's, int64 (shapes + 1,)."""
-    import shapely  # see `define`
+def _edges_of(wkb: Array) -> tuple[Array, Array]:
+    """Return the edges of geometries, float64 (n, 4), and where each one's start, int64 (m + 1,)."""
+    import shapely  # takes a while to load, and few slots have areas
 
+    shapes = shapely.from_wkb(wkb)
     mixed = shapely.get_type_id(shapes) == shapely.GeometryType.GEOMETRYCOLLECTION
     parts, owner = np.array(shapes, object), np.arange(len(shapes))
     parts[mixed] = [shapely.unary_union(shape) for shape in parts[mixed]]  # overlaps would count twice

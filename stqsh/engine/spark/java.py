@@ -76,8 +76,8 @@ def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = Non
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    if environ.get("JAVA_HOME"):
-        yield f"JAVA_HOME ({environ['JAVA_HOME']})", Path(environ["JAVA_HOME"])
+    if home := environ.get("JAVA_HOME"):
+        yield f"JAVA_HOME ({home})", Path(home)
     found = shutil.which("java", path=environ.get("PATH", ""))
     if found:
         yield f"java on the PATH ({found})", Path(found).resolve().parent.parent
