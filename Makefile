@@ -11,13 +11,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
+SYSTEMS := spark or slow or kafka or peers or browser or data
 PYTEST := $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo kafka-demo kafka-kills shell test test-all hunt kills check bench peers screens clean
+.PHONY: help install demo kafka-demo kafka-kills shell test test-systems test-all hunt kills check bench peers screens clean
 
 help:            ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -47,11 +48,13 @@ shell: $(READY)    ## the shell
 	@$(BIN)/stqsh
 
 test: $(READY)     ## the quick tests, two at a time; TESTERS=4 says otherwise
-	@echo "the quick tests: without Spark, Kafka, browsers, other systems, and what is slow (make test-all)"
-	@$(PYTEST) -m "not (spark or slow or kafka or peers or browser or data)"
+	@echo "the quick tests: without Spark, Kafka, browsers, other systems, and what is slow (make test-systems)"
+	@$(PYTEST) -m "not ($(SYSTEMS))"
 
-test-all: $(READY) ## all tests, with more examples of the properties
-	@STQSH_HYPOTHESIS=$${STQSH_HYPOTHESIS:-ci} $(PYTEST)
+test-systems: $(READY)  ## the others: with Spark, Kafka, browsers, other systems, real data, and the slow ones
+	@$(PYTEST) -m "$(SYSTEMS)"
+
+test-all: test test-systems  ## all tests
 
 hunt: $(READY)     ## the properties only, on examples not seen before
 	@STQSH_HYPOTHESIS=thorough $(BIN)/python -m pytest -m "not spark" tests/core tests/test_law*.py
