@@ -168,7 +168,9 @@ def test_each_update_is_seen_once_whatever_is_killed(tmp_path: Path) -> None:
             for number, name in enumerate(names):
                 folded.await_more(50, sender)
                 time.sleep(draw.uniform(0, 2))
+                until = time.monotonic() + PATIENCE_S
                 while not disturb(name, disturber, broker, psutil.Process(receiver.pid)):
+                    assert time.monotonic() < until, f"there is no {name}"
                     time.sleep(0.05)
                     _restart(session)  # an engine whose Java was killed while it started has ended
                 if number == 0:  # the sender waits for it before its second half

@@ -170,12 +170,18 @@ def _kill_a_client(disturber: Disturber) -> bool:
     return True
 
 
+def _kill_the_daemon(disturber: Disturber) -> bool:
+    """Kill the daemon, or a worker where the daemon was killed before: Spark goes on with those it left."""
+    return disturber.kill("daemon") or disturber.kill("worker")
+
+
 def _killer(kind: str) -> Callable[[Disturber], bool]:
     return lambda disturber: disturber.kill(kind)
 
 
 DISTURBANCES: dict[str, Callable[[Disturber], bool]] = {
-    **{kind: _killer(kind) for kind in ("parent", "engine", "jvm", "worker", "daemon")},
+    **{kind: _killer(kind) for kind in ("parent", "engine", "jvm", "worker")},
+    "daemon": _kill_the_daemon,
     "several": _kill_several,
     "stopped": _stop_for_a_while,
     "client": _kill_a_client,
