@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.damaging import damaged
 from support.streams import stream
 
 from stqsh.sources.formats.pyarrow_typing import parquet
@@ -23,33 +24,6 @@ RECORDS = 200
 HEAD = b"oid,lon,lat,ts,n\n"
 CELLS = ["", "nan", "inf", "1e400", "-0", "91", "181", "9" * 40, "'", '"', "x\x00y", "\u202e", "null", "true"]
 CELLS += ["2020-02-30", "9999-12-31T23:59:59.999999Z", "1700000000000", "0x10", "1_000", " 1 ", "[]", "{}"]
-BYTES = [
-    b'"',
-    b",",
-    b"\n",
-    b"\r",
-    b"\r\n",
-    b"\x00",
-    b"\xff",
-    b"\xc3",
-    b"{",
-    b"}",
-    b"\\",
-    b"\\ud800",
-    b":",
-    b"1e999",
-]
-
-
-def damaged(text: bytes, draw: random.Random) -> bytes:
-    """Cut, insert and double bytes in a few places."""
-    for _ in range(draw.randrange(8)):
-        place = draw.randrange(len(text) + 1)
-        end = place + draw.randrange(30)
-        cut = draw.random() < 0.3
-        doubled = text[place:end] if draw.random() < 0.2 else draw.choice(BYTES)
-        text = text[:place] + doubled + (text[end:] if cut else text[place:])
-    return text
 
 
 def count_rows(text: bytes) -> int:

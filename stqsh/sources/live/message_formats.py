@@ -18,7 +18,7 @@ from stqsh.sources.formats.json_file import ReadLines, alike_lines, json_block, 
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_parser import QUOTE_LIMIT, BadRows
 from stqsh.sources.formats.record_schema import RecordSchema
-from stqsh.sources.formats.row_blocks import TextBlock
+from stqsh.sources.formats.row_blocks import Quoting, TextBlock, find_unclosed
 from stqsh.sources.formats.text_values import TextValues
 from stqsh.sources.formats.time_formats import UNITS
 from stqsh.sources.live.text_lines import CsvHeader
@@ -95,7 +95,7 @@ def _with_seconds(form: PayloadFormat, columns: Sequence[Array]) -> list[Array]:
 def _seconds(column: Array) -> Array:
     """Return a column of times whose numbers count seconds; other forms of times stay as they are."""
     if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
-        return _in_seconds(column.cast(pa.float64()))
+        return _in_seconds(column.cast(pa.float64(), safe=False))  # integers beyond 2^53 are rounded
     if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
         return column
     # Seconds before 2100 have ten digits.
@@ -127,12 +127,11 @@ def _read_csv(form: PayloadFormat, values: FullValues, there: Place) -> Iterator
     values, there, dead = _without_blank(list(values), there)
     dialect = replace(CsvDialect.of({"header": False, **form.options}), header=False)
     values = [value.rstrip(b"\r\n") for value in values]
-    quote = (dialect.quote or "").encode()
-    text = b"\n".join(values)
-    if text.count(b"\n") >= len(values) or b"\r" in text or (quote and quote in text):
-        values, there, bad = _without_broken(values, there, quote)
+    lines = TextValues.of(values)
+    if not _are_rows(lines, dialect.quoting):
+        values, there, bad = _without_broken(values, there, dialect.quoting)
         dead += bad
-        text = b"\n".join(values)
+        lines = TextValues.of(values)
     layout = form.layout
     header = form.header
     if header and header.problem:
@@ -144,7 +143,7 @@ def _read_csv(form: PayloadFormat, values: FullValues, there: Place) -> Iterator
     wanted, width = list(range(len(layout.columns))), len(layout.columns)
     if header:
         wanted, width = header.places, header.width
-    block = text_columns(TextBlock(text + b"\n", 0, 0), dialect, wanted, width)
+    block = text_columns(TextBlock(lines.text + b"\n", 0, 0), dialect, wanted, width)
     dead += [(int(there[where.line]), reason) for where, reason in block.dead]
     pairs = zip(block.columns, layout.columns, strict=True)
     columns = [dialect.typed(raw, kind) for raw, (_, kind) in pairs]
@@ -152,15 +151,25 @@ def _read_csv(form: PayloadFormat, values: FullValues, there: Place) -> Iterator
     yield ReadValues(columns, there[block.ordinals], BadRows.of(dead))
 
 
+def _are_rows(lines: TextValues, quoting: Quoting) -> bool:
+    """Return whether each of some values is one row of CSV, and none has a quote that another one closes."""
+    if b"\r" in lines.text or lines.text.count(b"\n") >= max(1, len(lines)):
+        return False
+    if not quoting.may_quote(lines.text):
+        return True
+    starts, is_open = find_unclosed(lines.text, quoting)
+    return not is_open.any() and np.array_equal(starts, lines.begins)
+
+
 def _without_broken(
-    values: list[bytes], there: Place, quote: bytes
+    values: list[bytes], there: Place, quoting: Quoting
 ) -> tuple[list[bytes], Place, list[tuple[int, str]]]:
     """Take out the values that are no single row."""
     good, dead = [], []
     for at, value in enumerate(values):
         if b"\n" in value or b"\r" in value:
             dead.append((int(there[at]), "a message holds one row, and this one has several lines"))
-        elif quote and value.count(quote) % 2:
+        elif quoting.may_quote(value) and find_unclosed(value, quoting)[1].any():
             dead.append((int(there[at]), "a quote that opens here is not closed"))
         else:
             good.append(at)

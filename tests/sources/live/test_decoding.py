@@ -115,6 +115,17 @@ def test_csv() -> None:
     assert found.records.column("ts").cast(pa.int64()).to_pylist() == [AT * 10**6] * 3
 
 
+def test_a_quote_of_csv_reaches_into_no_other_message() -> None:
+    values: list[bytes | None] = [b'a"b"c,1,2,1700000000', b'd,1,2,"17', b'e",1,2,1700000000', b'"f",1,2,"17']
+    found = decode(stream("csv"), [*values, b"g,1,2,1700000000", b'h,":",2,3'])
+    assert keys_of(found) == ['a"b"c', 'e"', "g"]
+    assert [(letter.line, letter.reason) for letter in found.dead] == [
+        (11, "a quote that opens here is not closed"),
+        (13, "a quote that opens here is not closed"),
+        (15, "lon: ':' is not a valid DOUBLE"),
+    ]
+
+
 def arrow(table: pa.Table) -> bytes:
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as writer:
