@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
 from stqsh.core.groups.refresh_times import Refresh, next_refresh, refreshes_since
@@ -87,8 +88,15 @@ class RefreshSchedule:
             yield DueQueries(refresh, due, refresh.step == begin, end, seen)
 
     def _refreshes(self, every_us: int, windows_us: Array, recomputed: bool) -> list[Refresh]:
-        """Return the refreshes at which members on this slot, or what they add up to, may have changed."""
+        """Return the refreshes at which members on this slot, or what they add up to, may have changed.
+
+        The first one is always among them. If there is no other one, nothing has to be looked at.
+        """
         timing, closing = self._batch.timing, self._batch.clock.closing
+        first = next_refresh(timing, every_us, timing.first, timing.last, closing)
+        second = min(first, timing.last) + 1
+        if next_refresh(timing, every_us, second, timing.last, closing) == NEVER:
+            return refreshes_since(timing, every_us, np.array([timing.at(timing.first)]), closing)
         lengths = np.unique(windows_us[windows_us >= 0])
         points = [self._turning, stored_points(self._batch, 0 if recomputed else 1)]
         points += [window_points(self._batch, lengths)] if len(lengths) else []

@@ -105,8 +105,26 @@ class AggregateLogic(QueryLogic):
             return
         schedule = RefreshSchedule(self.batch, queries, self._forms, self._regions.conditions)
         follows = schedule.every_us < 0
+        if follows.any() or keywords_of(self.batch, self.prefix) is not None:
+            self._follow(follows, begun[follows[begun]])
+        else:  # a refresh needs no events
+            self._regions.release_cells()
+        self._found += self._refreshed(schedule)
+        self._marks.wake(queries.id[self._forms.heeding_time(queries.until > first)], self.batch.clock)
+
+    def chunks(self) -> list[Chunk]:
+        """Return the marks and the differences of groups."""
+        marks = self._marks.batch()
+        chunks = [] if marks is None else [self._chunk("marks", 0, marks)]
+        chunks += [
+            self._chunk("partial", number, batch) for number, batch in enumerate(group_payloads(self._found))
+        ]
+        return chunks
+
+    def _follow(self, follows: Array, begun: Array) -> None:
+        """Find out how the members of queries that follow every step change; some begin."""
+        queries, first = self.queries, self.batch.timing.first
         since = np.where(follows, first - 1, NEVER)
-        begun = begun[follows[begun]]
         since[begun] = first
         context = self._regions.context(queries.stays)
         pairs, events = match(context, self._regions.index, QueryLifetimes(since, queries.until))
@@ -123,17 +141,6 @@ class AggregateLogic(QueryLogic):
         starting = begun[queries.until[begun] > first]
         self._marks.add(queries.id[starting], first, BEGIN)
         self._found += self._begun(deltas, context, starting)
-        self._found += self._refreshed(schedule)
-        self._marks.wake(queries.id[self._forms.heeding_time(queries.until > first)], self.batch.clock)
-
-    def chunks(self) -> list[Chunk]:
-        """Return the marks and the differences of groups."""
-        marks = self._marks.batch()
-        chunks = [] if marks is None else [self._chunk("marks", 0, marks)]
-        chunks += [
-            self._chunk("partial", number, batch) for number, batch in enumerate(group_payloads(self._found))
-        ]
-        return chunks
 
     def _begun(self, deltas: GroupDeltas, context: QueryContext, starting: Array) -> Iterator[States]:
         """Yield the groups of all members of queries that begin."""

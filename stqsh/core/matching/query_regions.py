@@ -68,9 +68,13 @@ class QueryRegions:
         if self._is_outdated or len(begun):
             self.index.fill(self.context(staying))
         if not len(self._queries):
-            ObjectCellStore(self._batch, self._prefix).release()
+            self.release_cells()
             return False
         return True
+
+    def release_cells(self) -> None:
+        """Release the cells of objects, which are not kept up to date if no query is matched with events."""
+        ObjectCellStore(self._batch, self._prefix).release()
 
     def context(self, staying: bool | Array) -> QueryContext:
         """Return the context of the batch, valid until queries are added or removed."""
