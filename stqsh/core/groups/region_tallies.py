@@ -24,6 +24,7 @@ from stqsh.core.groups.region_terms import GroupTerms, RankedExtremes, Summands
 from stqsh.core.groups.region_values import listed_measure, values_of_rows
 from stqsh.core.groups.shared_queries import equal_conditions
 from stqsh.core.kernels.geometry.circles import QueryCircles
+from stqsh.core.kernels.geometry.shapes import Box
 from stqsh.core.kernels.groups.region_tallies import (
     PlacedRecords,
     RecordTerms,
@@ -32,6 +33,7 @@ from stqsh.core.kernels.groups.region_tallies import (
     in_order_of_place,
     most_members,
     place_records,
+    records_around,
     tally_regions,
 )
 from stqsh.core.kernels.jit import frozen
@@ -53,9 +55,6 @@ ROWS = 1 << 18
 
 _RECORDS, _CELLS, _MOST = 8, 64, 1024
 """Cells: one for this many records, at most this many for each region, and for each direction."""
-
-_MOSTLY = 0.9
-"""If at least this share of the records is around the regions, the others are not sorted out."""
 
 _LISTED = frozenset({"distinct", "topk"})
 """Functions for which all values count."""
@@ -154,16 +153,13 @@ class RegionTallies:
         return TallyRegions(boxes, circles, context.planar, self._queries.area[positions], areas)
 
     def _records(self, spec: AggregateSpec, positions: Array, boxes: Array) -> ObjectPlaces:
-        """Return the records that any of the queries may hold, and a few others if that saves a copy."""
-        members, (x1, y1, x2, y2) = self._members, _around(boxes)
-        found = members.objects.at(self._step)
-        around = (x1 <= found.x) & (found.x <= x2) & (y1 <= found.y) & (found.y <= y2)
-        if np.count_nonzero(around) >= _MOSTLY * len(around):
-            around = ~np.isnan(found.x)
+        """Return the records that any of the queries may hold."""
+        members = self._members
+        all_of_them = (frozen(column) for column in members.objects.at(self._step))
+        found = ObjectPlaces(*records_around(Box(*_around(boxes)), *all_of_them))
         if spec.window_us is not None:
-            around &= members.objects.within(found.versions, np.full(len(around), spec.window_us))
-        if not around.all():
-            found = ObjectPlaces(*(column[around] for column in found))
+            inside = members.objects.within(found.versions, np.full(len(found.x), spec.window_us))
+            found = ObjectPlaces(*(column[inside] for column in found))
         if self._queries.template[positions[0]] < 0:
             return found
         hold = members.context.conditions.hold(int(positions[0]), found.versions, self._step)

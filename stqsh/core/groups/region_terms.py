@@ -22,6 +22,7 @@ from stqsh.core.kernels.groups.region_tallies import (
     RecordTerms,
     WordFields,
     double_bits,
+    first_words,
     pack_digits,
     put_in_order,
 )
@@ -159,9 +160,7 @@ class Summands:
         layout.add(_Word("n", _NOTHING))
         parts = [layout.add(word) for word in self._words]
         names, fields = layout.names, layout.fields()
-        words = np.zeros((count, 1 + layout.words + layout.words % TOGETHER), np.int64)
-        words[:, 0] = put_in_order(frozen(groups.ids), order)
-        words[:, 1] = 1
+        words = first_words(frozen(groups.ids), order, 1 + layout.words + layout.words % TOGETHER)
         for word, part in zip(self._words, parts, strict=True):
             own = WordFields(*(column[part] for column in fields))
             pack_digits(put_in_order(frozen(word.values), order), word.is_double, word.low, own, words)

@@ -140,8 +140,13 @@ class QueryConditions:
     def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
         """Return columns of versions by name, and an unnamed one that gives constants their length."""
         movement = self._objects
-        objects = movement.numbers.objects_of(versions)
-        found = {name: movement.table.show(name, movement.rows, versions, objects) for name in names}
+        table, rows, key = movement.table, movement.rows, movement.table.spec.key
+        found = {
+            name: table.show_keys(movement.numbers.objects_of(versions))
+            if name == key
+            else table.columns.show(name, rows, versions)
+            for name in names
+        }
         return found | {"": pa.nulls(len(versions))}
 
     def coded(self, name: str, versions: Array) -> pa.Array[Any] | None:

@@ -14,6 +14,7 @@ from stqsh.core.kernels.aggregates.exact_sums import UNIT_PLACE, add_double
 from stqsh.core.kernels.geometry.circles import QueryCircles
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.kernels.geometry.polygons import PolygonArrays, holds
+from stqsh.core.kernels.geometry.shapes import Box
 from stqsh.core.kernels.index.static_rects import GridFrame, band, cell_of, cover, within
 from stqsh.core.kernels.jit import Array, Flag, Int, inlined, kernel
 
@@ -27,6 +28,12 @@ WORD_BITS = 64
 """The bits of a word."""
 
 _LOW = np.int64(0xFFFFFFFF)
+
+_FEW = 4
+"""All groups are looked through if there are at most this many for each member."""
+
+_BLOCK = 1 << 11
+"""Rows whose words are taken apart at a time, so that they stay in the processor's cache."""
 
 
 class PlaceOrder(NamedTuple):
@@ -183,6 +190,32 @@ def put_in_order(values: Array, order: PlaceOrder) -> Array:
 
 
 @kernel
+def records_around(box: Box, versions: Array, x: Array, y: Array) -> tuple[Array, Array, Array]:
+    """Return the versions and places, (n,) each, of the records in a box, in which NaN never is."""
+    count = len(x)
+    kept, kept_x, kept_y = np.empty(count, np.int32), np.empty(count), np.empty(count)
+    held = np.uint64(0)
+    for i in range(np.uint64(count)):
+        kept[held], kept_x[held], kept_y[held] = versions[i], x[i], y[i]
+        held += np.uint64(within(x[i], y[i], box.x1, box.y1, box.x2, box.y2))
+    return kept[:held], kept_x[:held], kept_y[:held]
+
+
+@kernel
+def first_words(groups: Array, order: PlaceOrder, count: int) -> Array:
+    """Return words of records in the order of their cells, int64 (n, count): the group, 1, and zeros."""
+    by_row, words = np.empty_like(groups), np.empty((len(groups), count), np.int64)
+    in_rows, within_row = order.in_rows, order.within
+    for i in range(len(groups)):
+        by_row[in_rows[i]] = groups[i]
+    for k in range(len(groups)):
+        words[k, 0], words[k, 1] = by_row[within_row[k]], 1
+        for c in range(2, count):
+            words[k, c] = 0
+    return words
+
+
+@kernel
 def in_order_of_place(boxes: Array, frame: GridFrame) -> Array:
     """Return the order of boxes by the cells of their lower left corners: neighbours share records."""
     cells = np.empty(len(boxes), np.int64)
@@ -202,15 +235,26 @@ def _find_members(records: PlacedRecords, regions: TallyRegions, q: Int, found: 
 def _find_in_box(places: Array, start: Array, frame: GridFrame, box: Array, found: Array) -> Int:
     """Put the positions of the records in a box into `found`, and return their number.
 
-    Places are tested without branches, which would often be mispredicted.
+    Places are tested without branches, which would often be mispredicted. Those in cells between the box's
+    outer ones need no test.
     """
     x1, y1, x2, y2 = box[0], box[1], box[2], box[3]
     if np.isnan(x1):
         return 0
-    window, held, side = cover(box, frame), np.uint64(0), frame.side
+    window, held = cover(box, frame), np.uint64(0)
     for row in range(window.bottom, window.top + 1):
-        begin, end = start[row * side + window.left], start[row * side + window.right + 1]
-        for k in range(np.uint64(begin), np.uint64(end)):
+        first, last = row * frame.side + window.left, row * frame.side + window.right
+        begin, end = np.uint64(start[first]), np.uint64(start[last + 1])
+        inner, outer = end, end
+        if window.bottom < row < window.top and window.left < window.right:
+            inner, outer = np.uint64(start[first + 1]), np.uint64(start[last])
+        for k in range(begin, inner):
+            found[held] = k
+            held += np.uint64(within(places[k, 0], places[k, 1], x1, y1, x2, y2))
+        for k in range(inner, outer):
+            found[held + (k - inner)] = k
+        held += outer - inner
+        for k in range(outer, end):
             found[held] = k
             held += np.uint64(within(places[k, 0], places[k, 1], x1, y1, x2, y2))
     return np.int64(held)
@@ -359,20 +403,47 @@ def _carry(totals: Array, limbs: Int) -> None:
 
 
 @kernel
-def _add_words(words: Array, found: Array, members: Int, totals: Array, groups: Array) -> Int:
-    """Add the words of members to the totals, and put their groups into `groups`; return how many."""
-    end, seen = np.uint64(words.shape[1]), 0
-    for i in range(members):
+def _add_words(words: Array, found: Array, members: Int, totals: Array) -> None:
+    """Add the words of members to the totals."""
+    end = np.uint64(words.shape[1])
+    for i in range(np.uint64(members)):
         k = np.uint64(found[i])
         group = np.uint64(words[k, 0])
-        if totals[group, 0] == 0:
-            groups[seen] = group
-            seen += 1
         c = np.uint64(1)
         while c < end:  # TOGETHER
             totals[group, c - np.uint64(1)] += words[k, c]
             totals[group, c] += words[k, c + np.uint64(1)]
             c += np.uint64(2)
+
+
+class GroupScratch(NamedTuple):
+    """Room for the groups of a region, int32 (groups,), and which ones are seen, bool; none between calls."""
+
+    groups: Array
+    is_seen: Array
+
+
+@kernel
+def _find_groups(words: Array, found: Array, members: Int, totals: Array, scratch: GroupScratch) -> Int:
+    """Put the groups of members, which have totals, into `scratch`, ascending; return how many there are.
+
+    All groups are looked through if these are few: that takes no sort, and no branch for each member.
+    """
+    groups, is_seen, seen = scratch.groups, scratch.is_seen, np.int64(0)
+    if len(totals) <= _FEW * members:
+        for group in range(len(totals)):
+            groups[seen] = group
+            seen += np.int64(totals[group, 0] != 0)
+        return seen
+    for i in range(members):
+        group = words[np.uint64(found[i]), 0]
+        if not is_seen[group]:
+            is_seen[group] = True
+            groups[seen] = group
+            seen += 1
+    groups[:seen].sort()
+    for i in range(seen):
+        is_seen[groups[i]] = False
     return seen
 
 
@@ -410,16 +481,17 @@ def tally_regions(
     wide = lots + terms.width - terms.packed
     totals = np.zeros((most, wide), np.int64)
     found, groups = np.empty(len(places) + 1, np.int32), np.empty(most, np.int32)
+    scratch = GroupScratch(groups, np.zeros(most, np.bool_))
     region, group = np.empty(room, np.int32), np.empty(room, np.int32)
     columns, used, q = np.empty((wide, room), np.int64), 0, begin
     while q < len(boxes) and used + most <= room:
         members = _find_in_box(places, start, frame, boxes[q], found)
         if area[q] >= 0 or not np.isnan(circle[q]):
             members = _within_outline(places, regions, q, found, members)
-        seen = _add_words(words, found, members, totals, groups)
+        _add_words(words, found, members, totals)
         if wide > lots:
             _add_values(terms, found, members, totals)
-        groups[:seen].sort()
+        seen = _find_groups(words, found, members, totals, scratch)
         for i in range(seen):
             region[used], group[used] = q, groups[i]
             for c in range(wide):
@@ -427,8 +499,11 @@ def tally_regions(
                 totals[groups[i], c] = 0
             used += 1
         q += 1
-    rows = np.zeros((terms.width, used), np.int64)
-    _take_apart(columns[:lots, :used], terms.fields, rows)
+    rows = np.empty((terms.width, used), np.int64)
+    for at in range(0, used, _BLOCK):
+        until = min(at + _BLOCK, used)
+        rows[: terms.packed, at:until] = 0
+        _take_apart(columns[:lots, at:until], terms.fields, rows[:, at:until])
     rows[terms.packed :] = columns[lots:, :used]
     return q, TallyRows(region[:used], group[:used], rows)
 
