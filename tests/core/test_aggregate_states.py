@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from stqsh.core.aggregates.answers import show_measures
 from stqsh.core.aggregates.keys import canonical, decode_keys, number_groups
 from stqsh.core.aggregates.states import Contribution, States, add_states, contribute, entering
+from stqsh.core.kernels.aggregates.exact_sums import rounded
 from stqsh.spec.aggregate import Measure
 from stqsh.spec.chunk import arrow_type
 from stqsh.spec.expression import ColumnExpr
@@ -97,6 +98,16 @@ def test_sums_of_doubles_are_rounded_once_in_any_order(values, random):
     mean = None if wanted is None else wanted / len(values)
     whole = states("avg", values, "DOUBLE", np.zeros(len(values), np.int32))
     assert shown("avg", "DOUBLE", whole) == [mean]
+
+
+@given(st.lists(st.integers(0, 2**32 - 1) | st.sampled_from([0, 1, 2**31, 2**32 - 1]), max_size=7), st.data())
+def test_limbs_are_rounded_once(lower, data):
+    low = data.draw(st.integers(2, 60))
+    top = data.draw(st.integers(-(2**40), 2**40) | st.sampled_from([0, -1]))
+    limbs = np.array([[*lower, top]], np.int64)
+    number = sum(limb << 32 * i for i, limb in enumerate([*lower, top]))
+    wanted = double(Fraction(number) * Fraction(2) ** (32 * low - 1088))
+    assert rounded(limbs, low)[0] == (wanted if wanted is not None else math.copysign(math.inf, number))
 
 
 @pytest.mark.parametrize(

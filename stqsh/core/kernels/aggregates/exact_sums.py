@@ -88,53 +88,52 @@ def rounded(limbs: Array, low: int) -> Array:
     """Return normalised sums as doubles, rounded once to nearest, ties to even; infinite beyond the range."""
     count = limbs.shape[1]
     out = np.empty(limbs.shape[0])
-    digits = np.empty(count + 2, np.int64)
+    digits = np.zeros(count + 4, np.int64)  # two zeros, the limbs, and what they carry
+    bits = np.zeros(1, np.int64)
+    power = bits.view(np.float64)
     for row in range(limbs.shape[0]):
         is_negative = count > 0 and limbs[row, count - 1] < 0
         carry = np.int64(0)
         for i in range(count):
             value = (-limbs[row, i] if is_negative else limbs[row, i]) + carry
             carry = value >> 32
-            digits[i] = value - (carry << 32)
-        digits[count] = carry & _MASK
-        digits[count + 1] = carry >> 32
-        result = _nearest(digits, low)
-        out[row] = -result if is_negative and result != 0 else result
+            digits[i + 2] = value - (carry << 32)
+        digits[count + 2] = carry & _MASK
+        digits[count + 3] = carry >> 32
+        mantissa, exponent = _leading(digits, low)
+        bits[0] = (exponent + 1023) << 52
+        is_normal = -1022 <= exponent <= 1023
+        result = float(mantissa) * power[0] if is_normal else math.ldexp(float(mantissa), exponent)
+        out[row] = -result if is_negative and mantissa != 0 else result
     return out
 
 
 @kernel
-def _nearest(digits: Array, low: int) -> float:
-    """Return the double nearest to a number of digits of 32 bits, the lowest first."""
-    top = len(digits) - 1
-    while top >= 0 and digits[top] == 0:
+def _leading(digits: Array, low: int) -> tuple[Int, Int]:
+    """Return the first 55 to 62 bits of a number, the last of which is set if more follow, and its exponent.
+
+    A double has fewer bits, so to make one of them rounds the number once.
+
+    Args:
+        digits: The number, in digits of 32 bits, the lowest first; two zeros come before them.
+        low: The place of the lowest.
+    """
+    top, more = len(digits) - 1, np.int64(0)
+    while top > 1 and digits[top] == 0:
         top -= 1
-    if top < 0:
-        return 0.0
-    length, rest = 0, digits[top]
-    while rest > 0:
-        rest >>= 1
-        length += 1
-    # 55 bits and a sticky one decide the rounding to 53.
-    mantissa, taken, exponent = digits[top], length, 32 * (top + low) - 1088
-    sticky, i = False, top - 1
-    while i >= 0:
-        take = min(32, 55 - taken)
-        if take > 0:
-            mantissa = (mantissa << take) | (digits[i] >> (32 - take))
-            taken += take
-            exponent -= take
-        sticky = sticky or digits[i] & ((_ONE << (32 - take)) - 1) != 0
-        i -= 1
-    if taken > 53:
-        cut = taken - 53
-        half = _ONE << (cut - 1)
-        over = mantissa & ((_ONE << cut) - 1)
-        mantissa >>= cut
-        exponent += cut
-        if over > half or (over == half and (sticky or mantissa & 1 == 1)):
-            mantissa += 1
-    return math.ldexp(float(mantissa), exponent)
+    if top < 2:
+        return np.int64(0), np.int64(0)
+    first, second, third = digits[top], digits[top - 1], digits[top - 2]
+    for i in range(top - 2):
+        more |= digits[i]
+    exponent = np.int64(32 * (top - 3 + low) - 1088)
+    if first >> 24 > 0:
+        more |= third | (second & 3)
+        return (first << 30) | (second >> 2) | np.int64(more != 0), exponent + 2
+    shift = np.int64(22) - 8 * (np.int64(first >> 8 > 0) + np.int64(first >> 16 > 0))
+    more |= third & ((_ONE << (32 - shift)) - 1)
+    bits = (first << (32 + shift)) | (second << shift) | (third >> (32 - shift))
+    return bits | np.int64(more != 0), exponent - shift
 
 
 @kernel
