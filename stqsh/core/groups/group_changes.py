@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,9 @@ from stqsh.core.aggregates.answers import KEY, PASSES, group_order, plain, show_
 from stqsh.core.aggregates.states import States
 from stqsh.core.groups.group_store import GroupStore
 from stqsh.core.groups.group_versions import GroupVersions
-from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.events.versions import number
+from stqsh.core.kernels.groups.row_changes import ShownGroups, ShownVersions, row_changes
+from stqsh.core.kernels.jit import frozen
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.spec.aggregate import AggregateSpec, shown_column
 from stqsh.spec.chunk import KEY_COLUMN, decoded
@@ -22,9 +23,6 @@ from stqsh.spec.chunk import KEY_COLUMN, decoded
 Array = npt.NDArray[Any]
 
 _KEYS = pa.dictionary(pa.int32(), pa.binary())
-
-OVERTAKEN, EXPIRED, CHANGED = 2, 5, 6
-"""Positions in `stqsh.spec.chunk.WHY`."""
 
 
 class GroupRows:
@@ -55,22 +53,6 @@ def _with_plain(table: pa.Table, names: set[str]) -> pa.Table:
     return table
 
 
-class ShownVersions(NamedTuple):
-    """How versions of groups appear, (versions,) each.
-
-    Attributes:
-        row: The row that is shown, int32; -1 where there is no group.
-        same: Whether the row has the content of the version before, where both are shown.
-        passes: Whether HAVING lets the row in.
-        answered: Whether it is in the answer, which LIMIT may prevent.
-    """
-
-    row: Array
-    same: Array
-    passes: Array
-    answered: Array
-
-
 def show_versions(
     store: GroupStore, versions: GroupVersions, there: Array, instants: Array
 ) -> tuple[ShownVersions, GroupRows]:
@@ -81,15 +63,19 @@ def show_versions(
     count = len(versions.group)
     row = np.full(count, -1, np.int32)
     same, passes, answered = (np.zeros(count, np.bool_) for _ in range(3))
-    forms = versions.by_query(store.queries.form[np.searchsorted(store.queries.id, versions.queries)])
+    forms = store.queries.form[np.searchsorted(store.queries.id, versions.queries)]
     tables, rows = [pa.table({KEY: pa.array([], _KEYS)})], 0
-    for form in np.flatnonzero(np.bincount(forms[there])).tolist():
-        at, spec = np.flatnonzero(there & (forms == form)), store.spec(form)
+    for form in np.flatnonzero(np.bincount(forms)).tolist():
+        mine = there if (forms == form).all() else there & versions.by_query(forms == form)
+        at, spec = np.flatnonzero(mine), store.spec(form)
+        if not len(at):
+            continue
         shown = show_groups(spec, states_of(store, spec, versions, at), pa.array(instants[at]))
-        row[at] = rows + np.arange(len(at))
-        same[at] = _like_before(shown, len(spec.select))
-        passes[at] = shown[PASSES].to_numpy()
-        answered[at] = passes[at] if spec.limit is None else _within_limit(spec, versions, at, shown)
+        chosen = slice(None) if len(at) == count else at
+        row[chosen] = np.arange(rows, rows + len(at), dtype=np.int32)
+        same[chosen] = _like_before(shown, len(spec.select))
+        passes[chosen] = own = shown[PASSES].to_numpy()
+        answered[chosen] = own if spec.limit is None else _within_limit(spec, versions, at, shown)
         named = [KEY, *(shown_column(i, one) for i, one in enumerate(spec.select))]
         columns = [shown[name] for name in (KEY, *(f"s{i}" for i in range(len(spec.select))))]
         tables.append(pa.Table.from_arrays(columns, names=named))
@@ -160,19 +146,9 @@ def _within_limit(spec: AggregateSpec, versions: GroupVersions, at: Array, shown
 
 def changes(versions: GroupVersions, shown: ShownVersions, *, is_event: bool) -> QueryUpdates:
     """Return the updates between successive versions of each group."""
-    now = np.flatnonzero(~versions.is_first)
-    then = now - 1
-    same = shown.same[now]
-    had, has = shown.answered[then], shown.answered[now]
-    leave, come = now[had & ~(has & same)], now[has & ~(had & same)]
-    why = np.full(len(leave), LEFT, np.int8)
-    if is_event:
-        why[versions.totals["n"][leave] == 0] = EXPIRED
-    why[shown.passes[leave]] = OVERTAKEN
-    why[shown.answered[leave]] = CHANGED
-    minus = _updates(versions, leave, -1, why, shown.row[leave - 1])
-    plus = _updates(versions, come, 1, np.zeros(len(come), np.int8), shown.row[come])
-    return QueryUpdates(*(np.concatenate(columns) for columns in zip(minus[:5], plus[:5], strict=True)))
+    groups = ShownGroups(frozen(versions.start), frozen(versions.query))
+    step, members = frozen(versions.step), frozen(versions.totals["n"])
+    return QueryUpdates(*row_changes(groups, step, members, shown, is_event))
 
 
 def removals(versions: GroupVersions, shown: ShownVersions, group: Array, step: Array, why: Array) -> Any:
@@ -182,8 +158,3 @@ def removals(versions: GroupVersions, shown: ShownVersions, group: Array, step: 
     final, step, why = final[there], step[there], why[there]
     query = versions.query[versions.group[final]]
     return QueryUpdates(step, query, np.full(len(final), -1, np.int8), why, shown.row[final].astype(np.int64))
-
-
-def _updates(versions: GroupVersions, at: Array, op: int, why: Array, row: Array) -> QueryUpdates:
-    query = versions.query[versions.group[at]]
-    return QueryUpdates(versions.step[at], query, np.full(len(at), op, np.int8), why, row.astype(np.int64))

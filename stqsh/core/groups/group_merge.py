@@ -59,15 +59,15 @@ class _GroupMerge:
         instants = self._time.instants(versions)
         shown, rows = show_versions(self._store, versions, self._there(versions, begun), instants)
         gone = self._removed(versions)
-        updates = [
-            changes(versions, shown, is_event=self._batch.spec.is_event),
-            removals(versions, shown, *gone),
-        ]
+        updates = changes(versions, shown, is_event=self._batch.spec.is_event)
+        if len(gone[0]):
+            more = removals(versions, shown, *gone)
+            both = zip(updates[:5], more[:5], strict=True)
+            updates = QueryUpdates(*(np.concatenate(columns) for columns in both))
         self._begin()
         self._time.note()
         self._keep(groups, versions, values)
-        merged = QueryUpdates(*(np.concatenate(c) for c in zip(*(u[:5] for u in updates), strict=True)))
-        return MergedUpdates(merged, rows)
+        return MergedUpdates(updates, rows)
 
     def _versions(self, groups: PairIndex, moves: Differences) -> tuple[GroupVersions, GroupValues]:
         """Return the states of groups in the batch, and the occurrences after it."""

@@ -21,13 +21,19 @@ from stqsh.core.kernels.groups.running_values import (
     HeldVersions,
     ValueCells,
     ValueChanges,
+    VersionTable,
     running_totals,
     running_values,
+    version_table,
 )
 from stqsh.core.kernels.jit import frozen
 from stqsh.spec.aggregate import AggregateSpec
 
 Array = npt.NDArray[Any]
+
+
+_SPARE, _EACH = 1 << 12, 8
+"""A table of all versions that there may be has this many at least, and for each group and difference."""
 
 
 class Differences(NamedTuple):
@@ -158,11 +164,8 @@ def versions_of(
         first: The first step of the batch.
     """
     steps = DistinctNumbers(moves.steps)
-    span = len(steps) + 1
-    every = np.arange(len(groups)) * span
-    changed = which * span + (steps.find(moves.steps) + 1)
-    distinct = DistinctNumbers(np.concatenate([every, changed]))
-    codes, at, start = distinct.values, distinct.find(changed), np.append(distinct.find(every), len(distinct))
+    table = _numbered(len(groups), len(steps) + 1, which, steps.find(moves.steps) + 1)
+    start, at = table.start, table.at
     until = np.full(len(before.number), -1)
     until[moves.again] = at[moves.first_again : moves.first_again + len(moves.again)]
     wanted = before.number >= 0
@@ -178,9 +181,19 @@ def versions_of(
         )
         for name in sorted({"n", *known, *moves.totals.totals})
     }
-    step = np.append(first - 1, steps.values)[codes % span]
-    owner, group = groups.owner, codes // span
-    return GroupVersions(groups.queries, owner, groups.key, start, group, step, totals, VALUES.empty_table())
+    step = np.append(first - 1, steps.values)[table.step]
+    empty = VALUES.empty_table()
+    return GroupVersions(groups.queries, groups.owner, groups.key, start, table.group, step, totals, empty)
+
+
+def _numbered(groups: int, span: int, which: Array, steps: Array) -> VersionTable:
+    """Return the versions of groups as `version_table` does, whose table may be too empty to be made."""
+    if groups * span <= _SPARE + _EACH * (groups + len(which)):
+        return version_table(frozen(which), frozen(steps), groups, span)
+    every, changed = np.arange(groups) * span, which * span + steps
+    distinct = DistinctNumbers(np.concatenate([every, changed]))
+    start = np.append(distinct.find(every), len(distinct))
+    return VersionTable(start, *np.divmod(distinct.values, span), distinct.find(changed))
 
 
 def with_values(

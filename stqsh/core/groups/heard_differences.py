@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.aggregates.states import same_totals
+from stqsh.core.groups.distinct_numbers import DistinctNumbers
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
 from stqsh.core.groups.group_versions import Differences
 from stqsh.core.groups.marks import BEGIN, GroupMarks
@@ -98,8 +99,8 @@ def _began(query: Array, begins: GroupMarks) -> tuple[Array, Array]:
     """Return which rows are of queries that begin again, bool (n,), and the steps at which these do."""
     if not len(begins.query):
         return np.zeros(len(query), np.bool_), np.empty(0, np.int64)
-    at = np.minimum(np.searchsorted(begins.query, query), len(begins.query) - 1)
-    mine: Array = begins.query[at] == query
+    at = DistinctNumbers(begins.query).find(query)  # the queries of marks are distinct, and ascend
+    mine = at >= 0
     return mine, begins.step[at[mine]]
 
 

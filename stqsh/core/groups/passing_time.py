@@ -47,7 +47,8 @@ class PassingTime:
         """
         position = np.searchsorted(self._store.queries.id, versions.queries)
         if self._clock is None:
-            return versions.by_query(self._store.queries.seen[position])
+            seen = self._store.queries.seen[position]
+            return versions.by_query(seen) if seen.any() else np.zeros(len(versions.group), np.int64)
         position = versions.by_query(position)
         instants: Array = self._store.queries.seen[position]
         mine = ~versions.is_first & versions.by_query(np.isin(versions.queries, self.awake))

@@ -118,6 +118,54 @@ def _choose_top(cells: ValueCells, begin: Int, end: Int, chosen: Array) -> None:
         chosen[best] = True
 
 
+class VersionTable(NamedTuple):
+    """The versions of groups, by group and step: the first of each group is that before the batch.
+
+    Attributes:
+        start: The versions of group g are start[g] .. start[g + 1]; int64 (groups + 1,).
+        group: The group of each version, int64 (versions,).
+        step: Its step, from 1 on, or 0 for before the batch; int64 (versions,).
+        at: The version that each difference makes, int64 (n,).
+    """
+
+    start: Array
+    group: Array
+    step: Array
+    at: Array
+
+
+@kernel
+def version_table(which: Array, steps: Array, groups: int, span: int) -> VersionTable:
+    """Number the versions of groups, by a table of all that there may be.
+
+    Args:
+        which, steps: The group of each difference, and its step, from 1 on; int64 (n,) each.
+        groups: The number of groups.
+        span: The number of steps, with the one before the batch.
+    """
+    places = np.full(groups * span, -1, np.int32)
+    for i in range(len(which)):
+        places[which[i] * span + steps[i]] = 0
+    count, start = np.int64(0), np.empty(groups + 1, np.int64)
+    for g in range(groups):
+        start[g] = count
+        places[g * span] = 0
+        for place in range(g * span, (g + 1) * span):
+            if places[place] == 0:
+                places[place] = count
+                count += 1
+    start[groups] = count
+    group, step, at = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(len(which), np.int64)
+    for g in range(groups):
+        for s in range(span):
+            v = places[g * span + s]
+            if v >= 0:
+                group[v], step[v] = g, s
+    for i in range(len(which)):
+        at[i] = places[which[i] * span + steps[i]]
+    return VersionTable(start, group, step, at)
+
+
 class HeldVersions(NamedTuple):
     """The versions of groups with totals before: the first of each, and that which begins again, or -1."""
 
