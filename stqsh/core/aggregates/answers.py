@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
-from stqsh.core.aggregates.keys import canonical, decode_keys
+from stqsh.core.aggregates.keys import canonical, decode_keys, whole
 from stqsh.core.aggregates.limbs import doubles_of, wholes_of
 from stqsh.core.aggregates.states import COUNTED, SUMMED, States, leader
 from stqsh.core.aggregates.summaries import estimated
@@ -52,7 +52,7 @@ def group_values(spec: AggregateSpec, states: States) -> pa.Table:
     The columns are those of `states.by`, n, g0 … and m0 …; g0 … are dictionaries if the keys are one.
     Negative states are the caller's to leave out.
     """
-    keys: Any = states.by[KEY].combine_chunks()
+    keys: Any = whole(states.by[KEY])
     types = [group.type for group in spec.groups]
     if pa.types.is_dictionary(keys.type):
         values: Any = decode_keys(keys.dictionary, types)
@@ -105,15 +105,15 @@ def group_order(spec: AggregateSpec, table: pa.Table, before: list[str]) -> Any:
 
 def plain(column: Any) -> Column:
     """Return a column in one piece, without a dictionary."""
-    whole = _whole(column)
-    return whole.dictionary.take(whole.indices) if pa.types.is_dictionary(whole.type) else whole
+    one = whole(column)
+    return one.dictionary.take(one.indices) if pa.types.is_dictionary(one.type) else one
 
 
 def _with_outputs(spec: AggregateSpec, table: pa.Table, now_us: pa.Array[Any] | int) -> pa.Table:
     columns = {name: plain(table[name]) for name in _read(spec)}
     for i, output in enumerate(spec.select):
         if isinstance(output.value, ColumnExpr):
-            value = _whole(table[output.value.name])
+            value = whole(table[output.value.name])
         else:
             value = compute(output.value, columns, now_us)
         table = table.append_column(f"s{i}", canonical(_typed(value, output.type)))
@@ -149,10 +149,6 @@ def _typed(column: Column, kind: str) -> Column:
     wanted = output_type(kind)
     is_coded = pa.types.is_dictionary(column.type) and column.type.value_type == wanted
     return column if is_coded or column.type == wanted else plain(column).cast(wanted)
-
-
-def _whole(column: Any) -> Column:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _measure(

@@ -69,7 +69,7 @@ def number_groups(columns: Sequence[Column], rows: int) -> Groups:
 
 def distinct_rows(columns: Sequence[Column]) -> tuple[Array, list[Column]]:
     """Return the number of each row's distinct combination of values, int32 (n,), and those combinations."""
-    coded = [_coded(_whole(column)) for column in columns]
+    coded = [_coded(whole(column)) for column in columns]
     codes = coded[0].indices.to_numpy().astype(np.int64)
     places = [np.arange(len(coded[0].dictionary))]
     for column in coded[1:]:
@@ -107,8 +107,11 @@ def decode_keys(keys: pa.BinaryArray, types: Sequence[str]) -> list[Column]:
     return columns
 
 
-def _whole(column: Column) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+def whole(column: Column) -> Any:
+    """Return a column in one piece; it is not copied if it is one."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _encoded(column: Column) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from stqsh.core.aggregates.keys import canonical, encode_keys
+from stqsh.core.aggregates.keys import canonical, encode_keys, whole
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.conditions.operations import DISTANCE
 from stqsh.core.kernels.jit import Array
@@ -48,7 +48,7 @@ def places_of(
         columns[DISTANCE] = pa.array(far, mask=np.isnan(far))
     pieces: list[Any] = []
     for one in order:
-        value = canonical(_whole(compute(one.value, columns, now_us, resolver)))
+        value = canonical(whole(compute(one.value, columns, now_us, resolver)))
         pieces += [_of_nulls(value, one), _falling(_known(value)) if one.is_descending else _known(value)]
     pieces.append(encode_keys([columns[key]]))
     places: pa.BinaryArray = pc.binary_join_element_wise(*pieces, b"")
@@ -106,7 +106,3 @@ def _falling(pieces: pa.BinaryArray) -> pa.BinaryArray:
     made = pa.Array.from_buffers(pa.binary(), len(whole), [None, offsets, inverted])
     assert isinstance(made, pa.BinaryArray)
     return made
-
-
-def _whole(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.core.aggregates.answers import KEY, PASSES, group_order, plain, show_groups
+from stqsh.core.aggregates.keys import whole
 from stqsh.core.aggregates.states import States
 from stqsh.core.groups.group_store import GroupStore
 from stqsh.core.groups.group_versions import GroupVersions
@@ -105,7 +106,7 @@ def _like_before(shown: pa.Table, columns: int) -> Array:
     like = np.ones(shown.num_rows, np.bool_)
     like[:1] = False
     for i in range(columns if len(like) else 0):
-        column = _comparable(shown[f"s{i}"].combine_chunks())
+        column = _comparable(whole(shown[f"s{i}"]))
         before, after = column.slice(0, len(like) - 1), column.slice(1)
         equal: Any = pc.equal(before, after).fill_null(False)
         if column.null_count:

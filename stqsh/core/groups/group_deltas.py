@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.aggregates.keys import canonical, number_groups
+from stqsh.core.aggregates.keys import canonical, number_groups, whole
 from stqsh.core.aggregates.states import Contribution, States, contribute
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.conditions.evaluation import columns_read, compute
@@ -163,7 +163,7 @@ class GroupDeltas:
         if query is not None and any(has_node(expr, DistanceExpr) for expr in wanted):
             far = self._distances(query, versions)
             columns[DISTANCE] = pa.array(far, mask=np.isnan(far))
-        return {expr: canonical(_array(compute(expr, columns, self._now_us, resolver))) for expr in wanted}
+        return {expr: canonical(whole(compute(expr, columns, self._now_us, resolver))) for expr in wanted}
 
     def _scratch(self) -> Array:
         return np.full(self._versions, -1, np.int32)
@@ -184,11 +184,6 @@ def identified(query: Array, step: Array, group: Array, keys: pa.BinaryArray) ->
 def _expressions(spec: AggregateSpec) -> Iterator[Expr]:
     yield from (group.value for group in spec.groups)
     yield from (measure.argument for measure in spec.measures if measure.argument is not None)
-
-
-def _array(column: Any) -> pa.Array[Any]:
-    whole: pa.Array[Any] = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return whole
 
 
 def _without_zeros(states: States) -> States | None:

@@ -202,8 +202,3 @@ def _in_order(query: Array, key: Array) -> bool:
     before, after = query[:-1], query[1:]
     ordered = (before < after) | ((before == after) & (key[:-1] < key[1:]))
     return bool(ordered.all())
-
-
-def whole(column: Any) -> Any:
-    """Return a column in one piece."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -16,10 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec.structs import replace
 
-from stqsh.core.aggregates.keys import canonical, decode_keys, encode_keys
+from stqsh.core.aggregates.keys import canonical, decode_keys, encode_keys, whole
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.groups.group_deltas import RecordColumns
-from stqsh.core.groups.group_store import whole
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.joined_tables import JoinedTables
 from stqsh.core.state.slot_state import SlotState

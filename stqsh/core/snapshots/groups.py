@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.core.aggregates.answers import KEY, first_groups, show_groups
-from stqsh.core.aggregates.keys import number_groups
+from stqsh.core.aggregates.keys import number_groups, whole
 from stqsh.core.aggregates.states import VALUES, States, add_states, contribute, entering
 from stqsh.core.contract.snapshot_selection import SnapshotSelection, StoredRows
 from stqsh.spec.aggregate import AggregateSpec, GroupColumn, Measure
@@ -125,12 +125,8 @@ def _of_nearest(parts: Sequence[pa.RecordBatch], spec: AggregateSpec, k: int) ->
     found = pa.Table.from_batches([part.replace_schema_metadata(None) for part in parts])
     order = pc.sort_indices(found, sort_keys=[(_RANK, "ascending"), (KEY, "ascending")])
     nearest = found.take(order[:k]).combine_chunks()
-    records = {name: _whole(nearest[name]) for name in nearest.column_names}
+    records = {name: whole(nearest[name]) for name in nearest.column_names}
     return _states(spec.groups, spec.measures, records, nearest.num_rows)
-
-
-def _whole(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _packed(states: States) -> pa.Table:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from stqsh.core.aggregates.answers import KEY
-from stqsh.core.aggregates.keys import decode_keys, number_groups
+from stqsh.core.aggregates.keys import decode_keys, number_groups, whole
 from stqsh.core.aggregates.states import COUNTED, SUMMED, VALUES, States, add_states, leader
 from stqsh.core.conditions.evaluation import compute, evaluate
 from stqsh.core.views.cells import CellNode
@@ -117,7 +117,7 @@ def answered(view: Shape, states: States, asked: Shape) -> States:
     """Return the states of the groups of a question from those of a view that answers it."""
     if view.conditions == asked.conditions and view.groups == asked.groups:
         return _measured(view.measures, states, asked.measures)
-    keys: Any = _whole(states.by[KEY])
+    keys: Any = whole(states.by[KEY])
     groups = decode_keys(keys, [group.type for group in view.groups])
     columns = {name: groups[i] for name, i in view.columns.items()} or {"": pa.nulls(len(keys))}
     rest = [one for one in asked.conditions if one not in view.conditions]
@@ -188,7 +188,3 @@ def _sum(totals: pa.Table, number: int, j: int) -> dict[str, Any]:
 def _typed(column: Any, kind: str) -> Any:
     wanted = arrow_type(kind)
     return column if column.type == wanted else column.cast(wanted)
-
-
-def _whole(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
