@@ -86,9 +86,15 @@ def show_versions(
 
 def states_of(store: GroupStore, spec: AggregateSpec, versions: GroupVersions, at: Array) -> States:
     """Return the states of some versions."""
-    position, distinct = number(versions.key[versions.group[at]], np.full(len(store.keys), -1, np.int32))
+    none = np.full(len(store.keys), -1, np.int32)
+    if len(at) == len(versions.group):  # all of them, so nothing is copied
+        chosen: Any = slice(None)
+        numbers, distinct = number(versions.key, none)
+        position = numbers[versions.group]
+    else:
+        chosen = at
+        position, distinct = number(versions.key[versions.group[at]], none)
     keys = pa.DictionaryArray.from_arrays(position, store.keys.texts(distinct))
-    chosen = slice(None) if len(at) == len(versions.group) else at  # all of them, so nothing is copied
     columns: Any = {name: column[chosen] for name, column in versions.totals.items()}
     for j in range(len(spec.measures)):
         if f"c{j}" not in columns:

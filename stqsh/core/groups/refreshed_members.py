@@ -14,7 +14,9 @@ from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
 from stqsh.core.groups.refresh_schedule import DueQueries
 from stqsh.core.groups.refresh_times import timing_at
-from stqsh.core.kernels.events.transitions import places_after, places_at
+from stqsh.core.kernels.events.transitions import places_after, places_around, places_at
+from stqsh.core.kernels.geometry.shapes import Box
+from stqsh.core.kernels.jit import frozen
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import QueryContext, context_of
 from stqsh.core.objects.batch_objects import BatchObjects, ObjectPlaces
@@ -51,6 +53,15 @@ class ObjectsAsOf(BatchObjects):
             x[gone] = y[gone] = np.nan
             self._places = {step: ObjectPlaces(versions, x, y)}
         return self._places[step]
+
+    def around(self, box: Box) -> ObjectPlaces:
+        """Return the objects that are in a box as of the instant."""
+        versions = self._objects.versions_at(self._seen)
+        gone = self.removals.cover(versions, self._seen)
+        if gone.any():
+            versions = np.where(gone, np.int32(-1), versions)
+        step, sources = self.timing.first, (self.rows.arrays, self.stored)
+        return ObjectPlaces(*places_around(frozen(versions), box, step, *sources, self.timing))
 
     def places(self, objects: Array, steps: Array) -> tuple[Array, Array]:
         """Return the place of each object as of the instant, float64 (n,) each; NaN if it is not present."""

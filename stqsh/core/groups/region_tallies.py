@@ -33,7 +33,6 @@ from stqsh.core.kernels.groups.region_tallies import (
     in_order_of_place,
     most_members,
     place_records,
-    records_around,
     tally_regions,
 )
 from stqsh.core.kernels.jit import frozen
@@ -155,8 +154,7 @@ class RegionTallies:
     def _records(self, spec: AggregateSpec, positions: Array, boxes: Array) -> ObjectPlaces:
         """Return the records that any of the queries may hold."""
         members = self._members
-        all_of_them = (frozen(column) for column in members.objects.at(self._step))
-        found = ObjectPlaces(*records_around(Box(*_around(boxes)), *all_of_them))
+        found = members.objects.around(_around(boxes))
         if spec.window_us is not None:
             inside = members.objects.within(found.versions, np.full(len(found.x), spec.window_us))
             found = ObjectPlaces(*(column[inside] for column in found))
@@ -193,10 +191,10 @@ class RegionTallies:
         return summands.terms(groups, listed, placed.order, most)
 
 
-def _around(boxes: Array) -> tuple[float, float, float, float]:
+def _around(boxes: Array) -> Box:
     """Return the box around boxes."""
     (x1, y1), (x2, y2) = np.fmin.reduce(boxes[:, :2]), np.fmax.reduce(boxes[:, 2:])
-    return float(x1), float(y1), float(x2), float(y2)
+    return Box(float(x1), float(y1), float(x2), float(y2))
 
 
 def _are_dense(boxes: Array) -> bool:

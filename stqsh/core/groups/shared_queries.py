@@ -104,7 +104,7 @@ def _lots(columns: Iterable[Array], apart: Array) -> Array:
         columns: What distinguishes queries, as bits, uint64 (n,) each.
         apart: Those that stay apart, bool (n,).
     """
-    bits, mixed = [*columns], np.zeros(len(apart), np.uint64)
+    bits, mixed = [one for one in columns if (one != one[:1]).any()], np.zeros(len(apart), np.uint64)
     for column in bits:
         mixed = (mixed ^ column) * _FACTOR
         mixed ^= mixed >> np.uint64(29)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.base.clock import NEVER, BatchTiming
-from stqsh.core.kernels.geometry.shapes import Point
+from stqsh.core.kernels.geometry.shapes import Box, Point
 from stqsh.core.kernels.jit import Array, Int, inlined, kernel
 from stqsh.spec.chunk import RecordRole
 
@@ -315,3 +315,28 @@ def places_after(
         elif version >= 0 and old_ts[version] >= least:
             x[i], y[i] = old_x[version], old_y[version]
     return x, y
+
+
+@kernel
+def places_around(
+    versions: Array, box: Box, step: Int, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
+) -> tuple[Array, Array, Array]:
+    """Return those of the versions whose objects are in a box at a step, int32, and their places."""
+    count, held = len(versions), np.uint64(0)
+    kept, x, y = np.empty(count, np.int32), np.empty(count), np.empty(count)
+    row_x, row_y, row_ts = rows.x, rows.y, rows.ts
+    old_x, old_y, old_ts = stored.x, stored.y, stored.ts
+    objects, since = len(old_x), timing.report + (1 - timing.base) * timing.tick
+    least = step * timing.tick - since if timing.report >= 0 else -NEVER  # see `expiry`
+    for i in range(np.uint64(count)):
+        version, row = versions[i], versions[i] - objects
+        if row >= 0:
+            place_x, place_y, ts = row_x[row], row_y[row], row_ts[row]
+        elif version >= 0:
+            place_x, place_y, ts = old_x[version], old_y[version], old_ts[version]
+        else:
+            continue
+        kept[held], x[held], y[held] = version, place_x, place_y
+        is_around = (box.x1 <= place_x) & (place_x <= box.x2) & (box.y1 <= place_y) & (place_y <= box.y2)
+        held += np.uint64(is_around & (ts >= least))
+    return kept[:held], x[:held], y[:held]

@@ -14,7 +14,6 @@ from stqsh.core.kernels.aggregates.exact_sums import UNIT_PLACE, add_double
 from stqsh.core.kernels.geometry.circles import QueryCircles
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.kernels.geometry.polygons import PolygonArrays, holds
-from stqsh.core.kernels.geometry.shapes import Box
 from stqsh.core.kernels.index.static_rects import GridFrame, band, cell_of, cover, within
 from stqsh.core.kernels.jit import Array, Flag, Int, inlined, kernel
 
@@ -187,18 +186,6 @@ def put_in_order(values: Array, order: PlaceOrder) -> Array:
     for k in range(len(values)):
         out[k] = by_row[within[k]]
     return out
-
-
-@kernel
-def records_around(box: Box, versions: Array, x: Array, y: Array) -> tuple[Array, Array, Array]:
-    """Return the versions and places, (n,) each, of the records in a box, in which NaN never is."""
-    count = len(x)
-    kept, kept_x, kept_y = np.empty(count, np.int32), np.empty(count), np.empty(count)
-    held = np.uint64(0)
-    for i in range(np.uint64(count)):
-        kept[held], kept_x[held], kept_y[held] = versions[i], x[i], y[i]
-        held += np.uint64(within(x[i], y[i], box.x1, box.y1, box.x2, box.y2))
-    return kept[:held], kept_x[:held], kept_y[:held]
 
 
 @kernel
