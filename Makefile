@@ -12,7 +12,8 @@ BIN    := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
 SYSTEMS := spark or slow or kafka or peers or browser or data
-PYTEST := $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
+# A process that dies ends the run: pytest-xdist would wait for ever for another one.
+PYTEST := $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo kafka-demo kafka-kills shell test test-systems test-all hunt kills check bench peers screens clean
