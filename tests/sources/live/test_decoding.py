@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,6 +103,14 @@ def test_a_message_without_its_key_is_dead() -> None:
     assert [letter.line for letter in found.dead] == [10]
 
 
+@pytest.mark.parametrize("value", [b"null", b" null", b"null\n", b"\xef\xbb\xbfnull"])
+def test_null_is_a_dead_letter_wherever_it_stands(value: bytes) -> None:
+    for values in ([value], [value, row("a")], [row("a"), value, value], [value, b"oops"]):
+        found = decode(stream(), list(values))
+        assert found.records.num_rows == values.count(row("a"))
+        assert len(found.dead) == len(values) - found.records.num_rows
+
+
 def test_csv() -> None:
     values: list[bytes | None] = [
         b"a,1,2,1700000000\n",
@@ -156,6 +165,7 @@ ODD = (
     b"oops",
     b"",
     b"[1]",
+    b"null",
     b"\n\x00",
     b'{"oid":"e"',
     row("f")[:-1] + b',"lon":NaN}',
