@@ -113,7 +113,7 @@ def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> R
 
 
 def read_whole(text: bytes, names: Sequence[str], layout: RecordSchema, lines: int) -> list[Array] | None:
-    """Read a block of so many lines with Arrow; None where Arrow fails or may differ from JSON."""
+    """Read a block of `lines` lines with Arrow; return None where Arrow fails or may differ from JSON."""
     if not is_utf8(text) or _NULL_FIRST.match(text):
         return None
     kinds = [
