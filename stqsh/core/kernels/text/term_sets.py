@@ -27,77 +27,84 @@ class SplitTexts(NamedTuple):
 
     Attributes:
         start: int32 (texts + 1,).
-        foreign: Whether a text is not ASCII, and therefore not split, bool (texts,).
-        offsets: int32; term k is data[offsets[k]:offsets[k + 1]].
+        offsets: int32; term k is data[offsets[k]:offsets[k + 1]], in UTF-8.
         data: uint8.
     """
 
     start: Array
-    foreign: Array
     offsets: Array
     data: Array
 
 
 @kernel
-def split_texts(offsets: Array, text: Array) -> SplitTexts:
-    """Split texts into runs of letters and digits; foreign ones get no terms.
+def split_texts(offsets: Array, text: Array, of_terms: Array) -> SplitTexts:
+    """Split texts into runs of the code points that terms consist of.
 
     Args:
         offsets: The starts of texts, integer (n + 1,).
-        text: Texts in lower case, end to end, uint8.
+        text: Texts in lower case, end to end, in valid UTF-8, uint8.
+        of_terms: Whether a code point may be part of a term, bool; those beyond its end may not.
     """
     count = len(offsets) - 1
-    start, foreign = np.empty(count + 1, np.int32), np.zeros(count, np.bool_)
+    start = np.empty(count + 1, np.int32)
     size = np.int64(offsets[count] - offsets[0])
     # There is at most one term for every other byte, and one for each text.
     ends, data = np.empty(size // 2 + count + 1, np.int32), np.empty(size, np.uint8)
     terms, used = np.int64(0), np.int64(0)
     start[0] = ends[0] = 0
     for i in range(count):
-        within, first, began = False, terms, used
-        for at in range(offsets[i], offsets[i + 1]):
-            byte = text[at]
-            if byte >= 128:
-                foreign[i] = True
-                break
-            if (97 <= byte <= 122) or (48 <= byte <= 57):
-                data[used] = byte
-                used += 1
+        at, end, within = np.int64(offsets[i]), np.int64(offsets[i + 1]), False
+        while at < end:
+            point, width = np.int64(text[at]), 1
+            if point >= 128:
+                point, width = _code_point(text, at)
+            if point < len(of_terms) and of_terms[point]:
+                for byte in range(at, at + width):
+                    data[used] = text[byte]
+                    used += 1
                 within = True
             elif within:
                 terms += 1
                 ends[terms] = used
                 within = False
-        if foreign[i]:
-            terms, used = first, began
-        elif within:
+            at += width
+        if within:
             terms += 1
             ends[terms] = used
         start[i + 1] = terms
-    return SplitTexts(start, foreign, ends[: terms + 1].copy(), data[:used].copy())
+    return SplitTexts(start, ends[: terms + 1].copy(), data[:used].copy())
 
 
 @kernel
-def drop_repeats(begin: Array, end: Array, codes: Array, size: int, skip: int) -> CodedTexts:
-    """Drop codes that occurred earlier in the same text, and the code `skip`.
+def _code_point(text: Array, at: int) -> tuple[int, int]:
+    """Return the code point beyond ASCII that begins at a place of valid UTF-8, and its number of bytes."""
+    first = np.int64(text[at])
+    width = 2 + (first >= 0xE0) + (first >= 0xF0)
+    point = first & (0x7F >> width)
+    for byte in range(at + 1, at + width):
+        point = point << 6 | (text[byte] & 0x3F)
+    return point, width
 
-    Text i has codes[begin[i]:end[i]], below `size`.
+
+@kernel
+def drop_repeats(start: Array, codes: Array, size: int) -> CodedTexts:
+    """Drop codes that occurred earlier in the same text.
+
+    Text i has codes[start[i]:start[i + 1]], below `size`.
     """
     seen = np.full(size, -1, np.int64)
-    if skip >= 0:
-        seen[skip] = len(begin)
-    start, out = np.empty(len(begin) + 1, np.int32), np.empty(len(codes), np.int32)
+    ends, out = np.empty(len(start), np.int32), np.empty(len(codes), np.int32)
     used = 0
-    start[0] = 0
-    for text in range(len(begin)):
-        for at in range(begin[text], end[text]):
+    ends[0] = 0
+    for text in range(len(start) - 1):
+        for at in range(start[text], start[text + 1]):
             code = codes[at]
             if seen[code] < text:
                 seen[code] = text
                 out[used] = code
                 used += 1
-        start[text + 1] = used
-    return CodedTexts(start, out[:used].copy())
+        ends[text + 1] = used
+    return CodedTexts(ends, out[:used].copy())
 
 
 @kernel
