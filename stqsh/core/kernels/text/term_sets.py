@@ -53,9 +53,9 @@ def split_texts(offsets: Array, text: Array, of_terms: Array) -> SplitTexts:
     terms, used = np.int64(0), np.int64(0)
     start[0] = ends[0] = 0
     for i in range(count):
-        at, end, within = np.int64(offsets[i]), np.int64(offsets[i + 1]), False
+        at, end, within = int(offsets[i]), int(offsets[i + 1]), False
         while at < end:
-            point, width = np.int64(text[at]), 1
+            point, width = int(text[at]), 1
             if point >= 128:
                 point, width = _code_point(text, at)
             if point < len(of_terms) and of_terms[point]:
@@ -78,11 +78,11 @@ def split_texts(offsets: Array, text: Array, of_terms: Array) -> SplitTexts:
 @kernel
 def _code_point(text: Array, at: int) -> tuple[int, int]:
     """Return the code point beyond ASCII that begins at a place of valid UTF-8, and its number of bytes."""
-    first = np.int64(text[at])
-    width = 2 + (first >= 0xE0) + (first >= 0xF0)
+    first = int(text[at])
+    width = 2 + int(first >= 0xE0) + int(first >= 0xF0)
     point = first & (0x7F >> width)
     for byte in range(at + 1, at + width):
-        point = point << 6 | (text[byte] & 0x3F)
+        point = point << 6 | int(text[byte] & 0x3F)
     return point, width
 
 
