@@ -52,7 +52,8 @@ def _all_streams(batch: SlotBatch) -> list[Chunk]:
         out += advance(batch, spec, batch.by_stream.get(stream, []))
     apply_drops(batch.state, every)
     clock = batch.clock
-    now = SlotClock(clock.last_step, clock.base_tick, clock.tick_us)
+    closing = clock.closing or batch.state.clock.closing
+    now = SlotClock(clock.last_step, clock.base_tick, clock.tick_us, closing)
     batch.state.header["clock"] = msgspec.to_builtins(now)
     return out
 

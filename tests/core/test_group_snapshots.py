@@ -36,7 +36,7 @@ RECORDS = st.lists(
 )
 
 
-def states_of(records, count, steps=200, **changes):
+def states_of(records, count, steps=200, closing=0, **changes):
     """Slots that deal out records (x, y, second, status, n) with the keys k00, k01, …"""
     rows = [(1, f"k{i:02d}", *record) for i, record in enumerate(records)]
     zones = pa.RecordBatch.from_pydict(
@@ -46,7 +46,7 @@ def states_of(records, count, steps=200, **changes):
     for number in range(count):
         slot = Slot(**changes)
         slot.batch(1, 1, rows[number::count], beside=[("area_define", 20, pack(zones))])
-        slot.batch(2, steps)
+        slot.batch(2, steps, closing=closing)
         made.append(slot.state)
     return made
 
@@ -292,6 +292,16 @@ def test_a_window_is_closed_at_its_beginning_and_open_at_its_end() -> None:
     assert ask("MIN(n) FROM taxis WHERE ts > NOW - 10 s", states) == [(11,)]  # NOW is 20 s
     assert ask("MIN(n) FROM taxis GROUP BY y HAVING MAX(ts) > NOW - 1 s", states) == [(10,)]
     assert ask("MIN(n) FROM taxis GROUP BY y HAVING MAX(ts) < NOW", states) == []
+
+
+def test_after_the_end_of_all_streams_a_window_ends_as_that_of_the_closing_refresh() -> None:
+    records = [(0.0, 0.0, second, None, second) for second in (10, 11, 12, 19, 20)]
+    # Step 20, of 20 s, is refreshed as of the end of the last tick, 20 s.
+    assert ask("MIN(n), MAX(n) FROM taxis WINDOW 10 s", states_of(records, 2, 20, closing=20)) == [(10, 19)]
+    assert ask("MIN(n), MAX(n) FROM taxis WINDOW 10 s", states_of(records, 2, 21, closing=20)) == [(12, 20)]
+    assert ask(
+        "COUNT(*) FROM taxis WHERE ts > NOW - 10 s WINDOW 10 s", states_of(records, 2, 20, closing=20)
+    ) == [(3,)]
 
 
 def test_presence_in_a_window_is_as_of_its_end() -> None:

@@ -13,7 +13,7 @@ from stqsh.client.results import Message
 from stqsh.client.statements import help
 from stqsh.client.statements.dispatch import HANDLERS
 from stqsh.client.statements.help import is_built
-from stqsh.errors import StqshError
+from stqsh.lang.errors import BindError
 from stqsh.lang.reference import ALL, IN_ORDER
 from stqsh.lang.syntax.parse import parse
 from stqsh.shell.repl.help_text import help_text
@@ -44,8 +44,9 @@ def test_a_page_has_syntax_example_and_cost(entry: stqsh.lang.reference.Entry) -
 
 def test_a_word_finds_every_statement_that_has_it_and_a_slip_is_understood() -> None:
     assert help_text("stream").count("for example") == 2
-    with pytest.raises(StqshError, match="there is no statement REGISTRE"):
+    with pytest.raises(BindError, match="there is no statement REGISTRE") as found:
         help_text("registre")
+    assert found.value.exit_code == 2
 
 
 def test_a_word_of_the_syntax_finds_where_it_is_written() -> None:

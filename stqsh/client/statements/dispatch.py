@@ -271,7 +271,9 @@ def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
 def help_(desk: StatementContext, statement: statements.Help) -> Iterator[Outcome]:
     """Execute HELP."""
     del desk
-    yield Message(help_text(statement.topic))
+    with locating(statement.piece):
+        text = help_text(statement.topic)
+    yield Message(text)
 
 
 def dump_all(desk: StatementContext, statement: statements.Dump) -> Iterator[Outcome]:

@@ -7,8 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from stqsh.docs import TOPICS, document
-from stqsh.errors import StqshError
-from stqsh.lang.errors import near
+from stqsh.lang.errors import BindError, near
 from stqsh.lang.reference import ALL, PARTS, STATEMENTS
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def help_text(topic: str = "", width: int = 100) -> str:
         width: characters a line.
 
     Raises:
-        StqshError: there is no such topic.
+        BindError: there is no such topic.
 
     >>> help_text("PAUSE QUERY").splitlines()[0]
     "PAUSE QUERY: Stop a query's updates without dropping it."
@@ -54,9 +53,7 @@ def _found(wanted: str) -> list[ReferenceEntry]:
     )
     if not found:
         close = near(wanted, [*(one.name for one in ALL), *(topic.upper() for topic in TOPICS)])
-        raise StqshError(
-            f"there is no statement {wanted}", hint=f"maybe you meant {close}" if close else "HELP;"
-        )
+        raise BindError(f"there is no statement {wanted}", near=close, hint="HELP; lists them")
     return found
 
 

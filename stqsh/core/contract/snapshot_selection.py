@@ -64,13 +64,15 @@ class PresentObjects:
     def of(state: SlotState, stream_id: int, *, at_end: bool = False) -> PresentObjects | None:
         """Return a stream's objects, None if the slot does not know the stream; the state is only read.
 
-        They are those at the step's time; `at_end`: those at the end of its tick.
+        They are those at the step's time; `at_end`: those at the end of its tick. A closing step has none:
+        it stands at the end of the tick before.
         """
         spec = stream_specs(state).get(stream_id)
         if spec is None:
             return None
         clock = state.clock
-        now = ((clock.base_tick or 0) + clock.step - (0 if at_end else 1)) * (clock.tick_us or 1)
+        tick = clock.end_tick if at_end else (clock.base_tick or 0) + clock.step - 1
+        now = tick * (clock.tick_us or 1)
         lasts = spec.keep_us if spec.is_event else spec.report_every_us
         table = ObjectTable(state, f"s{stream_id}/objects", spec)
         return PresentObjects(table, Resolver(state, spec), now, _EVER if lasts is None else now - lasts)

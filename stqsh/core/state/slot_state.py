@@ -34,11 +34,20 @@ _ROOMY = 8
 
 
 class SlotClock(msgspec.Struct, frozen=True):
-    """The time of a slot: its last step, the tick of step 1 and the length of a tick in µs, if known."""
+    """The time of a slot: its last step, the tick of step 1 and the length of a tick in µs, if known.
+
+    `closing` is the last closing step, 0 for none: it stands at the end of the last tick.
+    """
 
     step: int = 0
     base_tick: int | None = None
     tick_us: int | None = None
+    closing: int = 0
+
+    @property
+    def end_tick(self) -> int:
+        """The tick at which the last step ends."""
+        return (self.base_tick or 0) + self.step - (1 if self.closing and self.step == self.closing else 0)
 
 
 class Allocator(Protocol):
