@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stqsh.client.statements.insert import put
-from stqsh.errors import StqshError
-from stqsh.lang.errors import near
+from stqsh.lang.errors import BindError, near
 from stqsh.sources.fed_records import ArrivingBytes, read_fed, read_table
 from stqsh.spec.stream import InsertsSourceSpec, StreamSpec
 
@@ -63,19 +62,17 @@ def fed_stream(session: Session, name: str) -> StreamSpec:
     """Return the stream of a name.
 
     Raises:
-        StqshError: there is none, or it takes no records by hand.
+        BindError: there is none, or it takes no records by hand.
     """
     streams = {stream.name: stream.spec for stream in session.streams()}
     ready = [known for known, spec in streams.items() if isinstance(spec.source, InsertsSourceSpec)]
     if name not in streams:
         close = near(name, streams)
         listed = ", ".join(ready) or "none; CREATE MOVING STREAM … FROM INSERTS makes one"
-        hint = f"did you mean {close}?" if close else f"streams that can be fed: {listed}"
-        raise StqshError(f"there is no stream {name}", hint=hint)
+        raise BindError(f"there is no stream {name}", near=close, hint=f"streams that can be fed: {listed}")
     if name not in ready:
-        raise StqshError(
-            f"stream {name} cannot be fed", hint="CREATE MOVING STREAM … FROM INSERTS makes one that can"
-        )
+        hint = "CREATE MOVING STREAM … FROM INSERTS makes one that can"
+        raise BindError(f"stream {name} cannot be fed", hint=hint)
     return streams[name]
 
 

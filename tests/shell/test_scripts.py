@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from stqsh.errors import CommandLineError, StqshError
+from stqsh.lang.syntax.parse import parse
 from stqsh.shell.scripting.blocks import CommandCall, StatementBlock, ends_vertical, is_command
+from stqsh.shell.scripting.script_runner import shows_one_query
 from stqsh.shell.scripting.scripts import read_scripts
 from stqsh.shell.scripting.variables import given_variables, replaced
 
@@ -138,3 +140,28 @@ def test_what_enter_runs() -> None:
     assert ends_vertical("SHOW STATUS \\G") and ends_vertical("SHOW STATUS\\G ;\n")
     assert not ends_vertical("SHOW '\\G") and not ends_vertical("SHOW \\G STATUS")
     assert not ends_vertical("SHOW STATUS -- \\G")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_own", "is_single"),
+    [
+        ("TAIL a", False, True),
+        ("TAIL a LIMIT 1; TAIL a ONLY -", False, True),
+        ("TAIL a; TAIL b", False, False),
+        ("TAIL a; SUBSCRIBE SELECT oid FROM taxis", False, False),
+        ("SUBSCRIBE SELECT oid FROM taxis", False, True),
+        ("REGISTER QUERY c AS SELECT oid FROM taxis; TAIL c", False, True),
+        ("TAIL a; RUN", False, False),
+        ("TAIL a", True, False),
+    ],
+)
+def test_a_tail_in_a_session_with_other_queries_shows_one_query_only(
+    text: str, is_own: bool, is_single: bool
+) -> None:
+    assert shows_one_query(list(parse(text)), {"a", "b"}, is_own=is_own) is is_single
+
+
+@pytest.mark.parametrize(("queries", "is_single"), [(0, True), (1, True), (2, False)])
+def test_the_end_of_a_script_in_its_own_session_shows_all_queries(queries: int, is_single: bool) -> None:
+    text = "".join(f"REGISTER QUERY q{i} AS SELECT oid FROM taxis;" for i in range(queries))
+    assert shows_one_query(list(parse(text)), set(), is_own=True) is is_single

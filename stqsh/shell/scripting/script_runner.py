@@ -167,7 +167,8 @@ class ScriptRunner:
     ) -> None:
         self._session, self._steps, self._place = session, steps, place
         place.console.repeater = self._repeat
-        one_query = _is_single(statements_in(steps), len(session.queries(2)))
+        existing = {query.name for query in session.queries(2)}
+        one_query = shows_one_query(statements_in(steps), existing, is_own=is_new_session(session))
         self._renderer = ScriptRenderer(session, place, one_query=one_query)
         self._unread = UnreadRecords(session.link)
 
@@ -255,12 +256,22 @@ def _registered(updates: Updates) -> Updates:
     return replace(updates, table=updates.table.filter(pa.array(keep)))
 
 
-def _is_single(statements: list[ast.Statement], existing: int) -> bool:
-    """Return whether a script yields updates of one query only; the session has `existing` queries."""
-    names = {statement.name.text for statement in statements if isinstance(statement, ast.RegisterQuery)}
+def shows_one_query(statements: list[ast.Statement], existing: set[str], *, is_own: bool) -> bool:
+    """Return whether a script shows updates of one query only.
+
+    A RUN shows all queries, and so does the end of a script in its own session; a TAIL shows its query.
+
+    Args:
+        statements: those of the script.
+        existing: the names of the queries that the session has, or two of them.
+        is_own: whether the script made its session itself.
+    """
+    shows_all = is_own or any(isinstance(statement, ast.Run) for statement in statements)
+    wanted = ast.RegisterQuery if shows_all else ast.Tail
+    names = {statement.name.text for statement in statements if isinstance(statement, wanted)}
     subscriptions = sum(
-        isinstance(statement, ast.Subscribe)
+        isinstance(statement, ast.Subscribe | ast.Follow)
         or (isinstance(statement, ast.Select) and statement.sync is not None)
         for statement in statements
     )
-    return len(names) + subscriptions + existing <= 1
+    return len(names | (existing if shows_all else set())) + subscriptions <= 1
