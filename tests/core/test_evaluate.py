@@ -191,7 +191,7 @@ def test_texts_that_nobody_has_any_more_go(monkeypatch):
 def test_the_clock_is_in_the_header():
     slot = Slot()
     slot.batch(1, 3)
-    assert slot.state.header["clock"] == {"step": 3, "base_tick": 1, "tick_us": TICK}
+    assert slot.state.header["clock"] == {"step": 3, "base_tick": 1, "tick_us": TICK, "closing": 0}
 
 
 def test_a_definition_is_passed_on_for_aggregate():

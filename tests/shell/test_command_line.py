@@ -154,7 +154,7 @@ def test_version(tmp_path: Path) -> None:
 def test_what_cannot_be_fed_is_said(tmp_path: Path) -> None:
     stqsh(tmp_path, "-s", "w", "-c", "SHOW SETTINGS;")
     told = stqsh(tmp_path, "feed", "taxis", "-s", "w", text="")
-    assert (told.returncode, told.stderr.splitlines()[0]) == (1, "there is no stream taxis")
+    assert (told.returncode, told.stderr.splitlines()[0]) == (2, "there is no stream taxis")
     told = stqsh(tmp_path, "feed", "taxis", "-s", "w", "--format", "parquett", text="")
     assert (told.returncode, told.stderr.splitlines()) == (
         2,
