@@ -9,7 +9,7 @@ from stqsh.client.read.accuracy import shedding_text
 from stqsh.errors import EngineDeadError
 from stqsh.shell.messages import RESTART_HINT, format_engine_death
 from stqsh.storage import processes
-from stqsh.storage.engine_info import has_process, is_alive, read_engine
+from stqsh.storage.engine_info import COMPILING, has_process, is_alive, read_engine
 from stqsh.units import format_instant, group_digits
 
 if TYPE_CHECKING:
@@ -56,9 +56,14 @@ def explain_engine_death(home: SessionHome) -> str:
 
 
 def alive_text(home: SessionHome, progress: Progress) -> str:
-    """Return the engine's state until it is ready, then the state of the streams."""
+    """Return the engine's state until it takes steps, then the state of the streams."""
     engine = engine_text(home)
-    return status_text(progress) if engine == READY else engine
+    return status_text(progress) if takes_steps(engine, progress) else engine
+
+
+def takes_steps(engine: str, progress: Progress) -> bool:
+    """Return whether an engine with this text is ready, or takes steps while it still compiles."""
+    return engine == READY or (progress.step > 0 and engine.startswith(COMPILING))
 
 
 def status_text(progress: Progress) -> str:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:  # the engine's parent process reads this module and nothing l
 
 EngineState = Literal["starting", "ready", "stopping", "failed"]
 
+COMPILING = "compiling, the first time only"
+"""The message of an engine that runs batches already, while kernels are compiled beside them."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pyte
 import pytest
@@ -14,9 +14,11 @@ from stqsh.client.read.subscription import TailOptions
 from stqsh.client.results import SnapshotMark
 from stqsh.shell import status
 from stqsh.shell.live.tail import watch
-from stqsh.shell.status import status_text
+from stqsh.shell.status import READY, alive_text, status_text
 from stqsh.shell.terminal.screen import BURST, Screen
 from stqsh.spec.stats import BatchStats, MemoryStats
+from stqsh.storage.engine_info import COMPILING
+from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import Progress
 from stqsh.units import group_digits
 from tests.shell.samples import START_US, query, updates
@@ -193,3 +195,20 @@ def test_a_narrow_terminal_gets_short_lines(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_status_words(progress: Progress, words: str) -> None:
     assert status_text(progress) == words
+
+
+@pytest.mark.parametrize(
+    ("engine", "step", "shows_steps"),
+    [
+        (READY, 5, True),
+        ("starting Spark… 3 s", 5, False),  # restarted
+        (f"{COMPILING}… 63 s", 5, True),
+        (f"{COMPILING}… 63 s", 0, False),
+    ],
+)
+def test_an_engine_that_takes_steps_while_it_compiles_shows_them(
+    engine: str, step: int, shows_steps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "engine_text", lambda home: engine)
+    shown = alive_text(cast(SessionHome, None), Progress(0, step, 0, 1_000_000))
+    assert shown.startswith("step 5") if shows_steps else shown == engine

@@ -34,6 +34,7 @@ from stqsh.errors import OtherVersionError, StqshError
 from stqsh.fs import DURABILITY
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
+from stqsh.storage.engine_info import COMPILING
 from stqsh.storage.home import SessionHome
 from stqsh.storage.orphans import is_orphaned
 from stqsh.storage.progress import read_progress
@@ -211,7 +212,7 @@ class Engine:
             self._is_ready = True
             self._heart.tell("ready")
         elif missing == {KERNELS}:
-            self._heart.tell("starting", "compiling, the first time only")
+            self._heart.tell("starting", COMPILING)
 
     def _warm_up(self) -> None:
         """Compile the kernels while Spark starts, and import what the query needs.

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stqsh.shell.status import READY, clock_text, engine_text, rate_text, shedding_part
+from stqsh.shell.status import clock_text, engine_text, rate_text, shedding_part, takes_steps
 from stqsh.spec.log import RunFor, RunSteps, RunUntil
 from stqsh.storage.progress import stream_statuses
 from stqsh.units import format_instant, group_digits
@@ -74,7 +74,7 @@ class RunView:
     def show(self, progress: Progress) -> None:
         """Redraw the progress bar."""
         engine = engine_text(self.session.home)
-        if engine != READY:
+        if not takes_steps(engine, progress):
             self.screen.status(f"RUN  {engine}")
             return
         preparing = self._preparing()

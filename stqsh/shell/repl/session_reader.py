@@ -13,7 +13,7 @@ from stqsh.client.read.live_keys import LiveKeys, warm_up
 from stqsh.lang.syntax import highlight
 from stqsh.lang.syntax.expected import expected
 from stqsh.shell.repl.session_thread import SessionSummary
-from stqsh.shell.status import engine_text, explain_engine_death, restart_text
+from stqsh.shell.status import engine_text, explain_engine_death, restart_text, takes_steps
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.sinks.notices import NoticeReader
 from stqsh.storage.sinks.sink_catalogue import live_alerts, written_sinks
@@ -49,13 +49,15 @@ class SummaryReader:
         engine = read_engine(home)
         is_running = engine is not None and is_alive(engine)
         failed = engine is not None and (engine.state == "failed" or not is_running)
+        state = None if engine is None else engine.state
+        text, progress = engine_text(home), session.progress()
         summary = replace(
             self._read_catalogue(),
-            engine=engine_text(home),
+            engine=text,
             restarted=restart_text(home),
-            progress=session.progress(),
+            progress=progress,
             failed=failed,
-            ready=engine is not None and engine.state == "ready" and is_running,
+            ready=is_running and (state == "ready" or takes_steps(text, progress)),
         )
         return replace(summary, death=known_death or explain_engine_death(home)) if failed else summary
 
