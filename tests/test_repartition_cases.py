@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.local import LocalLink, local_session
 from support.repartition import POSTS, STEPS, routing, run, updates
@@ -20,10 +21,11 @@ from stqsh.engine.delivery.balancer import Balancer
 from stqsh.errors import StqshError
 from stqsh.lang.errors import NotSupportedError
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.stream_routes import stream_routes
+from stqsh.storage.stream_routes import read_table, stream_routes
 
 CREATE = POSTS.create
 SPATIAL = ["grid", "agrid", "quadtree", "qttree"]
+SQUARES = [(x + 0.2, y + 0.2, x + 0.8, y + 0.8) for x in range(9) for y in range(9)]
 CENTRE = "REGISTER QUERY centre AS SELECT id FROM posts INSIDE (2, 2, 7, 7);"
 MOVING = """
 CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP)
@@ -413,3 +415,65 @@ def few_taxis(folder: Path) -> Path:
     lines = [f"{at},{at},{at},{1_718_409_300 + step}" for step in range(STEPS) for at in range(5)]
     file.write_text("\n".join(["oid,x,y,ts", *lines]) + "\n")
     return file
+
+
+# --- the end of an older routing --------------------------------------------------------------------------
+
+
+def known(session: Session) -> list[int]:
+    """Return how many queries each slot knows."""
+    assert isinstance(session.link, LocalLink) and session.link.engine is not None
+    return [sum(kind.count(state, 1) for kind in KINDS.values()) for state in session.link.engine.states()]
+
+
+def squares(select: str = "id", more: str = "") -> str:
+    """Return a query over each of the squares, named by its number."""
+    return " ".join(
+        f"REGISTER QUERY q{number} AS SELECT {select} FROM posts INSIDE {square} {more};"
+        for number, square in enumerate(SQUARES)
+    )
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [
+        squares(),
+        squares("COUNT(*)"),
+        squares("COUNT(*)", "SYNC 7 s"),
+        squares("body", "WHERE body CONTAINS 'jam'"),
+    ],
+    ids=["ranges", "counts", "refreshes", "words"],
+)
+def test_slots_forget_queries_when_the_events_of_an_older_routing_have_expired(
+    folder: Path, session: Session, queries: str
+) -> None:
+    """Case 57."""
+    begin, tail = f"{queries} RUN 10 STEPS;", "RUN 30 STEPS;"
+    change, again = (
+        "REPARTITION posts USING agrid INTO 3 SLOTS;",
+        "REPARTITION posts USING grid INTO 3 SLOTS;",
+    )
+    run(session, f"{begin} {change} RUN 1 STEPS;")
+    both = known(session)
+    run(session, tail)
+    once = known(session)
+    assert sum(once) < sum(both)
+    run(session, f"{again} {tail}")
+    table = read_table(session.link.db, stream_routes(session.link.db, 1)[-1].seq)
+    assert known(session) == table.slots_touching(np.array(SQUARES)).sum(axis=0).tolist()
+    found = updates(session)
+    assert found == usual(folder, f"{begin} RUN 1 STEPS; {tail} {tail}")
+
+
+def test_what_slots_did_for_queries_that_they_forgot_counts(session: Session) -> None:
+    run(session, f"{squares()} RUN 10 STEPS; REPARTITION posts USING agrid INTO 3 SLOTS; RUN 60 STEPS;")
+    sent = sum(row["query"] == "q30" for row in updates(session))
+    (rows,) = [outcome for outcome in session.execute("EXPLAIN ANALYZE q30;") if isinstance(outcome, Rows)]
+    assert dict(rows.rows)["updates so far"] == sent > 0
+
+
+def test_a_paused_query_is_not_forgotten(folder: Path, session: Session) -> None:
+    """It may have sent what it has to take back when it is resumed."""
+    begin, rest = f"{squares()} RUN 10 STEPS; PAUSE QUERY q30;", "RUN 60 STEPS; RESUME QUERY q30; RUN;"
+    change = "REPARTITION posts USING agrid INTO 3 SLOTS;"
+    compared(folder, session, f"{begin} {rest}", f"{begin} {change} {rest}")

@@ -10,11 +10,12 @@ from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.contract.batch import SlotBatch, batches, items
 from stqsh.core.contract.batch_pieces import BatchPiece, pieces
-from stqsh.core.contract.kind_batch import run_kind
+from stqsh.core.contract.kind_batch import release, run_kind
 from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.index.hashing import hash_keys
@@ -60,6 +61,8 @@ def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
     batch.add(objects=there)
     if any(chunk.kind == ChunkKind.DEAL_SEND for chunk in chunks):
         out.append(_kept(batch, spec) if spec.is_event else _last_records(batch, spec))
+    if released := items(ChunkKind.RELEASE, chunks):
+        _release(batch, spec, np.array(released, np.int64))
     if any(chunk.kind == ChunkKind.COPY_END for chunk in chunks):
         forget_copy(batch.state, spec.id)
     if spec.is_significant and not whole.commands.stream_dropped:
@@ -205,6 +208,16 @@ def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[
         state_us=(perf_counter_ns() - kernel) // 1000,
     )
     return made, there
+
+
+def _release(batch: SlotBatch, spec: StreamSpec, ids: NDArray[np.int64]) -> None:
+    """Remove queries in whose regions the slot has no records after the batch."""
+    timing = batch.timing(spec)
+    over = BatchPiece(timing._replace(first=timing.last + 1), [], [], digest([]))
+    stream = _stream_batch(batch.state, spec, over, batch.clock)
+    for kind in KINDS.values():
+        if kind.is_used(batch.state, spec.id):
+            release(kind, stream, ids)
 
 
 def _archived(stream: StreamBatch) -> list[pa.RecordBatch]:

@@ -44,6 +44,8 @@ class ChunkKind(StrEnum):
     """Commands about queries and shedding: a JSON list."""
     REGISTER_ALIKE = "register_alike"
     """New queries of one pattern, see `stqsh.core.queries.registrations`."""
+    RELEASE = "release"
+    """The ids of queries whose regions a slot has no records in after the batch: a JSON list."""
     RECORDS = "records"
     """A slot's own records: a record batch with `_step` and `_hash`, and `_role` where objects cross."""
     FOCAL = "focal"

@@ -10,7 +10,6 @@ from stqsh.spec.log import StreamRouted
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, append
 from stqsh.storage.layouts import SEPARATE
-from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import LogRow
 
 INITIAL = 0
@@ -53,21 +52,18 @@ def append_route(control: ControlDb, entry: StreamRouted, table: RoutingTable, t
     return append(control, entry, text, pack_table(table))
 
 
-def have_expired(
-    control: ControlDb, spec: StreamSpec, following: int, step: int, tick_us: int | None
-) -> bool:
+def have_expired(spec: StreamSpec, taken: int | None, step: int, tick_us: int | None) -> bool:
     """Return whether no record is kept any more that was dealt before a routing.
 
     SSTD (section 5.2) keeps the mapping tables of older versions for as long as events are stored by them.
 
     Args:
-        control: the control log.
         spec: the stream.
-        following: the number of the routing's row in the log.
+        taken: the first step of the routing, None if it is not known.
         step: the step after which that is asked.
         tick_us: the length of a tick, None before the first step.
     """
-    taken, kept_us = step_taken(control, following), spec.keep_us if spec.is_event else spec.report_every_us
+    kept_us = spec.keep_us if spec.is_event else spec.report_every_us
     if kept_us is None or taken is None or tick_us is None:
         return False
     # A record is at most one tick younger than its step, and goes in the step after its time is over.

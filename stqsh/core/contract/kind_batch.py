@@ -12,6 +12,7 @@ from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import BatchOutput, EndedQuery
 from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryCommands
+from stqsh.core.queries.released_queries import ReleasedQueries, forget_released
 from stqsh.spec.query import find_kind
 
 Array = npt.NDArray[Any]
@@ -40,6 +41,25 @@ def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
     logic.on_events(np.concatenate([rescaled, resumed, _register(logic)]))
     _end(logic)
     output.chunks += logic.chunks()
+
+
+def release(kind: QueryKind, batch: StreamBatch, ids: Array) -> None:
+    """Remove queries that a slot need not know any more; those that remember what they sent stay.
+
+    Args:
+        kind: The kind.
+        batch: A batch without steps, after the one in which the slot's last records in their regions went.
+        ids: The queries, int64 (n,); the slot may not know some of them.
+    """
+    logic = kind.build(batch, BatchOutput())
+    queries = logic.queries
+    at = queries.positions(ids)
+    at = at[(queries.mode[at] == ACTIVE) & (queries.dwell[at] == 0)]
+    if not len(at):
+        return
+    counters = queries.counters(at)
+    if logic.release(at):
+        ReleasedQueries.of(batch.state, batch.spec.id).append(**counters)
 
 
 def _leave(logic: QueryLogic, ids: frozenset[int]) -> None:
@@ -74,6 +94,8 @@ def _take_over(logic: QueryLogic, older: QueryCommands) -> None:
 def _drop(logic: QueryLogic) -> None:
     """Retire the queries that a command drops, or all if the stream is dropped."""
     commands, queries = logic.batch.commands, logic.queries
+    if commands.dropped:
+        forget_released(logic.batch.state, logic.batch.spec.id, commands.dropped)
     at = queries.positions(queries.id if commands.stream_dropped else commands.dropped)
     if len(at):
         logic.retire(at, np.full(len(at), logic.batch.timing.first), DROPPED)

@@ -332,6 +332,15 @@ class QueryLogic(ABC):
         """Prepare queries that are active again; `on_events` then has them in `begun`."""
         del positions
 
+    def release(self, positions: Array) -> bool:
+        """Remove queries in whose regions this slot has no records any more; return whether they are gone.
+
+        They go on elsewhere, so nothing is sent. They are active and have no DWELL, and the batch is over.
+        The default keeps them, which is always right.
+        """
+        del positions
+        return False
+
     def rescale(self) -> Array:
         """Scale regions as load shedding requires; return the active queries whose answers begin again."""
         return np.empty(0, np.int64)

@@ -30,7 +30,7 @@ from stqsh.core.groups.refreshed_members import RefreshedMembers
 from stqsh.core.groups.region_tallies import RegionTallies, adds_up
 from stqsh.core.groups.shared_queries import SharedQueries, taken_back
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.events.updates import count_pairs
+from stqsh.core.kernels.events.updates import ENDED, count_pairs
 from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes
 from stqsh.core.kinds.ranges import RangeKind
 from stqsh.core.matching.keyword_queries import keywords_of
@@ -91,6 +91,12 @@ class AggregateLogic(QueryLogic):
         """Say nothing more of queries, so that Aggregate keeps what was sent."""
         del positions
         self._regions.note_change()
+
+    def release(self, positions: Array) -> bool:
+        """Remove queries in whose regions this slot has no records any more; Aggregate keeps their rows."""
+        self.queries.remove(positions)
+        self._regions.note_removal(ENDED, self.queries.stays)
+        return True
 
     def rescale(self) -> Array:
         """Scale regions to the share of their area that load shedding leaves."""

@@ -16,6 +16,7 @@ from stqsh.core.contract.query_kind import (
     StreamBatch,
 )
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
+from stqsh.core.kernels.events.updates import ENDED
 from stqsh.core.kernels.index.static_rects import QueryLifetimes
 from stqsh.core.matching.dwell import DwellTable
 from stqsh.core.matching.dwelling_rows import DwellingRows
@@ -77,6 +78,12 @@ class RangeLogic(QueryLogic):
     def forget(self, ids: Iterable[int]) -> None:
         """Forget the rows that queries have sent."""
         self._paused.forget(np.array([*ids], np.int64))
+
+    def release(self, positions: Array) -> bool:
+        """Remove queries in whose regions this slot has no records any more."""
+        self.queries.remove(positions)
+        self._regions.note_removal(ENDED, self._changes.wanted)
+        return True
 
     def rescale(self) -> Array:
         """Scale regions to the share of their area that load shedding leaves."""

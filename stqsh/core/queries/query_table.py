@@ -178,6 +178,10 @@ class QueryTable(StateTable):
         """Return the positions of the queries with these ids; unknown ids are ignored."""
         return np.flatnonzero(np.isin(self.id, np.array(sorted(ids), np.int64)))
 
+    def counters(self, positions: Array) -> dict[str, Array]:
+        """Return the ids of queries, and what EXPLAIN says has been done for them: int64 (n,) by column."""
+        return {name: self.array(name)[positions] for name in ("id", "tested", "matched", "sent")}
+
     def resume(self, ids: Iterable[int], step: int) -> Array:
         """Resume paused queries, except those that end at the step, and return their positions."""
         at = self.positions(ids)

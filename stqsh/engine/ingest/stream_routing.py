@@ -19,6 +19,8 @@ from stqsh.sources.live.decoding import without_collections
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.sources.replay_store.spatial_extent import initial_table
 from stqsh.spec.chunk import unpack
+from stqsh.spec.command import RegisterCommand
+from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb
@@ -142,3 +144,23 @@ def adoptions(task: SourceTask, head: BatchHead, stream: StreamSpec) -> tuple[li
     commands: list[Command] = [command for command, _ in learned]
     concerned: Concerned = [slots for _, slots in learned]
     return [*commands, *paused], [*concerned, *(np.ones((1, task.slots), np.bool_) for _ in paused)]
+
+
+def releases(task: SourceTask, head: BatchHead, stream: StreamSpec) -> list[list[int]]:
+    """Return the queries that each slot need not know after the batch, as a routing goes out of use, by slot.
+
+    The records that it dealt are no longer kept, so that the slot has none in the regions of these queries.
+    """
+    left = replace(task, routes={**task.routes, stream.id: head.left[stream.id]})
+    routing, remaining = StreamRouting(task).queries(), StreamRouting(left).queries()
+    with without_collections():
+        control, clock = ControlDb(Path(task.home)), head.clock
+        queries, _ = living_queries(control, stream.id, head.commands[1], clock.tick_us, clock.first_step)
+    boxes = np.concatenate([np.empty((0, 4)), *(routing.boxes(stream, some) for some in queries)])
+    ids = np.array([id_ for some in queries for id_ in _ids(some)], np.int64)
+    known, needed = (some.slots_touching(stream.id, boxes) for some in (routing, remaining))
+    return [ids[rows].tolist() for rows in (known & ~needed).T]
+
+
+def _ids(queries: RegisterCommand | QueryRows) -> list[int]:
+    return [queries.query.id] if isinstance(queries, RegisterCommand) else queries.ids.tolist()

@@ -14,7 +14,7 @@ from stqsh.engine.ingest.copied_queries import CopyCommands, last_records, separ
 from stqsh.engine.ingest.crossing_records import DealtRecords, SliceRecords, deal_crossing
 from stqsh.engine.ingest.live_reader import read_live
 from stqsh.engine.ingest.slot_commands import concerned_slots, for_slot, packed_commands
-from stqsh.engine.ingest.stream_routing import StreamRouting, adoptions
+from stqsh.engine.ingest.stream_routing import StreamRouting, adoptions, releases
 from stqsh.engine.planning.tasks import BatchHead, LiveSlice, SourceTask, StreamSlice
 from stqsh.routing.table import RoutingTable, slots_of
 from stqsh.sources.replay_store.previous_rows import previous_rows
@@ -83,6 +83,7 @@ def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
     )
     for stream_id, some in sorted(commands.items()):
         yield from _command_chunks(task, head, stream_id, some)
+    yield from _release_chunks(task, head)
     yield from _seed_chunks(task, rows)
     yield from _dealer_chunks(task, head)
 
@@ -163,6 +164,15 @@ def _command_chunks(
         mine = for_slot(commands, concerned, slot)
         for number, (kind, payload) in enumerate(packed_commands(mine)):
             yield Chunk(slot, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), *span, 0, payload)
+
+
+def _release_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
+    """Yield the queries that slots need not know after the batch."""
+    span, order = (task.first_step, task.last_step), ChunkOrder(Phase.COMMANDS)
+    for stream_id in sorted(head.left):
+        for slot, ids in enumerate(releases(task, head, task.streams[stream_id])):
+            if ids:
+                yield Chunk(slot, stream_id, ChunkKind.RELEASE, order, *span, 0, pack_json(ids))
 
 
 def _copy_chunks(

@@ -31,7 +31,7 @@ from stqsh.engine.planning.event_clock import (
 from stqsh.engine.planning.live_inputs import LiveInputs
 from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshots
 from stqsh.engine.planning.planner_state import PlannerState, last_step_of
-from stqsh.engine.planning.routes import routes_in_use, rows_dealt
+from stqsh.engine.planning.routes import routes_in_use, routes_left, rows_dealt
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, last_tick_that_fits
 from stqsh.engine.planning.tasks import (
     BatchHead,
@@ -114,6 +114,7 @@ class Planner:
         head = BatchHead(
             clock, (first.seq, last.seq), defined, lookups, ledger.memory, routed, copies, uncopied, sending
         )
+        head = replace(head, left=routes_left(self._view.control, ledger, routes, first, last))
         crossed = {feed.stream_id: feed.store for feed in self._view.feeds(last)} if last.dealt else {}
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})
         tasks = cut_into_tasks(self.home, self.slots, head, span, ledger, self._tuning)

@@ -7,11 +7,13 @@ may be. A moving object stays until its next record, or until it is disconnected
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.spec.offset import Offset
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.progress import step_taken
 from stqsh.storage.stream_routes import INITIAL, have_expired
 
 
@@ -29,9 +31,43 @@ def routes_in_use(
         kept = [
             row
             for row, following in pairwise(rows)
-            if following > first.seq or not have_expired(control, spec, following, first.step, last.tick_us)
+            if following > first.seq
+            or not have_expired(spec, step_taken(control, following), first.step, last.tick_us)
         ]
         found[stream_id] = (*kept, rows[-1])
+    return found
+
+
+def routes_left(
+    control: ControlDb,
+    ledger: PlannerState,
+    routes: Mapping[int, tuple[int, ...]],
+    first: Offset,
+    last: Offset,
+) -> dict[int, tuple[int, ...]]:
+    """Return the routings in use after a batch, by stream, for streams of which one goes out of use in it.
+
+    Args:
+        control: the control log.
+        ledger: the log, folded up to the end of the batch.
+        routes: the routings in use in the batch, as `routes_in_use` returns them.
+        first, last: the offsets that the batch is between.
+    """
+
+    def taken(row: int) -> int | None:
+        return step_taken(control, row) if row <= first.seq else first.step + 1
+
+    found = {}
+    for stream_id, rows in routes.items():
+        spec, changes = ledger.streams[stream_id], ledger.routes[stream_id]
+        followed = dict(pairwise((INITIAL, *changes)))
+        left = tuple(
+            row
+            for row in rows
+            if row not in followed or not have_expired(spec, taken(followed[row]), last.step, last.tick_us)
+        )
+        if left != rows:
+            found[stream_id] = left
     return found
 
 

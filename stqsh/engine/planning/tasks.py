@@ -33,6 +33,7 @@ class BatchHead:
         copies: the streams whose copy by key begins, and the first row of the store that is not in it yet.
         uncopied: the streams whose copy by key ends.
         sending: the streams whose slots send the last records of their objects to the dealer.
+        left: the routings in use after the batch, by stream, of which others go out of use in it.
         older: the queries that slots may learn of under new routings, by stream, where they were read once
             for tasks that each read for one slot.
         older_us: how long it took to read them, in µs.
@@ -47,6 +48,7 @@ class BatchHead:
     copies: dict[int, int] = field(default_factory=dict)
     uncopied: tuple[int, ...] = ()
     sending: tuple[int, ...] = ()
+    left: dict[int, tuple[int, ...]] = field(default_factory=dict)
     older: dict[int, LivingQueries] = field(default_factory=dict)
     older_us: int = 0
 
