@@ -69,6 +69,7 @@ BENCHMARKS = (
     ),
     Benchmark("kafka", "Records a second from a Kafka broker, and how late updates are.", in_all=False),
     Benchmark("handover", "What a change of the routing costs while records flow.", in_all=False),
+    Benchmark("balance", "What SET balance does on an engine while a hot spot goes round.", in_all=False),
     Benchmark("register", "How long it takes to register and to drop very many queries."),
     Benchmark("soak", "What grows in an hour at a steady load: memory, disk, open files.", in_all=False),
     Benchmark(

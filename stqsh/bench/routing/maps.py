@@ -75,7 +75,7 @@ def squares_around(places: Floats, side: float) -> Floats:
     return np.column_stack([places - side / 2, places + side / 2])
 
 
-def orbiting(rng: np.random.Generator, count: int, window: int) -> Floats:
+def orbiting(rng: np.random.Generator, count: int, window: float) -> Floats:
     """Draw places of a window, half of them in a hot spot that goes round the plane: float64 (n, 2)."""
     turn = 2 * np.pi * window / ROUND
     places = rng.random((count, 2))
