@@ -194,7 +194,7 @@ def _check_unique(members: Sequence[str], column: str) -> None:
     if twice:
         names = ", ".join(repr(name) for name in twice[:_SHOWN])
         hint = "another property may name them: NAME column"
-        raise SourceError(f"{len(twice)} values of {column} name more than one region: {names}", hint=hint)
+        raise SourceError(f"more than one region has the {column} {names}", hint=hint)
 
 
 # -- geometry ------------------------------------------------------------------------------------------------

@@ -152,6 +152,13 @@ RUN;
 """
 
 
+def test_a_region_that_encloses_nothing_is_an_error_at_its_place(session: Session) -> None:
+    with pytest.raises(BindError, match="the region encloses nothing") as caught:
+        list(session.execute("CREATE REGION line AS POLYGON((0 0, 1 1, 2 2, 0 0));"))
+    assert caught.value.place is not None
+    assert (caught.value.place.column, caught.value.exit_code) == (32, 2)
+
+
 def test_regions_over_the_180th_meridian_go_on_at_the_other_side(session: Session, folder: Path) -> None:
     places = {"a": 179, "b": -179, "c": 180, "d": -180, "e": -178, "f": 176.5, "g": -177.9, "h": 177}
     rows = [f"{oid},{lon},-17,2025-01-01T00:00:01Z" for oid, lon in places.items()]

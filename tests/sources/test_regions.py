@@ -122,7 +122,7 @@ def test_several_files_make_one_set(tmp_path) -> None:
         (
             [feature([SQUARE], id="a"), feature([BOWTIE], id="a")],
             "id",
-            "1 values of id name more than one region: 'a'",
+            "more than one region has the id 'a'",
             "NAME column",
         ),
         ([feature([SQUARE], zone="a")], "zon", "no region has a property zon", "did you mean zone"),

@@ -11,10 +11,10 @@ from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import there_already
 from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
-from stqsh.errors import StqshError
+from stqsh.errors import SourceError, StqshError
 from stqsh.lang.ast import statements
 from stqsh.lang.binder.bind import bind
-from stqsh.lang.errors import locating
+from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.sources.region_files import (
     no_polygons,
@@ -40,7 +40,10 @@ def create_region(desk: StatementContext, statement: statements.CreateRegion) ->
         return
     bound = bind(statement, desk.view)
     with locating(statement.piece):
-        regions = _regions_of(desk, bound.spec.region)
+        try:
+            regions = _regions_of(desk, bound.spec.region)
+        except SourceError as error:
+            raise BindError(error.message, statement.region.span, hint=error.hint) from error
     yield _entered(desk, statement, bound.spec.spec, regions)
 
 
