@@ -61,6 +61,27 @@ def test_commands(text: str, kind: str, spec: Any, taxis: Catalogue) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("PLAY nothing", "SHOW STREAMS lists the streams"),
+        ("TAIL nothing", "SHOW QUERIES lists the queries"),
+        ("MAP nothing", "SHOW STREAMS and SHOW QUERIES list them"),
+        ("SELECT * FROM nothing n, favourites f", "SHOW STREAMS and SHOW TABLES list them"),
+        (
+            "DESCRIBE nothing",
+            "SHOW STREAMS, QUERIES, TABLES, REGIONS, SINKS or ALERTS lists the names in use",
+        ),
+    ],
+)
+def test_a_name_that_is_like_no_other_tells_what_lists_the_names(
+    text: str, hint: str, taxis: Catalogue
+) -> None:
+    with pytest.raises(BindError) as caught:
+        bound(text, taxis)
+    assert (caught.value.near, caught.value.hint) == (None, hint)
+
+
+@pytest.mark.parametrize(
     ("text", "message", "close"),
     [
         ("DROP STREAM taxi", "unknown stream 'taxi'", "taxis"),

@@ -182,7 +182,9 @@ def describe(statement: statements.Describe, catalogue: CatalogueView) -> NamedT
     if kind is not None:
         return NamedThing(kind, name.text)
     known = [known for kind in _KINDS for known in catalogue.names(kind)]
-    raise BindError(f"nothing is called {name.text!r}", name.span, near=near(name.text, known))
+    close = near(name.text, known)
+    hint = None if close else "SHOW STREAMS, QUERIES, TABLES, REGIONS, SINKS or ALERTS lists the names in use"
+    raise BindError(f"nothing is called {name.text!r}", name.span, near=close, hint=hint)
 
 
 def show_query(statement: statements.ShowQuery, catalogue: CatalogueView) -> str:
@@ -289,7 +291,9 @@ def _told_apart(statement: statements.Map, catalogue: CatalogueView) -> tuple[Na
     kind = kind_of(name.text, catalogue)
     if kind is None:
         known = (*catalogue.names("stream"), *catalogue.names("query"))
-        raise BindError(f"unknown stream or query {name.text!r}", name.span, near=near(name.text, known))
+        close = near(name.text, known)
+        hint = None if close else "SHOW STREAMS and SHOW QUERIES list them"
+        raise BindError(f"unknown stream or query {name.text!r}", name.span, near=close, hint=hint)
     return (None, names) if kind == "query" else (name, ())
 
 

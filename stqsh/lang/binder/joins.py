@@ -76,8 +76,10 @@ def _stream_and_table(relations: tuple[Relation, ...], catalogue: CatalogueView)
     for relation in relations:
         if catalogue.stream(relation.name) is None and catalogue.table(relation.name) is None:
             known = (*catalogue.names("stream"), *catalogue.names("table"))
+            close = near(relation.name, known)
+            hint = None if close else "SHOW STREAMS and SHOW TABLES list them"
             raise BindError(
-                f"unknown stream or table {relation.name!r}", relation.span, near=near(relation.name, known)
+                f"unknown stream or table {relation.name!r}", relation.span, near=close, hint=hint
             )
     streams = [relation for relation in relations if catalogue.stream(relation.name) is not None]
     tables = [relation for relation in relations if relation not in streams]

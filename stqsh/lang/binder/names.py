@@ -94,8 +94,9 @@ def _named(kind: str, name: Name, find: Callable[[str], _Found | None], catalogu
     if found is not None:
         return found
     known, other = catalogue.names(kind), kind_of(name.text, catalogue)
-    plural = _PLURALS[kind]
-    hint = None if known else _MAKING[kind]
+    plural, close = _PLURALS[kind], near(name.text, known)
+    lists = f"SHOW {plural.upper()} lists the {plural}"
+    hint = _MAKING[kind] if not known else lists if close is None else None
     if other is not None:
-        hint = f"{name.text} is {_article(other)} {other}; SHOW {plural.upper()} lists the {plural}"
-    raise BindError(f"unknown {kind} {name.text!r}", name.span, near=near(name.text, known), hint=hint)
+        hint = f"{name.text} is {_article(other)} {other}; {lists}"
+    raise BindError(f"unknown {kind} {name.text!r}", name.span, near=close, hint=hint)
