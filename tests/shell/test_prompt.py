@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.history import InMemoryHistory
 
 from stqsh.settings import KEYS, SCHEMES, Key
-from stqsh.shell.repl.prompt import StatementSuggest, toolbar
+from stqsh.shell.repl.prompt import StatementSuggest, open_history, toolbar
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.terminal.colours import STYLES, scheme_name
 
@@ -73,3 +75,15 @@ def test_a_dead_engine_stands_out_in_the_toolbar() -> None:
 def test_what_completion_offers_for_a_setting_can_be_set(key: Key) -> None:
     for choice in key.choices:
         key.read(choice.strip("'"))  # SET takes a text in quotes
+
+
+def test_a_statement_that_sets_a_secret_stays_out_of_the_file_of_the_history(tmp_path: Path) -> None:
+    history = open_history(tmp_path / "history")
+    for text in (
+        "SHOW STATUS;",
+        "SET sinks.http.authorization = 'x';",
+        "SHOW SLOTS; set kafka.sasl.password = 'x';",
+    ):
+        history.append_string(text)
+    assert len(history.get_strings()) == 3
+    assert list(open_history(tmp_path / "history").load_history_strings()) == ["SHOW STATUS;"]

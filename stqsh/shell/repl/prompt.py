@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.styles import DynamicStyle
 
+from stqsh.settings import SECRETS
 from stqsh.shell.repl.highlighter import StqlHighlighter
 from stqsh.shell.scripting.blocks import ends_vertical
 from stqsh.shell.terminal.colours import STYLES, colour_depth, scheme_name
@@ -34,6 +36,7 @@ _SESSION, _ENGINE, _RESTARTED = 9, 1, 3
 """Weights among the parts of the toolbar, as in `stqsh.shell.status.status_parts`."""
 _LATEST = 2000
 """Entries of the history that are searched for a suggestion, so that no keystroke waits for the rest."""
+_SETS_SECRET = re.compile(rf"\bSET\s+(?:kafka\.|{'|'.join(map(re.escape, sorted(SECRETS)))})", re.IGNORECASE)
 BARE_WORDS = ("help", "quit", "exit")
 """Words that take no semicolon."""
 
@@ -134,6 +137,15 @@ def _names(text: str) -> frozenset[int]:
     return found(text) if found is not None else frozenset()
 
 
+class DiscreetHistory(FileHistory):
+    """The history in a file, which statements that set a secret stay out of."""
+
+    def store_string(self, string: str) -> None:
+        """Append a statement to the file unless it sets a secret."""
+        if not _SETS_SECRET.search(string):
+            super().store_string(string)
+
+
 def open_history(path: Path) -> History:
     """Return the history in a file that only its owner may read; in memory where that is impossible."""
     try:
@@ -141,7 +153,7 @@ def open_history(path: Path) -> History:
         path.touch(mode=0o600)
     except OSError:
         return InMemoryHistory()
-    return FileHistory(str(path))
+    return DiscreetHistory(str(path))
 
 
 def toolbar(glance: SessionSummary) -> StyleAndTextTuples:
