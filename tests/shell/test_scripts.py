@@ -62,6 +62,12 @@ def test_what_looks_like_a_command_in_a_string_or_comment_is_none() -> None:
         ("SHOW STATUS\n  \\timing\n;", "a.stq:2:3: a command within a statement\n    \\timing\n    ^^^^^^^"),
         ("SHOW STATUS;\nSELECT ' ;\n\\timing", "a.stq:2:8: this string has no closing quote"),
         ("\\e\n", "a.stq:1:1: \\e works at the prompt only, not in scripts"),
+        (
+            "SHOW STATUS;\n\\timing maybe\n",
+            "a.stq:2:1: \\timing takes on or off, not 'maybe'\n  \\timing maybe\n  ^",
+        ),
+        ("\\pset pager 7\n", "a.stq:1:1: \\pager takes on or off, not '7'"),
+        ("\\pset pagr on\n", "a.stq:1:1: \\pset has no option 'pagr'"),
         ("\\set 1a x\n", "a.stq:1:1: '1a' cannot be a variable's name"),
         ("\\unset x\n", "a.stq:1:1: there is no variable x"),
         ("SHOW STATUS;\nSHOW :wath;", "a.stq:2:6: there is no variable wath\n  SHOW :wath;\n       ^^^^^"),

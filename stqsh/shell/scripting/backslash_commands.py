@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from stqsh.errors import StqshError
@@ -13,6 +14,7 @@ from stqsh.shell.repl.help_text import two_columns
 from stqsh.shell.scripting.console import SWITCHES
 from stqsh.shell.scripting.variables import assign, forget, replaced
 from stqsh.shell.scripting.watch_interval import parse_interval
+from stqsh.shell.writers.writer import check_format
 
 if TYPE_CHECKING:
     from stqsh.shell.scripting.console import Console, PromptActions
@@ -91,12 +93,12 @@ def _help(console: Console, argument: str) -> None:
 
 
 def _timing(console: Console, argument: str) -> None:
-    console.timing = _switched("timing", console.timing, argument)
+    console.timing = _switched("timing", argument, now=console.timing)
     console.note(f"timing is {_said(console.timing)}")
 
 
 def _pager(console: Console, argument: str) -> None:
-    console.pager = _switched("pager", console.pager, argument)
+    console.pager = _switched("pager", argument, now=console.pager)
     console.note(f"pager is {_said(console.pager)}")
 
 
@@ -116,13 +118,20 @@ def _pset(console: Console, argument: str) -> None:
         shown = {"format": console.format or "auto", "pager": pager, "timing": timing}
         console.tell("\n".join(f"{name} is {value}" for name, value in shown.items()))
         return
-    if name not in _OPTIONS:
+    _check_pset(argument)
+    _OPTIONS[name](console, value.strip())
+
+
+def _check_pset(argument: str) -> None:
+    name, _, value = argument.partition(" ")
+    if name and name not in _OPTIONS:
         near = difflib.get_close_matches(name, _OPTIONS, n=1)
         raise StqshError(
             f"\\pset has no option '{name}'",
             hint=f"maybe you meant {near[0]}" if near else f"options: {', '.join(_OPTIONS)}",
         )
-    _OPTIONS[name](console, value.strip())
+    if name:
+        _CHECKS[name](value.strip())
 
 
 def _output(console: Console, argument: str) -> None:
@@ -176,11 +185,23 @@ def _prompting(console: Console, name: str) -> PromptActions:
     return console.prompting
 
 
-def _switched(name: str, now: bool, argument: str) -> bool:
+def _switched(name: str, argument: str, *, now: bool = False) -> bool:
     word = argument.rstrip(";").lower()
     if word and word not in SWITCHES:
         raise StqshError(f"\\{name} takes on or off, not '{argument}'")
     return SWITCHES[word] if word else not now
+
+
+def _check_format(argument: str) -> None:
+    if argument:
+        check_format(argument.rstrip(";"))
+
+
+_CHECKS: dict[str, Callable[[str], object]] = {
+    "format": _check_format,
+    "pager": partial(_switched, "pager"),
+    "timing": partial(_switched, "timing"),
+}
 
 
 def _said(switch: bool) -> str:
@@ -191,21 +212,37 @@ _ON_OFF = ("on", "off")
 COMMANDS: tuple[BackslashCommand, ...] = (
     BackslashCommand(("?", "h", "help"), "", "show this list", _help),
     BackslashCommand(("q", "quit", "exit"), "", "leave the shell; the session continues", _quit),
-    BackslashCommand(("timing",), "[on|off]", "show how long each statement takes", _timing, choices=_ON_OFF),
+    BackslashCommand(
+        ("timing",),
+        "[on|off]",
+        "show how long each statement takes",
+        _timing,
+        check=_CHECKS["timing"],
+        choices=_ON_OFF,
+    ),
     BackslashCommand(
         ("format",),
         "[FORMAT]",
         "set the output format: jsonl, csv, tsv, geojson, markdown, table or "
         "vertical; FORMAT x after a statement applies once",
         _format,
+        check=_CHECKS["format"],
         choices=FORMATS,
     ),
-    BackslashCommand(("pager",), "[on|off]", "show long results in $PAGER, or less", _pager, choices=_ON_OFF),
+    BackslashCommand(
+        ("pager",),
+        "[on|off]",
+        "show long results in $PAGER, or less",
+        _pager,
+        check=_CHECKS["pager"],
+        choices=_ON_OFF,
+    ),
     BackslashCommand(
         ("pset",),
         "[format|pager|timing VALUE]",
         "set one of these options, or show them",
         _pset,
+        check=_check_pset,
         choices=tuple(_OPTIONS),
     ),
     BackslashCommand(
