@@ -23,7 +23,7 @@ def main() -> None:
         sys.exit(run_guarded(lambda: _shell(plain)))
     from stqsh.cli.commands import app  # typer takes as long as the prompt itself
 
-    app(prog_name="stqsh")
+    sys.exit(run_guarded(lambda: app(prog_name="stqsh") or 0))
 
 
 def _open_closed() -> None:

@@ -36,20 +36,21 @@ def init_file() -> Path:
 
 
 def script_text(file: str) -> str:
-    """Return the text of a script file, or of standard input for `-`.
+    """Return the text of a script file, or of standard input for `-`, without a byte order mark.
 
     Raises:
         CommandLineError: It cannot be read, or is not UTF-8.
     """
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).expanduser().read_bytes()
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except OSError as error:
         reason = file_error_reason(error)
         raise CommandLineError(f"cannot read {file}: {reason}", hint=file_error_hint(error, file)) from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise CommandLineError(f"{file}:{line}: not valid UTF-8") from error
+        name = "stdin" if file == "-" else file
+        raise CommandLineError(f"{name}:{line}: not valid UTF-8", hint="save it as UTF-8") from error
 
 
 def write_traceback() -> Path | str:

@@ -77,7 +77,25 @@ def test_an_unknown_option_ends_with_2(tmp_path: Path) -> None:
 def test_a_script_that_is_not_utf8_is_said_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "x.stq").write_bytes(b"SHOW\n\xff;")
     done = stqsh(tmp_path, "run", "x.stq")
-    assert (done.returncode, done.stderr) == (2, "x.stq:2: not valid UTF-8\n")
+    assert (done.returncode, done.stderr) == (2, "x.stq:2: not valid UTF-8\nhint: save it as UTF-8\n")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_script(tmp_path: Path) -> None:
+    (tmp_path / "in.stq").write_bytes(b"\xef\xbb\xbfSHOW SETTINGS;\r\n")
+    (tmp_path / "x.stq").write_bytes(b"\xef\xbb\xbf\\i in.stq\r\n")
+    done = stqsh(tmp_path, "run", "x.stq")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith('{"statement":1,"row":{"setting":"spark.master"')
+
+
+def test_help_on_a_full_disk_is_one_message(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        words = [sys.executable, "-m", "stqsh", "--help"]
+        done = subprocess.run(
+            words, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("no space left on device\nhint: ")
 
 
 def test_an_unusable_home_is_one_line(tmp_path: Path) -> None:
