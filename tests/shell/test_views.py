@@ -115,6 +115,15 @@ def test_a_filter_shows_what_fits_by_text_or_op(shell: Terminal) -> None:
     shell.wait_so_far(r"-- all updates again")
 
 
+def test_a_filter_counts_what_fits_of_all_that_came_before_it(shell: Terminal) -> None:
+    shell.type("TAIL busy;")
+    shell.wait(r"\d updates .*q leaves")
+    shell.keys(" ")
+    shell.wait(r"paused, ")
+    shell.keys("/+\r")
+    shell.wait(r"only \+: [1-9][\d ]* of [\d ]+ updates")
+
+
 def test_scrolling_back_finds_what_was_left_out_and_goes_on(shell: Terminal) -> None:
     shell.type("TAIL busy;")
     shell.wait(r"\d \d{3} updates .*q leaves")

@@ -7,6 +7,7 @@ as many as a terminal has room for. Space pauses, `/` filters, arrows scroll bac
 from __future__ import annotations
 
 import re
+import sys
 import time
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -185,7 +186,9 @@ class LiveView:
         new = wanted(typed, names=not self.one_query)
         if new == self.wanted:
             return
-        self.wanted, self._fitted = new, 0
+        self.wanted = new
+        fitting, _ = self._kept.window(new, 0, sys.maxsize) if new else ([], 0)
+        self._fitted = sum(item.table.num_rows for item in fitting if not isinstance(item, SnapshotMark))
         self.screen.message(self._lines.remark(f"-- only {new.words}" if new else "-- all updates again"))
         before, _ = self._kept.window(new, 0, max(0, self.screen.height - 3)) if new else ([], 0)
         for item in before:
