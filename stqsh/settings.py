@@ -281,7 +281,7 @@ KEYS: tuple[Key, ...] = (
     Key("session.home_root", "folder that contains the session homes", _text, lambda: None),
     Key(
         "session.script",
-        "script that the shell runs first in a new session; relative to the profile that names it",
+        "script that runs first in a new session; relative to the profile that names it",
         _text,
         lambda: None,
     ),

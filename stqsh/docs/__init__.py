@@ -6,6 +6,7 @@ from pathlib import Path
 
 TOPICS: dict[str, str] = {
     "language": "all statements and clauses",
+    "shell": "the prompt, live views, backslash commands, scripts",
     "kafka": "live streams: Kafka, standard input, sockets, INSERT INTO, HTTP",
     "architecture": "how stqsh is built: the paths of a record and of a statement",
     "operations": "session homes, recovery, disk, memory, clusters, settings",

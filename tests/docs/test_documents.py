@@ -20,6 +20,8 @@ from stqsh.lang.errors import NotSupportedError
 from stqsh.lang.reference import OPTIONS, STATEMENTS
 from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.split import split
+from stqsh.settings import KEYS
+from stqsh.shell.scripting.backslash_commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 FILES = {"README": ROOT / "README.md", **{topic: document_path(topic) for topic in TOPICS}}
@@ -128,6 +130,17 @@ def test_every_statement_has_a_section() -> None:
 def test_every_keyword_is_explained() -> None:
     words = set(re.findall(r"[A-Z]+", document("language")))
     assert {word.upper() for word in KEYWORDS} - words == set()
+
+
+def test_every_backslash_command_is_explained() -> None:
+    text = document("shell")
+    names = {name for command in COMMANDS for name in command.names}
+    assert {name for name in names if not re.search(rf"`\\{re.escape(name)}[ `]", text)} == set()
+
+
+def test_every_setting_is_explained() -> None:
+    rows = "\n".join(re.findall(r"^\|.*", document("operations"), re.MULTILINE))
+    assert {key.name for key in KEYS} - set(re.findall(r"`([a-z_.]+)", rows)) == set()
 
 
 def test_every_option_is_explained() -> None:

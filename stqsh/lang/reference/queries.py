@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stqsh.lang.reference.entry import ReferenceEntry
 
-_SELECT = """SELECT * | expression [AS name], … FROM stream [alias] [, table [alias]]
+_SELECT = """SELECT [DISTINCT] * | expression [AS name], … FROM stream [alias] [, table [alias]]
   [WHERE condition]
   [INSIDE region | NEAREST k TO place | KNN (k, x, y) | KNN ('M', k, key)]
   [GROUP BY expression, …] [HAVING condition] [WINDOW duration]
@@ -94,7 +94,7 @@ INSIDE region | zones['member']""",
     ReferenceEntry(
         "WHERE",
         """WHERE column = value | <> | < | <= | > | >= | BETWEEN a AND b | IN (…) | LIKE 'a%' | IS [NOT] NULL
-  AND | OR | NOT | + - * / | column CONTAINS [ANY] 'words' | ts AFTER '10 mins ago' | ts > NOW - 10 min
+  AND | OR | NOT | + - * / % || | column CONTAINS [ANY] 'words' | ts AFTER '10 mins ago' | ts > NOW - 10 min
   DATE(ts) | HOUR(ts) | MINUTE(ts) | LENGTH(text) | REGION(zones) | location INSIDE region""",
         "Select what satisfies a condition on the columns of the stream and of a joined table.",
         "SELECT id, body FROM posts WHERE body CONTAINS ANY 'taxi cab' AND HOUR(ts) = 18",
