@@ -67,6 +67,12 @@ BENCHMARKS = (
         in_all=False,
         module="stqsh.bench.peers",
     ),
+    Benchmark(
+        "snapshot-peers",
+        "Snapshots beside PostGIS, DuckDB and SedonaDB, with equal answers.",
+        in_all=False,
+        module="stqsh.bench.peers.snapshot_peers",
+    ),
     Benchmark("kafka", "Records a second from a Kafka broker, and how late updates are.", in_all=False),
     Benchmark("handover", "What a change of the routing costs while records flow.", in_all=False),
     Benchmark("balance", "What SET balance does on an engine while a hot spot goes round.", in_all=False),

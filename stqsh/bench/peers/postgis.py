@@ -56,7 +56,7 @@ def missing() -> str:
 
 def run(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
     """Load objects and regions, answer the queries, then time COPY of the reports in portions."""
-    with _cluster(folder) as database:
+    with cluster(folder) as database:
         say("postgis: taking objects and queries in")
         _load(database, case, folder)
         rates, step, clock = [], case.fill + 1, PeerClock(database.pid)
@@ -74,7 +74,7 @@ def run(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
 PEER = Peer("postgis", "statement trigger, GiST, 2 connections with COPY", missing, run)
 
 
-class _Database:
+class Database:
     """A running cluster, which psql reaches by the socket in its folder."""
 
     def __init__(self, psql: str, folder: Path) -> None:
@@ -82,27 +82,31 @@ class _Database:
         self._command = [psql, *options.split()]
         self.pid = int((folder / "postmaster.pid").read_text().split()[0])
 
-    def run(self, *words: str) -> None:
-        _finish([self._start(*words)])
+    def run(self, *words: str) -> str:
+        """Run psql with more words on its command line, and return what it prints."""
+        [printed] = _finish([self._start(*words)])
+        return printed
 
     def _start(self, *words: str) -> subprocess.Popen[str]:
-        quiet = subprocess.DEVNULL
-        return subprocess.Popen([*self._command, *words], stdout=quiet, stderr=subprocess.PIPE, text=True)
+        pipe = subprocess.PIPE
+        return subprocess.Popen([*self._command, *words], stdout=pipe, stderr=pipe, text=True)
 
     def together(self, scripts: Sequence[Path]) -> None:
         """Run scripts in parallel, each on a connection of its own."""
         _finish([self._start("-f", str(script)) for script in scripts])
 
 
-def _finish(processes: Sequence[subprocess.Popen[str]]) -> None:
-    errors = [process.communicate()[1] for process in processes]
-    for process, text in zip(processes, errors, strict=True):
+def _finish(processes: Sequence[subprocess.Popen[str]]) -> list[str]:
+    """Wait for psql processes, and return what each prints."""
+    said = [process.communicate() for process in processes]
+    for process, (_, errors) in zip(processes, said, strict=True):
         if process.returncode:
-            raise PeerFailedError(f"psql: {text.strip()[-500:]}")
+            raise PeerFailedError(f"psql: {errors.strip()[-500:]}")
+    return [printed for printed, _ in said]
 
 
 @contextmanager
-def _cluster(folder: Path) -> Iterator[_Database]:
+def cluster(folder: Path) -> Iterator[Database]:
     """Create and start a cluster below `folder`; stop it in the end."""
     programs, account = _programs(), _account()
     assert programs is not None  # `missing` has looked
@@ -119,7 +123,7 @@ def _cluster(folder: Path) -> Iterator[_Database]:
     control: list[str | Path] = [programs / "pg_ctl", "-D", data, "-w"]
     _as_user([*control, "-l", data / "server.log", "-o", f"{options} -k {data}", "start"], account)
     try:
-        yield _Database(str(programs / "psql"), data)
+        yield Database(str(programs / "psql"), data)
     finally:
         _as_user([*control, "-m", "immediate", "stop"], account)
 
@@ -138,7 +142,7 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
-def _load(database: _Database, case: PeerCase, folder: Path) -> None:
+def _load(database: Database, case: PeerCase, folder: Path) -> None:
     """Make the schema, load regions and objects, and put the answers after step `fill` into `change`."""
     last = case.table(1, case.fill)
     newest = np.unique(last.column("oid").to_numpy()[::-1], return_index=True)[1]
@@ -175,7 +179,7 @@ def _script(case: PeerCase, folder: Path, steps: tuple[int, int], half: int) -> 
     return script
 
 
-def _changes(database: _Database, folder: Path) -> Updates:
+def _changes(database: Database, folder: Path) -> Updates:
     file = folder / "changes.csv"
     database.run("-c", f"\\copy change TO '{file}' CSV")
     if not file.stat().st_size:
