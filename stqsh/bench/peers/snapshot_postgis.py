@@ -15,7 +15,7 @@ from stqsh.bench.peers.postgis import cluster
 from stqsh.bench.peers.snapshot_case import Numbers, Question
 from stqsh.bench.peers.snapshot_job import numbers, texts
 
-_BOX = "place && ST_MakeEnvelope({x1!r}, {y1!r}, {x2!r}, {y2!r})"
+_BOX = "ST_Intersects(place, ST_MakeEnvelope({x1!r}, {y1!r}, {x2!r}, {y2!r}))"
 _DISTANCE = "place <-> ST_Point({x!r}, {y!r})"
 _TIME = re.compile(r"^Time: ([0-9.]+) ms", re.MULTILINE)
 _NEXT = "--"

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
+from stqsh.core.kernels.events.versions import number
 from stqsh.spec.chunk import arrow_type
 
 Array = npt.NDArray[Any]
@@ -26,6 +27,8 @@ pc: Any = pyarrow.compute  # its stubs know no bytes
 _VALUE, _NULL = b"\x01", b"\x02"
 _ZERO, _ESCAPED, _END = b"\x00", b"\x00\xff", b"\x00\x01"
 _FLIP = np.uint64(1 << 63)
+_FEW = 1 << 16
+"""Whole numbers within such a range are told apart by a table, in half of the time of a hash table."""
 
 
 class Groups(NamedTuple):
@@ -70,21 +73,28 @@ def number_groups(columns: Sequence[Column], rows: int) -> Groups:
 def distinct_rows(columns: Sequence[Column]) -> tuple[Array, list[Column]]:
     """Return the number of each row's distinct combination of values, int32 (n,), and those combinations."""
     coded = [_coded(whole(column)) for column in columns]
-    codes = coded[0].indices.to_numpy().astype(np.int64)
+    codes = coded[0].indices.to_numpy()
     places = [np.arange(len(coded[0].dictionary))]
     for column in coded[1:]:
         size = len(column.dictionary)
-        both: Any = pa.array(codes * size + column.indices.to_numpy()).dictionary_encode()
-        codes, combined = both.indices.to_numpy().astype(np.int64), both.dictionary.to_numpy()
+        both: Any = pa.array(codes.astype(np.int64) * size + column.indices.to_numpy()).dictionary_encode()
+        codes, combined = both.indices.to_numpy(), both.dictionary.to_numpy()
         places = [*(place[combined // max(size, 1)] for place in places), combined % max(size, 1)]
     distinct = [column.dictionary.take(pa.array(at)) for column, at in zip(coded, places, strict=True)]
-    return codes.astype(np.int32), distinct
+    return codes.astype(np.int32, copy=False), distinct
 
 
 def _coded(column: Column) -> Any:
     """Return a column as a dictionary, which may have an entry for NULL."""
-    is_coded = pa.types.is_dictionary(column.type)
-    return column if is_coded else column.dictionary_encode(null_encoding="encode")
+    if pa.types.is_dictionary(column.type):
+        return column
+    if pa.types.is_integer(column.type) and len(column) and not column.null_count:
+        values = column.to_numpy()
+        low, high = int(values.min()), int(values.max())
+        if high - low < _FEW:
+            codes, distinct = number((values - low).astype(np.int32), np.full(high - low + 1, -1, np.int32))
+            return pa.DictionaryArray.from_arrays(codes, pa.array(distinct + low, column.type))
+    return column.dictionary_encode(null_encoding="encode")
 
 
 def encode_keys(columns: Sequence[Column]) -> pa.BinaryArray:

@@ -119,10 +119,12 @@ def contribute(
         if argument is None:
             continue
         column, function = canonical(argument), measure.function
-        there = column.is_valid().to_numpy(zero_copy_only=False)
-        known, own = column.filter(pa.array(there)), records.where(there)
+        known, own = column, records
+        if column.null_count:
+            there = column.is_valid().to_numpy(zero_copy_only=False)
+            known, own = column.filter(pa.array(there)), records.where(there)
         if function in COUNTED and leader(measures, j, COUNTED) == j:
-            totals[f"c{j}"] = _tally(own, by.num_rows)
+            totals[f"c{j}"] = _tally(own, by.num_rows) if column.null_count else totals["n"]
         if function in SUMMED and leader(measures, j, SUMMED) == j:
             totals |= add_terms(f"s{j}", known, own.rows, own.signs, by.num_rows)
         if function in _LISTED:
@@ -236,9 +238,7 @@ def _sums(column: Any, ids: Array, rows: int) -> Array:
 
 def _tally(records: Contribution, rows: int) -> Array:
     """Return how many more records come than leave, int64 (rows,)."""
-    come = np.bincount(records.rows[records.signs > 0], minlength=rows)
-    leave = np.bincount(records.rows[records.signs < 0], minlength=rows)
-    return come - leave
+    return np.bincount(records.rows, records.signs, minlength=rows).astype(np.int64)
 
 
 def _occurrences(
