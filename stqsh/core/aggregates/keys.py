@@ -88,12 +88,14 @@ def _coded(column: Column) -> Any:
     """Return a column as a dictionary, which may have an entry for NULL."""
     if pa.types.is_dictionary(column.type):
         return column
-    if pa.types.is_integer(column.type) and len(column) and not column.null_count:
-        values = column.to_numpy()
+    if pa.types.is_signed_integer(column.type) and len(column) and not column.null_count:
+        values = column.to_numpy().astype(np.int64, copy=False)
         low, high = int(values.min()), int(values.max())
         if high - low < _FEW:
             codes, distinct = number((values - low).astype(np.int32), np.full(high - low + 1, -1, np.int32))
-            return pa.DictionaryArray.from_arrays(codes, pa.array(distinct + low, column.type))
+            return pa.DictionaryArray.from_arrays(
+                codes, pa.array(distinct.astype(np.int64) + low, column.type)
+            )
     return column.dictionary_encode(null_encoding="encode")
 
 
