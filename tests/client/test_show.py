@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from stqsh.client.show.subjects import SUBJECTS
+from stqsh.client.show.subjects import SUBJECTS, engine_state
 from stqsh.client.statements.describe import describe_query, describe_stream, dump
 from stqsh.errors import StqshError
 from stqsh.profile import load_profile
@@ -10,6 +10,7 @@ from stqsh.spec.log import RunToEnd
 from stqsh.spec.stats import BatchStats, SlotStats, TimeSplit
 from stqsh.storage import catalogue_writer
 from stqsh.storage.control_log import append
+from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.progress import BatchEffects, set_stream_status
 from stqsh.storage.rows import StreamStatus
 from stqsh.storage.session_settings import check_setting
@@ -26,6 +27,16 @@ def test_every_subject_answers_on_an_empty_session(link):
     for subject in SUBJECTS.values():
         for rows in subject(link, PROFILE):
             assert all(len(row) == len(rows.columns) for row in rows.rows)
+
+
+@pytest.mark.parametrize(
+    ("left", "shown"),
+    [("stopping", "stopped"), ("failed", "failed"), ("ready", "dead"), ("starting", "dead")],
+)
+def test_an_engine_that_was_stopped_is_not_called_dead(left, shown):
+    nobody = 2**22 + 1  # beyond the numbers that Linux gives to processes
+    assert engine_state(EngineInfo.now(nobody, left)) == shown
+    assert engine_state(None) == "not started"
 
 
 def test_status_tells_clock_load_and_what_goes_on(link, deliver, query):

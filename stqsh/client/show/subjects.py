@@ -37,7 +37,7 @@ from stqsh.storage.catalogue import (
     queries_over_area,
     queries_over_table,
 )
-from stqsh.storage.engine_info import is_alive, read_engine
+from stqsh.storage.engine_info import EngineInfo, is_alive, read_engine
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import AreaRow, Progress, StreamRow, StreamStatus, TableRow
 from stqsh.storage.session_settings import session_settings
@@ -55,6 +55,15 @@ _SLOT_COLUMNS = ("slot", "records", "stale", "updates", "objects", "queries", "b
 _SLOT_TIMES = ("decode_us", "kernel_us", "state_us")
 
 
+def engine_state(engine: EngineInfo | None) -> str:
+    """Return the state of a session's engine; one that was stopped is not dead."""
+    if engine is None:
+        return "not started"
+    if is_alive(engine) or engine.state == "failed":
+        return engine.state
+    return "stopped" if engine.state == "stopping" else "dead"
+
+
 def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW STATUS: the session, its engine, the clock and the load, one item a row."""
     progress, engine = link.progress(), read_engine(link.home)
@@ -62,7 +71,7 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
     items: list[tuple[str, Any]] = [
         ("session", link.home.name + (" (temporary)" if link.home.temporary else "")),
         ("home", str(link.home.path)),
-        ("engine", "not started" if engine is None else engine.state if alive else "dead"),
+        ("engine", engine_state(engine)),
         ("pid", engine.pid if engine and alive else None),
         ("restarts", (engine.restarted or None) if engine and alive else None),
         ("step", progress.step),
