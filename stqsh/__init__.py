@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stqsh.client.api import Session, connect
     from stqsh.client.feed import feed
+    from stqsh.errors import StqshError
 
 __version__ = "0.1.0"
-__all__ = ["Session", "__version__", "connect", "feed"]
+__all__ = ["Session", "StqshError", "__version__", "connect", "feed"]
 
 
 def __getattr__(name: str) -> object:
-    """Give `connect`, `feed` and `Session` when they are asked for; importing stqsh alone loads nothing."""
+    """Give the public names when they are asked for; importing stqsh alone loads nothing."""
     if name in ("connect", "Session"):
         from stqsh.client import api
 
@@ -22,4 +23,8 @@ def __getattr__(name: str) -> object:
         from stqsh.client.feed import feed
 
         return feed
+    if name == "StqshError":
+        from stqsh.errors import StqshError
+
+        return StqshError
     raise AttributeError(f"module 'stqsh' has no attribute '{name}'")

@@ -140,12 +140,12 @@ def as_table(data: Any) -> pa.Table:
         if isinstance(data, pa.Table):
             return data
         if isinstance(data, Mapping):
-            return pa.table(dict(data))
+            return pa.table({name: _column(values) for name, values in data.items()})
         if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
             names = dict.fromkeys(name for row in data for name in row)
-            return pa.table({name: [row.get(name) for row in data] for name in names})
+            return pa.table({name: _column([row.get(name) for row in data]) for name in names})
         if hasattr(data, "iloc"):  # pandas, whose Arrow data has the index as well
-            return pa.Table.from_pandas(data, preserve_index=False)
+            return _of_pandas(data)
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
     except (pa.ArrowException, TypeError, ValueError) as problem:
@@ -155,6 +155,25 @@ def as_table(data: Any) -> pa.Table:
         f"a {type(data).__name__} is not a table",
         hint="give a pyarrow Table, a pandas DataFrame, a dict of columns or a list of dicts",
     )
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    """Return the table of a DataFrame, whose columns of objects may be of several types."""
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException:
+        values = {name: frame[name].astype(object).where(frame[name].notna(), None) for name in frame.columns}
+        return pa.table({str(name): _column(column.tolist()) for name, column in values.items()})
+
+
+def _column(values: Any) -> Any:
+    """Return a column; a list of values of several types as texts, so that each is read on its own."""
+    if not isinstance(values, list | tuple):
+        return values
+    try:
+        return pa.array(values)
+    except pa.ArrowException:
+        return pa.array([None if value is None else str(value) for value in values])
 
 
 def _blocks(

@@ -146,7 +146,8 @@ def test_what_cannot_be_fed_is_said(session: Session, tmp_path: Path) -> None:
     list(session.execute(CREATE.format("")))
     with pytest.raises(StqshError, match="there is no stream busses") as caught:
         stqsh.feed(session, "busses", tmp_path)
-    assert caught.value.hint == "did you mean buses?"
+    assert isinstance(caught.value, BindError)
+    assert caught.value.near == "buses"
     (tmp_path / "a.csv").write_text("oid,lon,ts\n1,2,3\n")
     with pytest.raises(StqshError, match="no column lat in"):
         stqsh.feed(session, "buses", tmp_path / "a.csv")

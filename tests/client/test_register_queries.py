@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -290,6 +291,14 @@ def test_data_frames_and_lists_of_dicts_bring_rows_too(session: Session) -> None
     assert session.register_many(template, frame).registered == 1
     assert session.register_many(template, [{"name": "b", "x": 1}, {"x": 2.5, "name": "c"}]).registered == 2
     assert [query.name for query in registered(session)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("form", [list, pd.DataFrame], ids=["dicts", "pandas"])
+def test_a_value_of_another_type_spoils_its_row_only(form: Callable[[Any], Any], session: Session) -> None:
+    rows = form([{"name": "a", "x": 1.5}, {"name": "b", "x": "far"}, {"name": "c", "x": None}])
+    done = session.register_many("SELECT oid FROM taxis NEAREST 1 TO (:x, 0)", rows)
+    assert done.faults == ("row 2: x: 'far' is not a number", "row 3: x: the value is missing")
+    assert [query.name for query in registered(session)] == ["a"]
 
 
 def test_a_table_without_rows_registers_nothing(session: Session) -> None:

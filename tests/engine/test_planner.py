@@ -293,6 +293,17 @@ def test_commands_after_the_end_get_a_step_of_their_own(world: World) -> None:
     assert of_kind(batch, "commands")
 
 
+def test_a_routing_after_the_end_lets_no_time_pass(world: World) -> None:
+    stream = world.stream([(1, "a")])
+    world.log("run", mode="end")
+    world.all_batches()
+    append_route(world.db, StreamRouted(stream, strategy="object"), RoutingTable.by_object(3))
+    seq = world.log("run", mode="end")
+    (batch,) = world.all_batches()
+    assert clock(batch)["run_done"] == seq
+    assert world.at.step == 1
+
+
 def test_a_run_at_the_end_with_nothing_to_do_is_done_at_once(world: World) -> None:
     world.stream([(1, "a")])
     world.log("run", mode="end")

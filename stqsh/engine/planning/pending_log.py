@@ -100,6 +100,13 @@ class PendingLog:
         """Return whether commands to the slots wait for a step."""
         return any(isinstance(row.entry, COMMANDS) for row in self.pending)
 
+    def owes_a_step(self) -> bool:
+        """Return whether commands wait that change answers, as those about a routing do not."""
+        return any(
+            isinstance(row.entry, COMMANDS) and not isinstance(row.entry, StreamRouted)
+            for row in self.pending
+        )
+
     def is_light(self, first: Offset, last: Offset, *, with_routes: bool) -> bool:
         """Return whether a batch takes in no rows but those of the clock, and of routings if these count."""
         if (first.seq, first.defined) == (last.seq, last.defined):
