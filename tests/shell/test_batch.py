@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from stqsh.shell.scripting.console import Console
 from stqsh.shell.scripting.output_choice import OutputChoice
 from stqsh.shell.scripting.script_runner import ScriptRunner
 from stqsh.shell.scripting.scripts import read_scripts
+from stqsh.storage.engine_info import EngineInfo, write_engine
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 TRANSCRIPTS = [
@@ -162,6 +164,9 @@ def test_a_script_runs_a_session_to_its_end_only_if_it_made_it(tmp_path: Path) -
 
     with local_session(tmp_path / "own") as session:
         assert step_after(session, made) == 5
+    with local_session(tmp_path / "served") as session:
+        write_engine(session.home, EngineInfo.now(os.getpid(), "ready"))  # as a shell or `serve` does
+        assert step_after(session, made) == 0
     with local_session(tmp_path / "live") as session:
         for _ in session.execute(made + "RUN 1 STEPS;"):
             pass

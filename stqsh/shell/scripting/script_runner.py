@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from stqsh.client.engine_process import has_engine
 from stqsh.client.show.unread import UnreadRecords
 from stqsh.control_characters import escape_controls
 from stqsh.lang.ast import statements as ast
@@ -167,8 +168,10 @@ class ScriptRunner:
     ) -> None:
         self._session, self._steps, self._place = session, steps, place
         place.console.repeater = self._repeat
+        self._is_new = is_new_session(session)
+        self._is_own = self._is_new and not has_engine(session.home)  # a shell may have made it
         existing = {query.name for query in session.queries(2)}
-        one_query = shows_one_query(statements_in(steps), existing, is_own=is_new_session(session))
+        one_query = shows_one_query(statements_in(steps), existing, is_own=self._is_own)
         self._renderer = ScriptRenderer(session, place, one_query=one_query)
         self._unread = UnreadRecords(session.link)
 
@@ -185,14 +188,13 @@ class ScriptRunner:
         Args:
             opening: what the profile opens a new session with.
         """
-        is_own = is_new_session(self._session)
         with suppress(ExitShell):
-            for step in (*(opening if is_own else ()), *self._steps):
+            for step in (*(opening if self._is_new else ()), *self._steps):
                 if isinstance(step, StatementBlock):
                     self._execute(step)
                 else:
                     step.run(self._place.console)
-        last = self._session.finish_script() if is_own else None
+        last = self._session.finish_script() if self._is_own else None
         if last is not None:
             self._renderer.run(last)
         self._tell_unread()
