@@ -198,6 +198,15 @@ def group_digits(number: float) -> str:
     return f"{number:,.0f}".replace(",", " ")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 update` or `4 212 updates`.
+
+    >>> counted(1, "update"), counted(4212, "update")
+    ('1 update', '4 212 updates')
+    """
+    return f"{group_digits(number)} {noun}" + ("" if number == 1 else "s")
+
+
 def number_text(number: float) -> str:
     """Return a number for a legend: a whole one with all digits, others with four.
 

@@ -124,7 +124,7 @@ def test_the_status_line_shows_that_the_stream_is_alive(terminal: Terminal) -> N
     following.items.append(updates([Q1], []))
     watch(following, terminal.screen)
     drawn = terminal.buffer.getvalue()
-    line = "q1  step 12  2008-02-02T15:00:12Z  125 000 records/s  lag 0.2 s  1 updates  Ctrl-C leaves"
+    line = "q1  step 12  2008-02-02T15:00:12Z  125 000 records/s  lag 0.2 s  1 update  Ctrl-C leaves"
     assert line in drawn.decode()
     assert terminal.lines(drawn.index(b"Ctrl-C leaves") + 20)[-1] == line
 

@@ -8,7 +8,7 @@ from stqsh.client.connection import Connection
 from stqsh.client.show.subjects import letter_folders
 from stqsh.control_characters import shorten
 from stqsh.storage.progress import stream_statuses
-from stqsh.units import group_digits
+from stqsh.units import counted
 
 _REASON_SHOWN = 200
 
@@ -30,8 +30,7 @@ class UnreadRecords:
         for row, folder in letter_folders(self._link):
             found = counts.get(row.id, 0) - self._before.get(row.id, 0)
             if found > 0:
-                records = "1 record" if found == 1 else f"{group_digits(found)} records"
-                lines.append(f"{records} of {row.name} could not be read{_example(folder)}")
+                lines.append(f"{counted(found, 'record')} of {row.name} could not be read{_example(folder)}")
         return "\n".join(lines)
 
     def _counts(self) -> dict[int, int]:

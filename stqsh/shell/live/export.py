@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stqsh.shell.live.tail import left_text
 from stqsh.shell.status import alive_text
 from stqsh.shell.writers.opening import write_item
-from stqsh.units import group_digits
+from stqsh.units import counted
 
 if TYPE_CHECKING:
     from stqsh.client.read.subscription import Subscription
@@ -38,7 +38,7 @@ def export(following: Subscription, writer: Writer, screen: Screen, name: str) -
         words = (
             query,
             alive_text(home, progress),
-            f"{group_digits(count)} updates to {name}",
+            f"{counted(count, 'update')} to {name}",
             "Ctrl-C leaves",
         )
         screen.status("  ".join(words))
@@ -53,4 +53,4 @@ def export(following: Subscription, writer: Writer, screen: Screen, name: str) -
     finally:
         screen.close()
         following.close()
-    return f"{group_digits(count)} updates to {name}{end}"
+    return f"{counted(count, 'update')} to {name}{end}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stqsh.shell.status import clock_text, engine_text, rate_text, shedding_part, takes_steps
 from stqsh.spec.log import RunFor, RunSteps, RunUntil
 from stqsh.storage.progress import stream_statuses
-from stqsh.units import format_instant, group_digits
+from stqsh.units import counted, format_instant, group_digits
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -104,9 +104,9 @@ class RunView:
         """Return the number of steps, the last step and its time, and the time that the RUN took."""
         steps, at = end.step - self.start.step, format_instant(end.at_us())
         records = end.stats.records_total - self.start.stats.records_total
-        counted = f", {group_digits(records)} records" if records > 0 else ""
+        taken = f", {counted(records, 'record')}" if records > 0 else ""
         where = f" to step {group_digits(end.step)}" + (f" ({at})" if at else "")
-        return f"{group_digits(steps)} steps{where}{counted} in {time.monotonic() - self.began:.1f} s"
+        return f"{counted(steps, 'step')}{where}{taken} in {time.monotonic() - self.began:.1f} s"
 
     def _rows_done(self, progress: Progress) -> float | None:
         taken = sum(progress.stats.rows.values())

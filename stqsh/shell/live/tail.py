@@ -24,7 +24,7 @@ from stqsh.shell.terminal.raw_keys import PressedKey, RawKeys
 from stqsh.shell.terminal.screen import Screen, fitted
 from stqsh.shell.writers.opening import write_item
 from stqsh.shell.writers.update_table import UpdateLines
-from stqsh.units import group_digits
+from stqsh.units import counted, group_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -223,7 +223,7 @@ class LiveView:
     def _words(self, feed: Prefetch[Item]) -> list[tuple[int, str]]:
         """Return the parts of the status line, with their weights."""
         assert feed.progress is not None, "asked where there is one"
-        count = f"{group_digits(self._came)} updates"
+        count = counted(self._came, "update")
         if self.wanted:
             count = f"only {self.wanted.words}: {group_digits(self._fitted)} of {count}"
         sheds = shedding_part(feed.progress)

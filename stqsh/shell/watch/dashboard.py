@@ -16,7 +16,7 @@ from stqsh.shell.terminal.screen import fitted
 from stqsh.shell.watch.bars import slots_line
 from stqsh.shell.watch.keys import board_keys, only
 from stqsh.shell.watch.panel import QueryPanel
-from stqsh.units import group_digits
+from stqsh.units import counted
 
 if TYPE_CHECKING:
     from stqsh.client.read.watch import AnswerState, WatchFeed
@@ -129,7 +129,7 @@ class Dashboard:
         assert self._progress is not None, "drawn where there is one"
         alive = alive_text(self.home, self._progress).split("  ")
         parts = [(60 if place == 0 else 30 - place, text) for place, text in enumerate(alive)]
-        paused = f"  paused, {group_digits(self._missed())} updates since" if self.is_paused else ""
+        paused = f"  paused, {counted(self._missed(), 'update')} since" if self.is_paused else ""
         return [
             ("class:title", self.home.name),
             ("", "  " + fitted(parts, width - len(self.home.name) - len(paused) - 2)),

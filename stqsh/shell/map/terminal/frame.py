@@ -84,13 +84,14 @@ class MapPicture:
         count = (
             group_digits(drawn) if visible == drawn else f"{group_digits(visible)} of {group_digits(drawn)}"
         )
+        objects = "object" if drawn == 1 else "objects"
         sample = f" (a sample of {group_digits(there)})" if drawn < there else ""
         alive = self.alive or status_text(scene.progress)
         if scene.places.step > scene.progress.step:
             alive += f"  places of step {scene.places.step}"
         if self.notice:
             alive = f"step {group_digits(scene.places.step)}  {self.notice}"
-        return [("bold", f"{scene.stream.name}  {count} objects{sample}  {alive}")]
+        return [("bold", f"{scene.stream.name}  {count} {objects}{sample}  {alive}")]
 
     def _framed(self, canvas: Canvas, projection: MapProjection) -> list[Pieces]:
         marks, dim = MARKS[self.braille], self.palette.dim
