@@ -50,6 +50,8 @@ def check_alive(home: SessionHome) -> EngineInfo:
     info = read_engine(home)
     if info is None:
         raise EngineDeadError("no engine was started for this session")
+    if info.state == "stopping" and not is_alive(info):
+        raise EngineDeadError("the engine was stopped")
     if info.state == "failed" or not is_alive(info):
         raise EngineDeadError(last_words(home, info), hint=f"the engine's log is {kept_log(home)}")
     silent = (processes.uptime_us() - info.heartbeat_us) // 1_000_000

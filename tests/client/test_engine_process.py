@@ -55,6 +55,15 @@ def test_an_engine_is_started_waited_for_found_again_and_stopped(home):
         check_alive(home)
 
 
+def test_an_engine_that_was_stopped_has_no_last_words(home):
+    ensure_engine(home, command(ENGINE % 'say("stopping")'))
+    with pytest.raises(EngineDeadError) as caught:
+        for _ in range(3000):
+            check_alive(home)
+            time.sleep(0.01)
+    assert caught.value.text() == "the engine was stopped"
+
+
 def test_the_log_of_a_temporary_session_outlives_it(tmp_path):
     home = open_home(root=tmp_path, temporary=True)
     ensure_engine(home, command(CRASHES))
