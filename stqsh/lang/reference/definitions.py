@@ -73,7 +73,7 @@ SINKS = (
   TO FILE 'dir' FORMAT PARQUET | JSONL | CSV
    | TO HTTP 'url'
    | TO KAFKA 'host:port, …' TOPIC 'topic' [AS UPDATES | ANSWERS]""",
-        "Write the updates of queries elsewhere, from their answers as they stand on.",
+        "Write the updates of queries elsewhere, beginning with their answers as they stand.",
         "CREATE SINK out FOR near TO FILE '/tmp/near_updates' FORMAT PARQUET",
         "A process of the session's own writes; a slow sink lags by itself, and the update log is kept for it"
         " up to sinks.keep. SHOW SINKS shows the lag.",
@@ -90,7 +90,7 @@ ALERTS = (
         "CREATE ALERT",
         """CREATE ALERT [IF NOT EXISTS] name ON query [ENTER | LEAVE] [EVERY duration]
   DO NOTIFY | BELL | RUN 'command' | POST 'url'""",
-        "Act on the updates of a query that come from now on, on one in EVERY at most (1 s unless said).",
+        "Act on later updates of a query, on at most one within EVERY (1 s unless said).",
         "CREATE ALERT seen ON near ENTER EVERY 10 s DO NOTIFY",
         "A thread of the process that writes sinks. An action that fails is counted, and delays nobody.",
         """NOTIFY says it in the shells of the session, BELL also rings. RUN runs a command in the folder
