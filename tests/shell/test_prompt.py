@@ -87,3 +87,11 @@ def test_a_statement_that_sets_a_secret_stays_out_of_the_file_of_the_history(tmp
         history.append_string(text)
     assert len(history.get_strings()) == 3
     assert list(open_history(tmp_path / "history").load_history_strings()) == ["SHOW STATUS;"]
+
+
+def test_a_history_without_its_file_is_kept_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "history").mkdir()
+    history = open_history(tmp_path / "history")
+    assert list(history.load_history_strings()) == []
+    history.append_string("SHOW STATUS;")
+    assert history.get_strings() == ["SHOW STATUS;"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,12 +139,20 @@ def _names(text: str) -> frozenset[int]:
 
 
 class DiscreetHistory(FileHistory):
-    """The history in a file, which statements that set a secret stay out of."""
+    """The history in a file, which statements that set a secret stay out of; without the file, in memory."""
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Return the statements of the file, the newest first; none where it cannot be read."""
+        try:
+            return list(super().load_history_strings())
+        except OSError:
+            return []
 
     def store_string(self, string: str) -> None:
-        """Append a statement to the file unless it sets a secret."""
+        """Append a statement to the file unless it sets a secret, or the file cannot be written."""
         if not _SETS_SECRET.search(string):
-            super().store_string(string)
+            with suppress(OSError):
+                super().store_string(string)
 
 
 def open_history(path: Path) -> History:
