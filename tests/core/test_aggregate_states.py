@@ -104,7 +104,7 @@ def test_sums_of_doubles_are_rounded_once_in_any_order(values, random):
 def test_limbs_are_rounded_once(lower, data):
     low = data.draw(st.integers(2, 60))
     top = data.draw(st.integers(-(2**40), 2**40) | st.sampled_from([0, -1]))
-    limbs = np.array([[*lower, top]], np.int64)
+    limbs = np.array([[limb] for limb in (*lower, top)], np.int64)
     number = sum(limb << 32 * i for i, limb in enumerate([*lower, top]))
     wanted = double(Fraction(number) * Fraction(2) ** (32 * low - 1088))
     assert rounded(limbs, low)[0] == (wanted if wanted is not None else math.copysign(math.inf, number))

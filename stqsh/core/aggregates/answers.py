@@ -176,10 +176,10 @@ def _sum(measures: tuple[Measure, ...], number: int, totals: dict[str, Array], c
         sums, fits = wholes_of(totals, name, len(count))
         return pa.array(sums, mask=(count == 0) | ~fits)
     sums = doubles_of(totals, name, len(count))
-    missing = (count == 0) | ~np.isfinite(sums)
+    known = np.isfinite(sums) & (count != 0)
     if measure.function == "avg":
-        sums = sums / np.where(count == 0, 1, count)
-    return pa.array(sums, mask=missing)
+        np.divide(sums, count, out=sums, where=known)
+    return pa.array(sums, mask=None if known.all() else ~known)
 
 
 def _extreme(measure: Measure, values: pa.Table, at: Array, rows: int) -> Column:

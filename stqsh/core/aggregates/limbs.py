@@ -21,7 +21,7 @@ from stqsh.core.kernels.jit import frozen
 
 Array = npt.NDArray[Any]
 
-_BLOCK = 1 << 13
+_BLOCK = 1 << 14
 """Rows whose limbs are put side by side at a time, so that they stay in the processor's cache."""
 
 
@@ -46,8 +46,9 @@ def add_terms(name: str, column: pa.Array[Any], rows: Array, signs: Array, count
         low, high = double_places(bits)
         limbs = np.zeros((count, max(high - low + 1, 0)), np.int64)
         add_doubles(bits, rows, signs, low, limbs)
-    normalise(limbs)
-    return {f"{name}.{low + i}": limbs[:, i] for i in range(limbs.shape[1])}
+    columns = np.ascontiguousarray(limbs.T)
+    normalise(columns)
+    return {f"{name}.{low + i}": column for i, column in enumerate(columns)}
 
 
 def normalised(columns: dict[str, Array]) -> dict[str, Array]:
@@ -56,20 +57,17 @@ def normalised(columns: dict[str, Array]) -> dict[str, Array]:
     for name in sorted({name.partition(".")[0] for name in columns if "." in name}):
         limbs, low = _limbs(columns, name)
         normalise(limbs)
-        out |= {f"{name}.{low + i}": limbs[:, i] for i in range(limbs.shape[1])}
+        out |= {f"{name}.{low + i}": column for i, column in enumerate(limbs)}
     return out
 
 
 def doubles_of(columns: dict[str, Array], name: str, rows: int) -> Array:
     """Return a sum rounded to doubles, float64 (rows,); infinite beyond the range."""
-    own = {each: column for each, column in columns.items() if each.startswith(f"{name}.")}
+    own, low = _places(columns, name, rows)
     doubles = np.empty(rows)
     for start in range(0, rows, _BLOCK):
         block = slice(start, min(start + _BLOCK, rows))
-        some = {each: column[block] for each, column in own.items()}
-        limbs, low = _limbs(some, name, block.stop - start)
-        normalise(limbs)
-        doubles[block] = rounded(limbs, low)
+        doubles[block] = rounded(_side_by_side([column[block] for column in own], block.stop - start), low)
     return doubles
 
 
@@ -82,15 +80,22 @@ def wholes_of(columns: dict[str, Array], name: str, rows: int) -> tuple[Array, A
     return wholes(limbs, low, fits), fits
 
 
-def _limbs(columns: dict[str, Array], name: str, rows: int = 0) -> tuple[Array, int]:
-    """Return the limbs of a sum, int64 (rows, places), and their first place; missing places are 0."""
+def _limbs(columns: dict[str, Array], name: str) -> tuple[Array, int]:
+    """Return the limbs of a sum, int64 (places, rows), and their first place; missing places are 0."""
+    own, low = _places(columns, name)
+    return _side_by_side(own, len(own[0])), low
+
+
+def _places(columns: dict[str, Array], name: str, rows: int = 0) -> tuple[list[Array], int]:
+    """Return the columns of the places of a sum, and the first place."""
     own = {
         int(each.partition(".")[2]): column for each, column in columns.items() if each.startswith(f"{name}.")
     }
-    if not own:
-        return np.zeros((rows, 0), np.int64), UNIT_PLACE
-    low, high = min(own), max(own)
-    limbs = np.zeros((len(own[low]), high - low + 1), np.int64)
-    for place, column in own.items():
-        limbs[:, place - low] = column
-    return limbs, low
+    low, high = min(own, default=UNIT_PLACE), max(own, default=UNIT_PLACE)
+    missing = np.zeros(len(own[low]) if own else rows, np.int64)
+    return [own.get(place, missing) for place in range(low, high + 1)], low
+
+
+def _side_by_side(columns: list[Array], rows: int) -> Array:
+    """Return columns as the rows of one array, int64 (columns, rows)."""
+    return np.concatenate(columns).reshape(len(columns), rows)

@@ -21,6 +21,9 @@ _MASK = np.int64(0xFFFFFFFF)
 _FRACTION = np.int64(0xFFFFFFFFFFFFF)
 _ONE = np.int64(1)
 
+_SHORT = 3
+"""Sums of at most this many limbs are rounded in registers, if their value is not as wide as these allow."""
+
 
 @kernel
 def double_places(bits: Array) -> tuple[int, int]:
@@ -75,37 +78,68 @@ def add_wholes(values: Array, rows: Array, signs: Array, limbs: Array) -> None:
 
 @kernel
 def normalise(limbs: Array) -> None:
-    """Carry, so that equal sums have equal limbs: all but the last are in 0 .. 2 ** 32."""
-    for row in range(limbs.shape[0]):
-        for place in range(limbs.shape[1] - 1):
-            carry = limbs[row, place] >> 32
-            limbs[row, place] -= carry << 32
-            limbs[row, place + 1] += carry
+    """Carry in sums, (places, rows), so that equal sums have equal limbs: all but the last below 2 ** 32."""
+    for place in range(limbs.shape[0] - 1):
+        lower, upper = limbs[place], limbs[place + 1]
+        for row in range(limbs.shape[1]):
+            upper[row] += lower[row] >> 32
+            lower[row] &= _MASK
 
 
 @kernel
 def rounded(limbs: Array, low: int) -> Array:
-    """Return normalised sums as doubles, rounded once to nearest, ties to even; infinite beyond the range."""
-    count = limbs.shape[1]
-    out = np.empty(limbs.shape[0])
-    digits = np.zeros(count + 4, np.int64)  # two zeros, the limbs, and what they carry
-    bits = np.zeros(1, np.int64)
-    power = bits.view(np.float64)
-    for row in range(limbs.shape[0]):
-        is_negative = count > 0 and limbs[row, count - 1] < 0
+    """Return sums, (places, rows), as doubles, rounded once to nearest, ties to even; infinite beyond these.
+
+    Carries may be waiting.
+    """
+    count, rows = limbs.shape
+    out, bits = np.empty(rows), np.zeros(1, np.int64)
+    digits = np.zeros(count + 6, np.int64)  # two zeros, the limbs, what they carry, and more zeros
+    power, last, scale = bits.view(np.float64), np.int64(1 << 30), 0.0
+    for row in range(rows):
         carry = np.int64(0)
-        for i in range(count):
-            value = (-limbs[row, i] if is_negative else limbs[row, i]) + carry
+        for place in range(count):
+            value = limbs[place, row] + carry
             carry = value >> 32
-            digits[i + 2] = value - (carry << 32)
-        digits[count + 2] = carry & _MASK
-        digits[count + 3] = carry >> 32
-        mantissa, exponent = _leading(digits, low)
-        bits[0] = (exponent + 1023) << 52
-        is_normal = -1022 <= exponent <= 1023
-        result = float(mantissa) * power[0] if is_normal else math.ldexp(float(mantissa), exponent)
+            digits[place + 2] = value & _MASK
+        is_negative = carry < 0
+        if is_negative:
+            over = _ONE
+            for place in range(2, count + 2):
+                value = (digits[place] ^ _MASK) + over
+                over = value >> 32
+                digits[place] = value & _MASK
+            carry = ~carry + over
+        digits[count + 2], digits[count + 3] = carry & _MASK, carry >> 32
+        if count <= _SHORT and digits[5] >> 21 == 0:
+            more = (np.uint64(digits[3]) << np.uint64(32)) | np.uint64(digits[2])
+            mantissa, exponent = _leading_of_two((digits[5] << 32) | digits[4], more, low)
+        else:
+            mantissa, exponent = _leading(digits, low)
+        if exponent != last and -1022 <= exponent <= 1023:
+            bits[0] = (exponent + 1023) << 52
+            last, scale = exponent, power[0]
+        result = float(mantissa) * scale if exponent == last else math.ldexp(float(mantissa), exponent)
         out[row] = -result if is_negative and mantissa != 0 else result
     return out
+
+
+@inlined
+def _leading_of_two(high: Int, low: Int, place: int) -> tuple[Int, Int]:
+    """Return what `_leading` does of a number of 117 bits at most, of which `low` are the last 64."""
+    shift, base = np.int64(0), np.int64(32 * place - 1088)
+    if high == 0:
+        shift = np.int64(2) * np.int64(low >> np.uint64(62) != 0)
+        mantissa = np.int64(low >> np.uint64(shift))
+    else:
+        rest, shift = high, np.int64(10)
+        for size in (32, 16, 8):
+            if rest >> size > 0:
+                rest >>= size
+                shift += size
+        mantissa = (high << (64 - shift)) | np.int64(low >> np.uint64(shift))
+    cut = low & ((np.uint64(1) << np.uint64(shift)) - np.uint64(1))
+    return mantissa | np.int64(cut != 0), base + shift
 
 
 @kernel
@@ -138,23 +172,23 @@ def _leading(digits: Array, low: int) -> tuple[Int, Int]:
 
 @kernel
 def wholes(limbs: Array, low: int, fits: Array) -> Array:
-    """Return normalised sums of whole numbers as int64; `low` is the first place.
+    """Return normalised sums of whole numbers, (places, rows), as int64; `low` is the first place.
 
     Places reach from the units to 64 bits at least. There are more where sums of doubles share the columns:
     those below the units are 0, and those above 64 bits repeat the sign where the sum fits. `fits`,
     bool (rows,), tells on return which sums do.
     """
-    out = np.zeros(limbs.shape[0], np.int64)
-    units, count = UNIT_PLACE - low, limbs.shape[1]
-    for row in range(limbs.shape[0]):
+    out = np.zeros(limbs.shape[1], np.int64)
+    units, count = UNIT_PLACE - low, limbs.shape[0]
+    for row in range(limbs.shape[1]):
         top = count - 1
-        high = limbs[row, top]
+        high = limbs[top, row]
         fits[row] = True
         while top > units + 1:
             top -= 1
             fits[row] = fits[row] and -1 <= high <= 0
-            high = (high << 32) + limbs[row, top]
+            high = (high << 32) + limbs[top, row]
         fits[row] = fits[row] and -(_ONE << 31) <= high < (_ONE << 31)
         if fits[row]:
-            out[row] = (high << 32) + limbs[row, units]
+            out[row] = (high << 32) + limbs[units, row]
     return out
