@@ -190,7 +190,10 @@ UPDATES = pa.schema(
         ("row", pa.int32()),
     ]
 )
-"""Payload of kind "updates"; `row` points into the "rows" of the same slot, stream and order."""
+"""Payload of kind "updates", where whole numbers may take less bytes each, see `stqsh.spec.narrow_columns`.
+
+`row` points into the "rows" of the same slot, stream and order.
+"""
 
 KEY_COLUMN = b"key"
 """The entry of the metadata of "rows" that names their key column; records of a stream have none."""

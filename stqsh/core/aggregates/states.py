@@ -20,6 +20,7 @@ from stqsh.core.aggregates.summaries import summarised
 from stqsh.core.texts.tokenizer import coded_terms
 from stqsh.spec.aggregate import Measure
 from stqsh.spec.chunk import decoded
+from stqsh.spec.narrow_columns import narrowed
 
 Array = npt.NDArray[Any]
 
@@ -164,7 +165,7 @@ def group_payloads(found: Iterable[States]) -> Iterator[pa.RecordBatch]:
             else:
                 totals = totals.append_column(name, column)
         totals = totals.replace_schema_metadata({_SAME: " ".join(same)})
-        yield from map(_narrow, map(decoded, totals.combine_chunks().to_batches(PART_ROWS)))
+        yield from map(narrowed, map(decoded, totals.combine_chunks().to_batches(PART_ROWS)))
         if states.values.num_rows:
             values = states.by.take(states.values["row"])
             for name in states.values.column_names[1:]:
@@ -175,28 +176,6 @@ def group_payloads(found: Iterable[States]) -> Iterator[pa.RecordBatch]:
 def same_totals(batch: pa.RecordBatch) -> list[str]:
     """Return the totals that are the same as `n` in a batch of totals, and are not among its columns."""
     return (batch.schema.metadata or {}).get(_SAME, b"").decode().split()
-
-
-def _narrow(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with its whole numbers, and the indices of dictionaries, in the least bytes each."""
-    columns: list[Any] = []
-    for column in batch.columns:
-        narrow: Any = column
-        if pa.types.is_integer(column.type):
-            narrow = _narrowed(column)
-        elif pa.types.is_dictionary(column.type):
-            narrow = pa.DictionaryArray.from_arrays(_narrowed(narrow.indices), narrow.dictionary)
-        columns.append(narrow)
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names, metadata=batch.schema.metadata)
-
-
-def _narrowed(column: Any) -> Any:
-    values = column.to_numpy(zero_copy_only=False)
-    if column.null_count or not len(values):
-        return column
-    low, high = values.min(), values.max()
-    kind = np.result_type(np.min_scalar_type(low), np.min_scalar_type(high))
-    return pa.array(values.astype(kind)) if kind.itemsize < values.itemsize else column
 
 
 def _without_zeros(states: States) -> States:

@@ -18,6 +18,7 @@ from stqsh.core.kernels.events.versions import number
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.queries.query_table import QueryTable
 from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, ChunkOrder, Phase, pack, pack_json
+from stqsh.spec.narrow_columns import narrowed
 
 Array = npt.NDArray[Any]
 
@@ -157,10 +158,11 @@ def update_chunks(origin: UpdateOrigin, updates: QueryUpdates, first: ChunkOrder
     for at, start in enumerate(range(0, len(updates.step), PART_UPDATES), start=first.number):
         piece = updates.where(slice(start, start + PART_UPDATES))
         numbers, shown = number(piece.show, scratch)
-        batches = ("rows", origin.rows(shown)), ("updates", _updates(piece, numbers))
+        rows = narrowed(origin.rows(shown), only_coded=True)
+        batches = ("rows", rows), ("updates", narrowed(_updates(piece, numbers)))
         chunks += [
-            _chunk(origin.slot, origin.stream, kind, origin.timing, rows, first._replace(number=at))
-            for kind, rows in batches
+            _chunk(origin.slot, origin.stream, kind, origin.timing, batch, first._replace(number=at))
+            for kind, batch in batches
         ]
     return chunks
 

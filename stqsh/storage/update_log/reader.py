@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from stqsh.checksums import DamagedFileError
 from stqsh.errors import OtherVersionError
-from stqsh.spec.chunk import CHUNK, KEY_COLUMN, WHY, ChunkOrder, decoded, unpack, unpack_struct
+from stqsh.spec.chunk import CHUNK, KEY_COLUMN, UPDATES, WHY, ChunkOrder, decoded, unpack, unpack_struct
 from stqsh.spec.clock import ClockTimes
+from stqsh.spec.narrow_columns import widened
 from stqsh.spec.payload_refs import PayloadReader
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
@@ -183,7 +184,8 @@ def _parts(chunks: pa.Table, bulk: PayloadReader) -> dict[LogRelation, list[Upda
     for stream, slot, kind, *order, payload in zip(*columns, chunks.column("payload"), strict=True):
         if kind in ("rows", "updates"):
             part = found.setdefault((stream, ChunkOrder(*order), slot), UpdatePart())
-            setattr(part, kind, unpack(bulk.payload(payload)))
+            batch = unpack(bulk.payload(payload))
+            setattr(part, kind, widened(batch, UPDATES) if kind == "updates" else batch)
     relations: dict[LogRelation, list[UpdatePart]] = {}
     for (stream, _, _), piece in sorted(found.items(), key=lambda item: item[0]):
         if piece.updates is not None and piece.rows is not None:
