@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.groups.distinct import find_places, number_distinct
+from stqsh.core.kernels.groups.distinct import PlaceTable, find_places, number_distinct
 from stqsh.core.kernels.jit import frozen
 
 Array = npt.NDArray[Any]
@@ -44,6 +44,11 @@ class DistinctNumbers:
             return find_places(_wide(numbers), self._low, self._places)
         at = np.minimum(np.searchsorted(self.values, numbers), len(self.values) - 1)
         return np.where(self.values[at] == numbers, at, -1)
+
+    @property
+    def table(self) -> PlaceTable | None:
+        """The table of places; None if there is none."""
+        return None if self._places is None else PlaceTable(self._low, frozen(self._places))
 
 
 def sorted_distinct(numbers: Array) -> Array:

@@ -64,7 +64,7 @@ def show_versions(
     count = len(versions.group)
     row = np.full(count, -1, np.int32)
     same, passes, answered = (np.zeros(count, np.bool_) for _ in range(3))
-    forms = store.queries.form[np.searchsorted(store.queries.id, versions.queries)]
+    forms = store.queries.form[store.positions(versions.queries)]
     tables, rows = [pa.table({KEY: pa.array([], _KEYS)})], 0
     for form in np.flatnonzero(np.bincount(forms)).tolist():
         mine = there if (forms == form).all() else there & versions.by_query(forms == form)

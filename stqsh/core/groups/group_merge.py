@@ -127,7 +127,7 @@ class _GroupMerge:
 
     def _there(self, versions: GroupVersions, begun: Array) -> Array:
         """Return which versions are groups: those with members, and the one of a query without GROUP BY."""
-        at = np.searchsorted(self._store.queries.id, versions.queries)
+        at = self._store.positions(versions.queries)
         alone = self._store.have_one_row(versions.queries)
         there: Array = versions.totals["n"] > 0
         if alone.any():

@@ -140,7 +140,15 @@ class GroupStore:
 
     def which(self, ids: Array, test: Callable[[AggregateSpec], bool]) -> Array:
         """Return for which queries, given by id, what they compute passes a test; bool (n,)."""
-        return self._pass(self.queries.form[np.searchsorted(self.queries.id, ids)], test)
+        return self._pass(self.queries.form[self.positions(ids)], test)
+
+    def positions(self, ids: Array) -> Array:
+        """Return the positions of queries that there are, given by id."""
+        return (
+            np.arange(len(ids))
+            if np.array_equal(ids, self.queries.id)
+            else np.searchsorted(self.queries.id, ids)
+        )
 
     def _pass(self, forms: Array, test: Callable[[AggregateSpec], bool]) -> Array:
         """Return which of some forms pass a test, bool (n,)."""
@@ -176,12 +184,13 @@ class GroupStore:
             return
         names = sorted({name for some in totals for name in some.totals} - {"n"})
         table = self._totals([name for name in names if name not in self._sums])
-        query = np.concatenate([some.query for some in totals])
-        key = np.concatenate([some.key for some in totals])
+        parts = [some for some in totals if len(some.query)] or totals[:1]
+        query, key = _joined([some.query for some in parts]), _joined([some.key for some in parts])
         columns = {"query": query, "key": key}
         for name in ["n", *self._sums]:
-            parts = [some.totals.get(name, np.zeros(len(some.query), np.int64)) for some in totals]
-            columns[name] = np.concatenate(parts)
+            columns[name] = _joined(
+                [some.totals.get(name, np.zeros(len(some.query), np.int64)) for some in parts]
+            )
         if not _in_order(query, key):
             order = np.lexsort((key, query))
             columns = {name: column[order] for name, column in columns.items()}
@@ -195,6 +204,11 @@ class GroupStore:
         self._sums += more
         specs = {name: ArraySpec(np.int64) for name in self._sums}
         return _StoredTotals(self._state, f"{self._prefix}/totals", specs)
+
+
+def _joined(parts: list[Array]) -> Array:
+    """Return arrays as one, which is not copied if it is the only one."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _in_order(query: Array, key: Array) -> bool:

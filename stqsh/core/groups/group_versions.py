@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from stqsh.core.aggregates.states import VALUES
 from stqsh.core.groups.distinct_numbers import DistinctNumbers
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
-from stqsh.core.kernels.groups.distinct import pair_codes
+from stqsh.core.kernels.groups.distinct import find_pairs, pair_codes
 from stqsh.core.kernels.groups.running_values import (
     ALL,
     FIRST,
@@ -114,8 +114,12 @@ class PairIndex:
 
     def find(self, query: Array, key: Array) -> Array:
         """Return the number of each group, -1 for unknown ones."""
-        codes = self._codes(query, key)
-        return self._pairs.find(codes)
+        tables = self._queries.table, self._keys.table, self._pairs.table
+        if tables[0] is None or tables[1] is None or tables[2] is None:
+            return self._pairs.find(self._codes(query, key))
+        queries = frozen(np.ascontiguousarray(query, np.int64))
+        keys = frozen(np.ascontiguousarray(key, np.int32))
+        return find_pairs(queries, keys, tables[0], tables[1], len(self._keys), tables[2])
 
     @property
     def queries(self) -> Array:
@@ -164,23 +168,21 @@ def versions_of(
         first: The first step of the batch.
     """
     steps = DistinctNumbers(moves.steps)
-    table = _numbered(len(groups), len(steps) + 1, which, steps.find(moves.steps) + 1)
+    own = steps.find(moves.steps) if len(steps) > 1 else np.zeros(len(which), np.int64)
+    table = _numbered(len(groups), len(steps) + 1, which, own + 1)
     start, at = table.start, table.at
     until = np.full(len(before.number), -1)
     until[moves.again] = at[moves.first_again : moves.first_again + len(moves.again)]
     wanted = before.number >= 0
     known, nothing = before.totals.where(wanted).totals, np.empty(0, np.int64)
     base = HeldVersions(start[before.number[wanted]], until[wanted])
-    totals = {
-        name: running_totals(
-            frozen(start),
-            base,
-            frozen(known.get(name, nothing)),
-            frozen(at),
-            frozen(moves.totals.totals.get(name, nothing)),
-        )
-        for name in sorted({"n", *known, *moves.totals.totals})
-    }
+    totals, moved = dict[str, Array](), moves.totals.totals
+    for name in sorted({"n", *known, *moved}, key=lambda name: (name != "n", name)):
+        own, change = known.get(name, nothing), moved.get(name, nothing)
+        if name != "n" and change is moved.get("n") and np.array_equal(own, known["n"]):
+            totals[name] = totals["n"]  # no argument has ever been NULL
+        else:
+            totals[name] = running_totals(frozen(start), base, frozen(own), frozen(at), frozen(change))
     step = np.append(first - 1, steps.values)[table.step]
     empty = VALUES.empty_table()
     return GroupVersions(groups.queries, groups.owner, groups.key, start, table.group, step, totals, empty)
@@ -258,7 +260,7 @@ def _ranked(store: GroupStore, value: Array) -> tuple[pa.BinaryArray, Array]:
 def _wanted(store: GroupStore, query: Array, measure: Array) -> tuple[Array, Array]:
     """Return which values are wanted of measures of queries, and how many of them."""
     wanted, most = np.zeros(len(query), np.int8), np.zeros(len(query), np.int32)
-    form = store.queries.form[np.searchsorted(store.queries.id, query)]
+    form = store.queries.form[store.positions(query)]
     for number in np.unique(form).tolist():
         spec = store.spec(number)
         for j in np.unique(measure[form == number]).tolist():

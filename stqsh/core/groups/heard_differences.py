@@ -57,24 +57,24 @@ def heard_differences(
 
 
 def _heard_totals(store: GroupStore, heard: list[pa.RecordBatch]) -> tuple[GroupTotals, Array]:
-    """Return the totals that slots say, and their steps; a total is 0 where a slot has not reported it."""
+    """Return the totals that slots say, and their steps; a total is 0 where a slot has not reported it.
+
+    Those that are the same as `n` in all batches are the same array.
+    """
     ends = np.cumsum([0, *(batch.num_rows for batch in heard)]).tolist()
-    query, step, key = (
-        np.empty(ends[-1], np.int64),
-        np.empty(ends[-1], np.int64),
-        np.empty(ends[-1], np.int32),
-    )
+    query, step, key = (np.empty(ends[-1], kind) for kind in (np.int64, np.int64, np.int32))
+    shared = set.intersection(*(set(same_totals(batch)) for batch in heard)) if heard else set[str]()
     totals: dict[str, Array] = {}
     for batch, begin, end in zip(heard, ends[:-1], ends[1:], strict=True):
         query[begin:end], step[begin:end] = batch["query"].to_numpy(), batch["step"].to_numpy()
         key[begin:end] = store.keys.numbers(batch["key"])
         columns: dict[str, Any] = {name: batch[name] for name in batch.schema.names if name not in _IDENTITY}
-        columns |= dict.fromkeys(same_totals(batch), columns["n"])
+        columns |= dict.fromkeys(set(same_totals(batch)) - shared, columns["n"])
         for name, column in columns.items():
             if name not in totals:
                 totals[name] = np.zeros(ends[-1], np.int64)
             totals[name][begin:end] = column.fill_null(0).to_numpy(zero_copy_only=False)
-    return GroupTotals(query, key, totals), step
+    return GroupTotals(query, key, totals | dict.fromkeys(shared, totals.get("n", query))), step
 
 
 def _numbered(store: GroupStore, batch: pa.RecordBatch) -> pa.Table:

@@ -45,7 +45,7 @@ class PassingTime:
 
         What was shown before the batch was shown as of then.
         """
-        position = np.searchsorted(self._store.queries.id, versions.queries)
+        position = self._store.positions(versions.queries)
         if self._clock is None:
             seen = self._store.queries.seen[position]
             return versions.by_query(seen) if seen.any() else np.zeros(len(versions.group), np.int64)
@@ -100,7 +100,7 @@ class PassingTime:
 
     def _turns(self, versions: GroupVersions, clock: GroupClock) -> Iterator[tuple[Array, Array]]:
         """Yield versions within whose time a comparison turns, and the steps of that."""
-        position = np.searchsorted(self._store.queries.id, versions.queries)
+        position = self._store.positions(versions.queries)
         awake = versions.by_query(np.isin(versions.queries, self.awake)) & (versions.totals["n"] > 0)
         forms = versions.by_query(self._store.queries.form[position])
         every, until = versions.by_query(self._every()[position]), self._until(versions, clock)

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from stqsh.core.kernels.jit import Array, Int, kernel
+
+
+class PlaceTable(NamedTuple):
+    """The places of numbers from `low` on, int32; -1 for none."""
+
+    low: int
+    places: Array
 
 
 @kernel
@@ -54,3 +63,38 @@ def pair_codes(first: Array, second: Array, count: Int) -> Array:
     for i in range(len(first)):
         first[i] = first[i] * count + second[i] if first[i] >= 0 and second[i] >= 0 else -1
     return first
+
+
+@kernel
+def find_pairs(
+    first: Array, second: Array, firsts: PlaceTable, seconds: PlaceTable, count: Int, pairs: PlaceTable
+) -> Array:
+    """Return the place of each pair of numbers, int64 (n,), as `pair_codes` and `find_places` give it."""
+    out = np.empty(len(first), np.int64)
+    low, places, low2, places2 = firsts.low, firsts.places, seconds.low, seconds.places
+    low3, places3 = pairs.low, pairs.places
+    for i in range(len(first)):
+        a, b, place = first[i] - low, second[i] - low2, np.int64(-1)
+        if 0 <= a < len(places) and 0 <= b < len(places2) and places[a] >= 0 and places2[b] >= 0:
+            code = np.int64(places[a]) * count + places2[b] - low3
+            if 0 <= code < len(places3):
+                place = np.int64(places3[code])
+        out[i] = place
+    return out
+
+
+@kernel
+def first_alike(hashes: Array) -> Array:
+    """Return for each hash, uint64 (n,), the first place at which it occurs, int64 (n,)."""
+    size = 1
+    while size < 2 * len(hashes):
+        size *= 2
+    table, out, mask = np.full(size, -1, np.int32), np.empty(len(hashes), np.int64), np.uint64(size - 1)
+    for i in range(len(hashes)):
+        at = (hashes[i] >> np.uint64(32)) & mask
+        while table[at] >= 0 and hashes[table[at]] != hashes[i]:
+            at = (at + np.uint64(1)) & mask
+        if table[at] < 0:
+            table[at] = i
+        out[i] = table[at]
+    return out
