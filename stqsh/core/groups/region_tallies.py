@@ -30,11 +30,14 @@ from stqsh.core.kernels.groups.region_tallies import (
     RecordTerms,
     TallyRegions,
     TallyRows,
+    box_around,
     in_order_of_place,
     most_members,
     place_records,
+    spread,
     tally_regions,
 )
+from stqsh.core.kernels.index.static_rects import GridFrame
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.objects.batch_objects import ObjectPlaces
 from stqsh.core.queries.query_table import AREA
@@ -54,6 +57,9 @@ ROWS = 1 << 18
 
 _RECORDS, _CELLS, _MOST = 8, 64, 1024
 """Cells: one for this many records, at most this many for each region, and for each direction."""
+
+_SAMPLE = 4096
+"""About how many regions say where the grid is."""
 
 _LISTED = frozenset({"distinct", "topk"})
 """Functions for which all values count."""
@@ -129,7 +135,7 @@ class RegionTallies:
         if not len(records.x):
             return True
         side = isqrt(min(len(records.x) // _RECORDS, _CELLS * len(positions)))
-        frame = lattice_over(boxes[:, 0::2].ravel(), boxes[:, 1::2].ravel(), min(max(side, 1), _MOST))
+        frame = _frame(boxes, max(side, 1))
         placed = place_records(frozen(records.x), frozen(records.y), frame)
         order = in_order_of_place(boxes, frame)
         at = positions[order]
@@ -137,9 +143,10 @@ class RegionTallies:
         terms = self._terms(spec, records.versions, placed, most_members(placed, regions))
         if terms is None:
             return False
+        ids = frozen(self._queries.id[at])
         for rows in _tallied(placed, terms.terms, regions):
             steps = np.full(len(rows.region), self._step)
-            by = identified(self._queries.id[at[rows.region]], steps, rows.group, terms.keys)
+            by = identified(spread(ids, frozen(rows.region)), steps, rows.group, terms.keys)
             values = [values_of_rows(one, placed, terms.terms, regions, rows) for one in terms.listed]
             yield _states(by, terms, rows, values)
         return True
@@ -193,8 +200,17 @@ class RegionTallies:
 
 def _around(boxes: Array) -> Box:
     """Return the box around boxes."""
-    (x1, y1), (x2, y2) = np.fmin.reduce(boxes[:, :2]), np.fmax.reduce(boxes[:, 2:])
-    return Box(float(x1), float(y1), float(x2), float(y2))
+    return Box(*map(float, box_around(frozen(boxes))))
+
+
+def _frame(boxes: Array, side: int) -> GridFrame:
+    """Return a grid over boxes with about `side` ** 2 cells that are in use.
+
+    They are higher than wide: the records of a row of cells are one run, of which only the ends are tested.
+    """
+    some, columns = boxes[:: -(-len(boxes) // _SAMPLE)], min(2 * side, _MOST)
+    frame = lattice_over(some[:, 0::2].ravel(), some[:, 1::2].ravel(), columns)
+    return frame._replace(per_y=frame.per_y * min((side / columns) ** 2, 1.0))
 
 
 def _are_dense(boxes: Array) -> bool:

@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from stqsh.core.aggregates.states import VALUES, States
 from stqsh.core.groups.query_forms import FormedQueries
+from stqsh.core.kernels.groups.distinct import first_alike
+from stqsh.core.kernels.jit import frozen
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.queries.query_table import REGION, QueryTable
 
@@ -108,13 +110,14 @@ def _lots(columns: Iterable[Array], apart: Array) -> Array:
     for column in bits:
         mixed = (mixed ^ column) * _FACTOR
         mixed ^= mixed >> np.uint64(29)
-    _, first, lot = np.unique(mixed, return_index=True, return_inverse=True)
-    like = first[lot.reshape(-1)]
+    like = first_alike(frozen(mixed))
     alone = apart | apart[like]
     for column in bits:
         alone |= column != column[like]
     like[alone] = np.flatnonzero(alone)
-    return np.unique(like, return_inverse=True)[1].reshape(-1)
+    is_first = like == np.arange(len(like))
+    lots: Array = (np.cumsum(is_first) - 1)[like]
+    return lots
 
 
 def _constants(queries: QueryTable, conditions: QueryConditions, positions: Array) -> Iterator[Array]:

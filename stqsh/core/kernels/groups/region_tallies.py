@@ -15,7 +15,7 @@ from stqsh.core.kernels.geometry.circles import QueryCircles
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.kernels.geometry.polygons import PolygonArrays, holds
 from stqsh.core.kernels.index.static_rects import GridFrame, band, cell_of, cover, within
-from stqsh.core.kernels.jit import Array, Flag, Int, inlined, kernel
+from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
 
 WHOLE, DOUBLE, GREATEST = 0, 1, 2
 """What is wanted of values: the sum of whole numbers or of doubles, or the greatest of numbers from 1 on."""
@@ -30,6 +30,9 @@ _LOW = np.int64(0xFFFFFFFF)
 
 _FEW = 4
 """All groups are looked through if there are at most this many for each member."""
+
+_ALWAYS = 64
+"""They are looked through, too, if there are at most this many of them."""
 
 _BLOCK = 1 << 11
 """Rows whose words are taken apart at a time, so that they stay in the processor's cache."""
@@ -205,10 +208,40 @@ def first_words(groups: Array, order: PlaceOrder, count: int) -> Array:
 @kernel
 def in_order_of_place(boxes: Array, frame: GridFrame) -> Array:
     """Return the order of boxes by the cells of their lower left corners: neighbours share records."""
-    cells = np.empty(len(boxes), np.int64)
+    cells, start = np.empty(len(boxes), np.int64), np.zeros(frame.side * frame.side + 1, np.int32)
     for q in range(len(boxes)):
-        cells[q] = cell_of(boxes[q, 0], boxes[q, 1], frame)
-    return np.argsort(cells, kind="mergesort")
+        cells[q] = 0 if np.isnan(boxes[q, 0]) else cell_of(boxes[q, 0], boxes[q, 1], frame)
+        start[cells[q] + 1] += 1
+    for cell in range(1, len(start)):
+        start[cell] += start[cell - 1]
+    order = np.empty(len(boxes), np.int64)
+    for q in range(len(boxes)):
+        order[start[cells[q]]] = q
+        start[cells[q]] += 1
+    return order
+
+
+@kernel
+def spread(values: Array, places: Array) -> Array:
+    """Return the values, int64, at places, int32 (n,)."""
+    out = np.empty(len(places), np.int64)
+    for i in range(len(places)):
+        out[i] = values[places[i]]
+    return out
+
+
+@kernel
+def box_around(boxes: Array) -> tuple[Float, Float, Float, Float]:
+    """Return the corners of the box around boxes, float64 (n, 4); NaN if none has a place."""
+    x1 = y1 = x2 = y2 = np.nan
+    for q in range(len(boxes)):
+        if np.isnan(boxes[q, 0]):
+            continue
+        x1 = boxes[q, 0] if np.isnan(x1) else min(x1, boxes[q, 0])
+        y1 = boxes[q, 1] if np.isnan(y1) else min(y1, boxes[q, 1])
+        x2 = boxes[q, 2] if np.isnan(x2) else max(x2, boxes[q, 2])
+        y2 = boxes[q, 3] if np.isnan(y2) else max(y2, boxes[q, 3])
+    return x1, y1, x2, y2
 
 
 @kernel
@@ -403,6 +436,53 @@ def _add_words(words: Array, found: Array, members: Int, totals: Array) -> None:
             c += np.uint64(2)
 
 
+class TallyScratch(NamedTuple):
+    """Room for the positions of a region's records, int32 (n,), and for totals, int64, flat."""
+
+    found: Array
+    totals: Array
+
+
+@inlined
+def _add_record(words: Array, k: Int, totals: Array) -> None:
+    """Add the words of a record, one lot, to the totals, both flat."""
+    at = np.uint64(TOGETHER + 1) * k
+    total = np.uint64(TOGETHER) * np.uint64(words[at])
+    totals[total] += words[at + np.uint64(1)]
+    totals[total + np.uint64(1)] += words[at + np.uint64(2)]
+
+
+@kernel
+def _tally_box(
+    places: Array, words: Array, start: Array, frame: GridFrame, box: Array, scratch: TallyScratch
+) -> Int:
+    """Add the words of all records in a box, flat, to the totals, and return the number of these records.
+
+    This is `_find_in_box` and `_add_words` at once: what needs no test is not listed either.
+    """
+    found, totals = scratch
+    x1, y1, x2, y2 = box[0], box[1], box[2], box[3]
+    window, held, inside = cover(box, frame), np.uint64(0), np.uint64(0)
+    for row in range(window.bottom, window.top + 1):
+        first, last = row * frame.side + window.left, row * frame.side + window.right
+        begin, end = np.uint64(start[first]), np.uint64(start[last + 1])
+        inner, outer = end, end
+        if window.bottom < row < window.top and window.left < window.right:
+            inner, outer = np.uint64(start[first + 1]), np.uint64(start[last])
+        for k in range(begin, inner):
+            found[held] = k
+            held += np.uint64(within(places[k, 0], places[k, 1], x1, y1, x2, y2))
+        for k in range(inner, outer):
+            _add_record(words, k, totals)
+        inside += outer - inner
+        for k in range(outer, end):
+            found[held] = k
+            held += np.uint64(within(places[k, 0], places[k, 1], x1, y1, x2, y2))
+    for i in range(held):
+        _add_record(words, np.uint64(found[i]), totals)
+    return np.int64(held + inside)
+
+
 class GroupScratch(NamedTuple):
     """Room for the groups of a region, int32 (groups,), and which ones are seen, bool; none between calls."""
 
@@ -417,7 +497,7 @@ def _find_groups(words: Array, found: Array, members: Int, totals: Array, scratc
     All groups are looked through if these are few: that takes no sort, and no branch for each member.
     """
     groups, is_seen, seen = scratch.groups, scratch.is_seen, np.int64(0)
-    if len(totals) <= _FEW * members:
+    if len(totals) <= max(_FEW * members, _ALWAYS):
         for group in range(len(totals)):
             groups[seen] = group
             seen += np.int64(totals[group, 0] != 0)
@@ -466,18 +546,23 @@ def tally_regions(
     places, start, frame, most = records.places, records.start, records.frame, terms.groups
     lots = words.shape[1] - 1
     wide = lots + terms.width - terms.packed
-    totals = np.zeros((most, wide), np.int64)
+    totals, flat = np.zeros((most, wide), np.int64), words.reshape(-1)
     found, groups = np.empty(len(places) + 1, np.int32), np.empty(most, np.int32)
+    tallies = TallyScratch(found, totals.reshape(-1))
     scratch = GroupScratch(groups, np.zeros(most, np.bool_))
     region, group = np.empty(room, np.int32), np.empty(room, np.int32)
     columns, used, q = np.empty((wide, room), np.int64), 0, begin
     while q < len(boxes) and used + most <= room:
-        members = _find_in_box(places, start, frame, boxes[q], found)
-        if area[q] >= 0 or not np.isnan(circle[q]):
-            members = _within_outline(places, regions, q, found, members)
-        _add_words(words, found, members, totals)
-        if wide > lots:
-            _add_values(terms, found, members, totals)
+        is_box = area[q] < 0 and np.isnan(circle[q]) and not np.isnan(boxes[q, 0])
+        if is_box and most <= _ALWAYS and wide == TOGETHER:
+            members = _tally_box(places, flat, start, frame, boxes[q], tallies)
+        else:
+            members = _find_in_box(places, start, frame, boxes[q], found)
+            if area[q] >= 0 or not np.isnan(circle[q]):
+                members = _within_outline(places, regions, q, found, members)
+            _add_words(words, found, members, totals)
+            if wide > lots:
+                _add_values(terms, found, members, totals)
         seen = _find_groups(words, found, members, totals, scratch)
         for i in range(seen):
             region[used], group[used] = q, groups[i]
