@@ -10,6 +10,8 @@ passed before the measurement begins.
 `peers`: the same posts and questions in DuckDB, asked again each minute, and in PySpark's own windowed
 aggregation; the answers are compared first. It has to be asked for by name.
 
+`memory`: what a slot, and Aggregate, hold for each topic of each square.
+
 `refresh`: how long a batch of one step takes that refreshes all queries by topic, without posts of its own.
 
 A batch of its own takes in new queries. An update is half of a change: the old row goes, the new one comes.
@@ -38,6 +40,7 @@ from stqsh.bench.harness.drive import (
     temporary_folder,
 )
 from stqsh.bench.harness.exact_sums import measure_sums
+from stqsh.bench.harness.group_memory import measure_memory
 from stqsh.bench.harness.topics import CREATE, write_posts
 from stqsh.bench.harness.workload import Motion, rectangles, ticks_to_fill
 from stqsh.bench.options import option
@@ -54,11 +57,19 @@ COLUMNS = {
     "batches": "batches",
     **SPLIT,
     "ratio": "times floats",
-    "row_bytes": "bytes a group",
+    "groups": "groups",
+    "slot_bytes": "slot's bytes a group",
+    "row_bytes": "Aggregate's",
     **CPU,
 }
 KEY = ("what", "queries")
-FIGURES: dict[str, Better] = {"records_per_s": MORE, "total_ms": LESS, "ratio": LESS, **CPU_FIGURES}
+FIGURES: dict[str, Better] = {
+    "records_per_s": MORE,
+    "total_ms": LESS,
+    "ratio": LESS,
+    "row_bytes": LESS,
+    **CPU_FIGURES,
+}
 
 _MINUTE = 60
 _SYNC = "SYNC 1 minute"
@@ -70,6 +81,7 @@ _WANTED = {
     ("topk", 1_000): "100 k/s",
     ("refresh", 100_000): "500 ms",
     ("sums", 10_000): "1.3 times",
+    ("memory", 100_000): "100 bytes",
 }
 
 
@@ -78,7 +90,7 @@ class AggregatesOptions:
     """What to measure; see the help of each option."""
 
     parts: tuple[str, ...] = option(
-        ("follow", "topics", "topk", "refresh", "sums"), "What to measure; peers is another part."
+        ("follow", "topics", "topk", "refresh", "sums", "memory"), "What to measure; peers is another part."
     )
     queries: tuple[int, ...] = option((10_000, 100_000), "Numbers of queries.")
     objects: int = option(1_000_000, "Moving objects.")
@@ -183,6 +195,11 @@ def _sums(options: AggregatesOptions, say: Say) -> Iterator[Row]:
     yield measure_sums(10_000)
 
 
+def _memory(options: AggregatesOptions, say: Say) -> Iterator[Row]:
+    say("the memory of groups in one slot of the core, and in Aggregate")
+    yield from measure_memory(max(options.queries))
+
+
 def _peers(options: AggregatesOptions, say: Say) -> Iterator[Row]:
     for count in sorted(options.queries):
         case = GroupCase(count, options.posts, options.minutes, options.topics)
@@ -202,6 +219,7 @@ _PARTS: dict[str, Callable[[AggregatesOptions, Say], Iterator[Row]]] = {
     "topk": _topk,
     "refresh": _refresh,
     "sums": _sums,
+    "memory": _memory,
     "peers": _peers,
 }
 

@@ -85,7 +85,7 @@ class AggregateLogic(QueryLogic):
         """Remove queries; Aggregate takes back their rows."""
         self._marks.retire(self.queries.id[positions], steps, why)
         super().retire(positions, steps, why)
-        self._regions.note_removal(why, self.queries.stays)
+        self._regions.note_removal(why, self.queries.stays, self._follows())
 
     def pause(self, positions: Array) -> None:
         """Say nothing more of queries, so that Aggregate keeps what was sent."""
@@ -107,10 +107,10 @@ class AggregateLogic(QueryLogic):
     def on_events(self, begun: Array) -> None:
         """Find out how members change, and the members of queries that begin."""
         queries, first = self.queries, self.batch.timing.first
-        if not self._regions.prepare(begun, queries.stays):
+        follows = self._follows()
+        if not self._regions.prepare(begun, queries.stays, follows):
             return
         schedule = RefreshSchedule(self.batch, queries, self._forms, self._regions.conditions)
-        follows = schedule.every_us < 0
         if follows.any() or keywords_of(self.batch, self.prefix) is not None:
             self._follow(follows, begun[follows[begun]])
         else:  # a refresh needs no events
@@ -126,6 +126,10 @@ class AggregateLogic(QueryLogic):
             self._chunk("partial", number, batch) for number, batch in enumerate(group_payloads(self._found))
         ]
         return chunks
+
+    def _follows(self) -> Array:
+        """Return which queries follow every step, so that they are matched with events; bool (queries,)."""
+        return self._forms.durations(lambda spec: 1 if spec.each_step else spec.sync_us) < 0
 
     def _follow(self, follows: Array, begun: Array) -> None:
         """Find out how the members of queries that follow every step change; some begin."""

@@ -46,10 +46,10 @@ class QueryRegions:
         """Note that other queries are active than those in the index."""
         self._is_outdated = True
 
-    def note_removal(self, why: int, staying: bool | Array) -> None:
+    def note_removal(self, why: int, staying: bool | Array, matched: Array | None = None) -> None:
         """Note that queries were removed; after the events of a batch the index is brought up to date."""
         if why == ENDED:
-            self.index.fill(self.context(staying))
+            self.index.fill(self.context(staying), matched)
         else:
             self._is_outdated = True
 
@@ -63,10 +63,13 @@ class QueryRegions:
         """Scale regions to the share of their area that load shedding leaves."""
         scale(self._queries, self._area, positions)
 
-    def prepare(self, begun: Array, staying: bool | Array) -> bool:
-        """Bring the index up to date before the events of a batch; return whether there are queries."""
+    def prepare(self, begun: Array, staying: bool | Array, matched: Array | None = None) -> bool:
+        """Bring the index up to date before the events of a batch; return whether there are queries.
+
+        For `matched` see `StaticRegionIndex.fill`.
+        """
         if self._is_outdated or len(begun):
-            self.index.fill(self.context(staying))
+            self.index.fill(self.context(staying), matched)
         if not len(self._queries):
             self.release_cells()
             return False

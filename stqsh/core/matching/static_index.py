@@ -45,8 +45,12 @@ class StaticRegionIndex:
             {i: replace(new.patterns[i], condition=part.rest) for i, part in parts.items()}
         )
 
-    def fill(self, context: QueryContext) -> None:
-        """Rebuild the index from the active queries, after any was added, changed or removed."""
+    def fill(self, context: QueryContext, matched: Array | None = None) -> None:
+        """Rebuild the index from the active queries, after any was added, changed or removed.
+
+        `matched`, bool (queries,), says which queries are matched with events, all by default; of the others
+        only those with keywords are in the index.
+        """
         queries, bounds = context.queries, self._batch.spec.bounds
         still = np.flatnonzero((queries.focal < 0) & (queries.mode == ACTIVE))
         boxes = np.full((len(queries), 4), np.nan)
@@ -58,6 +62,8 @@ class StaticRegionIndex:
             boxes[index.positions] = np.nan
             if not len(index):
                 release_keywords(self._batch, self._prefix)
+        if matched is not None:
+            boxes[~matched] = np.nan
         tag = 2 * np.arange(len(queries), dtype=np.int32) + checked
         self._grid.fill(boxes, tag.astype(np.int32), bounds)
 
