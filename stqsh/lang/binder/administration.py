@@ -205,6 +205,9 @@ def set_setting(statement: statements.SetSetting, catalogue: CatalogueView) -> S
         variable = next(known.variable for known in KEYS if known.name == key)
         hint = f"give it in the environment ({variable}) or in the profile"
         raise BindError(f"{key} is a secret, and statements are stored", statement.key.span, hint=hint)
+    if key in catalogue.settings and key.startswith("session."):
+        hint = "give it in the profile or the environment: STQSH_" + key.upper().replace(".", "_")
+        raise BindError(f"{key} counts before a session is open", statement.key.span, hint=hint)
     if key in catalogue.settings:
         value = _plain(statement.value)
         _check_value(key, str(value), statement.value.span)
