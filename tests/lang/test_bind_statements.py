@@ -68,6 +68,11 @@ def test_commands(text: str, kind: str, spec: Any, taxis: Catalogue) -> None:
         ("MAP nothing", "SHOW STREAMS and SHOW QUERIES list them"),
         ("SELECT * FROM nothing n, favourites f", "SHOW STREAMS and SHOW TABLES list them"),
         (
+            "SELECT zzz(oid) FROM taxis",
+            "functions: AVG, COUNT, DATE, HOUR, LENGTH, MAX, MIN, MINUTE, REGION, SUM, TOPK; "
+            "session.register_function adds one in Python",
+        ),
+        (
             "DESCRIBE nothing",
             "SHOW STREAMS, QUERIES, TABLES, REGIONS, SINKS or ALERTS lists the names in use",
         ),
@@ -108,6 +113,7 @@ def test_a_name_that_is_like_no_other_tells_what_lists_the_names(
         ("SET shedding.keep = 1.5", "shedding.keep is '1.5', expected a number from 0 to 1", None),
         ("SET cache.factor = -1", "cache.factor is '-1', expected a number from 0 to 1", None),
         ("SET engine.slots = 0", "engine.slots is '0', expected a whole number of at least 1", None),
+        ("SET session.home_root = '/x'", "session.home_root counts before a session is open", None),
         ("RUN 0 STEPS", "RUN takes one step or more", None),
         ("RUN UNTIL 'noon'", "'noon' is not a timestamp", None),
     ],

@@ -68,8 +68,9 @@ def column_definition(parts: Parts) -> ColumnDefinition:
 
 @rule("option")
 def option(parts: Parts) -> tuple[str, Any]:
-    """Build `name => value`; the name is in lower case."""
-    return parts[0].text.lower(), parts[1]
+    """Build `name => value`; the name is in lower case, and errors about the value show both."""
+    name, value = parts
+    return name.text.lower(), replace(value, span=cover(name.span, value.span))
 
 
 @rule("options")
@@ -77,8 +78,8 @@ def options(parts: Parts) -> Options:
     """Build `(a => 1, b => 'x')`."""
     given = [part for part in parts if part is not None]
     names = [name for name, _ in given]
-    for name, value in given:
-        if names.count(name) > 1:
+    for place, (name, value) in enumerate(given):
+        if name in names[:place]:
             raise StatementSyntaxError(f"the option {name} is given twice", value.span)
     return tuple(given)
 

@@ -34,7 +34,10 @@ def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
         return _registered(node, registered, scope, bind)
     if node.name != "REGION" and node.name not in RESULTS:
         known = (*RESULTS, "REGION", *AGGREGATES)
-        raise BindError(f"there is no function {node.name}", node.span, near=near(node.name, known))
+        close = near(node.name, known)
+        there = ", ".join(sorted(known))
+        hint = None if close else f"functions: {there}; session.register_function adds one in Python"
+        raise BindError(f"there is no function {node.name}", node.span, near=close, hint=hint)
     if node.distinct:
         raise BindError(
             f"DISTINCT is for COUNT, not for {node.name}", node.span, expected=("COUNT(DISTINCT x)",)
