@@ -37,6 +37,6 @@ def _narrowed(column: Any) -> Any:
     if column.null_count or not len(column):
         return column
     values = column.to_numpy(zero_copy_only=False)
-    low, high = values.min(), values.max()
-    kind = np.result_type(np.min_scalar_type(low), np.min_scalar_type(high))
+    low, high = int(values.min()), int(values.max())
+    kind = np.result_type(*map(np.min_scalar_type, (low, ~high if low < 0 <= high else high)))
     return pa.array(values.astype(kind)) if kind.itemsize < values.itemsize else column
