@@ -223,13 +223,20 @@ def list_sessions(root: Path | None = None) -> list[SessionInfo]:
     root = root or sessions_root()
     try:
         found = [SessionHome(path, path.name.startswith(TEMPORARY_PREFIX)) for path in sorted(root.iterdir())]
-        return [
-            SessionInfo(home, home.control_db.stat().st_mtime) for home in found if home.control_db.is_file()
-        ]
+        return [SessionInfo(home, _changed(home)) for home in found if home.control_db.is_file()]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise HomeError(f"cannot list the sessions in {root}: {_reason(error)}", hint=_ELSEWHERE) from error
+
+
+def _changed(home: SessionHome) -> float:
+    """Return when the control database was last written: what is new is in SQLite's log beside it at first."""
+    changed = home.control_db.stat().st_mtime
+    try:
+        return max(changed, home.control_db.with_name(f"{home.control_db.name}-wal").stat().st_mtime)
+    except FileNotFoundError:
+        return changed
 
 
 def kept_log(home: SessionHome) -> Path:

@@ -1,3 +1,4 @@
+import os
 import stat
 
 import pytest
@@ -61,3 +62,14 @@ def test_sessions_are_listed_by_name(tmp_path):
     (tmp_path / "stray").mkdir()
     assert [info.home.name for info in list_sessions(tmp_path)] == ["a", "b"]
     assert list_sessions(tmp_path / "nowhere") == []
+
+
+def test_a_session_has_changed_when_its_database_or_that_one_s_log_was_last_written(tmp_path):
+    home = open_home("a", root=tmp_path)
+    home.control_db.touch()
+    os.utime(home.control_db, (1000, 1000))
+    assert [info.changed for info in list_sessions(tmp_path)] == [1000]
+    log = home.path / "control.db-wal"
+    log.touch()
+    os.utime(log, (2000, 2000))
+    assert [info.changed for info in list_sessions(tmp_path)] == [2000]
