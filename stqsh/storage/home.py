@@ -231,7 +231,7 @@ def list_sessions(root: Path | None = None) -> list[SessionInfo]:
 
 
 def _changed(home: SessionHome) -> float:
-    """Return when the control database was last written: what is new is in SQLite's log beside it at first."""
+    """Return when the control database was last written; SQLite's log beside it has what is new."""
     changed = home.control_db.stat().st_mtime
     try:
         return max(changed, home.control_db.with_name(f"{home.control_db.name}-wal").stat().st_mtime)
