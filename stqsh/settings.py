@@ -37,6 +37,11 @@ class Key:
         """The environment variable that overrides this setting."""
         return "STQSH_" + self.name.upper().replace(".", "_")
 
+    @property
+    def is_settable(self) -> bool:
+        """Whether SET takes it: no secret, and nothing that counts before a session is open."""
+        return not self.is_secret and not self.name.startswith("session.")
+
 
 def cores() -> int:
     """Return the number of processor cores that this process may use."""

@@ -104,7 +104,13 @@ def test_columns_fit_by_type() -> None:
     assert "oid" not in completions("SELECT lon * ", " FROM taxis")
 
 
+def test_strategies_and_adjusters_after_using() -> None:
+    assert completions("REPARTITION taxis USING ") == ["object", "grid", "agrid", "quadtree", "qttree"]
+    assert completions("REBALANCE USING s") == ["shift", "splitmerge"]
+
+
 def test_settings_and_their_values() -> None:
+    assert not {"session.script", "sinks.http.authorization"} & set(completions("SET s"))
     assert "shell.scheme" in completions("SET shell.")
     assert completions("SET shell.scheme = ") == ["auto", "dark", "light", "none"]
     assert completions("SET shell.autoplay = f", asked=False) == ["false"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stqsh.client.statements.source_paths import file_columns
 from stqsh.docs import TOPICS
+from stqsh.lang.ast_builder.commands import PARTITIONINGS, REBALANCINGS
 from stqsh.lang.printer.values import column_name, identifier
 from stqsh.lang.reference import ALL, OPTIONS, STATEMENTS
 from stqsh.lang.syntax.expected import expected
@@ -137,6 +138,8 @@ class Candidates:
             return list(self._columns(cursor))
         if category == "option":
             return _options(options_of(cursor))
+        if category == "strategy" and cursor.first == "REBALANCE":
+            category = "adjuster"
         if category == "relation":
             return self._names("stream") + self._names("table")
         if category == "object":
@@ -221,8 +224,10 @@ def _column(name: str) -> str:
 def _fixed() -> dict[str, tuple[Word, ...]]:
     """Return the words that every session has, by category."""
     return {
-        "setting": tuple((key.name, key.help) for key in KEYS),
+        "setting": tuple((key.name, key.help) for key in KEYS if key.is_settable),
         "format": tuple((name, "format") for name in (*FORMATS, *_SOURCE_FORMATS)),
+        "strategy": tuple((name, "strategy") for name in PARTITIONINGS),
+        "adjuster": tuple((name, "adjuster") for name in REBALANCINGS),
         "type": tuple((name, "type") for name in TYPES),
         "function": tuple((f"{name}(", meaning) for name, meaning in _FUNCTIONS.items()),
         "topic": (*((statement.name, statement.help) for statement in ALL), *TOPICS.items()),
