@@ -74,7 +74,7 @@ def _format(given: str | None) -> str | None:
     found = _FORMATS.get(given.lower())
     if found is None:
         close = near(given, _FORMATS)
-        hint = f"did you mean {close}?" if close else f"there are {or_list(tuple(_FORMATS))}"
+        hint = f"maybe you meant {close}" if close else f"there are {or_list(tuple(_FORMATS))}"
         raise CommandLineError(f"unknown format '{given}'", hint=hint)
     return found
 
@@ -85,6 +85,8 @@ def _origin(file: str | None) -> Path | ArrivingBytes:
             print_message("reading from the keyboard; Ctrl-D ends it")
         return ArrivingBytes(sys.stdin.fileno())
     path = Path(file)
+    if path.is_dir():
+        raise CommandLineError(f"{file} is a folder", hint="name a file in it, or give standard input")
     if not path.is_file():
         raise CommandLineError(f"there is no file {file}", hint="name one, or give standard input: < FILE")
     return path

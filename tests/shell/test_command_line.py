@@ -176,10 +176,12 @@ def test_what_cannot_be_fed_is_said(tmp_path: Path) -> None:
     told = stqsh(tmp_path, "feed", "taxis", "-s", "w", "--format", "parquett", text="")
     assert (told.returncode, told.stderr.splitlines()) == (
         2,
-        ["unknown format 'parquett'", "hint: did you mean parquet?"],
+        ["unknown format 'parquett'", "hint: maybe you meant parquet"],
     )
     told = stqsh(tmp_path, "feed", "taxis", "away.csv", "-s", "w")
     assert (told.returncode, told.stderr.splitlines()[0]) == (2, "there is no file away.csv")
+    told = stqsh(tmp_path, "feed", "taxis", "home", "-s", "w")
+    assert (told.returncode, told.stderr.splitlines()[0]) == (2, "home is a folder")
 
 
 def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
