@@ -37,7 +37,10 @@ _SESSION, _ENGINE, _RESTARTED = 9, 1, 3
 """Weights among the parts of the toolbar, as in `stqsh.shell.status.status_parts`."""
 _LATEST = 2000
 """Entries of the history that are searched for a suggestion, so that no keystroke waits for the rest."""
-_SETS_SECRET = re.compile(rf"\bSET\s+(?:kafka\.|{'|'.join(map(re.escape, sorted(SECRETS)))})", re.IGNORECASE)
+_HAS_SECRET = re.compile(
+    rf"\bSET\s+(?:kafka\.|{'|'.join(map(re.escape, sorted(SECRETS)))})|://[^/\s'@]*:[^/\s'@]*@", re.IGNORECASE
+)
+"""A statement that sets a secret, or has an address with a password, which is refused."""
 BARE_WORDS = ("help", "quit", "exit")
 """Words that take no semicolon."""
 
@@ -139,7 +142,7 @@ def _names(text: str) -> frozenset[int]:
 
 
 class DiscreetHistory(FileHistory):
-    """The history in a file, which statements that set a secret stay out of; without the file, in memory."""
+    """The history in a file, which statements with a secret stay out of; without the file, in memory."""
 
     def load_history_strings(self) -> Iterable[str]:
         """Return the statements of the file, the newest first; none where it cannot be read."""
@@ -149,8 +152,8 @@ class DiscreetHistory(FileHistory):
             return []
 
     def store_string(self, string: str) -> None:
-        """Append a statement to the file unless it sets a secret, or the file cannot be written."""
-        if not _SETS_SECRET.search(string):
+        """Append a statement to the file unless it has a secret, or the file cannot be written."""
+        if not _HAS_SECRET.search(string):
             with suppress(OSError):
                 super().store_string(string)
 
