@@ -25,15 +25,19 @@ class StarScale:
         past: the questions that warm up, from which views are chosen.
         asked: the questions that are timed.
         budget: the bytes of views, the paper's larger memory.
+        queries: the numbers of continuous queries.
+        updates: how often a run of continuous queries counts a record in a result, more or less.
     """
 
     posts: int = 1_000_000
     past: int = 96
     asked: int = 32
     budget: int = 64 << 20
+    queries: tuple[int, ...] = (1_000, 10_000, 100_000)
+    updates: int = 8_000_000
 
 
-QUICK = StarScale(posts=100_000, past=48, asked=12)
+QUICK = StarScale(posts=100_000, past=48, asked=12, queries=(1_000,), updates=400_000)
 
 
 @dataclass(frozen=True)

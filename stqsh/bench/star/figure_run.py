@@ -10,7 +10,7 @@ from importlib import import_module
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult
 from stqsh.bench.star.asking import StarScale, World
-from stqsh.bench.star.world import make_posts
+from stqsh.bench.star.world import Posts, make_posts
 
 
 @dataclass
@@ -21,26 +21,34 @@ class StarRun:
     say: Say
 
     @cached_property
-    def world(self) -> World:
+    def posts(self) -> Posts:
         """The posts, which all figures share."""
         self.say(f"making {self.scale.posts:,} posts")
-        posts = make_posts(self.scale.posts)
-        return World(posts, posts.slot())
+        return make_posts(self.scale.posts)
+
+    @cached_property
+    def world(self) -> World:
+        """A slot that holds the posts, which snapshots are asked of."""
+        return World(self.posts, self.posts.slot())
 
 
 Measure = Callable[[StarRun], list[FigureResult]]
 
 FIGURES = {
-    4: "objects:measure",
-    6: "snapshots:constraints",
-    8: "sizes:measure",
-    13: "snapshots:memory",
+    4: ("objects:measure",),
+    6: ("snapshots:constraints",),
+    7: ("continuous.throughput:constraints", "continuous.slot:measure"),
+    8: ("sizes:measure",),
+    10: ("continuous.throughput:tornado",),
+    13: ("snapshots:memory", "continuous.throughput:memory"),
 }
-"""The function that measures each figure of the paper, as module:name; 4 shows what the object cache is."""
+"""The functions that measure each figure of the paper, as module:name; 4 shows what the object cache is."""
 
 
 def measure(number: int, bench: StarRun) -> list[FigureResult]:
     """Measure a figure, and return a result for each of its parts."""
-    module, _, name = FIGURES[number].partition(":")
-    function: Measure = getattr(import_module(f"stqsh.bench.star.{module}"), name)
-    return function(bench)
+    results = list[FigureResult]()
+    for module, _, name in (function.partition(":") for function in FIGURES[number]):
+        function: Measure = getattr(import_module(f"stqsh.bench.star.{module}"), name)
+        results += function(bench)
+    return results

@@ -19,6 +19,7 @@ from stqsh.bench.harness.one_slot import SECOND, STREAM, Steps, evaluate_batch
 from stqsh.bench.harness.posts import made_posts
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
+from stqsh.core.texts.tokenizer import coded_terms
 from stqsh.spec.chunk import ChunkKind, columns_schema, pack
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
 
@@ -82,6 +83,15 @@ class Posts:
         """Return the first words of a post."""
         return " ".join(str(self.texts[int(self.text[post])]).split()[:count])
 
+    def head(self, count: int) -> Posts:
+        """Return the first posts."""
+        return Posts(self.places[:count], self.texts, self.text[:count], self.topic[:count])
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """All terms of the texts, by their codes."""
+        return [str(word) for word in coded_terms(self.texts)[1].to_pylist()]
+
     def times(self, first: int, last: int) -> Array:
         """Return the seconds of posts, int64."""
         return np.arange(first, last) * _DURATION_S // max(1, len(self))
@@ -93,14 +103,18 @@ class Posts:
             last = min(first + _BATCH, len(self))
             seconds = self.times(first, last)
             end = int(seconds[-1]) + 1 if last < len(self) else _DURATION_S
-            yield Steps(done + 1, max(end, done + 1)), self._records(first, last, np.maximum(seconds, done))
+            yield (
+                Steps(done + 1, max(end, done + 1)),
+                self.records_at(first, last, np.maximum(seconds, done) + 1),
+            )
             done = max(end, done + 1)
 
-    def _records(self, first: int, last: int, seconds: Array) -> pa.RecordBatch:
+    def records_at(self, first: int, last: int, seconds: Array) -> pa.RecordBatch:
+        """Return some posts as records of these seconds, int64, each in the step of that number."""
         some = slice(first, last)
         at: Any = pa.array(self.text[some])
         cities: Any = pa.array(_city(self.places[some]))
-        instants: Any = pa.array((seconds + 1) * SECOND)
+        instants: Any = pa.array(seconds * SECOND)
         keys = pa.array(np.arange(first, last))
         likes = np.random.default_rng(first).integers(0, 1000, last - first) / 10
         names = pa.array([f"c{number}" for number in range(_CITIES)])
@@ -114,7 +128,7 @@ class Posts:
             names.take(cities),
             pa.array(likes),
         ]
-        made = [*columns, pa.array(seconds + 1), pa.array(hash_keys(keys))]
+        made = [*columns, pa.array(seconds), pa.array(hash_keys(keys))]
         return pa.RecordBatch.from_arrays(made, names=[*schema.names, "_step", "_hash"])
 
     def slot(self) -> SlotState:
