@@ -117,7 +117,7 @@ def star_command(
     quick: Annotated[bool, typer.Option("--quick", help="Few posts: shows only that it runs.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for JSON and plots.")] = Path("star"),
 ) -> None:
-    """Repeat figures of STAR section 8: snapshots of aggregates with views and without."""
+    """Repeat figures of STAR section 8: snapshots of aggregates with views, indexes of continuous queries."""
     from stqsh.bench.star.runner import run
 
     try:

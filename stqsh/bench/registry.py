@@ -87,7 +87,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "star",
-        "Figures of STAR section 8: snapshots of aggregates with views and without.",
+        "Figures of STAR section 8: snapshots of aggregates with views, indexes of continuous queries.",
         in_all=False,
         module="stqsh.bench.star",
         has_own_command=True,
