@@ -30,6 +30,9 @@ Array = npt.NDArray[Any]
 _SQUARE = (0.0, 0.0, 1.0, 1.0)
 _NOTHING = np.zeros(1, np.int32)
 
+_FEW = 1_000
+"""A box that one record in so many lies in suits the grid in any case: a walk down a tree is dearer."""
+
 
 class _Built(NamedTuple):
     """An index: its trees and the rows in them, its grid, and the rows that every record is tested for."""
@@ -140,7 +143,7 @@ class Fast(Forest):
 
 
 class RarestFirst(Forest):
-    """The same, but a query is in the grid if fewer records lie in its box than have its rarest term."""
+    """The same, but a query is in the grid if few records lie in its box, or no more than have its terms."""
 
     name = "rarest first"
 
@@ -157,7 +160,7 @@ class RarestFirst(Forest):
         boxes = np.where(placed[:, None], sought.box, np.nan)
         grid.fill(boxes, 2 * np.arange(len(placed), dtype=np.int32), _SQUARE)
         inside = np.bincount(grid.join(_events(sample)).query, minlength=len(placed))
-        chosen: Array = asks & ~(placed & (inside <= rarest))
+        chosen: Array = asks & ~(placed & (inside <= rarest + len(sample.x) // _FEW))
         return chosen
 
     def _from_grid(self, posts: Posted, pairs: Pairs) -> Pairs:
