@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import msgspec
 
@@ -23,6 +23,7 @@ from stqsh.spec.expression import (
     LiteralExpr,
     NowExpr,
     Value,
+    conjuncts,
     find_nodes,
     rewrite,
 )
@@ -56,6 +57,21 @@ class Template:
     def instants(self) -> list[CompareExpr]:
         """Its comparisons with NOW, or with NOW ± a constant, which is on the right."""
         return [node for node in find_nodes(self.shape, CompareExpr) if has_now(node.right)]
+
+    @cached_property
+    def equalities(self) -> dict[str, int]:
+        """The columns that must equal a constant for it to hold, and the numbers of these constants."""
+        found = {}
+        for part in conjuncts(self.shape):
+            match part:
+                case CompareExpr("=", ColumnExpr(name), ColumnExpr(constant)) if constant.startswith("\0"):
+                    found[name] = constant_number(part.right)
+        return found
+
+    @cached_property
+    def is_equality(self) -> bool:
+        """Whether nothing else must be true."""
+        return len(self.equalities) == len(conjuncts(self.shape))
 
     def saved(self) -> list[str | list[str]]:
         """Return the template as a slot's header stores it."""

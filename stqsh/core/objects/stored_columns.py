@@ -89,6 +89,10 @@ class StoredColumns:
         i = self.names[name]
         return StoredColumn(self._table.array(f"c{i}"), self._table.array(f"v{i}"))
 
+    def stored_type(self, name: str) -> str | None:
+        """Return the type of a further column; None for one that is not stored as such."""
+        return self.types[name] if name in self.names else None
+
     def resize(self, count: int) -> None:
         """Make room for a number of objects."""
         self._table.resize(count)
