@@ -71,7 +71,7 @@ BENCHMARKS = (
         "snapshot-peers",
         "Snapshots beside PostGIS, DuckDB and SedonaDB, with equal answers.",
         in_all=False,
-        module="stqsh.bench.peers.snapshot_peers",
+        module="stqsh.bench.peers.snapshots",
     ),
     Benchmark("kafka", "Records a second from a Kafka broker, and how late updates are.", in_all=False),
     Benchmark("handover", "What a change of the routing costs while records flow.", in_all=False),

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from stqsh.bench.peers import postgis, snapshot_postgis
-from stqsh.bench.peers.snapshot_case import (
+from stqsh.bench.peers import postgis
+from stqsh.bench.peers.snapshots import SnapshotPeersOptions, by_postgis, measure
+from stqsh.bench.peers.snapshots.case import (
     ALL_GROUPS,
     COUNT,
     GROUPS,
@@ -19,12 +20,11 @@ from stqsh.bench.peers.snapshot_case import (
     NEAREST,
     RANGE,
     Numbers,
-    Question,
     SnapshotCase,
+    SnapshotQuestion,
     check,
 )
-from stqsh.bench.peers.snapshot_job import main, numbers
-from stqsh.bench.peers.snapshot_peers import SnapshotPeersOptions, measure
+from stqsh.bench.peers.snapshots.job import main, numbers
 
 CASE = SnapshotCase(objects=3_000, asked=2)
 
@@ -46,7 +46,7 @@ def truth(folder: Path) -> list[Numbers]:
         rows = [(one, int(part.sum()), float(x[part].mean())) for one, part in parts.items()]
         return [number for row in rows for number in row]
 
-    def answer(question: Question) -> Numbers:
+    def answer(question: SnapshotQuestion) -> Numbers:
         inside = (x >= question.x1) & (x <= question.x2) & (y >= question.y1) & (y <= question.y2)
         middle = question.words
         if question.kind == NEAREST:
@@ -95,7 +95,7 @@ def test_postgis_answers_the_same(folder: Path) -> None:
         pytest.skip(why)
     with tempfile.TemporaryDirectory() as own:  # into which the user may look who runs the server
         CASE.write(Path(own))
-        answers, milliseconds = snapshot_postgis.ask(CASE.questions(), Path(own))
+        answers, milliseconds = by_postgis.ask(CASE.questions(), Path(own))
     check("postgis", CASE.questions(), truth(folder), answers)
     assert len(milliseconds) == len(answers) and min(milliseconds) > 0
 
@@ -113,5 +113,5 @@ def test_embedded_databases_answer_the_same(folder: Path, system: str, modules: 
     for module in modules:
         pytest.importorskip(module)
     main(system, folder)
-    said = json.loads((folder / f"{system}.json").read_text())
-    check(system, CASE.questions(), truth(folder), said["answers"])
+    answers, _ = json.loads((folder / f"{system}.json").read_text())
+    check(system, CASE.questions(), truth(folder), answers)

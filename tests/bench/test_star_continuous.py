@@ -19,7 +19,7 @@ from stqsh.bench.star.continuous.ch_tree import ENDLESS, ChIndex
 from stqsh.bench.star.continuous.forest import Fast, Forest, RarestFirst
 from stqsh.bench.star.continuous.measuring import Stream, match_costs, upkeep_costs
 from stqsh.bench.star.continuous.peers import OpIndex, RPTrees, packed
-from stqsh.bench.star.continuous.posted import Cells
+from stqsh.bench.star.continuous.posted import CountedCells
 from stqsh.bench.star.continuous.quad import Quad
 from stqsh.bench.star.continuous.questions import ContinuousWorkload, Cubes, Questions, shared
 from stqsh.bench.star.continuous.standing import Pairs, Standing
@@ -172,7 +172,7 @@ def test_a_packed_r_tree_covers_its_boxes() -> None:
 
 
 @st.composite
-def _minutes(draw) -> tuple[Cubes, Cells, list[Pairs]]:
+def _minutes(draw) -> tuple[Cubes, CountedCells, list[Pairs]]:
     """Draw results of some rows, the cells of records, and the pairs of some minutes."""
     per_row = draw(st.lists(st.integers(0, 3), min_size=1, max_size=5))
     count = sum(per_row)
@@ -191,12 +191,14 @@ def _minutes(draw) -> tuple[Cubes, Cells, list[Pairs]]:
         pairs.append(Pairs(np.array(records, np.int32), np.array(found, np.int32)))
     cell = np.array([[draw(st.integers(0, 30)) for _ in range(start[-1])] for _ in range(2)], np.int32)
     group = np.arange(31, dtype=np.int32)[None, :] // np.array([[16], [31]])
-    return cubes, Cells(np.array(start), cell, group.astype(np.int32)), pairs
+    return cubes, CountedCells(np.array(start), cell, group.astype(np.int32)), pairs
 
 
-def _answers(cubes: Cubes, cells: Cells, pairs: list[Pairs], is_top: bool) -> list[list[dict[int, int]]]:
-    """Return what each result is told at each of its refreshes, counted anew."""
-    told = []
+def _answers(
+    cubes: Cubes, cells: CountedCells, pairs: list[Pairs], is_top: bool
+) -> list[list[dict[int, int]]]:
+    """Return what each result shows at each of its refreshes, counted anew."""
+    shown = []
     for cube in range(len(cubes.window)):
         row = int(np.searchsorted(cubes.start, cube, side="right")) - 1
         g, window, mine = cubes.grouping[cube], int(cubes.window[cube]), []
@@ -216,8 +218,8 @@ def _answers(cubes: Cubes, cells: Cells, pairs: list[Pairs], is_top: bool) -> li
                     for cell in mine_[MOST:]:
                         del kept[cell]
             mine.append(kept)
-        told.append(mine)
-    return told
+        shown.append(mine)
+    return shown
 
 
 def _digest(answers: list[dict[int, int]]) -> int:
@@ -245,7 +247,7 @@ def test_all_upkeeps_tell_what_counting_anew_tells(case, is_top) -> None:
 
 def test_an_mt_index_answers_from_few_intervals() -> None:
     cubes = Cubes(np.array([0, 1]), np.zeros(1, np.int32), np.full(1, 30, np.int32), np.ones(1, np.int32))
-    cells = Cells(np.arange(2), np.zeros((1, 1), np.int32), np.zeros((1, 1), np.int32))
+    cells = CountedCells(np.arange(2), np.zeros((1, 1), np.int32), np.zeros((1, 1), np.int32))
     layered, plain = (Upkeep(way, cubes, cells, False) for way in (MT, RECOMPUTING))
     for upkeep in (layered, plain):
         for _ in range(64):
@@ -265,9 +267,9 @@ def test_equal_queries_share_predicates_and_results(stream: Stream, kind: str) -
     few = shared(drawn)
     assert len(few.predicates.topic) < 250 < len(few.cubes.window) < 500
     for is_top in (False, True):
-        told = [upkeep_costs(stream, one, 4, is_top=is_top).told for one in (drawn, few)]
-        assert np.array_equal(*told)
-        assert len(np.unique(told[0])) > 100
+        digests = [upkeep_costs(stream, one, 4, is_top=is_top).digests for one in (drawn, few)]
+        assert np.array_equal(*digests)
+        assert len(np.unique(digests[0])) > 100
 
 
 def test_an_index_that_matches_otherwise_is_found(stream: Stream) -> None:

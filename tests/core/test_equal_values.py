@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from unittest import mock
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.slots import Slot, of_kind, register, updates
+from stqsh.core.matching import query_conditions
 from stqsh.core.matching.condition_templates import split
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.spec.expression import AndExpr, ColumnExpr, CompareExpr, ContainsExpr, LiteralExpr, OrExpr
@@ -57,13 +59,12 @@ ROWS = st.lists(
 @settings(deadline=None, max_examples=200)
 @given(conditions=st.lists(CONDITIONS, min_size=1, max_size=6), batches=st.lists(ROWS, max_size=5))
 def test_updates_are_those_of_evaluation(kind, conditions, batches) -> None:
-    told = []
+    found = []
     for is_plain in (False, True):
         slot = Slot(kind=kind, keep_us=2_000_000 if kind == "event" else None)
         commands = [register(i, EVERYWHERE, condition) for i, condition in enumerate(conditions, 1)]
-        with (
-            mock.patch.object(QueryConditions, "_clear_unequal", return_value=set()) if is_plain else _noted()
-        ):
+        plain = mock.patch.object(query_conditions, "clear_unequal_pairs", return_value=set())
+        with plain if is_plain else nullcontext():
             out = []
             for step, rows in enumerate(batches, 1):
                 given_ = [
@@ -71,12 +72,8 @@ def test_updates_are_those_of_evaluation(kind, conditions, batches) -> None:
                     for key, x, status, n in rows
                 ]
                 out.append(slot.batch(step, step, given_, commands if step == 1 else ()))
-        told.append([(updates(one), [chunk.payload for chunk in of_kind(one, "rows")]) for one in out])
-    assert told[0] == told[1]
-
-
-def _noted():
-    return mock.patch.object(QueryConditions, "_clear_unequal", QueryConditions._clear_unequal)
+        found.append([(updates(one), [chunk.payload for chunk in of_kind(one, "rows")]) for one in out])
+    assert found[0] == found[1]
 
 
 def test_a_plain_equality_is_not_evaluated() -> None:

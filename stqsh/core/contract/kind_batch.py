@@ -51,14 +51,13 @@ def release(kind: QueryKind, batch: StreamBatch, ids: Array) -> None:
         batch: A batch without steps, after the one in which the slot's last records in their regions went.
         ids: The queries, int64 (n,); the slot may not know some of them.
     """
-    logic = kind.build(batch, BatchOutput())
-    queries = logic.queries
+    queries = kind.queries(batch.state, batch.spec.id)
     at = queries.positions(ids)
     at = at[(queries.mode[at] == ACTIVE) & (queries.dwell[at] == 0)]
     if not len(at):
         return
     counters = queries.counters(at)
-    if logic.release(at):
+    if kind.release(batch, at):
         ReleasedQueries.of(batch.state, batch.spec.id).append(**counters)
 
 

@@ -219,6 +219,15 @@ class QueryKind:
         """Return the prefix of the names of the kind's arrays for a stream."""
         return f"s{stream}/{self.name}"
 
+    def release(self, batch: StreamBatch, positions: Array) -> bool:
+        """Remove queries in whose regions this slot has no records any more; return whether they are gone.
+
+        They go on elsewhere, so nothing is sent. They are active and have no DWELL, and the batch is over.
+        The default keeps them, which is always right.
+        """
+        del batch, positions
+        return False
+
     def needs_each_step(self, queries: QueryTable) -> bool:
         """Return whether answers depend on the step in which an object without interest is dropped.
 
@@ -331,15 +340,6 @@ class QueryLogic(ABC):
     def resume(self, positions: Array) -> None:
         """Prepare queries that are active again; `on_events` then has them in `begun`."""
         del positions
-
-    def release(self, positions: Array) -> bool:
-        """Remove queries in whose regions this slot has no records any more; return whether they are gone.
-
-        They go on elsewhere, so nothing is sent. They are active and have no DWELL, and the batch is over.
-        The default keeps them, which is always right.
-        """
-        del positions
-        return False
 
     def rescale(self) -> Array:
         """Scale regions as load shedding requires; return the active queries whose answers begin again."""

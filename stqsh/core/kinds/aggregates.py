@@ -85,18 +85,12 @@ class AggregateLogic(QueryLogic):
         """Remove queries; Aggregate takes back their rows."""
         self._marks.retire(self.queries.id[positions], steps, why)
         super().retire(positions, steps, why)
-        self._regions.note_removal(why, self.queries.stays, self._follows())
+        self._regions.note_removal(why, self.queries.stays, _following(self._forms))
 
     def pause(self, positions: Array) -> None:
         """Say nothing more of queries, so that Aggregate keeps what was sent."""
         del positions
         self._regions.note_change()
-
-    def release(self, positions: Array) -> bool:
-        """Remove queries in whose regions this slot has no records any more; Aggregate keeps their rows."""
-        self.queries.remove(positions)
-        self._regions.note_removal(ENDED, self.queries.stays)
-        return True
 
     def rescale(self) -> Array:
         """Scale regions to the share of their area that load shedding leaves."""
@@ -107,7 +101,7 @@ class AggregateLogic(QueryLogic):
     def on_events(self, begun: Array) -> None:
         """Find out how members change, and the members of queries that begin."""
         queries, first = self.queries, self.batch.timing.first
-        follows = self._follows()
+        follows = _following(self._forms)
         if not self._regions.prepare(begun, queries.stays, follows):
             return
         schedule = RefreshSchedule(self.batch, queries, self._forms, self._regions.conditions)
@@ -121,15 +115,12 @@ class AggregateLogic(QueryLogic):
     def chunks(self) -> list[Chunk]:
         """Return the marks and the differences of groups."""
         marks = self._marks.batch()
-        chunks = [] if marks is None else [self._chunk("marks", 0, marks)]
+        chunks = [] if marks is None else [_chunk(self.batch, "marks", 0, marks)]
         chunks += [
-            self._chunk("partial", number, batch) for number, batch in enumerate(group_payloads(self._found))
+            _chunk(self.batch, "partial", number, batch)
+            for number, batch in enumerate(group_payloads(self._found))
         ]
         return chunks
-
-    def _follows(self) -> Array:
-        """Return which queries follow every step, so that they are matched with events; bool (queries,)."""
-        return self._forms.durations(lambda spec: 1 if spec.each_step else spec.sync_us) < 0
 
     def _follow(self, follows: Array, begun: Array) -> None:
         """Find out how the members of queries that follow every step change; some begin."""
@@ -201,13 +192,6 @@ class AggregateLogic(QueryLogic):
             return np.zeros(len(positions), np.bool_)
         return np.isin(self.queries.id[positions], keywords.ids)
 
-    def _chunk(self, what: str, number: int, batch: pa.RecordBatch) -> Chunk:
-        timing, order = self.batch.timing, ChunkOrder(Phase.EVALUATED, number=number)
-        kind, slot = f"{what}/{AGGREGATE.name}", self.batch.state.slot
-        return Chunk(
-            slot, self.batch.spec.id, kind, order, timing.first, timing.last, batch.num_rows, pack(batch)
-        )
-
 
 class AggregateKind(MergingKind):
     """What the members of a region add up to, by group.
@@ -218,6 +202,15 @@ class AggregateKind(MergingKind):
     name = AGGREGATE.name
     logic = AggregateLogic
     table = AggregateQueries
+
+    def release(self, batch: StreamBatch, positions: Array) -> bool:
+        """Remove queries in whose regions this slot has no records any more; Aggregate keeps their rows."""
+        state, prefix = batch.state, self.prefix(batch.spec.id)
+        queries = AggregateQueries(state, prefix)
+        queries.remove(positions)
+        following = _following(QueryForms(state, prefix, queries))
+        QueryRegions(batch, prefix, queries).note_removal(ENDED, queries.stays, following)
+        return True
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Add up what the slots say, and return the changes of the answers."""
@@ -248,3 +241,16 @@ def _changed(
         found = deltas.of_pairs(spec, CandidatePairs(*(column[mine] for column in pairs)), events)
         if found is not None:
             yield found
+
+
+def _following(forms: QueryForms) -> Array:
+    """Return which queries follow every step, so that they are matched with events; bool (queries,)."""
+    return forms.durations(lambda spec: 1 if spec.each_step else spec.sync_us) < 0
+
+
+def _chunk(batch: StreamBatch, what: str, number: int, rows: pa.RecordBatch) -> Chunk:
+    timing, order = batch.timing, ChunkOrder(Phase.EVALUATED, number=number)
+    span = (timing.first, timing.last)
+    return Chunk(
+        batch.state.slot, batch.spec.id, f"{what}/{AGGREGATE.name}", order, *span, rows.num_rows, pack(rows)
+    )

@@ -79,12 +79,6 @@ class RangeLogic(QueryLogic):
         """Forget the rows that queries have sent."""
         self._paused.forget(np.array([*ids], np.int64))
 
-    def release(self, positions: Array) -> bool:
-        """Remove queries in whose regions this slot has no records any more."""
-        self.queries.remove(positions)
-        self._regions.note_removal(ENDED, self._changes.wanted)
-        return True
-
     def rescale(self) -> Array:
         """Scale regions to the share of their area that load shedding leaves."""
         at, active = self._regions.changing()
@@ -157,6 +151,14 @@ class RangeKind(QueryKind):
     name = RANGE.name
     logic = RangeLogic
     table = RangeQueries
+
+    def release(self, batch: StreamBatch, positions: Array) -> bool:
+        """Remove queries in whose regions this slot has no records any more."""
+        prefix = self.prefix(batch.spec.id)
+        queries = RangeQueries(batch.state, prefix)
+        queries.remove(positions)
+        QueryRegions(batch, prefix, queries).note_removal(ENDED, queries.shown > 0)
+        return True
 
     def needs_each_step(self, queries: QueryTable) -> bool:
         """Return whether a query has DWELL: its updates show the record at the step in which they are due."""

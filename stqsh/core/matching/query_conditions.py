@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from stqsh.core.conditions.evaluation import evaluate
 from stqsh.core.conditions.resolver import Resolver
-from stqsh.core.kernels.events.equal_values import AskedValues, EventValues, clear_unequal
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
 from stqsh.core.matching.condition_templates import Template, parameter, read_template, split
+from stqsh.core.matching.equal_constants import clear_unequal_pairs
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.queries.query_table import QueryTable
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.core.state.columns import DTYPES, StoredColumn, decode, pick
+from stqsh.core.state.columns import DTYPES, StoredColumn, decode
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import add_reference
 
@@ -104,7 +104,9 @@ class QueryConditions:
         if (self.queries.template < 0).all():
             return pairs
         pairs = pairs._replace(flags=pairs.flags.copy())
-        done = self._clear_unequal(pairs, events)
+        done = clear_unequal_pairs(
+            pairs, events, self._objects, self.templates, self.queries.template, self.constant
+        )
         flags, left = pairs.flags, np.flatnonzero(pairs.flags)
         shapes = self.queries.template[pairs.query[left]]
         for t in np.flatnonzero(np.bincount(shapes + 1)[1:]).tolist():
@@ -118,48 +120,6 @@ class QueryConditions:
             flags[was[~truth[: len(was)]]] &= ~np.uint8(WAS)
             flags[now[~truth[len(was) :]]] &= ~np.uint8(IS)
         return pairs
-
-    def _clear_unequal(self, pairs: CandidatePairs, events: Transitions) -> set[int]:
-        """Clear WAS and IS where a column does not have the value that a condition requires.
-
-        Codes of texts are compared like numbers. This takes some nanoseconds a pair, a tenth or less of what
-        the evaluation of the condition takes. It looks up the columns of all events, so there have to be at
-        least as many pairs.
-
-        Returns:
-            The shapes that need no further evaluation.
-        """
-        if len(pairs.event) < len(events.step):
-            return set()
-        asked = dict[str, dict[int, int]]()
-        for t, template in enumerate(self.templates):
-            for name, j in template.equalities.items():
-                if _is_comparable(self._objects.table.columns.stored_type(name), template.kinds[j]):
-                    asked.setdefault(name, {})[t] = j
-        for name, numbers in asked.items():
-            old, new = (self._stored(name, versions) for versions in (events.old, events.new))
-            values = EventValues(
-                old.values.astype(np.int64), old.valid, new.values.astype(np.int64), new.valid
-            )
-            clear_unequal(pairs, values, self._asked_values(numbers))
-        return {
-            t
-            for t, template in enumerate(self.templates)
-            if template.is_equality and all(t in asked.get(name, {}) for name in template.equalities)
-        }
-
-    def _asked_values(self, numbers: dict[int, int]) -> AskedValues:
-        """Return the values that queries ask for, by the numbers of constants of their shapes."""
-        template = self.queries.template
-        asks, value = np.zeros(len(template), np.bool_), np.zeros(len(template), np.int64)
-        for t, j in numbers.items():
-            mine = np.flatnonzero(template == t)
-            asks[mine], value[mine] = True, self.constant(t, j, mine).values
-        return AskedValues(asks, value)
-
-    def _stored(self, name: str, versions: Array) -> StoredColumn:
-        """Return a further column of versions as it is stored."""
-        return pick(self._objects.table.columns[name], self._objects.rows.columns[name], versions)
 
     def hold(self, position: int, versions: Array, step: int) -> Array:
         """Return whether one query's condition holds for versions, int32 (n,), at a step; bool (n,)."""
@@ -200,8 +160,3 @@ class QueryConditions:
     def coded(self, name: str, versions: Array) -> pa.Array[Any] | None:
         """Return a column of texts of versions as a dictionary, with an entry for NULL; None for others."""
         return self._objects.table.columns.show_coded(name, self._objects.rows, versions)
-
-
-def _is_comparable(stored: str | None, constant: str) -> bool:
-    """Return whether values of a column and constants of these types are equal if they are stored alike."""
-    return (stored, constant) in {("INT", "BIGINT"), ("BIGINT", "BIGINT"), ("STRING", "STRING")}

@@ -96,14 +96,11 @@ class PendingLog:
                 streams.pop(row.entry.id, None)
         return streams
 
-    def has_commands(self) -> bool:
-        """Return whether commands to the slots wait for a step."""
-        return any(isinstance(row.entry, COMMANDS) for row in self.pending)
-
-    def owes_a_step(self) -> bool:
-        """Return whether commands wait that change answers, as those about a routing do not."""
+    def has_commands(self, *, that_change_answers: bool = False) -> bool:
+        """Return whether commands to the slots wait for a step; those about a routing change no answer."""
         return any(
-            isinstance(row.entry, COMMANDS) and not isinstance(row.entry, StreamRouted)
+            isinstance(row.entry, COMMANDS)
+            and not (that_change_answers and isinstance(row.entry, StreamRouted))
             for row in self.pending
         )
 

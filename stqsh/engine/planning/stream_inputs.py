@@ -175,7 +175,7 @@ class SessionView:
 
     def owes_a_step(self, feeds: list[StreamInput]) -> bool:
         """Return whether commands or early records wait for a step at the end of the data."""
-        return self.log.owes_a_step() or any(feed.left for feed in feeds)
+        return self.log.has_commands(that_change_answers=True) or any(feed.left for feed in feeds)
 
     def is_steady(self) -> bool:
         """Return whether results depend on where batches are cut."""

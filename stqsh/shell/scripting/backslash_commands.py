@@ -197,10 +197,11 @@ def _check_format(argument: str) -> None:
         check_format(argument.rstrip(";"))
 
 
+_check_pager, _check_timing = partial(_switched, "pager"), partial(_switched, "timing")
 _CHECKS: dict[str, Callable[[str], object]] = {
     "format": _check_format,
-    "pager": partial(_switched, "pager"),
-    "timing": partial(_switched, "timing"),
+    "pager": _check_pager,
+    "timing": _check_timing,
 }
 
 
@@ -217,7 +218,7 @@ COMMANDS: tuple[BackslashCommand, ...] = (
         "[on|off]",
         "show how long each statement takes",
         _timing,
-        check=_CHECKS["timing"],
+        check=_check_timing,
         choices=_ON_OFF,
     ),
     BackslashCommand(
@@ -226,7 +227,7 @@ COMMANDS: tuple[BackslashCommand, ...] = (
         "set the output format: jsonl, csv, tsv, geojson, markdown, table or "
         "vertical; FORMAT x after a statement applies once",
         _format,
-        check=_CHECKS["format"],
+        check=_check_format,
         choices=FORMATS,
     ),
     BackslashCommand(
@@ -234,7 +235,7 @@ COMMANDS: tuple[BackslashCommand, ...] = (
         "[on|off]",
         "show long results in $PAGER, or less",
         _pager,
-        check=_CHECKS["pager"],
+        check=_check_pager,
         choices=_ON_OFF,
     ),
     BackslashCommand(

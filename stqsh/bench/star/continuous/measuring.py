@@ -15,7 +15,7 @@ import numpy.typing as npt
 from stqsh.bench.star.continuous.ch_tree import ENDLESS, ChIndex
 from stqsh.bench.star.continuous.forest import Fast, Forest, RarestFirst
 from stqsh.bench.star.continuous.peers import OpIndex, RPTrees
-from stqsh.bench.star.continuous.posted import Cells, Records, cells_of, records_of
+from stqsh.bench.star.continuous.posted import CountedCells, PostedRecords, cells_of, records_of
 from stqsh.bench.star.continuous.questions import ContinuousWorkload, Questions, shared
 from stqsh.bench.star.continuous.standing import Pairs, Standing, part
 from stqsh.bench.star.continuous.tables import Posted
@@ -62,10 +62,10 @@ class Stream:
     """
 
     posts: Posts
-    _cells: dict[tuple[int, bool], Cells] = field(default_factory=dict)
+    _cells: dict[tuple[int, bool], CountedCells] = field(default_factory=dict)
 
     @cached_property
-    def records(self) -> Records:
+    def records(self) -> PostedRecords:
         """The posts as arrays."""
         return records_of(self.posts)
 
@@ -88,8 +88,8 @@ class Stream:
         found.add(np.arange(len(questions.predicates.topic), dtype=np.int32))
         return found
 
-    def cells(self, minute: int, *, with_terms: bool) -> Cells:
-        """Return the cells of records of which so many come a minute."""
+    def cells(self, minute: int, *, with_terms: bool) -> CountedCells:
+        """Return the cells of records of which this many come a minute."""
         if (minute, with_terms) not in self._cells:
             self._cells.clear()
             numbers = np.arange(MINUTES * minute) // minute
@@ -131,7 +131,7 @@ def match_costs(stream: Stream, questions: Questions) -> dict[str, Cost]:
 
 
 def minute_of(pairs: float, updates: int, *, with_terms: bool, most: int) -> int:
-    """Return how many records come a minute: a power of two, so that a run counts about so many times."""
+    """Return how many records come a minute: a power of two, so that a run counts about this often."""
     counted = max(pairs, 0.01) * (15 if with_terms else 1)
     return 1 << int(np.clip(np.log2(updates / MINUTES / counted), 2, np.log2(most)))
 
@@ -147,10 +147,10 @@ def minutes_of(stream: Stream, questions: Questions, minute: int) -> list[Pairs]
 
 @dataclass(frozen=True)
 class Kept:
-    """What keeping up results costs in each way, and what all of them told of each query, uint64."""
+    """What keeping up results costs in each way, and what all of them show for each query, uint64."""
 
     costs: dict[str, Cost]
-    told: Array
+    digests: Array
 
 
 def upkeep_costs(stream: Stream, questions: Questions, minute: int, *, is_top: bool) -> Kept:
@@ -160,7 +160,7 @@ def upkeep_costs(stream: Stream, questions: Questions, minute: int, *, is_top: b
         ValueError: the ways tell other results.
     """
     cells, pairs = stream.cells(minute, with_terms=is_top), minutes_of(stream, questions, minute)
-    costs, told = dict[str, Cost](), list[Array]()
+    costs, digests = dict[str, Cost](), list[Array]()
     for way in WAYS:
         upkeep, begun = Upkeep(way, questions.cubes, cells, is_top), 0.0
         for number, some in enumerate(pairs):
@@ -171,10 +171,10 @@ def upkeep_costs(stream: Stream, questions: Questions, minute: int, *, is_top: b
             upkeep.answer()
         seconds = process_time() - begun
         costs[way.name] = Cost(1e6 * seconds / (MINUTES - STEADY) / minute, upkeep.nbytes)
-        told.append(upkeep.digests[questions.cube])
-        if not np.array_equal(told[0], told[-1]):
+        digests.append(upkeep.digests[questions.cube])
+        if not np.array_equal(digests[0], digests[-1]):
             raise ValueError(f"{way.name} tells other results than {WAYS[0].name}")
-    return Kept(costs, told[0])
+    return Kept(costs, digests[0])
 
 
 def alone_and_shared(questions: Questions) -> tuple[Questions, Questions]:

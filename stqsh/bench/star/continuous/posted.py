@@ -19,7 +19,7 @@ _START = 30
 """The minute of the hour with which the records begin."""
 
 
-class Cells(NamedTuple):
+class CountedCells(NamedTuple):
     """What records count: a group, or each pair of a group and a term.
 
     Attributes:
@@ -33,7 +33,7 @@ class Cells(NamedTuple):
     group: Array
 
 
-class Records(NamedTuple):
+class PostedRecords(NamedTuple):
     """Records, the number of their terms, and the lengths of their texts, int64 (n,)."""
 
     posted: Posted
@@ -41,7 +41,7 @@ class Records(NamedTuple):
     length: Array
 
 
-def records_of(posts: Posts) -> Records:
+def records_of(posts: Posts) -> PostedRecords:
     """Return posts as arrays."""
     coded, terms = coded_terms(posts.texts)
     counts = np.diff(coded.start)[posts.text]
@@ -53,10 +53,10 @@ def records_of(posts: Posts) -> Records:
     lengths: Any = pc.utf8_length(texts)
     x, y = (np.ascontiguousarray(posts.places[:, axis]) for axis in (0, 1))
     posted = Posted(x, y, posts.topic, start, said[order].astype(np.int32))
-    return Records(posted, len(terms), lengths.to_numpy()[posts.text].astype(np.int64))
+    return PostedRecords(posted, len(terms), lengths.to_numpy()[posts.text].astype(np.int64))
 
 
-def cells_of(records: Records, count: int, minute: Array, *, with_terms: bool) -> Cells:
+def cells_of(records: PostedRecords, count: int, minute: Array, *, with_terms: bool) -> CountedCells:
     """Number the cells of the first records.
 
     Args:
@@ -91,4 +91,4 @@ def cells_of(records: Records, count: int, minute: Array, *, with_terms: bool) -
     table = np.zeros((len(group), max(map(len, group))), np.int32)
     for i, one in enumerate(group):
         table[i, : len(one)] = one
-    return Cells(start.astype(np.int64), np.stack(cell), table)
+    return CountedCells(start.astype(np.int64), np.stack(cell), table)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.bench.star.continuous.posted import Cells
+from stqsh.bench.star.continuous.posted import CountedCells
 from stqsh.bench.star.continuous.questions import Cubes
 from stqsh.bench.star.continuous.standing import Pairs
 from stqsh.core.kernels.jit import Array, Int, inlined, kernel
@@ -92,7 +92,7 @@ def move_rows(old: Tally, new: Tally) -> None:
 
 
 @kernel
-def count_pairs(tally: Tally, pairs: Pairs, cubes: Cubes, cells: Cells, begin: Int) -> Int:
+def count_pairs(tally: Tally, pairs: Pairs, cubes: Cubes, cells: CountedCells, begin: Int) -> Int:
     """Count records in the results of the rows that they satisfy; return the first pair without room."""
     for i in range(begin, len(pairs.row)):
         record, row = pairs.record[i], pairs.row[i]
@@ -203,9 +203,9 @@ def _show(scratch: Scratch, touched: Int, groups: Array, is_top: bool) -> Int:
 
 @kernel
 def answer_intervals(
-    pool: Pool, starts: Array, due: Array, grouping: Array, scratch: Scratch, told: tuple[Array, bool, Array]
+    pool: Pool, starts: Array, due: Array, grouping: Array, scratch: Scratch, shown: tuple[Array, bool, Array]
 ) -> None:
-    """Answer results from intervals, and add a digest of each answer to what is told.
+    """Answer results from intervals, and add a digest of each answer to what is shown.
 
     Args:
         pool: the counts.
@@ -213,10 +213,10 @@ def answer_intervals(
         due: the results, int64.
         grouping: that of each result.
         scratch: room.
-        told: the group of each cell, as in `Cells`; whether the most frequent terms are shown; and the
-            digests, uint64 (cubes,).
+        shown: the group of each cell, as in `CountedCells`; whether the most frequent terms are shown; and
+            the digests, uint64 (cubes,).
     """
-    groups, is_top, digests = told
+    groups, is_top, digests = shown
     counts, cells = scratch.counts, scratch.touched
     for cube in due:
         touched = np.int64(0)
@@ -232,10 +232,10 @@ def answer_intervals(
 
 @kernel
 def answer_totals(
-    totals: Tally, due: Array, grouping: Array, scratch: Scratch, told: tuple[Array, bool, Array]
+    totals: Tally, due: Array, grouping: Array, scratch: Scratch, shown: tuple[Array, bool, Array]
 ) -> None:
-    """Answer results from totals; for `told` see `answer_intervals`."""
-    groups, is_top, digests = told
+    """Answer results from totals; for `shown` see `answer_intervals`."""
+    groups, is_top, digests = shown
     counts, cells = scratch.counts, scratch.touched
     for cube in due:
         touched, row = np.int64(0), np.int64(totals.head[cube]) - 1

@@ -35,7 +35,7 @@ CONTENDERS: dict[str, tuple[str, str]] = {
 
 _MOST, _MOST_TERMS = 4096, 1024
 _TOO_MANY = 4
-"""A run that counts so many times more often than wanted is left out."""
+"""A run that counts that much more often than wanted is left out."""
 
 _COLUMNS = {
     "queries": "queries",
@@ -53,7 +53,7 @@ _PAPER = {"OpIndex": "2 to 3 x", "RP-trees": "about 1.5 x"}
 
 
 @dataclass(frozen=True)
-class Measured:
+class MatchCosts:
     """What queries cost, alone and shared: matches by index, and upkeep by way; and records a minute."""
 
     match: tuple[dict[str, Cost], dict[str, Cost]]
@@ -82,7 +82,7 @@ class Bench:
         alone, shared = alone_and_shared(self.stream.draw(workload, count))
         return match_costs(self.stream, alone), match_costs(self.stream, shared)
 
-    def _measured(self, workload: ContinuousWorkload, count: int, is_top: bool) -> Measured:
+    def _measured(self, workload: ContinuousWorkload, count: int, is_top: bool) -> MatchCosts:
         name = f"Q_{workload.kind}-{'TopK' if is_top else 'Count'}"
         self.run.say(f"{name}, {count:,} queries, {workload.constraints} constraints")
         match = self.matched(replace(workload, kind="C1"), count)
@@ -92,11 +92,11 @@ class Bench:
         minute = minute_of(pairs, updates, with_terms=is_top, most=most)
         kept = upkeep_costs(self.stream, shared, minute, is_top=is_top)
         if 40 * minute * pairs * (15 if is_top else 1) > _TOO_MANY * updates:
-            return Measured(match, (None, kept.costs), minute)
+            return MatchCosts(match, (None, kept.costs), minute)
         own = upkeep_costs(self.stream, alone, minute, is_top=is_top)
-        if not np.array_equal(own.told, kept.told):
+        if not np.array_equal(own.digests, kept.digests):
             raise ValueError(f"{name}: shared results are other than those of each query")
-        return Measured(match, (own.costs, kept.costs), minute)
+        return MatchCosts(match, (own.costs, kept.costs), minute)
 
 
 def bench_of(run: StarRun) -> Bench:
@@ -135,13 +135,13 @@ def _part(bench: Bench, number: str, kind: str, is_top: bool) -> FigureResult:
 
 _NOTE = (
     "Processor time of a record on one core: matching and upkeep, timed one by one, as all indexes find the"
-    " same pairs. All ways told equal results, shared and not. So many records come a minute that a run is"
+    " same pairs. All ways showed equal results, shared and not. So many records come a minute that a run is"
     " counted about as often with all sets of questions; where few come, upkeep is mostly refreshes. Goals:"
     " geometric mean over 1 to 4 constraints, least and most in brackets."
 )
 
 
-def _rows(measured: Measured) -> Iterator[Row]:
+def _rows(measured: MatchCosts) -> Iterator[Row]:
     for name, (index, way) in CONTENDERS.items():
         row: dict[str, str | float | None] = {"name": name, "minute": measured.minute}
         for is_shared, prefix in ((False, ""), (True, "shared_")):
@@ -152,7 +152,7 @@ def _rows(measured: Measured) -> Iterator[Row]:
         yield row
 
 
-def _goals(what: str, found: Sequence[Measured]) -> Iterator[Goal]:
+def _goals(what: str, found: Sequence[MatchCosts]) -> Iterator[Goal]:
     """Yield the goals of a number of queries."""
     mt = f"{_CH} + MT"
     for peer, wanted in (("OpIndex", 2.0), ("RP-trees", 1.5)):
@@ -165,7 +165,7 @@ def _goals(what: str, found: Sequence[Measured]) -> Iterator[Goal]:
         yield _mean(goal, "-", 1.0, _ratios(found, ours, others, is_shared))
 
 
-def _ratios(found: Sequence[Measured], some: list[str], others: list[str], is_shared: bool) -> list[float]:
+def _ratios(found: Sequence[MatchCosts], some: list[str], others: list[str], is_shared: bool) -> list[float]:
     """Return how many times as fast the best of some is as the best of others, for each that was measured."""
     ratios = []
     for one in found:

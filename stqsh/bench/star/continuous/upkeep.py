@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.bench.star.continuous.posted import Cells
+from stqsh.bench.star.continuous.posted import CountedCells
 from stqsh.bench.star.continuous.questions import Cubes
 from stqsh.bench.star.continuous.standing import Pairs
 from stqsh.bench.star.continuous.tallies import (
@@ -65,12 +65,12 @@ class Upkeep:
     """Keeps up results in one way, minute by minute.
 
     Attributes:
-        digests: what was told of each result so far, uint64 (cubes,).
+        digests: what was shown of each result so far, uint64 (cubes,).
     """
 
     way: Way
     cubes: Cubes
-    cells: Cells
+    cells: CountedCells
     is_top: bool
     minute: int = 0
     digests: Array = field(init=False)
@@ -143,13 +143,13 @@ class Upkeep:
 
     def answer(self) -> None:
         """Answer the results that are due at the end of the minute."""
-        cubes, told = self.cubes, (self.cells.group, self.is_top, self.digests)
+        cubes, shown = self.cubes, (self.cells.group, self.is_top, self.digests)
         due = self.minute % cubes.sync == 0
-        answer_totals(self._totals, np.flatnonzero(due & self._open), cubes.grouping, self._scratch, told)
+        answer_totals(self._totals, np.flatnonzero(due & self._open), cubes.grouping, self._scratch, shown)
         for window in () if self.way.is_running else self._windows:
             some = np.flatnonzero(due & (cubes.window == window))
             starts = np.stack([self._intervals[one] for one in self._making(window)])
-            answer_intervals(self._pool, starts, some, cubes.grouping, self._scratch, told)
+            answer_intervals(self._pool, starts, some, cubes.grouping, self._scratch, shown)
 
     def _making(self, window: int) -> list[tuple[int, int]]:
         """Return the fewest intervals that make up a window: from the oldest on, the longest that fits."""

@@ -1,9 +1,12 @@
-"""Values of versions: objects as stored, or rows of the batch."""
+"""Values of versions, objects as stored or rows of the batch, and whether queries ask for them."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
 from stqsh.core.kernels.jit import Array, kernel
 
 
@@ -59,3 +62,33 @@ def tally(positions: Array, amounts: Array, size: int) -> Array:
     for i in range(len(positions)):
         out[positions[i]] += amounts[i]
     return out
+
+
+class EventValues(NamedTuple):
+    """A column before and after events, int64 (n,) each, and whether it is not null, bool (n,)."""
+
+    old: Array
+    had: Array
+    new: Array
+    has: Array
+
+
+class AskedValues(NamedTuple):
+    """Which queries ask for a value of a column, bool (queries,), and for which, int64 (queries,)."""
+
+    asks: Array
+    value: Array
+
+
+@kernel
+def clear_unequal(pairs: CandidatePairs, values: EventValues, asked: AskedValues) -> None:
+    """Clear WAS and IS of pairs where the object did not, or does not, have the value that is asked for."""
+    event, query, flags = pairs
+    old, had, new, has = values
+    asks, value = asked
+    for i in range(len(flags)):
+        e, q = event[i], query[i]
+        if asks[q]:
+            was = had[e] & (old[e] == value[q])
+            now = has[e] & (new[e] == value[q])
+            flags[i] &= WAS * was + IS * now

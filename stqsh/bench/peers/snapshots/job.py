@@ -1,10 +1,10 @@
-"""Answer the questions of snapshot-peers in DuckDB or SedonaDB: a program that snapshot_peers.py runs.
+"""Answer questions in DuckDB or SedonaDB: a program that `stqsh bench snapshot-peers` runs.
 
 The objects are in a table in memory. DuckDB is asked by the columns x and y, and by its R-tree over points
 (`duckdb-rtree`, with the extension `spatial`). SedonaDB has no index over a table. Times are those of a
 question until all rows are here as columns.
 
-python snapshot_job.py SYSTEM FOLDER: FOLDER has objects.parquet and questions.json; the answers and the times
+python job.py SYSTEM FOLDER: FOLDER has objects.parquet and questions.json; the answers and the times
 go to SYSTEM.json in it.
 """
 
@@ -83,14 +83,13 @@ def main(system: str, folder: Path) -> None:
     """Ask a system all questions in turn, and write what it answers and how long it takes."""
     sql, ask = sedonadb(folder) if system == "sedonadb" else duckdb(folder, by_tree=system == "duckdb-rtree")
     answers, milliseconds = [], []
-    for question in json.loads((folder / "questions.json").read_text()):
-        middle = {"x": (question["x1"] + question["x2"]) / 2, "y": (question["y1"] + question["y2"]) / 2}
-        text = sql[question["kind"]].format(**question, **middle)
+    for kind, x1, y1, x2, y2 in json.loads((folder / "questions.json").read_text()):
+        text = sql[kind].format(x1=x1, y1=y1, x2=x2, y2=y2, x=(x1 + x2) / 2, y=(y1 + y2) / 2)
         begun = time.perf_counter()
         table = ask(text)
         milliseconds.append((time.perf_counter() - begun) * 1000)
-        answers.append(numbers(question["kind"], [column.to_pylist() for column in table.columns]))
-    (folder / f"{system}.json").write_text(json.dumps({"answers": answers, "milliseconds": milliseconds}))
+        answers.append(numbers(kind, [column.to_pylist() for column in table.columns]))
+    (folder / f"{system}.json").write_text(json.dumps([answers, milliseconds]))
 
 
 if __name__ == "__main__":

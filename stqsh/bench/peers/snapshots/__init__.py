@@ -26,9 +26,10 @@ import stqsh
 from stqsh.bench.figures import LESS, MORE, Better, Row
 from stqsh.bench.harness.drive import Say, execute, run, temporary_folder
 from stqsh.bench.options import option
-from stqsh.bench.peers import postgis, snapshot_postgis
+from stqsh.bench.peers import postgis
 from stqsh.bench.peers.peer import PeerFailedError, last_words
-from stqsh.bench.peers.snapshot_case import (
+from stqsh.bench.peers.snapshots import by_postgis
+from stqsh.bench.peers.snapshots.case import (
     ALL_GROUPS,
     COUNT,
     GROUPS,
@@ -36,11 +37,11 @@ from stqsh.bench.peers.snapshot_case import (
     NEAREST,
     RANGE,
     Numbers,
-    Question,
     SnapshotCase,
+    SnapshotQuestion,
     check,
 )
-from stqsh.bench.peers.snapshot_job import numbers
+from stqsh.bench.peers.snapshots.job import numbers
 from stqsh.client.results import Answer
 
 COLUMNS = {
@@ -70,7 +71,7 @@ _TEXTS = {
     GROUPS: _GROUPS.replace("{where}", _BOX),
     ALL_GROUPS: _GROUPS.replace("{where}", ""),
 }
-_JOB = Path(__file__).with_name("snapshot_job.py")
+_JOB = Path(__file__).with_name("job.py")
 _NEEDED = {"duckdb": "duckdb", "duckdb-rtree": "duckdb", "sedonadb": "sedonadb"}
 
 
@@ -99,7 +100,8 @@ def measure(options: SnapshotPeersOptions, say: Say) -> list[Row]:
         case.write(folder)
         say(f"stqsh: {len(questions)} questions about {case.objects:,} objects")
         wanted, ours = _ours(questions, folder)
-        found = {"stqsh": case.by_kind(ours)}
+        own = case.by_kind(ours)
+        found = {"stqsh": own}
         for name, (missing, ask) in _SYSTEMS.items():
             if options.only and name not in options.only:
                 continue
@@ -110,9 +112,7 @@ def measure(options: SnapshotPeersOptions, say: Say) -> list[Row]:
             answers, milliseconds = ask(questions, folder)
             check(name, questions, wanted, answers)
             found[name] = case.by_kind(milliseconds)
-    return [
-        _row(kind, name, times[kind], found["stqsh"][kind]) for kind in KINDS for name, times in found.items()
-    ]
+    return [_row(kind, name, times[kind], own[kind]) for kind in KINDS for name, times in found.items()]
 
 
 def _row(kind: str, name: str, times: list[float], ours: list[float]) -> Row:
@@ -121,7 +121,7 @@ def _row(kind: str, name: str, times: list[float], ours: list[float]) -> Row:
     return {"what": kind, "system": name, "ms": times, "p99_ms": p99, "times": faster, "asked": len(times)}
 
 
-def _ours(questions: Sequence[Question], folder: Path) -> Outcome:
+def _ours(questions: Sequence[SnapshotQuestion], folder: Path) -> Outcome:
     with stqsh.connect(temporary=True, autoplay=False) as session:
         execute(session, _CREATE.format(file=folder / "objects.parquet"))
         run(session, 1)
@@ -155,20 +155,20 @@ def _without(module: str) -> Callable[[], str]:
     return missing
 
 
-def _by_job(system: str) -> Callable[[Sequence[Question], Path], Outcome]:
-    def ask(questions: Sequence[Question], folder: Path) -> Outcome:
+def _by_job(system: str) -> Callable[[Sequence[SnapshotQuestion], Path], Outcome]:
+    def ask(questions: Sequence[SnapshotQuestion], folder: Path) -> Outcome:
         del questions  # they are in the folder
         command = [_python(), str(_JOB), system, str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise PeerFailedError(f"{system} ended with {done.returncode}: {last_words(done.stderr)}")
-        said = json.loads((folder / f"{system}.json").read_text())
-        return said["answers"], said["milliseconds"]
+        answers, milliseconds = json.loads((folder / f"{system}.json").read_text())
+        return answers, milliseconds
 
     return ask
 
 
-_SYSTEMS: dict[str, tuple[Callable[[], str], Callable[[Sequence[Question], Path], Outcome]]] = {
-    "postgis": (postgis.missing, snapshot_postgis.ask),
+_SYSTEMS: dict[str, tuple[Callable[[], str], Callable[[Sequence[SnapshotQuestion], Path], Outcome]]] = {
+    "postgis": (postgis.missing, by_postgis.ask),
     **{name: (_without(module), _by_job(name)) for name, module in _NEEDED.items()},
 }

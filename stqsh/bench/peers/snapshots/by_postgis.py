@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from stqsh.bench.peers.peer import write_csv
 from stqsh.bench.peers.postgis import cluster
-from stqsh.bench.peers.snapshot_case import Numbers, Question
-from stqsh.bench.peers.snapshot_job import numbers, texts
+from stqsh.bench.peers.snapshots.case import Numbers, SnapshotQuestion
+from stqsh.bench.peers.snapshots.job import numbers, texts
 
 _BOX = "ST_Intersects(place, ST_MakeEnvelope({x1!r}, {y1!r}, {x2!r}, {y2!r}))"
 _DISTANCE = "place <-> ST_Point({x!r}, {y!r})"
@@ -30,11 +30,11 @@ VACUUM ANALYZE objects;
 """
 
 
-def ask(questions: Sequence[Question], folder: Path) -> tuple[list[Numbers], list[float]]:
+def ask(questions: Sequence[SnapshotQuestion], folder: Path) -> tuple[list[Numbers], list[float]]:
     """Return the answers to questions about the objects in a folder, and the milliseconds of each."""
     with cluster(folder) as database:
         objects = pq.read_table(folder / "objects.parquet")
-        ts = pc.strftime(objects["ts"], "%Y-%m-%d %H:%M:%S")
+        ts = pc.strftime(objects.column("ts"), "%Y-%m-%d %H:%M:%S")
         write_csv(objects.set_column(4, "ts", ts), folder / "objects.csv")
         load, asking = folder / "load.sql", folder / "ask.sql"
         load.write_text(_LOAD.format(file=folder / "objects.csv"))

@@ -24,7 +24,7 @@ _CLOSE = 1e-9
 
 
 @dataclass(frozen=True)
-class Question:
+class SnapshotQuestion:
     """A question of a kind, about a box or, for nearest neighbours, about its middle."""
 
     kind: str
@@ -54,12 +54,12 @@ class SnapshotCase:
     side: float = 0.1
     warming: int = 2
 
-    def questions(self) -> list[Question]:
+    def questions(self) -> list[SnapshotQuestion]:
         """Return all questions, those of a kind one after the other."""
         rng = np.random.default_rng(3)
         low = rng.random((len(KINDS), self.asked + self.warming, 2)) * (1 - self.side)
         return [
-            Question(kind, x, y, x + self.side, y + self.side)
+            SnapshotQuestion(kind, x, y, x + self.side, y + self.side)
             for kind, corners in zip(KINDS, low.tolist(), strict=True)
             for x, y in corners
         ]
@@ -76,7 +76,8 @@ class SnapshotCase:
             "ts": np.zeros(self.objects, "datetime64[us]"),
         }
         pq.write_table(pa.table(columns), folder / "objects.parquet", compression="none")
-        (folder / "questions.json").write_text(json.dumps([vars(one) for one in self.questions()]))
+        questions = [[*vars(one).values()] for one in self.questions()]
+        (folder / "questions.json").write_text(json.dumps(questions))
 
     def by_kind(self, milliseconds: Sequence[float]) -> dict[str, list[float]]:
         """Return the times of the measured questions of each kind, of those of all questions."""
@@ -89,7 +90,7 @@ class SnapshotCase:
 
 
 def check(
-    name: str, questions: Sequence[Question], wanted: Sequence[Numbers], found: Sequence[Numbers]
+    name: str, questions: Sequence[SnapshotQuestion], wanted: Sequence[Numbers], found: Sequence[Numbers]
 ) -> None:
     """Compare the answers of a system with ours.
 
