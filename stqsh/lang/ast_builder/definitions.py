@@ -68,9 +68,8 @@ def column_definition(parts: Parts) -> ColumnDefinition:
 
 @rule("option")
 def option(parts: Parts) -> tuple[str, Any]:
-    """Build `name => value`; the name is in lower case, and errors about the value show both."""
-    name, value = parts
-    return name.text.lower(), replace(value, span=cover(name.span, value.span))
+    """Build `name => value`; the name is in lower case."""
+    return parts[0].text.lower(), parts[1]
 
 
 @rule("options")
