@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import BatchOutput, EndedQuery
@@ -44,7 +45,9 @@ def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
 
 
 def release(kind: QueryKind, batch: StreamBatch, ids: Array) -> None:
-    """Remove queries that a slot need not know any more; those that remember what they sent stay.
+    """Remove queries that a slot need not know any more.
+
+    Those that remember what they sent stay, and those with FOR, which end by themselves.
 
     Args:
         kind: The kind.
@@ -53,7 +56,8 @@ def release(kind: QueryKind, batch: StreamBatch, ids: Array) -> None:
     """
     queries = kind.queries(batch.state, batch.spec.id)
     at = queries.positions(ids)
-    at = at[(queries.mode[at] == ACTIVE) & (queries.dwell[at] == 0)]
+    is_lasting = queries.until[at] == NEVER
+    at = at[(queries.mode[at] == ACTIVE) & (queries.dwell[at] == 0) & is_lasting]
     if not len(at):
         return
     counters = queries.counters(at)

@@ -222,8 +222,8 @@ class QueryKind:
     def release(self, batch: StreamBatch, positions: Array) -> bool:
         """Remove queries in whose regions this slot has no records any more; return whether they are gone.
 
-        They go on elsewhere, so nothing is sent. They are active and have no DWELL, and the batch is over.
-        The default keeps them, which is always right.
+        They go on elsewhere, so nothing is sent. They are active, without FOR and DWELL, and the batch is
+        over. The default keeps them, which is always right.
         """
         del batch, positions
         return False
