@@ -63,6 +63,23 @@ def test_groups_are_numbered_in_the_order_of_their_values(data, types):
     assert [wanted[i] for i in groups.ids] == plain
 
 
+@given(
+    st.sampled_from([np.int8, np.int16, np.int32, np.int64]),
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(1, 70_000),
+)
+def test_many_whole_numbers_of_a_range_are_grouped_as_few_are(kind, low, size) -> None:
+    first, last = np.iinfo(kind).min, np.iinfo(kind).max
+    low = min(max(low, first), last)
+    high = min(low + size - 1, last)
+    values = np.random.default_rng(size).integers(low, high, 5_000, dtype=kind, endpoint=True)
+    groups = number_groups([pa.array(values)], len(values))
+    [decoded] = decode_keys(groups.keys, ["BIGINT"])
+    distinct, ids = np.unique(values, return_inverse=True)
+    assert decoded.to_pylist() == distinct.tolist()
+    assert groups.ids.tolist() == ids.tolist()
+
+
 def test_without_columns_there_is_one_group() -> None:
     ids, keys = number_groups([], 3)
     assert (ids.tolist(), keys.to_pylist()) == ([0, 0, 0], [b""])

@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from stqsh.core.aggregates.keys import canonical, distinct_rows, encode_keys
 from stqsh.core.aggregates.limbs import add_terms, normalised
 from stqsh.core.aggregates.summaries import summarised
+from stqsh.core.kernels.events.versions import tally
+from stqsh.core.kernels.jit import frozen
 from stqsh.core.texts.tokenizer import coded_terms
 from stqsh.spec.aggregate import Measure
 from stqsh.spec.chunk import decoded
@@ -217,7 +219,7 @@ def _sums(column: Any, ids: Array, rows: int) -> Array:
 
 def _tally(records: Contribution, rows: int) -> Array:
     """Return how many more records come than leave, int64 (rows,)."""
-    return np.bincount(records.rows, records.signs, minlength=rows).astype(np.int64)
+    return tally(frozen(records.rows), frozen(records.signs), rows)
 
 
 def _occurrences(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
-from stqsh.core.kernels.jit import Array, kernel
+from stqsh.core.kernels.jit import Array, Int, kernel
 
 
 @kernel
@@ -53,6 +53,30 @@ def number(codes: Array, numbers: Array) -> tuple[Array, Array]:
     for i in range(count):
         numbers[distinct[i]] = -1
     return out, distinct[:count].copy()
+
+
+@kernel
+def number_wholes(values: Array, low: Int, size: int) -> tuple[Array, Array]:
+    """Number distinct whole numbers low .. low + size - 1 in their order.
+
+    Args:
+        values: integer (n,).
+        low: the smallest value that may occur.
+        size: how many values may occur.
+
+    Returns:
+        The number of each value, int32 (n,), and the distinct values, int64 (m,), ascending.
+    """
+    numbers = np.zeros(size, np.int32)
+    for i in range(len(values)):
+        numbers[values[i] - low] = 1
+    distinct = np.flatnonzero(numbers).astype(np.int64)
+    for i in range(len(distinct)):
+        numbers[distinct[i]] = np.int32(i)
+    out = np.empty(len(values), np.int32)
+    for i in range(len(values)):
+        out[i] = numbers[values[i] - low]
+    return out, distinct + low
 
 
 @kernel
