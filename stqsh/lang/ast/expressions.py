@@ -7,6 +7,7 @@ texts that mean the same give equal trees.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from typing import Literal as OneOf
 
 from stqsh.lang.ast.source import NOWHERE, Span
@@ -17,6 +18,16 @@ class Node:
     """The base of every part of a statement."""
 
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+AnyNode = TypeVar("AnyNode", bound=Node)
+
+
+def changed(node: AnyNode, **fields: Any) -> AnyNode:
+    """Return a copy of a node with other content in some fields; much quicker than `dataclasses.replace`."""
+    copy = object.__new__(type(node))
+    copy.__dict__.update(node.__dict__, **fields)
+    return copy
 
 
 class Expression(Node):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from lark.lexer import Token
 
+from stqsh.lang.ast.expressions import changed
 from stqsh.lang.ast.source import NOWHERE, Span
 from stqsh.lang.ast.statement import Statement
 from stqsh.lang.errors import StatementSyntaxError
@@ -51,7 +51,7 @@ def by_field(clauses: Iterable[Clause]) -> dict[str, Clause]:
 
 def fill(statement: AnyStatement, given: dict[str, Clause]) -> AnyStatement:
     """Return a statement with the values of its clauses filled in."""
-    return replace(statement, **{field: clause.value for field, clause in given.items()})
+    return changed(statement, **{field: clause.value for field, clause in given.items()})
 
 
 def span_of(token: Token) -> Span:

@@ -66,7 +66,7 @@ def expected(text: str) -> frozenset[str]:
         return frozenset()
     scan = ScannedText(pieces[-1].text if is_open else "")
     try:
-        driver().parse(scan)
+        driver().scan(scan)
     except UnexpectedInput as error:
         if getattr(getattr(error, "token", None), "type", None) != "$END":
             return frozenset()

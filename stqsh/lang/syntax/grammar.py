@@ -18,6 +18,7 @@ from platformdirs import user_cache_path
 
 from stqsh.fs import replacing
 from stqsh.lang.ast_builder import RULES
+from stqsh.lang.syntax.building import recording
 from stqsh.lang.syntax.driver import Driver
 from stqsh.lang.syntax.lexer import StqlLexer
 from stqsh.lang.syntax.parse_table import States
@@ -58,7 +59,7 @@ def start_state() -> int:
 
 
 def _make(text: str, kept: Path | None) -> Lark:
-    transformer: Any = SimpleNamespace(**RULES)
+    transformer: Any = SimpleNamespace(**{name: recording(build) for name, build in RULES.items()})
     return Lark(
         text,
         parser="lalr",

@@ -43,6 +43,6 @@ def _pieces(text: str) -> list[Piece]:
 def _names_of(statement: str) -> tuple[int, ...]:
     scan = ScannedText(statement)
     with suppress(UnexpectedInput, StqshError, RecursionError):  # the scan has what was read so far
-        driver().parse(scan)
+        driver().scan(scan)
     words = (token for token in scan.tokens if token.type == "IDENT")
     return tuple(token.start_pos or 0 for token in words if token.upper() in KEYWORDS)

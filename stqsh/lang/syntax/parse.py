@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lark.exceptions import UnexpectedInput
-from lark.lexer import Token
 
+from stqsh.lang.ast.expressions import changed
 from stqsh.lang.ast.source import Piece, Source, Span
 from stqsh.lang.ast.statements import Statement
 from stqsh.lang.errors import locating
@@ -42,15 +40,10 @@ def parse_piece(piece: Piece | str) -> Statement:
     """Parse one statement: a piece that `split` cut out, or a text without its semicolon."""
     if isinstance(piece, str):
         piece = Piece(Source(piece), 0, piece)
-    return parse_tokens(piece)[0]
-
-
-def parse_tokens(piece: Piece) -> tuple[Statement, list[Token]]:
-    """Parse one statement, and return its tokens too."""
     scan = ScannedText(piece.text)
     with locating(piece):
         try:
             statement: Statement = driver().parse(scan)
         except UnexpectedInput:
             raise diagnose(scan) from None
-    return replace(statement, piece=piece, span=Span(0, len(piece.text))), scan.tokens
+    return changed(statement, piece=piece, span=Span(0, len(piece.text)))
