@@ -17,11 +17,13 @@ from stqsh.storage.catalogue import (
     find_query,
     find_stream,
     find_table,
+    kind_named,
     known_functions,
 )
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.layouts import IS_ALERT
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.sinks.sink_catalogue import IS_ALERT, find_alert, find_sink
+from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
 
 _NAMES = {
     "stream": "SELECT name FROM streams WHERE dropped_seq IS NULL ORDER BY id",
@@ -84,6 +86,10 @@ class SessionCatalogue:
     def function(self, name: str) -> FunctionSpec | None:
         """Return a function that a user has registered, by its name in upper case."""
         return known_functions(self._db).get(name)
+
+    def kind_of(self, name: str) -> str | None:
+        """Return what a name stands for; None if it is free."""
+        return kind_named(self._db, name)
 
     def names(self, kind: str) -> Collection[str]:
         """Return the names in use of a kind, in order of creation; of very many queries only the last."""

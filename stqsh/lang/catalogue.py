@@ -40,6 +40,9 @@ class CatalogueView(Protocol):
     def function(self, name: str) -> FunctionSpec | None:
         """Return a function that a user has registered, by its name in upper case; None for none."""
 
+    def kind_of(self, name: str) -> str | None:
+        """Return what a name stands for, one of the kinds of `names`; None if it is free."""
+
     def names(self, kind: str) -> Collection[str]:
         """Return the names in use of a kind: "stream", "query", "table", "region", "sink" or "alert"."""
 
@@ -94,9 +97,17 @@ class Catalogue:
         """Return a function that a user has registered."""
         return self.functions.get(name)
 
+    def kind_of(self, name: str) -> str | None:
+        """Return what a name stands for; None if it is free."""
+        return next((kind for kind, named in self._named.items() if name in named), None)
+
     def names(self, kind: str) -> Collection[str]:
         """Return the names of a kind, in the order in which they were given."""
-        named: dict[str, Mapping[str, object]] = {
+        return self._named[kind].keys()
+
+    @property
+    def _named(self) -> Mapping[str, Mapping[str, object]]:
+        return {
             "stream": self.streams,
             "query": self.queries,
             "table": self.tables,
@@ -104,4 +115,3 @@ class Catalogue:
             "sink": self.sinks,
             "alert": self.alerts,
         }
-        return named[kind].keys()

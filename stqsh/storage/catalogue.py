@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -12,6 +13,7 @@ from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.query import QuerySpec, read_spec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.control_log import ControlDb, get_meta
+from stqsh.storage.layouts import IS_ALERT
 from stqsh.storage.rows import AreaRow, QueryRow, StreamRow, TableRow
 from stqsh.storage.update_log.files import LogCompactedError
 
@@ -29,6 +31,13 @@ _SIZE = (
 )
 _QUERY = f"SELECT id, name, stream_id, spec, state, seq, {_SIZE}, since_us, owner, pattern FROM queries"
 _LIVE = "state IN ('active', 'paused')"
+_KINDS = f"""
+SELECT 'stream' FROM streams WHERE name = ?1 AND dropped_seq IS NULL
+UNION ALL SELECT 'query' FROM queries WHERE name = ?1 AND {_LIVE}
+UNION ALL SELECT 'table' FROM tables WHERE name = ?1 AND dropped_seq IS NULL
+UNION ALL SELECT 'region' FROM areas WHERE name = ?1 AND dropped_seq IS NULL
+UNION ALL SELECT iif({IS_ALERT}, 'alert', 'sink') FROM sinks WHERE name = ?1 AND dropped_seq IS NULL
+LIMIT 1"""
 _OWN = "CASE WHEN pattern IS NULL THEN spec END"
 """The spec of a query that was registered by itself; of others the pattern says what they ask about."""
 
@@ -69,8 +78,14 @@ class _Definitions(Generic[Row]):
 
     def _row(self, id_: int, name: str, spec: str, dropped: int | None) -> Row:
         made: Any = self.row
-        found: Row = made(id_, name, msgspec.json.decode(spec, type=self.spec), dropped)
+        found: Row = made(id_, name, _decoded(spec, self.spec), dropped)
         return found
+
+
+@lru_cache(64)
+def _decoded(spec: str, kind: type[StreamSpec | TableSpec | AreaSpec]) -> StreamSpec | TableSpec | AreaSpec:
+    """Return a spec from its text; the last ones are kept, as statements name the same again and again."""
+    return msgspec.json.decode(spec, type=kind)
 
 
 _streams = _Definitions("streams", StreamRow, StreamSpec)
@@ -81,6 +96,14 @@ find_stream, stream_by_id = _streams.find, _streams.by_id
 live_tables, dropped_tables = _tables.live, _tables.dropped
 find_table, table_by_id = _tables.find, _tables.by_id
 live_areas, find_area = _areas.live, _areas.find
+
+
+def kind_named(db: ControlDb, name: str) -> str | None:
+    """Return what has a name: "stream", "query", "table", "region" (also a set), "sink" or "alert".
+
+    None if the name is free.
+    """
+    return next((kind for (kind,) in db.query(_KINDS, name)), None)
 
 
 def known_functions(db: ControlDb) -> dict[str, FunctionSpec]:

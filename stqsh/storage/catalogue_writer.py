@@ -26,8 +26,7 @@ from stqsh.storage.catalogue import (
     areas_made_from,
     find_area,
     find_query,
-    find_stream,
-    find_table,
+    kind_named,
     known_functions,
     queries_over_area,
     queries_over_table,
@@ -188,18 +187,15 @@ def set_value(db: ControlDb, text: str, key: str, value: object) -> LogRow:
 
 def check_free(db: ControlDb, name: str) -> None:
     """Raise `StqshError` if a live stream, table, region or query has the name."""
-    area, query = find_area(db, name), find_query(db, name)
-    users = {
-        "a stream": find_stream(db, name),
-        "a table": find_table(db, name),
-        "a set of regions" if area and area.spec.set else "a region": area,
-        "a sink or an alert": db.query("SELECT 1 FROM sinks WHERE name = ? AND dropped_seq IS NULL", name)
-        or None,
-        "a query": query if query and query.live else None,
-    }
-    for user, found in users.items():
-        if found is not None:
-            raise StqshError(f"the name {name} is in use by {user}", hint="choose another")
+    kind = kind_named(db, name)
+    if kind is None:
+        return
+    area = find_area(db, name)
+    if area is not None and area.spec.set:
+        user = "a set of regions"
+    else:
+        user = "a sink or an alert" if kind in ("sink", "alert") else f"a {kind}"
+    raise StqshError(f"the name {name} is in use by {user}", hint="choose another")
 
 
 def _check_unused(what: str, queries: list[str]) -> None:

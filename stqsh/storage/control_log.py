@@ -44,6 +44,8 @@ _REMEDIES = {
     "decode": _DAMAGED,
 }
 """Remedies for SQLite's errors, by words in their text."""
+_NEXT = "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'log'"
+"""The number of the log's next row, which stands fast within a transaction that writes."""
 
 
 def wall_clock_us() -> int:
@@ -86,8 +88,10 @@ class ControlDb:
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Return all rows of one SELECT."""
-        with self._as_home_errors():
+        try:
             return self.connection().execute(sql, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._home_error(error) from error
 
     def version(self) -> int:
         """Return a number that changes when another connection changes the file; cheaper than any row."""
@@ -144,8 +148,11 @@ class ControlDb:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            hint = next((hint for words, hint in _REMEDIES.items() if words in str(error)), None)
-            raise HomeError(f"cannot use {self.path}: {error}", hint=hint) from error
+            raise self._home_error(error) from error
+
+    def _home_error(self, error: sqlite3.DatabaseError) -> HomeError:
+        hint = next((hint for words, hint in _REMEDIES.items() if words in str(error)), None)
+        return HomeError(f"cannot use {self.path}: {error}", hint=hint)
 
     def decoded(self, seq: int, kind: LogKind, spec: str) -> LogEntry:
         """Return the content of a row of the log.
@@ -210,14 +217,13 @@ def append(control: ControlDb, entry: LogEntry, text: str = "", payload: bytes |
     """
     at_us = control.clock()
     with control.transaction() as connection:
-        cursor = connection.execute(
-            "INSERT INTO log (at_us, kind, text, spec, payload) VALUES (?, ?, ?, ?, ?)",
-            (at_us, kind_of(entry), text, to_text(entry), payload),
-        )
-        seq = int(cursor.lastrowid or 0)
+        [seq] = connection.execute(_NEXT).fetchone()
         if isinstance(entry, StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec):
             entry = replace(entry, id=seq)
-            connection.execute("UPDATE log SET spec = ? WHERE seq = ?", (to_text(entry), seq))
+        connection.execute(
+            "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)",
+            (seq, at_us, kind_of(entry), text, to_text(entry), payload),
+        )
     return LogRow(seq, at_us, entry, text, payload)
 
 

@@ -72,6 +72,8 @@ SEPARATE = "kind IN ('route', 'register_alike')"
 _LAYOUT_11 = f"""
 CREATE INDEX separate ON log (kind) WHERE {SEPARATE};
 """
+IS_ALERT = "json_extract(spec, '$.target.type') = 'alert'"
+"""An SQL condition: sinks that are alerts."""
 LAYOUTS = (
     _LAYOUT_1,
     _LAYOUT_2,

@@ -42,9 +42,7 @@ class StatementContext:
 
     def knows(self, name: str) -> bool:
         """Return whether a live stream, table, region, query, sink or alert has the name."""
-        view = self.view
-        finders = (view.stream, view.query, view.table, view.area, view.sink, view.alert)
-        return any(find(name) is not None for find in finders)
+        return self.view.kind_of(name) is not None
 
     def play(self, stream: StreamRow, text: str, pace: float | str | None = None) -> None:
         """Let a stream play at the given pace, else at its own, else at that of event time."""

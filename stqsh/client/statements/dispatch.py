@@ -80,10 +80,11 @@ def register(desk: StatementContext, statement: statements.RegisterQuery) -> Ite
 
 def _window_remark(desk: StatementContext, spec: QuerySpec) -> str:
     """Return a remark on a window that is longer than the time for which events are kept, else ""."""
-    window = spec.aggregates.window_us if spec.aggregates is not None else None
-    stream = stream_by_id(desk.link.db, spec.stream_id)
+    if spec.aggregates is None or spec.aggregates.window_us is None:
+        return ""
+    stream, window = stream_by_id(desk.link.db, spec.stream_id), spec.aggregates.window_us
     keep = stream.spec.keep_us
-    if window is None or not keep or keep >= window:
+    if not keep or keep >= window:
         return ""
     kept, wanted = format_duration(keep), format_duration(window)
     return f"; {stream.name} keeps events for {kept}, less than the window of {wanted}: what is kept decides"

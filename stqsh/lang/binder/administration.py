@@ -14,7 +14,6 @@ from stqsh.lang.binder.literals import duration_us, timestamp_us
 from stqsh.lang.binder.names import (
     alert_named,
     area_named,
-    kind_of,
     query_named,
     sink_named,
     stream_named,
@@ -94,7 +93,7 @@ def export(statement: statements.ExportDeadLetters, catalogue: CatalogueView) ->
         )
     if name is None:
         return LettersExport(None, file)
-    is_table = kind_of(name.text, catalogue) == "table"
+    is_table = catalogue.kind_of(name.text) == "table"
     found = table_named(name, catalogue) if is_table else stream_named(name, catalogue)
     return LettersExport(found.name, file)
 
@@ -165,7 +164,7 @@ def drop(statement: statements.Drop, catalogue: CatalogueView) -> Dropped | None
     """Bind DROP; return None if it says IF EXISTS and nothing has that name."""
     find = _FINDERS[statement.kind]
     name = statement.name
-    if statement.if_exists and kind_of(name.text, catalogue) is None:
+    if statement.if_exists and catalogue.kind_of(name.text) is None:
         return None
     found = find(name, catalogue)
     if isinstance(found, AreaSpec) and found.set != (statement.kind == "REGIONS"):
@@ -178,7 +177,7 @@ def drop(statement: statements.Drop, catalogue: CatalogueView) -> Dropped | None
 def describe(statement: statements.Describe, catalogue: CatalogueView) -> NamedThing:
     """Bind DESCRIBE."""
     name = statement.name
-    kind = kind_of(name.text, catalogue)
+    kind = catalogue.kind_of(name.text)
     if kind is not None:
         return NamedThing(kind, name.text)
     known = [known for kind in _KINDS for known in catalogue.names(kind)]
@@ -291,7 +290,7 @@ def _told_apart(statement: statements.Map, catalogue: CatalogueView) -> tuple[Na
     if statement.stream is not None or len(names) != 1:
         return statement.stream, names
     [name] = names
-    kind = kind_of(name.text, catalogue)
+    kind = catalogue.kind_of(name.text)
     if kind is None:
         known = (*catalogue.names("stream"), *catalogue.names("query"))
         close = near(name.text, known)

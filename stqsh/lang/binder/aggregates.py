@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stqsh.lang.ast.expressions import Call, Column, Expression, Literal, Parameter, Star
+from stqsh.lang.ast.expressions import Call, Column, Expression, Literal, Node, Parameter, Star
 from stqsh.lang.ast.statements import Select
 from stqsh.lang.binder.conditions import bind, condition
 from stqsh.lang.binder.functions import AGGREGATES
@@ -179,11 +179,9 @@ def _calls(node: Any) -> Iterator[Call]:
     """Yield the calls in an expression."""
     if isinstance(node, Call):
         yield node
-    parts: Any = node if isinstance(node, tuple) else ()
-    if is_dataclass(node):
-        parts = [getattr(node, each.name) for each in fields(node) if each.name != "span"]
-    for part in parts:
-        yield from _calls(part)
+    for part in node if isinstance(node, tuple) else vars(node).values():
+        if isinstance(part, Node | tuple):
+            yield from _calls(part)
 
 
 def _group(node: Expression, select: Select, records: Scope) -> TypedExpression:

@@ -15,7 +15,6 @@ from stqsh.lang.ast import statements
 from stqsh.lang.binder import administration, inserts, live, queries
 from stqsh.lang.binder.definitions import named_regions, sinks, streams, tables
 from stqsh.lang.binder.definitions.column_roles import Columns, guess_roles
-from stqsh.lang.binder.names import kind_of
 from stqsh.lang.catalogue import Catalogue, CatalogueView
 from stqsh.lang.errors import locating
 from stqsh.spec.log import kind_of as kind_of_entry
@@ -122,7 +121,7 @@ def _there_already(
         statements.CreateAlert: "alert",
     }
     kind, name = kinds.get(type(statement), "region"), statement.name.text
-    if not statement.if_not_exists or kind_of(name, catalogue) != kind:
+    if not statement.if_not_exists or catalogue.kind_of(name) != kind:
         return None
     return Bound("nothing", None, (f"{kind} {name} exists already",))
 

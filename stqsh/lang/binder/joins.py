@@ -62,14 +62,16 @@ def has_row(joined: JoinedTable) -> Expr:
 
 
 def _stream(relation: Relation, catalogue: CatalogueView) -> StreamSpec:
-    name = Name(relation.name, span=relation.span)
-    if catalogue.table(relation.name) is not None and catalogue.stream(relation.name) is None:
+    stream = catalogue.stream(relation.name)
+    if stream is not None:
+        return stream
+    if catalogue.table(relation.name) is not None:
         raise BindError(
             f"{relation.name} is a table, but a query needs a stream",
             relation.span,
             hint=f"join it: FROM a stream, {relation.name} WHERE its key equals a column of the stream",
         )
-    return stream_named(name, catalogue)
+    return stream_named(Name(relation.name, span=relation.span), catalogue)
 
 
 def _stream_and_table(relations: tuple[Relation, ...], catalogue: CatalogueView) -> tuple[Relation, Relation]:

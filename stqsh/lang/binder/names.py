@@ -61,22 +61,9 @@ def alert_named(name: Name, catalogue: CatalogueView) -> SinkSpec:
     return _named("alert", name, catalogue.alert, catalogue)
 
 
-def kind_of(name: str, catalogue: CatalogueView) -> str | None:
-    """Return what a name stands for, such as "stream", "query" or "alert"; None if it is free."""
-    finders: dict[str, Callable[[str], object]] = {
-        "stream": catalogue.stream,
-        "query": catalogue.query,
-        "table": catalogue.table,
-        "region": catalogue.area,
-        "sink": catalogue.sink,
-        "alert": catalogue.alert,
-    }
-    return next((kind for kind, find in finders.items() if find(name) is not None), None)
-
-
 def check_free(name: Name, catalogue: CatalogueView) -> None:
     """Raise `BindError` if a name is already in use."""
-    user = kind_of(name.text, catalogue)
+    user = catalogue.kind_of(name.text)
     if user is not None:
         raise BindError(
             f"the name {name.text!r} is in use by {_article(user)} {user}",
@@ -93,7 +80,7 @@ def _named(kind: str, name: Name, find: Callable[[str], _Found | None], catalogu
     found = find(name.text)
     if found is not None:
         return found
-    known, other = catalogue.names(kind), kind_of(name.text, catalogue)
+    known, other = catalogue.names(kind), catalogue.kind_of(name.text)
     plural, close = _PLURALS[kind], near(name.text, known)
     lists = f"SHOW {plural.upper()} lists the {plural}"
     hint = _MAKING[kind] if not known else lists if close is None else None

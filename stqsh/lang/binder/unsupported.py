@@ -19,7 +19,7 @@ Rule = Callable[[Any], str | None]
 
 
 def _plain_windows(select: statements.Select) -> str | None:
-    if is_aggregated(select) or not (select.sync or select.window):
+    if not (select.sync or select.window) or is_aggregated(select):
         return None
     return f"{'SYNC' if select.sync else 'WINDOW'} on a query without aggregates"
 

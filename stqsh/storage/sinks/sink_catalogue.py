@@ -11,12 +11,11 @@ from stqsh.spec.log import SinkDropped
 from stqsh.spec.sink import SinkSpec
 from stqsh.storage.control_log import ControlDb, append, to_text
 from stqsh.storage.home import SessionHome
+from stqsh.storage.layouts import IS_ALERT
 from stqsh.storage.progress import read_progress
 from stqsh.storage.rows import LogRow, SinkRow
 from stqsh.storage.update_log.leases import keep_for_sink, release_sink, without_folding
 
-IS_ALERT = "json_extract(spec, '$.target.type') = 'alert'"
-"""The condition of SQL for sinks that are alerts."""
 _SINK = "SELECT id, name, spec FROM sinks WHERE dropped_seq IS NULL"
 
 
