@@ -21,7 +21,7 @@ from stqsh.storage.catalogue import (
     known_functions,
 )
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.layouts import IS_ALERT
+from stqsh.storage.layouts import IS_ALERT, LIVE
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
 
@@ -32,7 +32,7 @@ _NAMES = {
     "sink": f"SELECT name FROM sinks WHERE NOT {IS_ALERT} AND dropped_seq IS NULL ORDER BY id",
     "alert": f"SELECT name FROM sinks WHERE {IS_ALERT} AND dropped_seq IS NULL ORDER BY id",
     "query": (
-        "SELECT name FROM (SELECT id, name FROM queries WHERE state IN ('active', 'paused')"
+        f"SELECT name FROM (SELECT id, name FROM queries WHERE {LIVE}"
         " ORDER BY id DESC LIMIT 10000) ORDER BY id"  # a search for similar names compares each
     ),
 }

@@ -275,6 +275,8 @@ def find_nodes(expr: Expr | None, node: type[_Node]) -> Iterator[_Node]:
         return
     if isinstance(expr, node):
         yield expr
+    if isinstance(expr, ColumnExpr | LiteralExpr):  # most of them, and nothing is within
+        return
     for child in _children(expr):
         yield from find_nodes(child, node)
 

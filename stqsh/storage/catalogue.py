@@ -13,7 +13,7 @@ from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.query import QuerySpec, read_spec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.control_log import ControlDb, get_meta
-from stqsh.storage.layouts import IS_ALERT
+from stqsh.storage.layouts import IS_ALERT, LIVE
 from stqsh.storage.rows import AreaRow, QueryRow, StreamRow, TableRow
 from stqsh.storage.update_log.files import LogCompactedError
 
@@ -30,10 +30,9 @@ _SIZE = (
     f" WHERE bucket = id / {SIZES_A_BUCKET}), size) END"
 )
 _QUERY = f"SELECT id, name, stream_id, spec, state, seq, {_SIZE}, since_us, owner, pattern FROM queries"
-_LIVE = "state IN ('active', 'paused')"
 _KINDS = f"""
 SELECT 'stream' FROM streams WHERE name = ?1 AND dropped_seq IS NULL
-UNION ALL SELECT 'query' FROM queries WHERE name = ?1 AND {_LIVE}
+UNION ALL SELECT 'query' FROM queries WHERE name = ?1 AND {LIVE}
 UNION ALL SELECT 'table' FROM tables WHERE name = ?1 AND dropped_seq IS NULL
 UNION ALL SELECT 'region' FROM areas WHERE name = ?1 AND dropped_seq IS NULL
 UNION ALL SELECT iif({IS_ALERT}, 'alert', 'sink') FROM sinks WHERE name = ?1 AND dropped_seq IS NULL
@@ -146,7 +145,7 @@ def approximate_topk(db: ControlDb) -> list[str]:
 def _names_asking(db: ControlDb, asks: str, id_: int) -> list[str]:
     """Return the names of the live queries whose spec, or whose pattern's, satisfies an SQL condition."""
     alike = f"pattern IN (SELECT id FROM patterns WHERE {asks.format('patterns.spec')})"
-    sql = f"SELECT name FROM queries WHERE {_LIVE} AND ({asks.format(_OWN)} OR {alike}) ORDER BY id"
+    sql = f"SELECT name FROM queries WHERE {LIVE} AND ({asks.format(_OWN)} OR {alike}) ORDER BY id"
     return [name for (name,) in db.query(sql, id_)]
 
 
@@ -158,7 +157,7 @@ def areas_made_from(db: ControlDb, area_id: int) -> list[str]:
 
 def live_queries(db: ControlDb, most: int = -1) -> list[QueryRow]:
     """Return the last `most` queries that are neither dropped nor ended, in order of registration."""
-    rows = db.query(f"{_QUERY} WHERE {_LIVE} ORDER BY id DESC LIMIT ?", most)
+    rows = db.query(f"{_QUERY} WHERE {LIVE} ORDER BY id DESC LIMIT ?", most)
     return [_query(db, row) for row in reversed(rows)]
 
 
@@ -169,24 +168,24 @@ def large_queries(db: ControlDb, above: int) -> list[QueryRow]:
         sizes = struct.unpack(f"<{len(content) // 4}I", content)
         for place, size in enumerate(sizes):
             if size > above:
-                found += db.query(f"{_QUERY} WHERE {_LIVE} AND id = ?", bucket * SIZES_A_BUCKET + place)
+                found += db.query(f"{_QUERY} WHERE {LIVE} AND id = ?", bucket * SIZES_A_BUCKET + place)
     return sorted((_query(db, row) for row in found), key=lambda query: (-query.size, query.id))
 
 
 def count_queries(db: ControlDb, stream_id: int | None = None) -> int:
     """Return how many queries are live, of all streams or of one."""
-    sql = f"SELECT count(*) FROM queries WHERE {_LIVE} AND (?1 IS NULL OR stream_id = ?1)"
+    sql = f"SELECT count(*) FROM queries WHERE {LIVE} AND (?1 IS NULL OR stream_id = ?1)"
     return int(db.query(sql, stream_id)[0][0])
 
 
 def owned_queries(db: ControlDb) -> list[QueryRow]:
     """Return the live queries that belong to a client (SUBSCRIBE) and are dropped with it."""
-    return [_query(db, row) for row in db.query(f"{_QUERY} WHERE {_LIVE} AND owner IS NOT NULL ORDER BY id")]
+    return [_query(db, row) for row in db.query(f"{_QUERY} WHERE {LIVE} AND owner IS NOT NULL ORDER BY id")]
 
 
 def find_query(db: ControlDb, name: str) -> QueryRow | None:
     """Return the live query of that name, else the last one that had it."""
-    rows = db.query(f"{_QUERY} WHERE name = ? ORDER BY {_LIVE} DESC, id DESC LIMIT 1", name)
+    rows = db.query(f"{_QUERY} WHERE name = ? ORDER BY {LIVE} DESC, id DESC LIMIT 1", name)
     return _query(db, rows[0]) if rows else None
 
 

@@ -25,13 +25,13 @@ from stqsh.storage.catalogue import (
     FUNCTIONS,
     areas_made_from,
     find_area,
-    find_query,
     kind_named,
     known_functions,
     queries_over_area,
     queries_over_table,
 )
 from stqsh.storage.control_log import ControlDb, append, set_meta, to_text
+from stqsh.storage.layouts import LIVE
 from stqsh.storage.rows import AreaRow, LogRow, QueryRow, QueryState, StreamRow, TableRow
 
 QueryChange = Literal["drop", "pause_query", "resume_query"]
@@ -89,10 +89,7 @@ def create_stream(db: ControlDb, text: str, spec: StreamSpec) -> StreamRow:
 def drop_stream(db: ControlDb, text: str, stream: StreamRow) -> LogRow:
     """Log a DROP STREAM and remove the stream; raise `StqshError` while queries are bound to it."""
     with db.transaction() as connection:
-        bound = db.query(
-            "SELECT name FROM queries WHERE stream_id = ? AND state IN ('active', 'paused') ORDER BY id",
-            stream.id,
-        )
+        bound = db.query(f"SELECT name FROM queries WHERE stream_id = ? AND {LIVE} ORDER BY id", stream.id)
         _check_unused(f"stream {stream.name}", [name for (name,) in bound])
         row = append(db, StreamDropped(stream.id, stream.name), text)
         connection.execute("UPDATE streams SET dropped_seq = ? WHERE id = ?", (row.seq, stream.id))
@@ -164,8 +161,7 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
         StqshError: another client has since dropped it, or it has ended.
     """
     with db.transaction() as connection:
-        live = find_query(db, query.name)
-        if live is None or live.id != query.id or not live.live:
+        if not db.query(f"SELECT 1 FROM queries WHERE id = ? AND {LIVE}", query.id):
             raise StqshError(
                 f"query {query.name} is no longer registered",
                 hint="it has ended, or another shell has dropped it; SHOW QUERIES lists all queries",

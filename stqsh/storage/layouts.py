@@ -72,6 +72,8 @@ SEPARATE = "kind IN ('route', 'register_alike')"
 _LAYOUT_11 = f"""
 CREATE INDEX separate ON log (kind) WHERE {SEPARATE};
 """
+LIVE = "state IN ('active', 'paused')"
+"""An SQL condition: queries that are neither dropped nor ended."""
 IS_ALERT = "json_extract(spec, '$.target.type') = 'alert'"
 """An SQL condition: sinks that are alerts."""
 LAYOUTS = (

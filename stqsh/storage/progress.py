@@ -18,6 +18,7 @@ from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stats import BatchStats
 from stqsh.storage.catalogue import SIZES_A_BUCKET
 from stqsh.storage.control_log import ControlDb, append, to_text
+from stqsh.storage.layouts import LIVE
 from stqsh.storage.rows import Progress, StreamStatus
 from stqsh.storage.update_log.files import LoggedFile, list_file
 
@@ -172,7 +173,7 @@ def mark_ended(control: ControlDb, query_ids: Iterable[int]) -> None:
     """Mark live queries as ended (their FOR has passed); their answers are empty from then on."""
     with control.transaction() as connection:
         connection.executemany(
-            "UPDATE queries SET state = 'ended', size = 0 WHERE id = ? AND state IN ('active', 'paused')",
+            f"UPDATE queries SET state = 'ended', size = 0 WHERE id = ? AND {LIVE}",
             [(query,) for query in query_ids],
         )
 

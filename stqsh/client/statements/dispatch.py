@@ -40,6 +40,7 @@ from stqsh.lang.ast.source import NOWHERE, Span
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import BindError, NotSupportedError, locating
 from stqsh.lang.printer.printer import to_sql
+from stqsh.lang.printer.queries import registration
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
 from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
@@ -73,7 +74,8 @@ def register(desk: StatementContext, statement: statements.RegisterQuery) -> Ite
     """Execute REGISTER QUERY."""
     bound = bind(statement, desk.view)
     check_kind(bound.spec.kind)
-    query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(_text(statement), bound.spec))
+    text = f"{registration(statement, bound.spec.text)};"
+    query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(text, bound.spec))
     desk.link.wake()
     yield Message(f"query {query.name} registered{_window_remark(desk, bound.spec)}")
 

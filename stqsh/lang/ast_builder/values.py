@@ -61,7 +61,7 @@ def parameter(parts: Parts) -> Parameter:
 @rule("number", "plain_number")
 def number(parts: Parts) -> Literal:
     """Return a number, which may have a sign."""
-    span = cover(span_of(parts[0]), span_of(parts[-1]))
+    span = span_of(parts[0]) if len(parts) == 1 else cover(span_of(parts[0]), span_of(parts[1]))
     value = _number(parts[-1], span)
     return Literal(
         -value if parts[0] == "-" else value, "INTEGER" if isinstance(value, int) else "DECIMAL", span=span

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
+from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import Explain, RegisterQueries, RegisterQuery, Select
 from stqsh.lang.binder.aggregates import aggregated, is_aggregated, log_columns, without_distinct
 from stqsh.lang.binder.conditions import check_location, condition
@@ -65,6 +66,7 @@ from stqsh.spec.query import (
     JoinSpec,
     OrderColumn,
     QueryKindEntry,
+    QueryOptions,
     QuerySpec,
     SelectColumn,
     SnapshotSpec,
@@ -80,6 +82,7 @@ from stqsh.spec.region import (
     RectangleSpec,
 )
 from stqsh.spec.region import Region as BoundRegion
+from stqsh.spec.stream import StreamSpec
 
 _LOCATION = Column("loc")
 
@@ -128,7 +131,19 @@ def _registered(
     kind, options = query_options(query, spec.kind, spec.aggregates)
     if spec.aggregates is not None and options.error is not None:
         spec = replace(spec, aggregates=replace(spec.aggregates, error=options.error))
-    stream, place = catalogue.stream(spec.stream), select.relations[0].span
+    if options.since_now or options.dwell_us:
+        _check_stream(catalogue.stream(spec.stream), options, select.relations[0].span)
+    first = spec.first
+    if kind == RANGE.name and options.changes and _strays(spec.region, spec.select):
+        if options.dwell_us:
+            place = select.relations[0].span
+            raise NotSupportedError("changes of DISTANCE from a moving object together with dwell", place)
+        kind, first = FIRST.name, FirstSpec((), MOST_MEMBERS, each_step=True)
+    return replace(spec, for_us=for_us, kind=kind, options=options, first=first)
+
+
+def _check_stream(stream: StreamSpec | None, options: QueryOptions, place: Span) -> None:
+    """Raise for SINCE NOW and dwell where a query's stream does not suit them."""
     assert stream is not None, "the SELECT is bound"
     if options.since_now and not stream.is_event:
         raise BindError(f"SINCE NOW is for event streams; {stream.name} is a moving stream", place)
@@ -136,12 +151,6 @@ def _registered(
         raise BindError(f"{stream.name} keeps no events (KEEP NONE), so none can dwell", place)
     if options.changes and options.dwell_us and stream.is_significant:
         raise NotSupportedError("changes together with dwell on a stream with RETAIN SIGNIFICANT", place)
-    first = spec.first
-    if kind == RANGE.name and options.changes and _strays(spec.region, spec.select):
-        if options.dwell_us:
-            raise NotSupportedError("changes of DISTANCE from a moving object together with dwell", place)
-        kind, first = FIRST.name, FirstSpec((), MOST_MEMBERS, each_step=True)
-    return replace(spec, for_us=for_us, kind=kind, options=options, first=first)
 
 
 def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) -> bool:
@@ -159,9 +168,9 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     if is_aggregated(select):
         return _continuous_aggregates(select, query)
     outputs = select_list(select.items, query.scope)
-    order = ordering(select.order_by, dataclasses.replace(query.scope, outputs=outputs))
+    order = _ordering(select, query.scope, outputs)
     listed = [typed.expr for typed in outputs.values()]
-    areas = _areas(query.spec.region, query.spec.condition, *listed)
+    areas = _areas(query.spec, *listed)
     spec = replace(query.spec, select=_listed(outputs), areas=areas)
     if select.limit is None:
         return spec  # the same rows in any order, as updates come in that of keys
@@ -173,7 +182,7 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
 def _limited(spec: QuerySpec, first: FirstSpec) -> QuerySpec:
     """Return a continuous query with LIMIT. Raises `NotSupportedError`."""
     values, listed = [one.value for one in first.order], [one.value for one in spec.select]
-    areas = _areas(spec.region, spec.condition, *values, *listed)
+    areas = _areas(spec, *values, *listed)
     strays = _strays(spec.region, (*first.order, *spec.select))
     if not strays and any(has_node(value, DistanceExpr) for value in (*values, *listed)):
         spec, first = _with_distances(spec, first)
@@ -209,9 +218,7 @@ def _nearest_of_nearest(spec: QuerySpec, select: Select, order: tuple[OrderColum
         return replace(spec, region=replace(region, k=min(region.k, limit)))
     if any(has_node(one.value, NowExpr) for one in order):
         raise NotSupportedError("NEAREST with NOW in ORDER BY, and LIMIT", select.order_by[0].span)
-    areas = _areas(
-        spec.region, spec.condition, *[one.value for one in order], *[one.value for one in spec.select]
-    )
+    areas = _areas(spec, *[one.value for one in order], *[one.value for one in spec.select])
     first = FirstSpec(order or by_distance, min(limit, MOST_MEMBERS))
     return replace(spec, kind=NEAREST_FIRST.name, first=first, areas=areas)
 
@@ -231,7 +238,7 @@ def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
     spec = _each_step(aggregated(select, query.scope, query.spec.region.is_nearest), query.spec.region)
     names = [output.name for output in spec.select]
     columns = tuple(SelectColumn(*pair) for pair in zip(names, log_columns(spec), strict=True))
-    areas = _areas(query.spec.region, query.spec.condition, *spec.over_records)
+    areas = _areas(query.spec, *spec.over_records)
     kind = _kind_of_aggregates(spec).name
     return replace(query.spec, kind=kind, select=columns, aggregates=spec, areas=areas)
 
@@ -283,12 +290,12 @@ def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
         return replace(spec, aggregate="count", output=item.alias or "count")
     if is_aggregated(select):
         aggregates = aggregated(select, query.scope, bound.region.is_nearest)
-        areas = _areas(bound.region, bound.condition, *aggregates.over_records)
+        areas = _areas(bound, *aggregates.over_records)
         return replace(spec, aggregates=replace(aggregates, sync_us=None), areas=areas, limit=None)
     outputs = select_list(select.items, query.scope)
-    order = ordering(select.order_by, dataclasses.replace(query.scope, outputs=outputs))
+    order = _ordering(select, query.scope, outputs)
     values = [*(typed.expr for typed in outputs.values()), *(one.value for one in order)]
-    areas = _areas(bound.region, bound.condition, *values)
+    areas = _areas(bound, *values)
     return replace(spec, select=_listed(outputs), order=order, areas=areas)
 
 
@@ -343,7 +350,7 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
         region=place,
         condition=bound,
         join=join,
-        areas=_areas(place, bound),
+        areas=_areas_of_members(place, bound),
     )
     centre = None if place.has_centre else NO_CENTRE
     return _Query(spec, dataclasses.replace(scope, no_distance=centre, no_aggregate=NO_AGGREGATE))
@@ -382,8 +389,17 @@ def _lookup(bound: Expr | None, key: str) -> Key | None:
     return None
 
 
-def _areas(place: BoundRegion, *expressions: Expr | None) -> tuple[int, ...]:
-    """Return the ids of the named regions in a query's region, condition and other parts, ascending."""
+def _ordering(select: Select, scope: Scope, outputs: Outputs) -> tuple[OrderColumn, ...]:
+    """Return the columns of ORDER BY, where names of the select list come first."""
+    return ordering(select.order_by, dataclasses.replace(scope, outputs=outputs)) if select.order_by else ()
+
+
+def _areas_of_members(place: BoundRegion, bound: Expr | None) -> tuple[int, ...]:
+    """Return the ids of the named regions in a query's region and condition, ascending."""
     own = place.area if isinstance(place, NamedRegionSpec | CircleSpec) else None
-    found = set[int]().union(*map(areas_of, expressions))
-    return tuple(sorted(found if own is None else found | {own}))
+    return tuple(sorted(areas_of(bound) | (set() if own is None else {own})))
+
+
+def _areas(members: QuerySpec, *expressions: Expr | None) -> tuple[int, ...]:
+    """Return the ids of the named regions in a query's region, condition and other parts, ascending."""
+    return tuple(sorted(set(members.areas).union(*map(areas_of, expressions))))

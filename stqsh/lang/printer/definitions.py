@@ -27,7 +27,7 @@ from stqsh.lang.ast.statements import (
     SocketSource,
 )
 from stqsh.lang.printer.expressions import expression, region
-from stqsh.lang.printer.queries import quantity, registered
+from stqsh.lang.printer.queries import quantity, registered, select
 from stqsh.lang.printer.values import column_name, constant, identifier, joined, number, options, pace, quoted
 
 
@@ -72,7 +72,7 @@ def create_regions(node: CreateRegions) -> str:
 def register_queries(node: RegisterQueries) -> str:
     """Return `REGISTER QUERIES [FROM FILE 'glob'] [KEY column] … AS SELECT …`."""
     rows = None if node.source is None else source(node.source)
-    return joined(("REGISTER QUERIES", rows, _named("KEY", node.key), registered(node)))
+    return joined(("REGISTER QUERIES", rows, _named("KEY", node.key), registered(node, select(node.select))))
 
 
 def create_sink(node: CreateSink) -> str:

@@ -41,17 +41,22 @@ def select(node: Select) -> str:
 
 def register(node: RegisterQuery) -> str:
     """Return `REGISTER QUERY …`."""
-    return f"REGISTER QUERY {identifier(node.name.text)} {registered(node)}"
+    return registration(node, select(node.select))
 
 
-def registered(node: RegisterQuery | RegisterQueries) -> str:
-    """Return `[SINCE NOW] [FOR d] [WITH (…)] AS SELECT …`."""
+def registration(node: RegisterQuery, text: str) -> str:
+    """Return `REGISTER QUERY …`, given the text of its SELECT."""
+    return f"REGISTER QUERY {identifier(node.name.text)} {registered(node, text)}"
+
+
+def registered(node: RegisterQuery | RegisterQueries, text: str) -> str:
+    """Return `[SINCE NOW] [FOR d] [WITH (…)] AS SELECT …`, given the text of the SELECT."""
     return joined(
         (
             "SINCE NOW" if node.since_now else None,
             quantity("FOR", node.duration),
             f"WITH{options(node.options)}" if node.options else None,
-            f"AS {select(node.select)}",
+            f"AS {text}",
         )
     )
 

@@ -14,6 +14,7 @@ from stqsh.spec.query_rows import FOCAL_PATH
 from stqsh.spec.region import Key
 from stqsh.storage.catalogue_writer import check_used
 from stqsh.storage.control_log import ControlDb, to_text
+from stqsh.storage.layouts import LIVE
 from stqsh.storage.queries.query_templates import NAMES, QueryTemplate, TemplateRows
 
 MOST = 1 << 16
@@ -22,7 +23,7 @@ MOST = 1 << 16
 _IN_USE = "SELECT asked.key FROM json_each(?) AS asked WHERE " + " OR ".join(
     f"EXISTS (SELECT 1 FROM {table} WHERE name = asked.value AND {live})"
     for table, live in (
-        ("queries", "state IN ('active', 'paused')"),
+        ("queries", LIVE),
         *((table, "dropped_seq IS NULL") for table in ("streams", "tables", "areas")),
     )
 )
