@@ -115,13 +115,16 @@ def sole_command(
 def star_command(
     figure: Annotated[list[int] | None, typer.Option(help="A figure of the paper; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few posts: shows only that it runs.")] = False,
+    posts: Annotated[int | None, typer.Option(help="How many posts.")] = None,
+    memory: Annotated[int | None, typer.Option(help="MiB for views.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for JSON and plots.")] = Path("star"),
 ) -> None:
     """Repeat figures of STAR section 8: snapshots of aggregates with views, indexes of continuous queries."""
+    from stqsh.bench.star.asking import scale_of
     from stqsh.bench.star.runner import run
 
     try:
-        run(figure or [], out, _say, quick=quick)
+        run(figure or [], out, _say, scale_of(quick=quick, posts=posts, mebibytes=memory))
     except ValueError as fault:
         raise typer.BadParameter(str(fault), param_hint="--figure") from None
 

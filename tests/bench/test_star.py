@@ -30,7 +30,7 @@ def _small_slots() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def world() -> World:
     posts = make_posts(TINY.posts)
-    return World(posts, posts.slot())
+    return World(posts, posts.on_slots(1))
 
 
 def test_questions_are_those_of_table_1(world: World) -> None:
@@ -45,7 +45,8 @@ def test_questions_are_those_of_table_1(world: World) -> None:
 def test_a_way_that_answers_otherwise_is_found(world: World) -> None:
     class Wrong(Contender):
         def answer(self, state, spec):
-            return super().answer(state, spec).slice(1)
+            table, milliseconds = super().answer(state, spec)
+            return table.slice(1), milliseconds
 
     workload = Workload("S1", "COUNT(*)", 0, 0.5)
     with pytest.raises(ValueError, match="wrong answers Q_S1-Count otherwise"):
@@ -65,9 +66,18 @@ def test_views_are_chosen_by_the_past(world: World) -> None:
 
 
 def test_a_figure_is_written(tmp_path: Path) -> None:
-    results = run([13], tmp_path, lambda text: None, scale=TINY)
+    results = run([13], tmp_path, lambda text: None, TINY)
     assert [result.name for result in results] == ["13a", "13b", "13c", "13d"]
     written = json.loads((tmp_path / "figure-13b.json").read_text())
     assert len(written["results"]) == 3
+
+
+@pytest.mark.parametrize("number", [9, 11])
+def test_a_figure_is_measured_on_several_numbers_of_slots(number: int, tmp_path: Path) -> None:
+    [result] = run([number], tmp_path, lambda text: None, TINY)
+    assert {row["slots"] for row in result.rows} == {1, 2, 4, 8}
+
+
+def test_a_figure_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         cli.app(["star", "--figure", "99", "--out", str(tmp_path)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,12 +40,19 @@ class StarScale:
 QUICK = StarScale(posts=100_000, past=48, asked=12, queries=(1_000,), updates=400_000)
 
 
+def scale_of(*, quick: bool, posts: int | None, mebibytes: int | None) -> StarScale:
+    """Return the usual size of a run, or a quick one, with other numbers of posts and of MiB for views."""
+    scale = QUICK if quick else StarScale()
+    budget = scale.budget if mebibytes is None else mebibytes << 20
+    return replace(scale, posts=scale.posts if posts is None else posts, budget=budget)
+
+
 @dataclass(frozen=True)
 class World:
-    """Posts, and the slot that holds them."""
+    """Posts, and the slots that hold them."""
 
     posts: Posts
-    state: SlotState
+    states: Sequence[SlotState]
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,8 @@ def ask(
 ) -> dict[str, Timed]:
     """Ask each contender the same questions after the same past.
 
+    The time of an answer is that of the slowest slot, and of the merge.
+
     Raises:
         ValueError: answers differ.
     """
@@ -76,14 +85,14 @@ def ask(
         begun = time.process_time()
         if contender.kept is not None:
             for spec in past if contender.learns else past[:1]:
-                contender.warm(world.state, spec)
-            contender.finish(world.state, STREAM)
+                contender.warm(world.states, spec)
+            contender.finish(world.states, STREAM)
         learned = time.process_time() - begun
         times, answers = [], []
         for spec in asked:
-            started = time.process_time_ns()
-            answers.append(contender.answer(world.state, spec))
-            times.append((time.process_time_ns() - started) / 1e6)
+            answer, milliseconds = contender.answer(world.states, spec)
+            answers.append(answer)
+            times.append(milliseconds)
         first = first or answers
         if any(not one.equals(other) for one, other in zip(first, answers, strict=True)):
             raise ValueError(f"{contender.name} answers {workload.name} otherwise")

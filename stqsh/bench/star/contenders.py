@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from time import process_time_ns
 
 import numpy as np
 import pyarrow as pa
@@ -49,28 +51,38 @@ class Contender:
         """Whether past questions make later ones quicker."""
         return self.kept is not None and (self.learn is not None or self.kept.patience is not _NEVER)
 
-    def answer(self, state: SlotState, spec: SnapshotSpec) -> pa.Table:
-        """Return an answer."""
-        return whole([share for share in [part(state, spec, kept=self.kept)] if share is not None], spec)
+    def answer(self, states: Sequence[SlotState], spec: SnapshotSpec) -> tuple[pa.Table, float]:
+        """Return an answer, and its processor time, ms: that of the slowest slot, and of the merge."""
+        shares, ends = list[pa.RecordBatch](), [process_time_ns()]
+        for state in states:
+            share = part(state, spec, kept=self.kept)
+            shares += [] if share is None else [share]
+            ends.append(process_time_ns())
+        answer = whole(shares, spec)
+        merged = process_time_ns() - ends[-1]
+        return answer, (max(end - begin for begin, end in pairwise(ends)) + merged) / 1e6
 
-    def warm(self, state: SlotState, spec: SnapshotSpec) -> None:
+    def warm(self, states: Sequence[SlotState], spec: SnapshotSpec) -> None:
         """Take note of a question of the past."""
-        self.answer(state, spec)
+        self.answer(states, spec)
         self._asked += 1
-        present = PresentObjects.of(state, spec.stream_id)
-        if self.kept is None or self.learn is None or present is None or self._asked % _EVERY:
+        if self.kept is None or self.learn is None or self._asked % _EVERY:
             return
-        for _, _, views in self.kept.all():
-            self.learn(views, present, self.kept.budget)
+        for views, present in self._all(states, spec.stream_id):
+            self.learn(views, present, self.kept.budget / len(states))
 
-    def finish(self, state: SlotState, stream: int) -> None:
+    def finish(self, states: Sequence[SlotState], stream: int) -> None:
         """Fill the views that were chosen last, and choose no others."""
-        present = PresentObjects.of(state, stream)
-        if self.kept is None or present is None:
-            return
-        for _, _, views in self.kept.all():
+        for views, present in self._all(states, stream):
             views.history.due = ALL
             views.build(present, ALL)
+
+    def _all(self, states: Sequence[SlotState], stream: int) -> Iterator[tuple[EventViews, PresentObjects]]:
+        """Yield the views of each slot, and its objects."""
+        for slot, _, views in [] if self.kept is None else self.kept.all():
+            present = PresentObjects.of(states[slot], stream)
+            assert present is not None, "the slot knows the stream"
+            yield views, present
 
     @property
     def nbytes(self) -> int:

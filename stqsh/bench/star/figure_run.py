@@ -29,7 +29,7 @@ class StarRun:
     @cached_property
     def world(self) -> World:
         """A slot that holds the posts, which snapshots are asked of."""
-        return World(self.posts, self.posts.slot())
+        return World(self.posts, self.posts.on_slots(1))
 
 
 Measure = Callable[[StarRun], list[FigureResult]]
@@ -39,7 +39,9 @@ FIGURES = {
     6: ("snapshots:constraints",),
     7: ("continuous.throughput:constraints", "continuous.slot:measure"),
     8: ("sizes:measure",),
+    9: ("slots:snapshots",),
     10: ("continuous.throughput:tornado",),
+    11: ("slots:continuous",),
     13: ("snapshots:memory", "continuous.throughput:memory"),
 }
 """The functions that measure each figure of the paper, as module:name; 4 shows what the object cache is."""

@@ -69,7 +69,7 @@ def measure(bench: StarRun) -> list[FigureResult]:
 
 def _tests(bench: StarRun, workload: Workload, way: Contender) -> float:
     """Return how many events a question has tested, on average over all screens."""
-    state, total = bench.world.state, 0
+    [state], total = bench.world.states, 0
     for text in workload.texts(bench.world.posts, _SCREENS, seed=0):
         selection = selection_of(state, bound(text))
         assert way.kept is not None and selection is not None, "cells are kept, and the slot knows the stream"

@@ -8,13 +8,11 @@ from pathlib import Path
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, save_figure, show_figure, show_goals
 from stqsh.bench.sole.drawing import MISSING, can_draw, draw
-from stqsh.bench.star.asking import QUICK, StarScale
+from stqsh.bench.star.asking import StarScale
 from stqsh.bench.star.figure_run import FIGURES, StarRun, measure
 
 
-def run(
-    figures: Sequence[int], out: Path, say: Say, *, quick: bool = False, scale: StarScale | None = None
-) -> list[FigureResult]:
+def run(figures: Sequence[int], out: Path, say: Say, scale: StarScale) -> list[FigureResult]:
     """Measure figures, or all of them; show each as it comes, and write it to the folder `out`.
 
     Raises:
@@ -24,7 +22,7 @@ def run(
     if unknown:
         raise ValueError(f"no figure {unknown[0]}; there are {', '.join(map(str, FIGURES))}")
     out.mkdir(parents=True, exist_ok=True)
-    bench = StarRun(scale or (QUICK if quick else StarScale()), say)
+    bench = StarRun(scale, say)
     drawn = can_draw()
     if not drawn:
         say(MISSING)

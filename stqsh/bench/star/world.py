@@ -20,6 +20,7 @@ from stqsh.bench.harness.posts import made_posts
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.tokenizer import coded_terms
+from stqsh.routing.table import slots_of
 from stqsh.spec.chunk import ChunkKind, columns_schema, pack
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
 
@@ -131,12 +132,15 @@ class Posts:
         made = [*columns, pa.array(seconds), pa.array(hash_keys(keys))]
         return pa.RecordBatch.from_arrays(made, names=[*schema.names, "_step", "_hash"])
 
-    def slot(self) -> SlotState:
-        """Return a slot that holds all posts."""
-        state = SlotState.fresh(0)
+    def on_slots(self, count: int) -> list[SlotState]:
+        """Return slots that hold all posts, dealt by their keys."""
+        states = [SlotState.fresh(slot) for slot in range(count)]
         for steps, records in self.batches():
-            evaluate_batch(state, POSTS, steps, (), [(ChunkKind.RECORDS, pack(records))])
-        return state
+            dealt = slots_of(records.column("_hash").to_numpy(), count)
+            for slot, state in enumerate(states):
+                own = records.filter(pa.array(dealt == slot))
+                evaluate_batch(state, POSTS, steps, (), [(ChunkKind.RECORDS, pack(own))])
+        return states
 
 
 def _city(places: Array) -> Array:

@@ -32,7 +32,7 @@ ROW_COST = 10.0
 CELLS_COST = 60_000.0
 """What it costs to find the cells of a question, in events that are read."""
 
-_PASSED = 1 / 20
+_PASSED = 1 / 6
 """What it costs to pass over an event in a scan."""
 
 _TESTED = 1 / 2

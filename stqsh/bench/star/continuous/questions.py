@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.bench.star.continuous.tables import Posted, Predicates
+from stqsh.bench.star.continuous.tables import Posted, Predicates, lists_of
 from stqsh.bench.star.workload import COMBINATIONS
 from stqsh.bench.star.world import TOPICS
 
@@ -127,13 +127,12 @@ def shared(questions: Questions) -> Questions:
     _, one, cube = np.unique(whole, axis=0, return_index=True, return_inverse=True)
     start = np.searchsorted(predicate[one], np.arange(len(first) + 1))
     kept = Cubes(start, cubes.grouping[one], cubes.window[one], cubes.sync[one])
-    return Questions(_rows(asked, first), kept, cube.reshape(-1)[questions.cube])
+    return Questions(rows_of(asked, first), kept, cube.reshape(-1)[questions.cube])
 
 
-def _rows(asked: Predicates, rows: Array) -> Predicates:
+def rows_of(asked: Predicates, rows: Array) -> Predicates:
     """Return some rows of predicates."""
-    counts = np.diff(asked.start)[rows]
-    start = np.append(0, np.cumsum(counts)).astype(np.int32)
-    within = np.arange(start[-1]) - np.repeat(start[:-1], counts)
-    terms = asked.terms[np.repeat(asked.start[rows], counts) + within]
-    return Predicates(asked.box[rows], asked.topic[rows], start, terms, asked.active[rows])
+    start, at = lists_of(asked.start, rows)
+    return Predicates(
+        asked.box[rows], asked.topic[rows], start.astype(np.int32), asked.terms[at], asked.active[rows]
+    )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.bench.star.continuous.probes import probe_each
-from stqsh.bench.star.continuous.tables import Posted, Predicates, Room
+from stqsh.bench.star.continuous.tables import Posted, Predicates, Room, lists_of
 
 Array = npt.NDArray[Any]
 
@@ -116,6 +116,12 @@ def part(posts: Posted, first: int, last: int) -> Posted:
         posts.start[first : last + 1] - begin,
         posts.terms[begin:end],
     )
+
+
+def taken(posts: Posted, numbers: Array) -> Posted:
+    """Return the records of some numbers."""
+    start, at = lists_of(posts.start, numbers)
+    return Posted(posts.x[numbers], posts.y[numbers], posts.topic[numbers], start, posts.terms[at])
 
 
 def starts(numbers: Array, count: int) -> Array:

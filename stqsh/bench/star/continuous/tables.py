@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from stqsh.core.kernels.jit import Array
 
 TOPIC, PLACE, TEXT = 0, 1, 2
@@ -39,6 +41,16 @@ class Posted(NamedTuple):
     topic: Array
     start: Array
     terms: Array
+
+
+def lists_of(start: Array, rows: Array) -> tuple[Array, Array]:
+    """Return where the lists of some rows begin, end to end, int64 (rows + 1,), and where their items are.
+
+    The list of row i has the items from start[i] to start[i + 1].
+    """
+    counts = np.diff(start)[rows]
+    begin = np.append(0, np.cumsum(counts))
+    return begin, np.repeat(start[rows] - begin[:-1], counts) + np.arange(begin[-1])
 
 
 class Room(NamedTuple):
