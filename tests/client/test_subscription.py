@@ -70,6 +70,15 @@ def test_from_a_step_the_snapshot_is_of_the_step_before(link, deliver, query):
     assert rows == [("begin", 1), (1, "+", "a"), ("end", 1), (2, "+", "b"), (3, "+", "c")]
 
 
+def test_a_step_that_is_yet_to_come_is_told_of(link, deliver, query):
+    deliver((1, query.id, 1, 0, ("a", 0.0)))
+    deliver((2, query.id, 1, 0, ("b", 0.0)), effects=BatchEffects([query.id]))
+    told = []
+    rows = shown(Subscription(query, TailOptions(from_step=9), link, on_notice=told.append))
+    assert rows == [("begin", 2), (2, "+", "a"), (2, "+", "b"), ("end", 2)]
+    assert told == ["q: step 9 is yet to come; what follows begins after step 2"]
+
+
 def test_what_is_folded_comes_as_the_answer_that_it_made(link, deliver, query):
     deliver((1, query.id, 1, 0, ("a", 0.0)), (1, query.id, 1, 0, ("b", 0.0)))
     deliver((2, query.id, -1, 1, ("a", 0.0)))

@@ -182,6 +182,10 @@ class Subscription:
                 f"{self.query.name}: updates up to step {folded} are kept as the answer that they made, "
                 "no longer one by one"
             )
+        if asked > start.step + 1 and self.on_notice is not None:
+            self.on_notice(
+                f"{self.query.name}: step {asked} is yet to come; what follows begins after step {start.step}"
+            )
         return min(max(asked, folded + 1), start.step + 1)
 
     @property
