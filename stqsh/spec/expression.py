@@ -275,8 +275,6 @@ def find_nodes(expr: Expr | None, node: type[_Node]) -> Iterator[_Node]:
         return
     if isinstance(expr, node):
         yield expr
-    if isinstance(expr, ColumnExpr | LiteralExpr):  # most of them, and nothing is within
-        return
     for child in _children(expr):
         yield from find_nodes(child, node)
 
@@ -306,6 +304,8 @@ def reads_location(expr: Expr | None) -> bool:
 
 def areas_of(expr: Expr | None) -> set[int]:
     """Return the ids of the named regions, and sets of them, that an expression refers to."""
+    if expr is None or isinstance(expr, ColumnExpr):
+        return set()
     sets = {node.area for node in find_nodes(expr, RegionOfExpr)}
     regions = [node.region for node in find_nodes(expr, InsideExpr)]
     kinds = NamedRegionSpec | CircleSpec | PolygonSpec

@@ -172,7 +172,7 @@ def refreshes(select: Select) -> tuple[int | None, int | None]:
 
 
 def _has_aggregate(node: Any) -> bool:
-    return any(call.name in AGGREGATES for call in _calls(node))
+    return not isinstance(node, Column) and any(call.name in AGGREGATES for call in _calls(node))
 
 
 def _calls(node: Any) -> Iterator[Call]:

@@ -28,7 +28,6 @@ from stqsh.lang.binder.regions import (
     over_meridian,
 )
 from stqsh.lang.binder.scope import (
-    NO_AGGREGATE,
     NO_AGGREGATE_IN_WHERE,
     NO_CENTRE,
     NOT_IN_WHERE,
@@ -323,15 +322,9 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
         place = bound_nearest(select.nearest, source.stream)
     elif region is not None:
         place = bound_region(region, source.stream, catalogue)
-    scope = Scope(
-        source.stream,
-        source.qualifiers,
-        catalogue,
-        source.joined,
-        no_distance=NOT_IN_WHERE,
-        no_aggregate=NO_AGGREGATE_IN_WHERE,
-    )
-    conditions = [condition(part, scope) for part in rest]
+    names = source.stream, source.qualifiers, catalogue, source.joined
+    members = Scope(*names, no_distance=NOT_IN_WHERE, no_aggregate=NO_AGGREGATE_IN_WHERE)
+    conditions = [condition(part, members) for part in rest]
     parts = over_meridian(place, source.stream, catalogue)
     if parts is not None:
         place = RectangleSpec(-ANTIMERIDIAN, parts.south, ANTIMERIDIAN, parts.north)
@@ -352,8 +345,7 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
         join=join,
         areas=_areas_of_members(place, bound),
     )
-    centre = None if place.has_centre else NO_CENTRE
-    return _Query(spec, dataclasses.replace(scope, no_distance=centre, no_aggregate=NO_AGGREGATE))
+    return _Query(spec, Scope(*names, no_distance=None if place.has_centre else NO_CENTRE))
 
 
 def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Region | None]:

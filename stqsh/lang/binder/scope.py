@@ -82,7 +82,7 @@ class Scope:
         found = self._found(node)
         if found is None:
             raise _unknown(self, node)
-        return found._replace(span=node.span)
+        return found if found.span == node.span else found._replace(span=node.span)
 
     def find(self, node: Column) -> TypedExpression | None:
         """Return what a name stands for, None if nothing; raise `BindError` if more than one thing."""
