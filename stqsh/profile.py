@@ -163,9 +163,7 @@ def _read_file(path: Path) -> dict[str, Value]:
 
 
 def _entries(node: yaml.Node, path: Path, prefix: str) -> Iterator[tuple[str, Value]]:
-    import yaml
-
-    if not isinstance(node, yaml.MappingNode):
+    if _kind(node) != "mapping":
         where = f"{path}:{node.start_mark.line + 1}"
         raise ProfileError(f"{where}: expected `key: value` lines", hint=None)
     for name_node, value_node in node.value:
@@ -174,15 +172,20 @@ def _entries(node: yaml.Node, path: Path, prefix: str) -> Iterator[tuple[str, Va
         if name == KAFKA:  # of Kafka's clients, see stqsh.sources.live.kafka_client; some are secret
             continue
         empty = value_node.tag.endswith(":null")
-        if _is_group(name) and (empty or isinstance(value_node, yaml.MappingNode)):
+        if _is_group(name) and (empty or _kind(value_node) == "mapping"):
             yield from () if empty else _entries(value_node, path, f"{name}.")
             continue
         key = _known(name, where)
-        if not isinstance(value_node, yaml.ScalarNode):
+        if _kind(value_node) != "scalar":
             raise ProfileError(f"{where}: {name} takes one value", hint=None)
         if empty:
             continue
         yield name, Value(_convert(key, value_node.value, where), where)
+
+
+def _kind(node: yaml.Node) -> str:
+    """Return "mapping", "sequence" or "scalar"."""
+    return str(node.id)  # type: ignore[attr-defined]  # the stubs have it in the subclasses only
 
 
 def _is_group(name: str) -> bool:

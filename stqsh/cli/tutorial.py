@@ -11,7 +11,8 @@ from stqsh.client.api import connect
 from stqsh.client.run import RunHandle
 from stqsh.errors import StqshError
 from stqsh.shell.messages import fold, format_error
-from stqsh.shell.render import PromptRenderer, render
+from stqsh.shell.outcomes import render
+from stqsh.shell.render import PromptRenderer
 from stqsh.shell.scripting.console import Console
 from stqsh.shell.terminal.capabilities import terminal_width
 

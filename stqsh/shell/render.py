@@ -1,19 +1,13 @@
-r"""Render outcomes, by kind: one dispatch for the prompt and for scripts.
-
-`PromptRenderer` shows outcomes on the terminal, long ones in the pager, or sends them to the outlet of `\o`.
-"""
+r"""Render outcomes at the prompt: on the terminal, long ones in the pager, or into the outlet of `\o`."""
 
 from __future__ import annotations
 
 import io
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from stqsh.client import results
-from stqsh.client.read.subscription import Subscription
-from stqsh.client.read.watch import WatchFeed
-from stqsh.client.run import RunHandle
 from stqsh.control_characters import escape_controls
 from stqsh.shell.live.export import export
 from stqsh.shell.live.run_progress import run_with_progress
@@ -32,57 +26,15 @@ from stqsh.shell.writers.writer import Target
 if TYPE_CHECKING:
     from stqsh.client.api import Session
     from stqsh.client.map.scene import MapFeed
-    from stqsh.client.results import Outcome, WaitNotice
+    from stqsh.client.read.subscription import Subscription
+    from stqsh.client.read.watch import WatchFeed
+    from stqsh.client.results import WaitNotice
+    from stqsh.client.run import RunHandle
     from stqsh.shell.scripting.blocks import StatementBlock
     from stqsh.shell.scripting.console import Console
     from stqsh.shell.scripting.watch_interval import WatchInterval
     from stqsh.shell.writers.opening import Data
     from stqsh.shell.writers.writer import Writer
-
-
-class OutcomeRenderer(Protocol):
-    """Renders outcomes, one method for each kind. Each may raise `StqshError`."""
-
-    def wait(self, notice: WaitNotice) -> None:
-        """Wait for what the session waits for."""
-
-    def message(self, text: str) -> None:
-        """Show a message."""
-
-    def data(self, data: Data) -> None:
-        """Write rows or a script."""
-
-    def follow(self, subscription: Subscription) -> None:
-        """Show a query's updates until it ends or the user leaves."""
-
-    def watch(self, feed: WatchFeed) -> None:
-        """Show the dashboard of WATCH."""
-
-    def run(self, handle: RunHandle) -> bool:
-        """Wait for a RUN; return False where the user interrupted it."""
-
-    def map(self, feed: MapFeed) -> None:
-        """Draw or write a map."""
-
-
-def render(outcome: Outcome, renderer: OutcomeRenderer) -> bool:
-    """Render one outcome; return False where the user interrupted it and the rest is not to be run."""
-    match outcome:
-        case results.WaitNotice():
-            renderer.wait(outcome)
-        case results.Message():
-            renderer.message(outcome.text)
-        case results.Rows() | results.Answer() | results.Script():
-            renderer.data(outcome)
-        case Subscription():
-            renderer.follow(outcome)
-        case WatchFeed():
-            renderer.watch(outcome)
-        case RunHandle():
-            return renderer.run(outcome)
-        case _:
-            renderer.map(outcome)
-    return True
 
 
 class PromptRenderer:

@@ -91,7 +91,7 @@ class ControlDb:
         try:
             return self.connection().execute(sql, values).fetchall()
         except sqlite3.DatabaseError as error:
-            raise self._home_error(error) from error
+            raise _home_error(self.path, error) from error
 
     def version(self) -> int:
         """Return a number that changes when another connection changes the file; cheaper than any row."""
@@ -148,11 +148,7 @@ class ControlDb:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise self._home_error(error) from error
-
-    def _home_error(self, error: sqlite3.DatabaseError) -> HomeError:
-        hint = next((hint for words, hint in _REMEDIES.items() if words in str(error)), None)
-        return HomeError(f"cannot use {self.path}: {error}", hint=hint)
+            raise _home_error(self.path, error) from error
 
     def decoded(self, seq: int, kind: LogKind, spec: str) -> LogEntry:
         """Return the content of a row of the log.
@@ -186,6 +182,11 @@ class ControlDb:
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if found is not None:
             found.close()
+
+
+def _home_error(path: Path, error: sqlite3.DatabaseError) -> HomeError:
+    hint = next((hint for words, hint in _REMEDIES.items() if words in str(error)), None)
+    return HomeError(f"cannot use {path}: {error}", hint=hint)
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:

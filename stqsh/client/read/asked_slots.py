@@ -57,14 +57,16 @@ class AskedSlots:
             shares = (part(state, spec, place, kept=kept) for state in asked)
             return [share for share in shares if share is not None]
 
-        # The states come first: a routing that they know is in the log by now.
         clock, count, region = states[0].clock, len(states), spec.region
-        tables = self._tables.of(stream, clock.step, clock.tick_us)
         everyone, centre = np.ones(count, np.bool_), None
         if isinstance(region, NearestSpec) and spec.aggregate is None and spec.aggregates is None:
             centre = region.place or place
         is_bounded = centre is not None or not region.is_nearest
-        if spec.lookup is not None or not is_bounded or _are_hashed(tables):
+        if spec.lookup is not None or not is_bounded:
+            return ask(everyone)
+        # The states come first: a routing that they know is in the log by now.
+        tables = self._tables.of(stream, clock.step, clock.tick_us)
+        if _are_hashed(tables):
             return ask(everyone)
         routing = self._routing(count, [table.over(count) for table in tables])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from stqsh.storage.catalogue import area_geometry, table_by_id
 from stqsh.storage.update_log.reader import DISTANCE
 
 if TYPE_CHECKING:
+    from stqsh.client.read.subscription import TailOptions
     from stqsh.client.results import Updates
     from stqsh.core.conditions.resolver import Resolver
     from stqsh.core.state.joined_tables import JoinedTables
@@ -106,6 +108,27 @@ def project(updates: Updates, select: Sequence[SelectColumn]) -> list[Column]:
     give int64, float64, bool or string. DISTANCE is null where the log has none.
     """
     return [_column(updates, column.value) for column in select]
+
+
+def at_step(answer: pa.Table, step: int, at_us: int | None) -> pa.Table:
+    """Return the rows of an answer, stamped with the step as of which they are shown."""
+    for position, (name, value) in enumerate((("step", step), ("at_us", at_us))):
+        column = pa.repeat(pa.scalar(value, pa.int64()), answer.num_rows)
+        answer = answer.set_column(position, name, column)
+    return answer
+
+
+def selected(updates: Updates, options: TailOptions, first: int) -> Updates:
+    """Return the rows that a TAIL shows: from its first step, of its kind, that satisfy its condition."""
+    table = updates.table
+    wanted = table.column("step").to_numpy() >= first
+    if options.only is not None:
+        wanted &= table.column("op").to_numpy() == options.only
+    chosen = replace(updates, table=table.filter(pa.array(wanted)))
+    if options.where is None or not chosen.table.num_rows:
+        return chosen
+    # NULL is not TRUE: a filter drops it.
+    return replace(chosen, table=chosen.table.filter(satisfying(chosen, options.where)))
 
 
 def satisfying(updates: Updates, condition: Expr) -> Any:

@@ -214,7 +214,9 @@ class Subscription:
         yield SnapshotMark(self.query, step, at_us, "begin")
         answer = reader.answer_at(self.query, step, start.batch)
         if answer is not None:
-            yield from self._show(self._updates(_at_step(answer, step, at_us), snapshot=True), first=step)
+            from stqsh.client.read.projection import at_step  # pyarrow
+
+            yield from self._show(self._updates(at_step(answer, step, at_us), snapshot=True), first=step)
         yield SnapshotMark(self.query, step, at_us, "end")
 
     def _live(self, reader: UpdateReader, first: int) -> Iterator[Updates]:
@@ -240,7 +242,9 @@ class Subscription:
         return self.until_idle and _is_idle(self.link, progress, self.query)
 
     def _show(self, updates: Updates, first: int) -> Iterator[Updates]:
-        shown = _select(updates, self.options, first)
+        from stqsh.client.read.projection import selected  # pyarrow
+
+        shown = selected(updates, self.options, first)
         if self.options.limit is not None:
             shown = replace(shown, table=shown.table.slice(0, self.options.limit - self._shown))
         self._shown += shown.table.num_rows
@@ -279,30 +283,3 @@ def _is_idle(link: Connection, progress: Progress, query: QueryRow) -> bool:
         progress.seq >= play or not link.book.stream(query.stream_id).spec.is_live
     )
     return progress.run_done >= run and (has_ended or play <= pause)
-
-
-def _at_step(answer: pa.Table, step: int, at_us: int | None) -> pa.Table:
-    """Return the rows of an answer, stamped with the step as of which they are shown."""
-    import pyarrow as pa
-
-    for position, (name, value) in enumerate((("step", step), ("at_us", at_us))):
-        column = pa.repeat(pa.scalar(value, pa.int64()), answer.num_rows)
-        answer = answer.set_column(position, name, column)
-    return answer
-
-
-def _select(updates: Updates, options: TailOptions, first: int) -> Updates:
-    """Return the rows that a TAIL shows: from its first step, of its kind, that satisfy its condition."""
-    import pyarrow as pa
-
-    table = updates.table
-    wanted = table.column("step").to_numpy() >= first
-    if options.only is not None:
-        wanted &= table.column("op").to_numpy() == options.only
-    chosen = replace(updates, table=table.filter(pa.array(wanted)))
-    if options.where is None or not chosen.table.num_rows:
-        return chosen
-    from stqsh.client.read.projection import satisfying
-
-    # NULL is not TRUE: a filter drops it.
-    return replace(chosen, table=chosen.table.filter(satisfying(chosen, options.where)))

@@ -32,20 +32,22 @@ def query_options(
             raise BindError(
                 f"a query has no option {name!r}", value.span, expected=OPTIONS, near=near(name, OPTIONS)
             )
-    if "kind" in given:
-        kind = _kind(given["kind"], kind)
-    changes = "changes" in given and _switch(given["changes"], "changes")
+    wanted_kind, switch, dwell = given.get("kind"), given.get("changes"), given.get("dwell")
+    share, error = given.get("min_accuracy"), given.get("error")
+    if wanted_kind is not None:
+        kind = _kind(wanted_kind, kind)
+    changes = switch is not None and _switch(switch, "changes")
     if not changes:
         given.pop("changes", None)
     for name, words in BUILT_IN[kind].unsupported.items() if kind in BUILT_IN else ():
         if name in given:
             raise NotSupportedError(words, given[name].span)
     return kind, QueryOptions(
-        dwell_us=_dwell(given["dwell"]) if "dwell" in given else None,
-        min_accuracy=_share(given["min_accuracy"]) if "min_accuracy" in given else None,
+        dwell_us=None if dwell is None else _dwell(dwell),
+        min_accuracy=None if share is None else _share(share),
         since_now=query.since_now,
         changes=changes,
-        error=_error(given["error"], aggregates) if "error" in given else None,
+        error=None if error is None else _error(error, aggregates),
     )
 
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stqsh.shell.messages import print_text
-from stqsh.shell.render import PromptRenderer, render
+from stqsh.shell.outcomes import render
+from stqsh.shell.render import PromptRenderer
 from stqsh.shell.repl.waiting import WaitIndicator
 from stqsh.shell.scripting.blocks import StatementBlock
 from stqsh.shell.scripting.console import Stopwatch
 from stqsh.shell.scripting.interrupt_notice import InterruptNotice
-from stqsh.shell.scripting.scripts import read_scripts
-from stqsh.shell.scripting.watch_command import check_read_only
+from stqsh.shell.scripting.scripts import check_read_only, read_scripts
 from stqsh.shell.status import READY, status_text
 from stqsh.shell.terminal.interrupts import overwrite_echo
 from stqsh.shell.terminal.screen import open_screen

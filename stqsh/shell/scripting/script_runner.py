@@ -15,18 +15,16 @@ from stqsh.client.engine_process import has_engine
 from stqsh.client.show.unread import UnreadRecords
 from stqsh.control_characters import escape_controls
 from stqsh.lang.ast import statements as ast
-from stqsh.shell.live.tail import LiveView
 from stqsh.shell.messages import print_message
-from stqsh.shell.render import PromptRenderer, render
+from stqsh.shell.outcomes import render
 from stqsh.shell.scripting.backslash_commands import ExitShell
 from stqsh.shell.scripting.blocks import CommandCall, StatementBlock, statements_in
 from stqsh.shell.scripting.console import Stopwatch
 from stqsh.shell.scripting.output_choice import OutputChoice
-from stqsh.shell.scripting.watch_command import check_read_only
+from stqsh.shell.scripting.scripts import check_read_only
 from stqsh.shell.scripting.watch_interval import repeat
 from stqsh.shell.status import alive_text, waiting_text
 from stqsh.shell.user_files import is_new_session
-from stqsh.shell.watch.dashboard import show_dashboard
 from stqsh.shell.writers.columns import occurring
 from stqsh.shell.writers.opening import write_data, write_item
 
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from stqsh.client.results import Updates, WaitNotice
     from stqsh.client.run import RunHandle
     from stqsh.shell.live.prefetch import Source
+    from stqsh.shell.live.tail import LiveView
     from stqsh.shell.scripting.watch_interval import WatchInterval
     from stqsh.shell.terminal.screen import Screen
     from stqsh.shell.writers.opening import Data
@@ -113,6 +112,8 @@ class ScriptRenderer:
 
     def watch(self, feed: WatchFeed) -> None:
         """Show the dashboard of WATCH."""
+        from stqsh.shell.watch.dashboard import show_dashboard  # prompt_toolkit
+
         self.message(show_dashboard(feed, self._session.settings().text("shell.scheme")))
 
     def run(self, handle: RunHandle) -> bool:
@@ -223,6 +224,8 @@ class ScriptRunner:
         r"""Repeat a statement (`\watch`)."""
         check_read_only(block.statements[-1])
         if self._place.terminal:
+            from stqsh.shell.render import PromptRenderer  # prompt_toolkit
+
             renderer = PromptRenderer(self._place.console, self._session)
             renderer.repeat(block, interval, lambda: self._execute(block))
         else:
@@ -246,6 +249,8 @@ class ScriptRunner:
 
 
 def _live_view(screen: Screen, session: Session, *, one_query: bool) -> LiveView:
+    from stqsh.shell.live.tail import LiveView  # prompt_toolkit
+
     return LiveView(screen, "", session.home, one_query, scheme=session.settings().text("shell.scheme"))
 
 

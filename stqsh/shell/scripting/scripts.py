@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stqsh.errors import CommandLineError, StqshError
+from stqsh.lang.ast import statements as ast
 from stqsh.lang.ast.source import Piece, Source, Span
 from stqsh.lang.errors import LangError, StatementSyntaxError
 from stqsh.lang.syntax.parse import parse_piece
@@ -157,3 +158,14 @@ def _fault(text: str, file: str | None, match: re.Match[str], message: str, hint
     return StatementSyntaxError(
         message, Span(0, len(stripped)), hint=hint, piece=Piece(Source(text, file), begin, stripped)
     )
+
+
+def check_read_only(statement: ast.Statement) -> None:
+    r"""Raise `StqshError` for a statement that `\watch` cannot repeat: it does more than read."""
+    kinds = (ast.Select, ast.Show, ast.ShowQuery, ast.Describe, ast.Explain, ast.Dump, ast.Help)
+    if not isinstance(statement, kinds):
+        name = " ".join(statement.text.split()[:2])
+        raise StqshError(
+            rf"\watch repeats only statements that change nothing, not {name} …",
+            hint=r"SELECT COUNT(*) AS n FROM taxis \watch i=1    SHOW QUERIES \watch",
+        )

@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from stqsh.errors import CommandLineError, StqshError
+from stqsh.lang.ast.source import Piece, Source, Span
+from stqsh.lang.errors import StatementSyntaxError, near
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _USE = re.compile(
@@ -83,10 +85,6 @@ def replaced(text: str, variables: Mapping[str, str], file: str | None = None) -
 def _unknown(
     text: str, match: re.Match[str], name: str, variables: Mapping[str, str], file: str | None
 ) -> StqshError:
-    # Only a mistake needs the language here, and the prompt imports this module.
-    from stqsh.lang.ast.source import Piece, Source, Span
-    from stqsh.lang.errors import StatementSyntaxError, near
-
     piece = Piece(Source(text, file), match.start(), match.group())
     return StatementSyntaxError(
         f"there is no variable {name}",

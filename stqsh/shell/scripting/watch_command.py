@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable
 from typing import IO, TYPE_CHECKING
 
 from stqsh.client import results
-from stqsh.errors import StqshError
-from stqsh.lang.ast import statements
 from stqsh.shell.scripting.watch_interval import WatchInterval
 from stqsh.shell.terminal.capabilities import (
     CLEAR,
@@ -29,34 +27,9 @@ from stqsh.shell.writers.writer import Target
 
 if TYPE_CHECKING:
     from stqsh.client.results import Outcome
-    from stqsh.lang.ast.statements import Statement
 
 DRAWN = ("table", "vertical", "markdown")
 """The formats for people, which are redrawn in place on a terminal."""
-
-
-def is_read_only(statement: Statement) -> bool:
-    """Return whether a statement only reads: it answers at once, and leaves the session unchanged."""
-    kinds = (
-        statements.Select,
-        statements.Show,
-        statements.ShowQuery,
-        statements.Describe,
-        statements.Explain,
-        statements.Dump,
-        statements.Help,
-    )
-    return isinstance(statement, kinds)
-
-
-def check_read_only(statement: Statement) -> None:
-    """Raise `StqshError` for a statement that does more than read."""
-    if not is_read_only(statement):
-        name = " ".join(statement.text.split()[:2])
-        raise StqshError(
-            rf"\watch repeats only statements that change nothing, not {name} …",
-            hint=r"SELECT COUNT(*) AS n FROM taxis \watch i=1    SHOW QUERIES \watch",
-        )
 
 
 def repeat_in_place(how: WatchInterval, title: str, lines: Callable[[], list[str]], stream: IO[bytes]) -> int:
