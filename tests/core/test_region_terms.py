@@ -11,11 +11,13 @@ from stqsh.core.aggregates.limbs import doubles_of, wholes_of
 from stqsh.core.groups import region_terms
 from stqsh.core.groups.region_terms import Summands
 from stqsh.core.kernels.geometry.circles import QueryCircles
-from stqsh.core.kernels.groups.region_tallies import (
+from stqsh.core.kernels.groups.region_members import (
     TallyRegions,
     most_members,
     place_records,
     put_in_order,
+)
+from stqsh.core.kernels.groups.region_tallies import (
     tally_regions,
 )
 from stqsh.core.kernels.index.static_rects import cell_of

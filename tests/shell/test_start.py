@@ -50,6 +50,12 @@ def test_nothing_heavy_is_loaded_by_the_command_line(module: str) -> None:
     assert not {"pyspark", "numpy", "pandas", "pyarrow", "numba", "scipy"} & set(done.stdout.split())
 
 
+def test_a_statement_of_the_command_line_loads_nothing_that_draws_on_terminals() -> None:
+    text = "import sys, stqsh.shell.scripting.batch; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert not {"pyspark", "pandas", "numba", "scipy", "prompt_toolkit"} & set(done.stdout.split())
+
+
 def test_the_prompt_stands_before_the_session_is_opened(tmp_path: Path) -> None:
     """How long that takes is measured by `stqsh bench start`."""
     profile = tmp_path / "none.yaml"  # a session that fails to open, so that no engine starts

@@ -25,16 +25,18 @@ from stqsh.core.groups.region_values import listed_measure, values_of_rows
 from stqsh.core.groups.shared_queries import equal_conditions
 from stqsh.core.kernels.geometry.circles import QueryCircles
 from stqsh.core.kernels.geometry.shapes import Box
-from stqsh.core.kernels.groups.region_tallies import (
+from stqsh.core.kernels.groups.region_members import (
     PlacedRecords,
-    RecordTerms,
     TallyRegions,
-    TallyRows,
     box_around,
     in_order_of_place,
     most_members,
     place_records,
     spread,
+)
+from stqsh.core.kernels.groups.region_tallies import (
+    RecordTerms,
+    TallyRows,
     tally_regions,
 )
 from stqsh.core.kernels.index.static_rects import GridFrame

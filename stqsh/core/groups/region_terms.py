@@ -12,19 +12,23 @@ import pyarrow.compute as pc
 from stqsh.core.aggregates.keys import Groups, encode_keys
 from stqsh.core.groups.region_values import ListedMeasure
 from stqsh.core.kernels.aggregates.exact_sums import UNIT_PLACE, double_places
+from stqsh.core.kernels.groups.packed_words import (
+    WORD_BITS,
+    WordFields,
+    double_bits,
+    pack_digits,
+)
+from stqsh.core.kernels.groups.region_members import (
+    PlaceOrder,
+    first_words,
+    put_in_order,
+)
 from stqsh.core.kernels.groups.region_tallies import (
     DOUBLE,
     GREATEST,
     TOGETHER,
     WHOLE,
-    WORD_BITS,
-    PlaceOrder,
     RecordTerms,
-    WordFields,
-    double_bits,
-    first_words,
-    pack_digits,
-    put_in_order,
 )
 from stqsh.core.kernels.jit import frozen
 

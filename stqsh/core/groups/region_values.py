@@ -11,15 +11,17 @@ import pyarrow.compute as pc
 
 from stqsh.core.aggregates.keys import encode_keys
 from stqsh.core.aggregates.states import VALUES, value_lists
-from stqsh.core.kernels.groups.region_tallies import (
+from stqsh.core.kernels.groups.region_members import (
     PlacedRecords,
     PlaceOrder,
+    TallyRegions,
+    put_in_order,
+)
+from stqsh.core.kernels.groups.region_tallies import (
     RecordTerms,
     RecordValues,
-    TallyRegions,
     TallyRows,
     count_values,
-    put_in_order,
 )
 from stqsh.core.kernels.jit import frozen
 from stqsh.spec.aggregate import Measure

@@ -1,0 +1,142 @@
+"""Words of 64 bits that hold several numbers, so that one addition adds up all of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stqsh.core.kernels.jit import Array, Flag, Int, inlined, kernel
+
+WORD_BITS = 64
+"""The bits of a word."""
+
+_LOW = np.int64(0xFFFFFFFF)
+
+
+class WordFields(NamedTuple):
+    """The parts of words, each a signed number that adds up without reaching the next part; (f,) each.
+
+    Attributes:
+        word: The word, from 1 on.
+        shift: The place of its lowest bit there.
+        size: Its bits.
+        column: The total that it is, or that of the first limb of the sum of which it is a digit.
+        limbs: How many limbs this sum has; 0 for no sum.
+        room: How many totals there are for them.
+        position: The bits from the lowest one of the first limb to the lowest one of the digit.
+    """
+
+    word: Array
+    shift: Array
+    size: Array
+    column: Array
+    limbs: Array
+    room: Array
+    position: Array
+
+
+@kernel
+def double_bits(bits: Array) -> tuple[Int, Int]:
+    """Return the bits that doubles reach, given by their own: the lowest one that is set, and the one above.
+
+    Bits are counted as limbs are, from 2 ** -1088 on.
+    """
+    low, high = np.int64(1 << 30), np.int64(-1)
+    for i in range(len(bits)):
+        position, mantissa = _apart(bits[i])
+        if mantissa == 0:
+            continue
+        high = max(high, position + 53)
+        below = min(low - position, np.int64(53))
+        if below > 0 and mantissa & ((np.int64(1) << below) - 1) != 0:
+            while mantissa & 1 == 0:
+                mantissa >>= 1
+                position += 1
+            low = position
+    return low, high
+
+
+@inlined
+def _apart(bits: Int) -> tuple[Int, Int]:
+    """Return the bit at which the mantissa of a finite double begins, and the mantissa."""
+    exponent, mantissa = (bits >> 52) & 2047, bits & np.int64(0xFFFFFFFFFFFFF)
+    if exponent == 0:
+        exponent = np.int64(1)
+    else:
+        mantissa |= np.int64(1) << 52
+    return exponent + 13, mantissa
+
+
+@kernel
+def pack_digits(values: Array, is_double: Flag, low: Int, fields: WordFields, words: Array) -> None:
+    """Add the digits of values, which are whole numbers or the bits of doubles, to the words of records.
+
+    Args:
+        values: The values, int64 (n,).
+        is_double: Whether they are doubles.
+        low: The lowest bit of doubles.
+        fields: The digits, the lowest first. All but the last are as wide as the first two are apart.
+        words: The words, (n, m).
+    """
+    digits = len(fields.word)
+    every = fields.position[1] - fields.position[0] if digits > 1 else np.int64(63)
+    mask = (np.uint64(1) << np.uint64(every)) - np.uint64(1)
+    for k in range(len(values)):
+        value, shift = values[k], np.int64(0)
+        size = np.uint64(value) if value >= 0 else ~np.uint64(value) + np.uint64(1)
+        if is_double:
+            position, mantissa = _apart(value)
+            size, shift = np.uint64(mantissa), position - low
+        if size == 0:
+            continue
+        for j in range(digits):
+            if shift >= 0:
+                digit = size << np.uint64(shift) if shift < 64 else np.uint64(0)
+            else:
+                digit = size >> np.uint64(-shift) if shift > -64 else np.uint64(0)
+            if j < digits - 1:
+                digit &= mask
+            signed = np.int64(digit) if value >= 0 else -np.int64(digit)
+            words[k, fields.word[j]] += signed << fields.shift[j]
+            shift -= every
+
+
+@kernel
+def take_apart(words: Array, fields: WordFields, totals: Array) -> None:
+    """Write what the totals of words, (words, n), are into totals, (columns, n), which are 0."""
+    words_of, sizes, columns = fields.word, fields.size, fields.column
+    limbs, room, positions = fields.limbs, fields.room, fields.position
+    for f in range(len(words_of)):
+        own, size, column = words[words_of[f] - 1], sizes[f], columns[f]
+        place, shift = column + (positions[f] >> 5), positions[f] & 31
+        for i in range(words.shape[1]):
+            value = own[i]
+            if size < WORD_BITS:
+                unused = WORD_BITS - size
+                value = (value << unused) >> unused
+                own[i] = (own[i] - value) >> size
+            if limbs[f] == 0:
+                totals[column, i] = value
+            else:
+                low, high = (value & _LOW) << shift, (value >> 32) << shift
+                totals[place, i] += low & _LOW
+                totals[place + 1, i] += (low >> 32) + (high & _LOW)
+                totals[place + 2, i] += high >> 32
+    for f in range(len(words_of)):
+        if limbs[f] > 0 and positions[f] < 32:
+            _carry(totals[columns[f] : columns[f] + room[f]], limbs[f])
+
+
+@kernel
+def _carry(totals: Array, limbs: Int) -> None:
+    """Normalise the limbs of sums, (room, n), of which all beyond some limbs only repeat the sign."""
+    for place in range(len(totals) - 1):
+        for i in range(totals.shape[1]):
+            carry = totals[place, i] >> 32
+            totals[place, i] -= carry << 32
+            totals[place + 1, i] += carry
+    for place in range(len(totals) - 1, limbs - 1, -1):
+        for i in range(totals.shape[1]):
+            totals[place - 1, i] += totals[place, i] << 32
+            totals[place, i] = 0
