@@ -15,8 +15,10 @@ from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.events.latest_updates import latest_updates
 from stqsh.core.kernels.events.record_keys import find_previous
+from stqsh.core.kernels.events.versions import number_wholes
 from stqsh.core.kernels.geometry.boxes import are_beside
 from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.core.kernels.index.tilings import Tiling, mark_owners
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.state.slot_state import SlotState
@@ -208,6 +210,10 @@ def _warm_up_rare_paths() -> None:
     KeywordIndex(state, f"s1/{RANGE.name}/keywords", terms).rebuild_if_worn(None)
     terms.pack()
     are_beside(*np.zeros((4, 1)))
+    box, part = np.array([[0, 1, 0, 1]]), np.zeros((1, 1), np.int32)
+    tiling = Tiling(frozen(part), frozen(box.astype(np.int16)), frozen(np.zeros(1, np.int16)))
+    mark_owners(tiling, frozen(box), np.zeros((1, 1), np.bool_))
+    number_wholes(frozen(box[0]), 0, 2)
     latest_updates(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)
     none = np.zeros(1, np.int64)
     KeptEventKeys(state, "kept", None).duplicates(pa.array(["a"]), none, none)

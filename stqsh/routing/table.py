@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stqsh.core.kernels.index.tilings import Tiling, mark_owners
+from stqsh.core.kernels.jit import frozen
 from stqsh.routing.cells import Bounds, Cells
 
 HASHED = -1
@@ -24,8 +25,6 @@ HASHED = -1
 
 _FEW_BOXES = 8
 """The most boxes whose cells are looked at one box at a time."""
-_LEAVES_A_SUM = 16
-"""The leaves of a slot that are compared with boxes while the sum of its cells is looked up."""
 _EVERYWHERE: Bounds = (0.0, 0.0, 1.0, 1.0)
 
 
@@ -100,8 +99,7 @@ class RoutingTable:
         """
         touched = np.zeros((len(boxes), self.slots), np.bool_)
         if len(boxes):
-            for rows, owner in self._cover.owners_of(self.cells.of_boxes(boxes)):
-                touched[rows, slice(None) if owner == HASHED else owner] = True
+            self._cover.mark(self.cells.of_boxes(boxes), touched)
         return touched
 
     def over(self, slots: int) -> RoutingTable:
@@ -141,28 +139,26 @@ class _SlotCover:
     def __init__(self, table: RoutingTable) -> None:
         self._table = table
 
-    def owners_of(self, spans: NDArray[np.int64]) -> Iterator[tuple[Any, int]]:
+    def mark(self, spans: NDArray[np.int64], touched: NDArray[np.bool_]) -> None:
+        """Mark the slots that have cells in spans: bool (n, slots)."""
+        leaves = self._leaf_boxes
+        if len(leaves):
+            tiling = Tiling(frozen(self._table.leaf), frozen(leaves), frozen(self._table.slot))
+            mark_owners(tiling, frozen(spans), touched)
+            return
+        for rows, owner in self._by_cells(spans) if len(spans) <= _FEW_BOXES else self._by_sums(spans):
+            touched[rows, slice(None) if owner == HASHED else owner] = True
+
+    def _by_cells(self, spans: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         """Yield the positions of spans, and an owner of cells in them."""
-        if len(spans) <= _FEW_BOXES:
-            for at, span in enumerate(spans.tolist()):
-                yield from ((at, owner) for owner in self._owners_in(span))
-        elif len(self._leaf_boxes) and len(self._leaf_boxes) <= _LEAVES_A_SUM * self._table.slots:
-            yield from self._by_leaves(spans)
-        else:
-            yield from self._by_sums(spans)
+        for at, span in enumerate(spans.tolist()):
+            yield from ((at, owner) for owner in self._owners_in(span))
 
     def _owners_in(self, span: Sequence[int]) -> list[int]:
         """Return the owners of the cells in a row of `Cells.of_boxes`."""
         low, high, left, right = span
         found: list[int] = np.unique(self._table.owners[low:high, left:right]).tolist()
         return found
-
-    def _by_leaves(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
-        """Yield which spans touch each leaf, as positions, and the leaf's owner; leaves are rectangles."""
-        low, high, left, right = np.ascontiguousarray(spans.T.astype(np.int16))
-        for box, owner in zip(self._leaf_boxes.tolist(), self._table.slot.tolist(), strict=True):
-            held = (low < box[1]) & (high > box[0]) & (left < box[3]) & (right > box[2])
-            yield np.flatnonzero(held), owner
 
     def _by_sums(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
         """Yield which spans touch the cells of each owner, as positions, and the owner."""

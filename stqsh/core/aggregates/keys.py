@@ -93,7 +93,7 @@ def _coded(column: Column) -> Any:
     if pa.types.is_dictionary(column.type):
         return column
     if pa.types.is_signed_integer(column.type) and len(column) >= _MANY and not column.null_count:
-        values = column.to_numpy()
+        values = column.to_numpy().astype(np.int64, copy=False)
         low, high = int(values.min()), int(values.max())
         if high - low < _FEW:
             codes, distinct = number_wholes(frozen(values), low, high - low + 1)
