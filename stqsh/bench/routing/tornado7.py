@@ -50,9 +50,9 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
             boxes = squares_around(uniform(rng, _RANGES), side)
             rows.append({"partitions": partitions, **_range_row(table, tree, side, boxes)})
     notes = [
-        f"An A-Grid of {SIDE} x {SIDE} cells; {_RANGES:,} ranges are looked up at once, by Tornado's neighbour "
-        "routing, which grows with the touched partitions. The result has a flag for each slot, 1,024 bytes a "
-        "range at most."
+        f"An A-Grid of {SIDE} x {SIDE} cells; {_RANGES:,} ranges are looked up at once, by Tornado's "
+        "neighbour routing, which grows with the touched partitions. The result has a flag for each slot, "
+        "1,024 bytes a range at most."
     ]
     return [FigureResult("tornado7", "the cost of routing", COLUMNS, rows, _goals(rows, scale), notes)]
 
