@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from unittest import mock
 
 import pytest
@@ -22,13 +23,18 @@ from support.strategies.refreshes import refreshed_cases
 from support.strategies.routing import Routing, changing, early
 
 from stqsh.core.retention import object_retention
-from stqsh.engine.ingest import dealer
+from stqsh.engine.config import EngineSettings
+from stqsh.engine.ingest import dealer, record_sieve, textual_summary
 
 EVENTS = {
     "rectangles": frozenset({"events"}),
     "circles": frozenset({"events", "circles", "nearest"}),
     "polygons": frozenset({"events", "polygons", "inside"}),
     "texts": frozenset({"events", "text", "expressions"}),
+}
+PUBLISHED = {
+    "some ask for words": frozenset({"events", "forgotten", "text", "circles", "expressions"}),
+    "all ask for words": frozenset({"events", "forgotten", "text", "keywords", "polygons"}),
 }
 MOVING = {
     "rectangles": frozenset[str](),
@@ -72,6 +78,15 @@ def eager_forgetting() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(params=[textual_summary._MOST_STREAMS, 0], ids=["followed", "read anew"])
+def summaries(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Summaries are remembered or not; records are sifted however few that spares, and logs name slices."""
+    remembers = mock.patch.object(textual_summary, "_MOST_STREAMS", request.param)
+    names = mock.patch("support.memory.EngineSettings", partial(EngineSettings, spool_bytes=1))
+    with remembers, names, mock.patch.object(record_sieve, "_WORTH_IT", 1.0):
+        yield
+
+
 def has_the_oracles_updates(routed: Routed) -> None:
     delivered = routed.engine.delivered()
     assert delivered.updates == oracle.run(routed.counted)
@@ -82,6 +97,19 @@ def has_the_oracles_updates(routed: Routed) -> None:
 @pytest.mark.parametrize("features", EVENTS.values(), ids=EVENTS)
 @given(st.data(), changing)
 def test_changes_of_the_routing_change_no_update(
+    way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
+) -> None:
+    with way.run(data.draw(way.events(cases(features))), routing) as routed:
+        has_the_oracles_updates(routed)
+        stale = len(routed.sent.records) - len(routed.counted.records)
+        assert routed.engine.stats["stale"] == stale
+
+
+@share(6)
+@pytest.mark.usefixtures("summaries")
+@pytest.mark.parametrize("features", PUBLISHED.values(), ids=PUBLISHED)
+@given(st.data(), changing)
+def test_records_that_no_query_has_use_for_change_no_update(
     way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
 ) -> None:
     with way.run(data.draw(way.events(cases(features))), routing) as routed:

@@ -20,10 +20,12 @@ from stqsh.core.kernels.geometry.boxes import are_beside
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.kernels.index.tilings import Tiling, mark_owners
 from stqsh.core.kernels.jit import frozen
+from stqsh.core.kernels.text.term_hashes import add_hashes
 from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import TermTable
+from stqsh.core.texts.tokenizer import have_any_term
 from stqsh.spec.aggregate import AggregateSpec, GroupColumn, GroupOutput, Measure, measure_column
 from stqsh.spec.chunk import Chunk, ChunkOrder, columns_schema, pack, pack_json
 from stqsh.spec.clock import BatchClock
@@ -209,6 +211,9 @@ def _warm_up_rare_paths() -> None:
     terms = TermTable(state, 1)
     KeywordIndex(state, f"s1/{RANGE.name}/keywords", terms).rebuild_if_worn(None)
     terms.pack()
+    asked = np.zeros(2, np.uint64)
+    add_hashes(asked, frozen(np.ones(1, np.uint64)))
+    have_any_term(pa.array(["a"]), asked)
     are_beside(*np.zeros((4, 1)))
     box, part = np.array([[0, 1, 0, 1]]), np.zeros((1, 1), np.int32)
     tiling = Tiling(frozen(part), frozen(box.astype(np.int16)), frozen(np.zeros(1, np.int16)))

@@ -3,8 +3,10 @@
 A routing table (`table`) is data: strategies make one from the load of cells, and load adjusters change it.
 """
 
-VERSION = 4
+VERSION = 5
 """The version of how tables deal records. Logs of slots name it beside the records that they refer to."""
+UNSIFTED = 4
+"""The version that records have which all go to their slots, see `stqsh.engine.ingest.record_sieve`."""
 UNDEALT = 3
 """The version that the records of streams have without a dealer, see `stqsh.engine.ingest.dealer`."""
 UNCOPIED = 2

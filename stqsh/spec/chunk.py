@@ -74,6 +74,8 @@ class ChunkKind(StrEnum):
     # From the slots to Deliver.
     TAKEN = "taken"
     """What a task has read of a live stream, with its dead letters: JSON. From the source to Deliver."""
+    SIFTED = "sifted"
+    """How many records of a slice a slot got, and how many it has no use for: JSON. Past the slot."""
     ROWS = "rows"
     """The rows that updates point into: a record batch of the stream's declared columns."""
     UPDATES = "updates"
@@ -116,8 +118,8 @@ class RecordRole(IntEnum):
     """Older than the record before it; it only counts."""
 
 
-FOR_DELIVER = (ChunkKind.TIMING, ChunkKind.TAKEN)
-"""What the source sends to Deliver, past the slots."""
+FOR_DELIVER = (ChunkKind.TIMING, ChunkKind.TAKEN, ChunkKind.SIFTED)
+"""What the source, and dealers, send to Deliver, past the slots."""
 
 
 class Phase(IntEnum):

@@ -40,6 +40,18 @@ class ClockTimes(Struct, frozen=True):
         return (steps + (self.base_tick - 1)) * self.tick_us
 
 
+class QueriesInForce(Struct, frozen=True):
+    """The queries of a batch, for those who deal records that only some slots have use for.
+
+    Attributes:
+        seq: the last row of the control log that takes effect in the batch or before it.
+        tick_us: the length of a tick, None before the first step.
+    """
+
+    seq: int
+    tick_us: int | None
+
+
 class DealOrder(ClockTimes, frozen=True):
     """What the dealer of a stream has to do in a batch.
 
@@ -47,17 +59,26 @@ class DealOrder(ClockTimes, frozen=True):
         route: the routing in force, as the number of its row in the control log.
         begins_copy: whether the stream's copy by key begins.
         is_copied: whether there is one.
+        queries: the queries in force, if records are sifted by them.
     """
 
     route: int
     begins_copy: bool = False
     is_copied: bool = False
+    queries: QueriesInForce | None = None
 
     @staticmethod
-    def at(times: ClockTimes, route: int, *, begins_copy: bool, is_copied: bool) -> DealOrder:
+    def at(
+        times: ClockTimes,
+        route: int,
+        *,
+        begins_copy: bool,
+        is_copied: bool,
+        queries: QueriesInForce | None = None,
+    ) -> DealOrder:
         """Return the order of a batch."""
         clock = (times.first_step, times.last_step, times.base_tick, times.tick_us)
-        return DealOrder(*clock, route, begins_copy, is_copied)
+        return DealOrder(*clock, route, begins_copy, is_copied, queries)
 
 
 class BatchClock(ClockTimes, frozen=True):

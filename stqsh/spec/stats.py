@@ -29,6 +29,23 @@ class TaskTiming(Struct, frozen=True):
     rebuilt: bool = False
 
 
+class SiftedRecords(Struct, frozen=True):
+    """The content of a `sifted` chunk: how many records of a slice a slot got, and how many it did not.
+
+    Attributes:
+        stream: the stream's id.
+        sent: records that the slot got.
+        unsent: records that no query of the slot can have use for.
+        stale: duplicates among those.
+    """
+
+    slot: int
+    stream: int
+    sent: int
+    unsent: int
+    stale: int = 0
+
+
 class StreamMemory(Struct, frozen=True):
     """The memory of a significant stream on one slot.
 
@@ -65,6 +82,7 @@ class SlotStats(Struct, frozen=True):
 
     Attributes:
         objects: objects present, None in the report of Aggregate.
+        unsent: records that it did not get, as no query of the slot could have use for them.
         failed_calls: how often functions of the user failed.
         failure: the reason of the first of these times.
         memory: of significant streams, by id.
@@ -81,6 +99,7 @@ class SlotStats(Struct, frozen=True):
     queries: int = 0
     bytes: int = 0
     total_us: int = 0
+    unsent: int = 0
     memory: dict[int, StreamMemory] = {}
     failed_calls: int = 0
     failure: str = ""
@@ -193,6 +212,7 @@ class BatchStats(Struct, frozen=True):
         memory: None while no stream keeps significant objects only.
         rebuilt: the number of slots whose state had to be rebuilt.
         live: how live streams are, by id.
+        sifted: by stream, how many records slots got and did not get, if only those of use are sent.
         message_bytes: the mean size of the messages that the last batch with any has read.
         failed_calls: how often functions of the user have failed since the engine started.
         failure: the reason of the first of these times.
@@ -217,6 +237,7 @@ class BatchStats(Struct, frozen=True):
     rebuilt: int = 0
     time: TimeSplit | None = None
     live: dict[int, LiveState] = {}
+    sifted: dict[int, tuple[int, int]] = {}
     message_bytes: float = 0.0
     failed_calls: int = 0
     failure: str = ""

@@ -166,6 +166,16 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.keep_us == 0
 
     @property
+    def is_sifted(self) -> bool:
+        """Whether slots get only the records whose words some query there has use for."""
+        return self.keeps_none and self.searches_text
+
+    @property
+    def searches_text(self) -> bool:
+        """Whether there are keyword queries: of a column that is none of the others."""
+        return self.text is not None and self.text not in self.roles
+
+    @property
     def is_live(self) -> bool:
         """Whether records come from outside as time passes, so that the clock is that of the wall."""
         return isinstance(self.source, LiveSourceSpec)

@@ -72,9 +72,9 @@ def test_streams_and_queries_are_listed(link, deliver, query):
 
 
 def test_slots_show_their_load(link, deliver):
-    deliver(stats=BatchStats(slots=(SlotStats(0, records=5, kernel_us=1234),)))
+    deliver(stats=BatchStats(slots=(SlotStats(0, records=5, unsent=4, kernel_us=1234),)))
     (slots,) = SUBJECTS["SLOTS"](link, PROFILE)
-    assert slots.rows == ((0, 5, 0, 0, None, 0, 0, 0.0, 1.2, 0.0),)
+    assert slots.rows == ((0, 5, 4, 0, 0, None, 0, 0, 0.0, 1.2, 0.0),)
 
 
 def test_dead_letters_come_with_file_line_and_reason(link, stream):

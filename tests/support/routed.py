@@ -93,11 +93,11 @@ def events(drawn: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
 
 @st.composite
 def _repeated(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
-    """A case of events some of which come again later, from elsewhere."""
+    """A case of events some of which come again later, from elsewhere and with other content."""
     case = draw(events(cases))
     again = draw(st.lists(st.tuples(*[st.sampled_from(case.records)] * 2), max_size=6))
     later = [
-        (max(first[0], other[0]), first[1] | {"x": other[1]["x"], "y": other[1]["y"]})
+        (max(first[0], other[0]), other[1] | {name: first[1][name] for name in ("oid", "ts")})
         for first, other in again
     ]
     return replace(case, records=sorted([*case.records, *later], key=lambda record: record[0]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import thread_time_ns
@@ -25,6 +25,8 @@ from stqsh.spec.query_rows import QueryRows, pack_alike
 from stqsh.spec.stream import StreamSpec
 
 Nanoseconds = NDArray[np.int64]
+Sift = Callable[[int, pa.RecordBatch], pa.RecordBatch]
+"""Returns those of a slot's records that it gets."""
 
 _FIRST = 1
 """The step in which all queries are registered."""
@@ -81,6 +83,8 @@ class DrivenSlots:
     Attributes:
         boxes: float64 (m, 4), the boxes of the queries.
         answers: what all slots together gave.
+        sift: leaves records out that slots have no use for, if given. Its time counts as theirs.
+        sent: how many records slots got.
     """
 
     table: RoutingTable
@@ -89,6 +93,8 @@ class DrivenSlots:
     boxes: Floats
     answers: Answers = field(default_factory=Answers)
     step: int = 0
+    sift: Sift | None = None
+    sent: int = 0
 
     def __post_init__(self) -> None:
         self._slots = [SlotState.fresh(slot) for slot in range(self.table.slots)]
@@ -106,18 +112,24 @@ class DrivenSlots:
         self._known = self._known | self._due
 
     def take(self, records: Records, rng: np.random.Generator) -> Nanoseconds:
-        """Take in the records of the next step; return the thread time of Evaluate on each slot, ns (slots,).
+        """Take in the records of the next step; return the thread time of each slot, ns (slots,).
+
+        That is the time of Evaluate, and of the sieve.
 
         The slots run in random order, without garbage collection.
         """
         parts = self._dealt(records)
         spent = np.zeros(self.table.slots, np.int64)
         for slot in rng.permutation(self.table.slots).tolist():
-            chunks = list(self._chunks(slot, records.step, parts[slot]))
+            begun, part = thread_time_ns(), parts[slot]
+            part = part if self.sift is None else self.sift(slot, part)
+            spent[slot] = thread_time_ns() - begun
+            self.sent += part.num_rows
+            chunks = list(self._chunks(slot, records.step, part))
             with _uncollected():
                 begun = thread_time_ns()
                 sent = evaluate(self._slots[slot], chunks)
-                spent[slot] = thread_time_ns() - begun
+                spent[slot] += thread_time_ns() - begun
             self.answers.add(sent)
         self._due = np.zeros_like(self._due)
         self.step = records.step

@@ -20,6 +20,7 @@ Measure = Callable[[RoutingScale, Say], list[FigureResult]]
 FIGURES = {
     "balance": "balance:measure",
     "tornado6": "tornado6:measure",
+    "tornado6c": "tornado6c:measure",
     "tornado7": "tornado7:measure",
     "tornado9": "tornado9:measure",
     "sstd14": "sstd:inserted",

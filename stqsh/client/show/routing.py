@@ -15,6 +15,7 @@ from stqsh.profile import Profile
 from stqsh.routing.load import leaf_costs, slot_loads
 from stqsh.routing.table import HASHED, RoutingTable
 from stqsh.sources.routing_plans import RecentInput, current_table, load_ratio, recent_input
+from stqsh.spec.stats import BatchStats
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import get_meta
 from stqsh.storage.progress import step_taken
@@ -23,7 +24,7 @@ from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, stream_route
 
 _COLUMNS = (
     *("stream", "strategy", "version", "since step", "slots", "leaves", "by hash"),
-    *("max/mean", "expected", "slots a query", "state", "last change"),
+    *("max/mean", "expected", "slots a query", "unsent", "state", "last change"),
 )
 _SLOT_COLUMNS = ("stream", "slot", "leaves", "cells", "recent records", "queries", "share of load")
 
@@ -56,7 +57,7 @@ def _stream_row(
     link: Connection, stream: StreamRow, table: RoutingTable | None, inputs: dict[int, RecentInput]
 ) -> tuple[Any, ...]:
     if table is None:
-        return (stream.name, *[None] * 9, "being read", None)
+        return (stream.name, *[None] * 10, "being read", None)
     routes = stream_routes(link.db, stream.id)
     last = routes[-1] if routes else None
     progress = link.progress()
@@ -72,8 +73,15 @@ def _stream_row(
         *(stream.name, table.strategy, len(routes) + 1, since, table.slots, len(table.slot)),
         int(np.count_nonzero(table.slot == HASHED)),
         *(ratio, None if last is None else round(last.entry.predicted, 2), copies),
+        _unsent(progress.stats, stream.id),
         *("moving" if is_moving else "in force", _change(last)),
     )
+
+
+def _unsent(stats: BatchStats, stream_id: int) -> str | None:
+    """Return the share of a stream's records in the last batch that slots had no use for."""
+    sent, unsent = stats.sifted.get(stream_id, (0, 0))
+    return f"{unsent / (sent + unsent):.0%}" if sent + unsent else None
 
 
 def _copies(table: RoutingTable, recent: RecentInput) -> float | None:

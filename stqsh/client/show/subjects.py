@@ -51,7 +51,7 @@ LETTER_SHOWN = 200
 """The most characters of a bad record that are shown; EXPORT writes what is kept."""
 
 _NAMED = 5
-_SLOT_COLUMNS = ("slot", "records", "stale", "updates", "objects", "queries", "bytes")
+_SLOT_COLUMNS = ("slot", "records", "unsent", "stale", "updates", "objects", "queries", "bytes")
 _SLOT_TIMES = ("decode_us", "kernel_us", "state_us")
 
 

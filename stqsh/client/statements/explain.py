@@ -19,6 +19,7 @@ from stqsh.client.results import Rows
 from stqsh.client.statements.context import StatementContext
 from stqsh.core.contract.query_kind import ExplainInput
 from stqsh.core.kinds import KINDS
+from stqsh.core.matching.keyword_queries import words_needed
 from stqsh.lang.binder.queries import AnalysedSelect, Explained
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import KindExplanation
 
 Item = tuple[str, Any]
+_MOST_WORDS = 5
+"""The most words that are named."""
 
 
 def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> Rows:
@@ -45,6 +48,7 @@ def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> 
         ("slots", desk.snapshots.asked.text(stream, spec.region, _slots(measured))),
         ("index", _index(kind, measured)),
         ("candidates a record", _candidates(kind, measured)),
+        *_sent(spec, stream),
         *_order(spec, kind, measured, "a change of an object"),
         *([("refreshes", kind.refreshes)] if kind.refreshes else []),
     ]
@@ -149,6 +153,18 @@ def _kept(desk: StatementContext, spec: BoundQuery, stream: StreamSpec) -> list[
     neighbours = [("neighbours", BY_SLOTS)] if accuracy.by_slots else []
     return [("answers from", "what is significant: in a query's region or cache area"),
             ("accuracy", accuracy_shown(accuracy)), *neighbours]  # fmt: skip
+
+
+def _sent(spec: QuerySpec, stream: StreamSpec) -> list[Item]:
+    """Return which records slots get for a query, where they get only what some query has use for."""
+    if not stream.is_sifted:
+        return []
+    words = words_needed(spec, stream)
+    if not words:
+        return [("records sent for it", "all in its region: it has no words that one of must be there")]
+    named = " or ".join(repr(word) for word in words[:_MOST_WORDS])
+    more = f" or {len(words) - _MOST_WORDS} others" if len(words) > _MOST_WORDS else ""
+    return [("records sent for it", f"those with {named}{more}, others only if most are of use to the slot")]
 
 
 def _slots(measured: QueryMeasure) -> str:

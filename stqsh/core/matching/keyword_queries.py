@@ -13,6 +13,7 @@ from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.state.columns import pick
 from stqsh.core.texts.keyword_index import KeywordIndex
+from stqsh.core.texts.needed_words import needed_words
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import tokens
 from stqsh.spec.expression import ColumnExpr, ContainsExpr, Expr, conjunction, conjuncts
@@ -60,6 +61,15 @@ def keyword_mode(spec: SlotQuery | BoundQuery, stream: StreamSpec) -> str | None
     return None if part is None else "all" if part.every else "any"
 
 
+def words_needed(spec: SlotQuery | BoundQuery, stream: StreamSpec) -> list[str]:
+    """Return the words of which a text needs one to satisfy a query, if it needs any: see `needed_words`."""
+    part = keyword_parts([spec], text_column(stream)).get(0)
+    if part is None:
+        return []
+    _, words = needed_words(pa.array([part.phrase]), np.array([part.every]))
+    return [str(word) for word in words.to_pylist()]
+
+
 def _keyword_part(spec: SlotQuery | BoundQuery, column: str | None) -> KeywordPart | None:
     if column is None or spec.region.focal_key is not None:
         return None
@@ -74,7 +84,7 @@ def _keyword_part(spec: SlotQuery | BoundQuery, column: str | None) -> KeywordPa
 
 def text_column(spec: StreamSpec) -> str | None:
     """Return the column that a stream's keyword queries search."""
-    return None if spec.text in spec.roles else spec.text
+    return spec.text if spec.searches_text else None
 
 
 def keywords_of(batch: StreamBatch, prefix: str) -> KeywordIndex | None:

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.core.kernels.index.hashing import key_bytes
+from stqsh.core.kernels.index.hashing import KeyBytes, key_bytes
 from stqsh.core.kernels.jit import frozen
+from stqsh.core.kernels.text.term_hashes import have_terms
 from stqsh.core.kernels.text.term_sets import CodedTexts, contains_terms, drop_repeats, recode, split_texts
 
 _BETWEEN = r"[^\p{L}\p{N}]+"
@@ -47,15 +48,32 @@ def coded_terms(texts: pa.Array[Any]) -> tuple[CodedTexts, pa.StringArray]:
 
     A text of 100 characters takes half a microsecond.
     """
-    whole: Any = texts
-    lower: Any = pc.utf8_lower(whole.fill_null("") if whole.null_count else whole)
-    ends, text = key_bytes(lower)
-    start, offsets, data = split_texts(ends, text, _of_terms(foreign=text.max(initial=0) >= _ASCII))
+    (ends, text), of_terms = _lower(texts)
+    start, offsets, data = split_texts(ends, text, of_terms)
     words: Any = pa.StringArray.from_buffers(
         len(offsets) - 1, pa.py_buffer(offsets.data), pa.py_buffer(data.data)
     )
     coded: Any = words.dictionary_encode()
     return drop_repeats(start, frozen(coded.indices.to_numpy()), len(coded.dictionary)), coded.dictionary
+
+
+def have_any_term(texts: pa.Array[Any], hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Return which texts have one of some terms, bool (n,), in less than half the time of `coded_terms`.
+
+    Args:
+        texts: A string array; NULL has no terms.
+        hashes: The set of terms, as `add_hashes` makes it.
+    """
+    (ends, text), of_terms = _lower(texts)
+    return have_terms(ends, text, of_terms, hashes)
+
+
+def _lower(texts: pa.Array[Any]) -> tuple[KeyBytes, npt.NDArray[np.bool_]]:
+    """Return texts in lower case, and which code points may be part of terms."""
+    whole: Any = texts
+    lower: Any = pc.utf8_lower(whole.fill_null("") if whole.null_count else whole)
+    content = key_bytes(lower)
+    return content, _of_terms(foreign=content.data.max(initial=0) >= _ASCII)
 
 
 @cache

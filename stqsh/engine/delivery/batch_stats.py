@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from stqsh.spec.clock import BatchClock
-from stqsh.spec.stats import SlotStats, TaskTiming, TimeSplit
+from stqsh.spec.stats import SiftedRecords, SlotStats, TaskTiming, TimeSplit
 
 
-def by_slot(stats: Sequence[SlotStats]) -> list[SlotStats]:
-    """Return each slot's figures, with the updates of Aggregate added to those of Evaluate."""
+def by_slot(stats: Sequence[SlotStats], sifted: Sequence[SiftedRecords] = ()) -> list[SlotStats]:
+    """Return each slot's figures, with the updates of Aggregate added to those of Evaluate.
+
+    Args:
+        stats: the reports of both.
+        sifted: what the slots did not get of the batch's records.
+    """
     slots: dict[int, SlotStats] = {}
     for entry in sorted(stats, key=lambda entry: (entry.slot, entry.objects is None)):
         known = slots.get(entry.slot)
         slots[entry.slot] = entry if known is None else replace(known, updates=known.updates + entry.updates)
-    return [*slots.values()]
+    unsent = Counter[int]()
+    for one in sifted:
+        unsent[one.slot] += one.unsent
+    return [replace(entry, unsent=unsent[slot]) if unsent else entry for slot, entry in slots.items()]
+
+
+def by_stream(sifted: Sequence[SiftedRecords]) -> dict[int, tuple[int, int]]:
+    """Return how many records slots got and did not get, by stream."""
+    counts: dict[int, tuple[int, int]] = {}
+    for one in sifted:
+        sent, unsent = counts.get(one.stream, (0, 0))
+        counts[one.stream] = sent + one.sent, unsent + one.unsent
+    return counts
 
 
 def time_split(timings: Sequence[TaskTiming], run_us: int, write_us: int) -> TimeSplit:

@@ -21,7 +21,7 @@ from msgspec import UNSET
 
 from stqsh.engine.delivery.archive_writer import write_archive
 from stqsh.engine.delivery.balancer import Balancer
-from stqsh.engine.delivery.batch_stats import by_slot, lag_s, time_split
+from stqsh.engine.delivery.batch_stats import by_slot, by_stream, lag_s, time_split
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.engine.state.payload_files import PayloadFolders, load_payloads
@@ -30,7 +30,7 @@ from stqsh.spec.chunk import Chunk, ChunkKind, from_table, in_order, pack, unpac
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.query import AskSpec, Place
-from stqsh.spec.stats import BatchStats, SlotStats, TakenMessages, TaskTiming, TimeSplit
+from stqsh.spec.stats import BatchStats, SiftedRecords, SlotStats, TakenMessages, TaskTiming, TimeSplit
 from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb, wall_clock_us
 from stqsh.storage.home import SessionHome
@@ -59,6 +59,7 @@ class BatchOutcome:
     timings: list[TaskTiming] = field(default_factory=list)
     taken: dict[int, list[TakenMessages]] = field(default_factory=dict)
     archived: dict[int, pa.Table] = field(default_factory=dict)
+    sifted: list[SiftedRecords] = field(default_factory=list)
 
 
 class Delivery:
@@ -160,10 +161,11 @@ class Delivery:
     def _stats(self, delivered: BatchOutcome, split: TimeSplit) -> BatchStats:
         """Return what status lines and SHOW display: counts, rates, and where the time went."""
         now, clock = wall_clock_us(), delivered.clock
-        records = sum(entry.records for entry in delivered.stats)
+        sifted = delivered.sifted
+        records = sum(entry.records for entry in delivered.stats) + sum(one.unsent for one in sifted)
         elapsed = max(1, now - self._previous_us) if self._previous_us else max(1, split.total_us)
         self._previous_us = now
-        stale = sum(entry.stale for entry in delivered.stats)
+        stale = sum(entry.stale for entry in delivered.stats) + sum(one.stale for one in sifted)
         self._records += records
         self._stale += stale
         self._failed_calls += sum(entry.failed_calls for entry in delivered.stats)
@@ -183,11 +185,12 @@ class Delivery:
             running=clock.running,
             playing=clock.playing,
             rows=clock.rows,
-            slots=tuple(by_slot(delivered.stats)),
+            slots=tuple(by_slot(delivered.stats, sifted)),
             memory=self._shedding.describe(delivered.stats, clock),
             rebuilt=sum(timing.rebuilt for timing in delivered.timings),
             time=split,
             live=clock.live,
+            sifted=by_stream(sifted),
             message_bytes=self._message_bytes(delivered),
             failed_calls=self._failed_calls,
             failure=self._failure,
@@ -231,6 +234,7 @@ def read_outcome(chunks: list[Chunk]) -> BatchOutcome:
         timings=[unpack_struct(chunk.payload, TaskTiming) for chunk in kinds.get(ChunkKind.TIMING, [])],
         taken=collect_taken(kinds.get(ChunkKind.TAKEN, [])),
         archived=collect_archived(kinds.get(ChunkKind.ARCHIVED, [])),
+        sifted=[unpack_struct(chunk.payload, SiftedRecords) for chunk in kinds.get(ChunkKind.SIFTED, [])],
     )
 
 

@@ -39,6 +39,7 @@ from stqsh.engine.ingest.crossing_records import (
     with_role,
 )
 from stqsh.engine.ingest.event_dealer import deal_events, take_in_keys
+from stqsh.engine.ingest.record_sieve import RecordSieve, sieve_of_dealer
 from stqsh.engine.ingest.task_reader import packed_records
 from stqsh.routing.table import RoutingTable
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, Phase, RecordRole, unpack_struct
@@ -86,8 +87,10 @@ class Dealer:
         take_in_keys(state, self.spec, seeds)
         if order is None or not found:
             return []
-        dealt = deal_events(state, self.spec, order, found, self._table(order))
-        return [*self._to_slots(state.slot, order, [dealt])]
+        table = self._table(order)
+        dealt = deal_events(state, self.spec, order, found, table)
+        sieve = sieve_of_dealer(self.home, self.spec, order, table)
+        return [*self._to_slots(state.slot, order, [dealt], sieve)]
 
     def _deal_objects(
         self,
@@ -116,14 +119,23 @@ class Dealer:
     def _table(self, order: DealOrder) -> RoutingTable:
         return _read_table(self.home, order.route).over(self.slots)
 
-    def _to_slots(self, sender: int, order: DealOrder, dealt: Sequence[DealtRecords]) -> Iterator[Chunk]:
-        """Yield the records for each slot."""
+    def _to_slots(
+        self,
+        sender: int,
+        order: DealOrder,
+        dealt: Sequence[DealtRecords],
+        sieve: RecordSieve | None = None,
+    ) -> Iterator[Chunk]:
+        """Yield the records for each slot, those without use for it left out by a sieve."""
         for piece, (records, slots) in enumerate(dealt):
             for slot in np.unique(slots).tolist():
                 mine = records.filter(pa.array(slots == slot))
-                for at, payload, rows in packed_records(mine, piece):
+                sent = None if sieve is None else sieve.sent(slot, mine)
+                for at, payload, rows in packed_records(mine, piece, sent):
                     place = at._replace(sender=sender)
                     yield self._chunk(slot, ChunkKind.RECORDS, place, order, rows, payload)
+        if sieve is not None:
+            yield from sieve.told((order.first_step, order.last_step), sender)
 
     def _to_copy(
         self, slot: int, order: DealOrder, copied: Sequence[tuple[ChunkKind, Phase, pa.RecordBatch]]

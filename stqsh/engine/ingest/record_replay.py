@@ -54,6 +54,7 @@ class SliceReference(msgspec.Struct, frozen=True, kw_only=True):
         dealt: the routings by which rows were dealt, None if none crossed.
         copied: whether the stream has a copy by key.
         dealing: whether its records go to a dealer.
+        sifted: whether records without use for the slot may have been left out; all of them come back.
         task: the number of slots, the first and last step, and the tick of step 1.
         stream: the stream's columns.
         slice: the stream, the rows from and to, the index of the slice, and its focal keys.
@@ -65,6 +66,7 @@ class SliceReference(msgspec.Struct, frozen=True, kw_only=True):
     dealt: tuple[tuple[int, int], ...] | None = None
     copied: bool = False
     dealing: bool = False
+    sifted: bool = False
     task: tuple[int, int, int, int]
     stream: StreamColumns
     slice: tuple[int, int, int, int, tuple[Key, ...]]
@@ -84,6 +86,7 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
         dealt=task.dealt.get(piece.stream_id),
         copied=piece.stream_id in task.copied,
         dealing=piece.stream_id in task.dealing,
+        sifted=_is_sifted(task, piece.stream_id),
         task=(task.slots, task.first_step, task.last_step, task.base_tick),
         stream=StreamColumns(stream.key, stream.x, stream.y, stream.time),
         slice=(piece.stream_id, piece.start, piece.stop, piece.index, piece.focal),
@@ -93,11 +96,18 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
 
 def _version(task: SourceTask, stream: int) -> int:
     """Return the least version of the routing that can deal a stream's records again."""
-    if stream in task.dealing:
+    if _is_sifted(task, stream):
         return routing.VERSION
+    if stream in task.dealing:
+        return routing.UNSIFTED
     if stream in task.copied:
         return routing.UNDEALT
     return routing.UNCOPIED if stream in task.dealt else routing.UNCROSSED
+
+
+def _is_sifted(task: SourceTask, stream: int) -> bool:
+    """Return whether records of a stream may be left out that a slot has no use for."""
+    return task.queries is not None and task.streams[stream].is_sifted
 
 
 def shorten_read(task: SourceTask, chunk: Chunk, least: int) -> Chunk:
@@ -154,7 +164,8 @@ def replay_records(home: Path, logged: list[Chunk]) -> list[Chunk]:
     slots = sorted({chunk.slot for chunk, again in names if again is not None})
     made = {name: _index_chunks(_chunks(home, again, slots)) for name, again in slices.items()}
     return [
-        chunk if again is None else _find_chunk(chunk, made[orjson.dumps(again)]) for chunk, again in names
+        chunk if again is None else _find_chunk(chunk, again, made[orjson.dumps(again)])
+        for chunk, again in names
     ]
 
 
@@ -162,9 +173,9 @@ def _index_chunks(made: Iterable[Chunk]) -> dict[tuple[str, ChunkOrder, int], Ch
     return {(chunk.kind, chunk.order, chunk.slot): chunk for chunk in made}
 
 
-def _find_chunk(chunk: Chunk, made: dict[tuple[str, ChunkOrder, int], Chunk]) -> Chunk:
-    found = made.get((chunk.kind, chunk.order, chunk.slot))
-    if found is None or found.rows != chunk.rows:
+def _find_chunk(chunk: Chunk, again: Any, made: dict[tuple[str, ChunkOrder, int], Chunk]) -> Chunk:
+    found, may_be_more = made.get((chunk.kind, chunk.order, chunk.slot)), again.get("sifted", False)
+    if found is None or found.rows < chunk.rows or (found.rows > chunk.rows and not may_be_more):
         raise RecordReplayError(
             f"chunk {chunk.order.number} of slice {chunk.order.piece} of stream {chunk.stream} "
             f"has {found and found.rows} rows, not {chunk.rows}: "
@@ -180,7 +191,7 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
             "the session's state was written by another version of stqsh", hint=_OTHER_VERSION
         )
     found = msgspec.convert(again, SliceReference)
-    if found.routing not in (routing.VERSION, routing.UNDEALT, routing.UNCOPIED, routing.UNCROSSED):
+    if not routing.UNCROSSED <= found.routing <= routing.VERSION:
         raise RecordReplayError(
             f"the session's state names records by routing {found.routing}, which this version does not know",
             hint=_OTHER_VERSION,

@@ -13,6 +13,7 @@ from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.engine.ingest.copied_queries import CopyCommands, last_records, separated
 from stqsh.engine.ingest.crossing_records import DealtRecords, SliceRecords, deal_crossing
 from stqsh.engine.ingest.live_reader import read_live
+from stqsh.engine.ingest.record_sieve import RecordSieve, sieve_of_task
 from stqsh.engine.ingest.slot_commands import concerned_slots, for_slot, packed_commands
 from stqsh.engine.ingest.stream_routing import StreamRouting, adoptions, releases
 from stqsh.engine.planning.tasks import BatchHead, LiveSlice, SourceTask, StreamSlice
@@ -94,7 +95,13 @@ def _dealer_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
         yield from _to_all(task, stream_id, ChunkKind.DEAL_SEND, Phase.COMMANDS, pack_json({}))
     for stream_id in task.dealing:
         route, copied = task.routes[stream_id][-1], stream_id in task.copied
-        order = DealOrder.at(head.clock, route, begins_copy=stream_id in head.copies, is_copied=copied)
+        order = DealOrder.at(
+            head.clock,
+            route,
+            begins_copy=stream_id in head.copies,
+            is_copied=copied,
+            queries=task.queries,
+        )
         yield from _to_all(task, stream_id, ChunkKind.DEAL_ORDER, Phase.COMMANDS, pack_json(order))
 
 
@@ -252,7 +259,8 @@ def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -
             yield from _to_slots(task, piece, _by_key(task, records), wanted, ChunkKind.COPY_RECORDS)
     else:
         table = routing.records(piece.stream_id, store.manifest)
-        yield from _to_slots(task, piece, _dealt(task, stream, records, table), wanted)
+        sieve = sieve_of_task(task, stream, table)
+        yield from _to_slots(task, piece, _dealt(task, stream, records, table), wanted, sieve=sieve)
     yield from _to_followers(task, piece, records)
 
 
@@ -270,7 +278,8 @@ def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
         yield from _to_slots(task, piece, _by_key(task, records), task.wanted, ChunkKind.DEAL_RECORDS)
     else:
         table = StreamRouting(task).records(piece.stream_id)
-        yield from _to_slots(task, piece, _dealt(task, stream, records, table), task.wanted)
+        sieve = sieve_of_task(task, stream, table) if piece.is_only else None
+        yield from _to_slots(task, piece, _dealt(task, stream, records, table), task.wanted, sieve=sieve)
     yield from _to_followers(task, piece, records)
     if reports:
         order = ChunkOrder(Phase.RECORDS, piece.index)
@@ -299,13 +308,17 @@ def _to_slots(
     dealt: DealtRecords,
     wanted: Iterable[int],
     kind: str = ChunkKind.RECORDS,
+    sieve: RecordSieve | None = None,
 ) -> Iterator[Chunk]:
-    """Yield the records of a slice for each wanted slot."""
+    """Yield the records of a slice for each wanted slot, those without use for it left out by a sieve."""
     span = (task.first_step, task.last_step)
     for slot in wanted:
         mine = dealt.records if task.slots == 1 else dealt.records.filter(pa.array(dealt.slots == slot))
-        for order, payload, rows in packed_records(mine, piece.index):
+        sent = None if sieve is None else sieve.sent(slot, mine)
+        for order, payload, rows in packed_records(mine, piece.index, sent):
             yield Chunk(slot, piece.stream_id, kind, order, *span, rows, payload)
+    if sieve is not None:
+        yield from sieve.told(span, piece.index)
 
 
 def _to_followers(
@@ -320,11 +333,19 @@ def _to_followers(
         yield from _to_all(task, piece.stream_id, "focal", order, payload, rows)
 
 
-def packed_records(records: pa.RecordBatch, piece: int) -> Iterator[tuple[ChunkOrder, bytes, int]]:
-    """Cut a slice's records into payloads of CHUNK_RECORDS; yield order, payload and row count of each."""
+def packed_records(
+    records: pa.RecordBatch, piece: int, sent: NDArray[np.bool_] | None = None
+) -> Iterator[tuple[ChunkOrder, bytes, int]]:
+    """Cut a slice's records into payloads of CHUNK_RECORDS; yield order, payload and row count of each.
+
+    If only some are sent, they are in the payloads of the same number.
+    """
     for number, start in enumerate(range(0, records.num_rows, CHUNK_RECORDS)):
         some = records.slice(start, CHUNK_RECORDS)
-        yield ChunkOrder(Phase.RECORDS, piece, number), pack(some), some.num_rows
+        if sent is not None:
+            some = some.filter(pa.array(sent[start : start + CHUNK_RECORDS]))
+        if some.num_rows:
+            yield ChunkOrder(Phase.RECORDS, piece, number), pack(some), some.num_rows
 
 
 def _with_routing(

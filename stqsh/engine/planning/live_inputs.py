@@ -191,8 +191,9 @@ class LiveInputs:
             ahead = self.ahead.folder_of(stream, first, last)
             pieces = 1 if last.by_slot or ahead else max(1, min(tuning.slices, count // _SLICE_MESSAGES))
             focal = ledger.focal_keys(stream)
-            for index, some in enumerate(split(wanted, pieces)):
-                groups[index].append(LiveSlice(stream, tuple(some), index, focal, ahead))
+            parts = [tuple(some) for some in split(wanted, pieces)]
+            for index, some in enumerate(parts):
+                groups[index].append(LiveSlice(stream, some, index, focal, ahead, len(parts) == 1))
         return [group for group in groups if group]
 
     def describe(self, clock: BatchClock, last: Offset) -> BatchClock:

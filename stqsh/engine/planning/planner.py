@@ -41,6 +41,7 @@ from stqsh.engine.planning.tasks import (
     is_small,
     with_live,
 )
+from stqsh.spec.clock import QueriesInForce
 from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.progress import read_progress
@@ -118,7 +119,12 @@ class Planner:
         crossed = {feed.stream_id: feed.store for feed in self._view.feeds(last)} if last.dealt else {}
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})
         tasks = cut_into_tasks(self.home, self.slots, head, span, ledger, self._tuning)
-        tasks = [replace(task, routes=routes, dealing=last.dealing, copied=last.copied) for task in tasks]
+        sifts = any(stream.is_sifted for stream in ledger.streams.values())
+        queries = QueriesInForce(last.seq, last.tick_us) if sifts else None
+        dealing, copied = last.dealing, last.copied
+        tasks = [
+            replace(task, routes=routes, dealing=dealing, copied=copied, queries=queries) for task in tasks
+        ]
         live = self.live.slices(first, last, ledger, self._tuning)
         return with_live(tasks, live, self.live.access) if live else tasks
 

@@ -11,7 +11,7 @@ from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.sources.live.protocol import MessageRange
 from stqsh.sources.replay_store.store import ReplayStore
-from stqsh.spec.clock import BatchClock
+from stqsh.spec.clock import BatchClock, QueriesInForce
 from stqsh.spec.offset import Offset
 from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
@@ -71,8 +71,8 @@ class StreamSlice:
 class LiveSlice:
     """Messages of a live stream, and the keys whose records go to every slot.
 
-    `index` is the number of the slice among those of its stream. `ahead` is the folder with the pieces of its
-    messages, "" if they were not read ahead.
+    `index` is the number of the slice among those of its stream, and `is_only` says that there is no other.
+    `ahead` is the folder with the pieces of its messages, "" if they were not read ahead.
     """
 
     stream_id: int
@@ -80,6 +80,7 @@ class LiveSlice:
     index: int
     focal: tuple[Key, ...]
     ahead: str = ""
+    is_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class SourceTask:
             the first row of the store that it deals.
         dealing: the streams whose records go to a dealer, see `stqsh.engine.ingest.dealer`.
         copied: the streams that have a copy by key, see `stqsh.core.keyed_copy`.
+        queries: the queries in force, if records are sifted by them, see `stqsh.engine.ingest.record_sieve`.
     """
 
     home: str
@@ -124,6 +126,7 @@ class SourceTask:
     dealt: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     dealing: tuple[int, ...] = ()
     copied: tuple[int, ...] = ()
+    queries: QueriesInForce | None = None
 
     @property
     def wanted(self) -> Iterable[int]:

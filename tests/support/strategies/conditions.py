@@ -11,7 +11,19 @@ from support.strategies.regions import ZONES, named_ids, still_regions
 from support.strategies.streams import EXTRAS, STRING_KEYS, Scope
 
 Join = dict[str, Any]
-ASKED = ["light", "LIGHT street", "hole", "ärger straße", "日本", "taxi", "b a", "X²Y", "ΟΔΟΣ", "no light"]
+ASKED = [
+    "light",
+    "LIGHT street",
+    "hole",
+    "ärger straße",
+    "日本",
+    "taxi",
+    "b a",
+    "X²Y",
+    "ΟΔΟΣ",
+    "no light",
+    "hole light",
+]
 
 
 @st.composite

@@ -23,7 +23,8 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
     region = draw(neighbourhoods(scope) if kind == "nearest" else regions(scope))
     join = _join(scope) if scope.tables and draw(st.booleans()) else None
     parts = []
-    if scope.spec["text"] and "text" in scope.features and draw(st.booleans()):
+    asks = scope.spec["text"] and "text" in scope.features
+    if asks and ("keywords" in scope.features or draw(st.booleans())):
         parts.append(draw(contained(["col", scope.spec["text"]])))
     if draw(st.integers(0, 2)) == 0:
         parts.append(draw(conditions(scope, join)))

@@ -57,7 +57,7 @@ def split_texts(offsets: Array, text: Array, of_terms: Array) -> SplitTexts:
         while at < end:
             point, width = int(text[at]), 1
             if point >= 128:
-                point, width = _code_point(text, at)
+                point, width = code_point(text, at)
             if point < len(of_terms) and of_terms[point]:
                 for byte in range(at, at + width):
                     data[used] = text[byte]
@@ -76,7 +76,7 @@ def split_texts(offsets: Array, text: Array, of_terms: Array) -> SplitTexts:
 
 
 @kernel
-def _code_point(text: Array, at: int) -> tuple[int, int]:
+def code_point(text: Array, at: int) -> tuple[int, int]:
     """Return the code point beyond ASCII that begins at a place of valid UTF-8, and its number of bytes."""
     first = int(text[at])
     width = 2 + int(first >= 0xE0) + int(first >= 0xF0)

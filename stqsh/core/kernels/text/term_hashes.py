@@ -1,0 +1,69 @@
+"""A set of terms by their hashes, and the texts that have one of them, found without coding their terms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stqsh.core.kernels.index.hashing import mix64
+from stqsh.core.kernels.jit import Array, kernel
+from stqsh.core.kernels.text.term_sets import code_point
+
+_NONE, _ONE = np.uint64(0), np.uint64(1)
+_BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+
+
+@kernel
+def _place(table: Array, h: np.uint64) -> np.uint64:
+    """Return where a hash is in a table, or the empty place where it belongs."""
+    mask = np.uint64(len(table) - 1)
+    at = h & mask
+    while table[at] != _NONE and table[at] != h:
+        at = (at + _ONE) & mask
+    return at
+
+
+@kernel
+def add_hashes(table: Array, hashes: Array) -> int:
+    """Add hashes to a set, and return how many are new.
+
+    Args:
+        table: open addressing, uint64 (power of two,), more than there are hashes; 0 is empty.
+        hashes: uint64 (n,); 0 counts as 1.
+    """
+    added = 0
+    for given in hashes:
+        h = max(given, _ONE)
+        at = _place(table, h)
+        added += int(table[at] == _NONE)
+        table[at] = h
+    return added
+
+
+@kernel
+def have_terms(offsets: Array, text: Array, of_terms: Array, table: Array) -> Array:
+    """Return which texts have a term of a set, bool (n,).
+
+    Args:
+        offsets, text, of_terms: as for `split_texts`.
+        table: as for `add_hashes`, by `hash_keys` of the terms.
+    """
+    count = len(offsets) - 1
+    found = np.zeros(count, np.bool_)
+    for i in range(count):
+        at, end, h, within = int(offsets[i]), int(offsets[i + 1]), _BASIS, False
+        while at <= end and not found[i]:
+            point, width = -1, 1  # the end of a text ends a term, too
+            if at < end:
+                point = int(text[at])
+            if point >= 128:
+                point, width = code_point(text, at)
+            if 0 <= point < len(of_terms) and of_terms[point]:
+                for byte in range(at, at + width):
+                    h = (h ^ np.uint64(text[byte])) * _PRIME
+                within = True
+            elif within:
+                h = max(mix64(h), _ONE)
+                found[i] = table[_place(table, h)] == h
+                h, within = _BASIS, False
+            at += width
+    return found

@@ -1,0 +1,112 @@
+"""The sieve of a stream that keeps no events: records without use for a slot are not sent to it.
+
+It changes no update. A log of a slot that names the records' slice brings all of them back; those that were
+not sent are then looked at in vain. Tornado (section 3.1) does so in its routers. Splitting a text in terms
+costs as much there as on the slot, which has to split the texts that it gets again, so a slot gets a whole
+slice if it has use for most of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.engine.ingest.textual_summary import summary_at
+from stqsh.engine.planning.tasks import SourceTask
+from stqsh.routing.slot_terms import SlotTerms
+from stqsh.routing.table import RoutingTable
+from stqsh.spec.chunk import ROLE, Chunk, ChunkKind, ChunkOrder, Phase, RecordRole, pack_json
+from stqsh.spec.clock import DealOrder
+from stqsh.spec.stats import SiftedRecords
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.stream_routes import INITIAL
+
+Mask = NDArray[np.bool_]
+
+_SAMPLE = 256
+"""Records whose use tells that of a slice."""
+_WORTH_IT = 0.6
+"""A slot gets a whole slice if it has use for more than this share of it."""
+
+
+class RecordSieve:
+    """Tells which records of a slice go to their slots, and counts them.
+
+    Args:
+        stream: the stream.
+        terms: what slots need.
+
+    """
+
+    def __init__(self, stream: StreamSpec, terms: SlotTerms) -> None:
+        self._stream, self._terms = stream, terms
+        self._counts: list[SiftedRecords] = []
+
+    def sent(self, slot: int, records: pa.RecordBatch) -> Mask | None:
+        """Return which of a slot's records it gets, bool (n,); None if all.
+
+        Of records with one key in a tick only the first counts, so all of them come if one does, where the
+        slot is to find that. A dealer has found it, and its duplicates come, too, to be counted.
+
+        Args:
+            slot: the slot.
+            records: its records, with `_hash`; those of a live stream are all that the batch has for it.
+        """
+        useful = self._are_useful(slot, records)
+        if useful is None:
+            self._counts.append(SiftedRecords(slot, self._stream.id, records.num_rows, 0))
+            return None
+        hashes, stale = records.column("_hash").to_numpy(), 0
+        if ROLE in records.schema.names:
+            useful |= records.column(ROLE).to_numpy() == RecordRole.STALE
+        elif self._stream.is_live:
+            useful = np.isin(hashes, hashes[useful])
+            left = hashes[~useful]
+            stale = len(left) - len(np.unique(left))
+        sent = int(np.count_nonzero(useful))
+        self._counts.append(SiftedRecords(slot, self._stream.id, sent, len(useful) - sent, stale))
+        return useful
+
+    def told(self, span: tuple[int, int], piece: int) -> Iterator[Chunk]:
+        """Yield the counts for Deliver.
+
+        Args:
+            span: the batch's first and last step.
+            piece: the number of the slice.
+        """
+        for one in self._counts:
+            order = ChunkOrder(Phase.COMMANDS, piece)
+            yield Chunk(one.slot, one.stream, ChunkKind.SIFTED, order, *span, 0, pack_json(one))
+
+    def _are_useful(self, slot: int, records: pa.RecordBatch) -> Mask | None:
+        texts: Any = records.column(self._stream.text or "")
+        if not len(texts) or self._terms.needs_all(slot):
+            return None
+        sample = self._terms.are_useful(slot, texts[:_SAMPLE])
+        if np.count_nonzero(sample) > _WORTH_IT * len(sample):
+            return None
+        return np.append(sample, self._terms.are_useful(slot, texts[_SAMPLE:]))
+
+
+def sieve_of_task(task: SourceTask, stream: StreamSpec, table: RoutingTable | None) -> RecordSieve | None:
+    """Return the sieve for the records that a task deals by a table; None if all are sent."""
+    if task.queries is None or not stream.is_sifted:
+        return None
+    summary = summary_at(Path(task.home), stream, task.queries, task.first_step)
+    route = task.routes.get(stream.id, (INITIAL,))[-1]
+    return RecordSieve(stream, summary.by_slot(route, table, task.first_step))
+
+
+def sieve_of_dealer(
+    home: Path, stream: StreamSpec, order: DealOrder, table: RoutingTable
+) -> RecordSieve | None:
+    """Return the sieve for the records that a dealer deals by a table; None if all are sent."""
+    if order.queries is None or not stream.is_sifted:
+        return None
+    summary = summary_at(home, stream, order.queries, order.first_step)
+    return RecordSieve(stream, summary.by_slot(order.route, table, order.first_step))
