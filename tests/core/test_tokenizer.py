@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.texts.tokenizer import contains, tokens
+from stqsh.core.texts.tokenizer import _MANY, contains, tokens
 
 texts = st.lists(st.one_of(st.none(), st.text(max_size=12), st.text("aAbB éÉ1,", max_size=12)), max_size=12)
 
@@ -84,6 +84,14 @@ def test_contains_looks_for_the_terms_of_each_phrase(how, pairs):
         for text, phrase in pairs
     ]
     assert contains(pa.array(column, pa.string()), pa.array(phrases, pa.string()), how).to_pylist() == want
+
+
+@given(texts.filter(bool), st.one_of(st.text("aAbB éÉ1,", max_size=6), st.text(max_size=3)))
+@pytest.mark.parametrize("how", ["all", "any"])
+def test_one_phrase_is_found_in_many_texts_as_in_each(how, some, phrase):
+    column = pa.array(some * (_MANY // len(some) + 1), pa.string())
+    each = contains(column, pa.array([phrase] * len(column)), how)
+    assert contains(column, pa.scalar(phrase), how).equals(each)
 
 
 def test_one_phrase_or_one_text_may_stand_for_many():

@@ -16,10 +16,16 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_hashes import have_terms
 from stqsh.core.kernels.text.term_sets import CodedTexts, contains_terms, drop_repeats, recode, split_texts
 
-_BETWEEN = r"[^\p{L}\p{N}]+"
-"""The separator of terms, with RE2's classes of Unicode letters and numbers."""
+_OTHER, _OTHER_ASCII = r"[^\p{L}\p{N}]", "[^a-z0-9]"
+"""What is no part of a term, with RE2's classes of Unicode letters and numbers, and in lower ASCII texts."""
+
+_BETWEEN = f"{_OTHER}+"
+"""The separator of terms."""
 
 _ASCII = 128
+_MANY = 1_000
+"""From so many texts on, a phrase is sought by regular expressions: one takes up to 1 ms to compile."""
+
 _SURROGATES = range(0xD800, 0xE000)
 _ASSIGNED = 0x40000
 """Code points from here on are no letters: Unicode has its ideographs before."""
@@ -94,7 +100,8 @@ def _of_terms(*, foreign: bool) -> npt.NDArray[np.bool_]:
 def contains(texts: pa.Array[Any], phrases: Any, how: str) -> pa.Array[Any]:
     """Return whether each text has the terms of its phrase: all of them, or one.
 
-    The distinct texts and phrases are split once each; a pair costs some tens of nanoseconds.
+    The distinct texts and phrases are split once each; a pair costs some tens of nanoseconds. For one phrase
+    texts are not split, which takes a tenth of the time.
 
     Args:
         texts: A string array, or one string scalar for all phrases.
@@ -105,6 +112,8 @@ def contains(texts: pa.Array[Any], phrases: Any, how: str) -> pa.Array[Any]:
     Returns:
         A `pa.BooleanArray` (n,); null where the text is.
     """
+    if isinstance(phrases, pa.Scalar) and not isinstance(texts, pa.Scalar) and len(texts) >= _MANY:
+        return _contains_phrase(texts, phrases, how)
     repeat: Any = pa.repeat
     rows = next((len(side) for side in (texts, phrases) if not isinstance(side, pa.Scalar)), 1)
     texts, phrases = (
@@ -120,3 +129,16 @@ def contains(texts: pa.Array[Any], phrases: Any, how: str) -> pa.Array[Any]:
     truth: Any = contains_terms(coded, frozen(text), frozen(phrase), how == "all")
     found: pa.Array[Any] = pa.array(truth, mask=missing)
     return found
+
+
+def _contains_phrase(texts: Any, phrase: Any, how: str) -> pa.Array[Any]:
+    """Return whether each text has the terms of one phrase, see `contains`."""
+    terms = [str(term) for term in coded_terms(pa.array([phrase.as_py()]))[1].to_pylist()]
+    coded = texts.dictionary_encode()
+    lower: Any = pc.utf8_lower(coded.dictionary)
+    other = _OTHER_ASCII if pc.all(pc.string_is_ascii(lower)).as_py() else _OTHER
+    truth: Any = pa.array(np.full(len(lower), how == "all"))
+    for sought in terms if how == "all" else filter(None, ["|".join(terms)]):
+        there = pc.match_substring_regex(lower, f"(?:^|{other})(?:{sought})(?:$|{other})")
+        truth = pc.and_(truth, there) if how == "all" else there
+    return truth.take(coded.indices)
