@@ -141,4 +141,5 @@ def _contains_phrase(texts: Any, phrase: Any, how: str) -> pa.Array[Any]:
     for sought in terms if how == "all" else filter(None, ["|".join(terms)]):
         there = pc.match_substring_regex(lower, f"(?:^|{other})(?:{sought})(?:$|{other})")
         truth = pc.and_(truth, there) if how == "all" else there
-    return truth.take(coded.indices)
+    found: pa.Array[Any] = truth.take(coded.indices)
+    return found
