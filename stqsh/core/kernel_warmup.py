@@ -18,7 +18,7 @@ from stqsh.core.kernels.events.record_keys import find_previous
 from stqsh.core.kernels.events.versions import number_wholes
 from stqsh.core.kernels.geometry.boxes import are_beside
 from stqsh.core.kernels.index.hashing import hash_keys
-from stqsh.core.kernels.index.tilings import Tiling, mark_owners
+from stqsh.core.kernels.index.tilings import CellTiling, mark_owners
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_hashes import add_hashes
 from stqsh.core.objects.kept_keys import KeptEventKeys
@@ -216,7 +216,7 @@ def _warm_up_rare_paths() -> None:
     have_any_term(pa.array(["a"]), asked)
     are_beside(*np.zeros((4, 1)))
     box, part = np.array([[0, 1, 0, 1]]), np.zeros((1, 1), np.int32)
-    tiling = Tiling(frozen(part), frozen(box.astype(np.int16)), frozen(np.zeros(1, np.int16)))
+    tiling = CellTiling(frozen(part), frozen(box.astype(np.int16)), frozen(np.zeros(1, np.int16)))
     mark_owners(tiling, frozen(box), np.zeros((1, 1), np.bool_))
     number_wholes(frozen(box[0]), 0, 2)
     latest_updates(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)

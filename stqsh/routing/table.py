@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stqsh.core.kernels.index.tilings import Tiling, mark_owners
+from stqsh.core.kernels.index.tilings import CellTiling, mark_owners
 from stqsh.core.kernels.jit import frozen
 from stqsh.routing.cells import Bounds, Cells
 
@@ -143,7 +143,7 @@ class _SlotCover:
         """Mark the slots that have cells in spans: bool (n, slots)."""
         leaves = self._leaf_boxes
         if len(leaves):
-            tiling = Tiling(frozen(self._table.leaf), frozen(leaves), frozen(self._table.slot))
+            tiling = CellTiling(frozen(self._table.leaf), frozen(leaves), frozen(self._table.slot))
             mark_owners(tiling, frozen(spans), touched)
             return
         for rows, owner in self._by_cells(spans) if len(spans) <= _FEW_BOXES else self._by_sums(spans):

@@ -29,7 +29,7 @@ _VALUE, _NULL = b"\x01", b"\x02"
 _ZERO, _ESCAPED, _END = b"\x00", b"\x00\xff", b"\x00\x01"
 _FLIP = np.uint64(1 << 63)
 _MANY, _FEW = 1 << 12, 1 << 16
-"""At least so many whole numbers within such a range are told apart by a table, others by hashing."""
+"""Whole numbers are numbered by a table if there are many of them in a range of few; others by hashing."""
 
 
 class Groups(NamedTuple):

@@ -24,7 +24,7 @@ _BETWEEN = f"{_OTHER}+"
 
 _ASCII = 128
 _MANY = 1_000
-"""From so many texts on, a phrase is sought by regular expressions: one takes up to 1 ms to compile."""
+"""The least texts in which a phrase is sought by regular expressions: one takes up to 1 ms to compile."""
 
 _SURROGATES = range(0xD800, 0xE000)
 _ASSIGNED = 0x40000

@@ -12,7 +12,7 @@ _EVERY = -1
 """The owner of a part that stands for all owners."""
 
 
-class Tiling(NamedTuple):
+class CellTiling(NamedTuple):
     """Rectangles that tile cells.
 
     Attributes:
@@ -27,7 +27,7 @@ class Tiling(NamedTuple):
 
 
 @kernel
-def mark_owners(tiling: Tiling, boxes: Array, touched: Array) -> None:
+def mark_owners(tiling: CellTiling, boxes: Array, touched: Array) -> None:
     """Mark the owners of the parts that boxes touch: Tornado's neighbour-based routing (section 3.1).
 
     Its algorithm 1 goes from the first cell of a box to the cells behind the right and the upper border of
