@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -17,6 +18,9 @@ from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
 
 Array = npt.NDArray[Any]
+
+_KEPT = 1 << 14
+"""How many forms a process keeps in memory once they are read."""
 
 
 class FormedQueries(QueryTable):
@@ -68,7 +72,7 @@ class QueryForms:
 
     def heeding_time(self, among: Array) -> Array:
         """Return the active queries whose rows change as time passes, of those given as bool (queries,)."""
-        heeds = self.durations(lambda spec: 1 if spec.heeds_time else None) > 0
+        heeds = self.durations(_heeds_time) > 0
         return np.flatnonzero(heeds & among & (self._queries.mode == ACTIVE))
 
     def all(self) -> Iterator[AggregateSpec]:
@@ -83,4 +87,15 @@ class QueryForms:
             yield self._spec(number), slice(None) if len(present) == 1 else form == number
 
     def _spec(self, number: int) -> AggregateSpec:
-        return msgspec.json.decode(self._texts[number], type=AggregateSpec)
+        return _read_form(self._texts[number])
+
+
+@lru_cache(_KEPT)
+def _read_form(text: str) -> AggregateSpec:
+    """Read an entry of the header's list; cached, as each batch reads all of them several times."""
+    return msgspec.json.decode(text, type=AggregateSpec)
+
+
+@lru_cache(_KEPT)
+def _heeds_time(spec: AggregateSpec) -> int | None:
+    return 1 if spec.heeds_time else None

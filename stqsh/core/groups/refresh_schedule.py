@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,9 @@ from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import Expr, compared_with_now
 
 Array = npt.NDArray[Any]
+
+_KEPT = 1 << 14
+"""For how many forms a process remembers what they compare with NOW."""
 
 
 class DueQueries(NamedTuple):
@@ -107,7 +110,7 @@ class RefreshSchedule:
         return turning_points(self._batch, self._conditions, self._compared)
 
 
-def _compared(spec: AggregateSpec) -> Iterator[tuple[Expr, int]]:
-    """Yield what expressions over records compare with NOW, and the durations added to it."""
-    for expr in spec.over_records:
-        yield from compared_with_now(expr)
+@lru_cache(_KEPT)
+def _compared(spec: AggregateSpec) -> tuple[tuple[Expr, int], ...]:
+    """Return what expressions over records compare with NOW, and the durations added to it."""
+    return tuple(pair for expr in spec.over_records for pair in compared_with_now(expr))

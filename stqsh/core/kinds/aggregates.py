@@ -105,10 +105,10 @@ class AggregateLogic(QueryLogic):
         if not self._regions.prepare(begun, queries.stays, follows):
             return
         schedule = RefreshSchedule(self.batch, queries, self._forms, self._regions.conditions)
-        if follows.any() or keywords_of(self.batch, self.prefix) is not None:
+        if follows.any():
             self._follow(follows, begun[follows[begun]])
-        else:  # a refresh needs no events
-            self._regions.release_cells()
+        else:
+            self._regions.skip_events()
         self._found += self._refreshed(schedule)
         self._marks.wake(queries.id[self._forms.heeding_time(queries.until > first)], self.batch.clock)
 

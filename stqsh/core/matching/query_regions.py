@@ -79,6 +79,11 @@ class QueryRegions:
         """Release the cells of objects, which are not kept up to date if no query is matched with events."""
         ObjectCellStore(self._batch, self._prefix).release()
 
+    def skip_events(self) -> None:
+        """Match no query with the events of a batch: only count the terms of its records."""
+        self.release_cells()
+        self.index.count_terms()
+
     def context(self, staying: bool | Array) -> QueryContext:
         """Return the context of the batch, valid until queries are added or removed."""
         return context_of(self._batch, self._queries, self.conditions, self._prefix, staying=staying)

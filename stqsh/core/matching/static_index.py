@@ -48,13 +48,15 @@ class StaticRegionIndex:
     def fill(self, context: QueryContext, matched: Array | None = None) -> None:
         """Rebuild the index from the active queries, after any was added, changed or removed.
 
-        `matched`, bool (queries,), says which queries are matched with events, all by default; of the others
-        only those with keywords are in the index.
+        `matched`, bool (queries,), says which queries are matched with events, all by default; the others are
+        nowhere. The terms of keyword queries stay known, for their members are looked up by them.
         """
         queries, bounds = context.queries, self._batch.spec.bounds
         still = np.flatnonzero((queries.focal < 0) & (queries.mode == ACTIVE))
         boxes = np.full((len(queries), 4), np.nan)
         boxes[still] = context.boxes(still, self._batch.timing.first - 1)
+        if matched is not None:
+            boxes[~matched] = np.nan
         checked = (queries.template >= 0) | (queries.shape != RECT) | context.staying
         index = keywords_of(self._batch, self._prefix)
         if index is not None:
@@ -62,10 +64,14 @@ class StaticRegionIndex:
             boxes[index.positions] = np.nan
             if not len(index):
                 release_keywords(self._batch, self._prefix)
-        if matched is not None:
-            boxes[~matched] = np.nan
         tag = 2 * np.arange(len(queries), dtype=np.int32) + checked
         self._grid.fill(boxes, tag.astype(np.int32), bounds)
+
+    def count_terms(self) -> None:
+        """Count the terms of a batch's new records, if there are keyword queries; `join` does so too."""
+        index = keywords_of(self._batch, self._prefix)
+        if index is not None:
+            record_texts(self._batch, index)
 
     def join(self, events: Transitions) -> JoinResult:
         """Join events as `stqsh.core.matching.match.RegionIndex` says.
