@@ -18,6 +18,7 @@ from stqsh.core.kernels.events.record_keys import find_previous
 from stqsh.core.kernels.events.versions import number_wholes
 from stqsh.core.kernels.geometry.boxes import are_beside
 from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.kernels.index.tilings import CellTiling, mark_owners
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_hashes import add_hashes
@@ -208,9 +209,7 @@ def warm_up(*, backwards: bool = False) -> None:
 def _warm_up_rare_paths() -> None:
     """Run the code that few sessions reach: many keywords, live events, new routings, the far east."""
     state = SlotState.fresh(0)
-    terms = TermTable(state, 1)
-    KeywordIndex(state, f"s1/{RANGE.name}/keywords", terms).rebuild_if_worn(None)
-    terms.pack()
+    _warm_up_keywords(TermTable(state, 1), f"s1/{RANGE.name}/keywords")
     asked = np.zeros(2, np.uint64)
     add_hashes(asked, frozen(np.ones(1, np.uint64)))
     have_any_term(pa.array(["a"]), asked)
@@ -223,6 +222,15 @@ def _warm_up_rare_paths() -> None:
     none = np.zeros(1, np.int64)
     KeptEventKeys(state, "kept", None).duplicates(pa.array(["a"]), none, none)
     find_previous(frozen(np.zeros(1, np.int32)), frozen(none), 0, none.copy(), none.copy(), none.copy())
+
+
+def _warm_up_keywords(terms: TermTable, prefix: str) -> None:
+    """Run what needs many records: the upkeep of the index of keywords, and its queries in the grid."""
+    index, one = KeywordIndex(terms.state, prefix, terms), np.zeros(1, np.int32)
+    index.rebuild_if_worn(None)
+    terms.pack()
+    index.add(np.ones(1, np.int64), ["rare"], [True])
+    index.clear(CandidatePairs(one, one, np.ones(1, np.uint8)), index.terms_of(one - 1, one - 1))
 
 
 def _clock(step: int) -> Chunk:

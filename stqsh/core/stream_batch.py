@@ -303,8 +303,8 @@ def make_room(batch: StreamBatch) -> int:
         there = int(np.count_nonzero(table.stored.known))
         if len(batch.objects.rows.roles):
             compact(batch, there)
-    if vacuum(batch.state, stream, now=len(table) < stored and batch.spec.is_event):
-        tidy(batch.state, stream)
+    has_new_codes = vacuum(batch.state, stream, now=len(table) < stored and batch.spec.is_event)
+    tidy(batch.state, stream, now=has_new_codes)
     return there
 
 

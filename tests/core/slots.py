@@ -39,10 +39,11 @@ def register(id_, region=UNIT, condition=None, for_us=None):
 
 
 def records(spec, rows):
-    """rows: (step, oid, x, y, second) and perhaps status, n."""
+    """rows: (step, oid, x, y, second) and perhaps the further columns: status, n."""
     columns = columns_schema(spec["columns"])
+    names = [name for name, _ in spec["columns"][4:]]
     dicts = [
-        {"oid": oid, "x": x, "y": y, "ts": int(s * TICK)} | dict(zip(("status", "n"), rest, strict=False))
+        {"oid": oid, "x": x, "y": y, "ts": int(s * TICK)} | dict(zip(names, rest, strict=False))
         for _, oid, x, y, s, *rest in rows
     ]
     batch = pa.RecordBatch.from_pylist(dicts, columns)

@@ -1,8 +1,11 @@
-"""Keyword queries: those that ask for terms in a fixed region, and the upkeep of their index."""
+"""Keyword queries: those that ask for terms in a fixed region, and the upkeep of their index.
+
+A value that a column must have counts as a term, too; see `stqsh.core.texts.value_terms`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,10 +15,12 @@ import pyarrow as pa
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.state.columns import pick
-from stqsh.core.texts.keyword_index import KeywordIndex
+from stqsh.core.texts.keyword_index import KeywordIndex, RecordTerms
 from stqsh.core.texts.needed_words import needed_words
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import tokens
+from stqsh.core.texts.value_terms import RequiredValue, ValueColumn, required_values, stored_terms
+from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import ColumnExpr, ContainsExpr, Expr, conjunction, conjuncts
 from stqsh.spec.query import BoundQuery, SlotQuery
 from stqsh.spec.stream import StreamSpec
@@ -28,31 +33,53 @@ Array = npt.NDArray[Any]
 
 _FOLDER = "/keywords"
 
+_SAMPLE = 256
+"""About how many records of a batch, or stored ones, say how often values and places occur."""
+
 
 class KeywordPart(NamedTuple):
-    """What a condition requires of the text.
+    """What a condition requires of the text, and of columns.
 
     Attributes:
-        phrase: The terms.
+        phrase: The terms of the text.
         every: Whether all of them are required, or any.
-        rest: The rest of the condition.
+        rest: The rest of the condition; the values are in it.
+        values: The values that columns must have.
     """
 
     phrase: str
     every: bool
     rest: Expr | None
+    values: tuple[RequiredValue, ...] = ()
 
 
-def keyword_parts(specs: Sequence[SlotQuery | BoundQuery], column: str | None) -> dict[int, KeywordPart]:
-    """Return the CONTAINS part of keyword queries, which have fixed regions, by list position.
+def keyword_parts(
+    specs: Sequence[SlotQuery | BoundQuery], column: str | None, types: Mapping[str, str] | None = None
+) -> dict[int, KeywordPart]:
+    """Return what makes keyword queries of some, by list position; these have fixed regions.
 
     All CONTAINS of the stream's text column joined by AND form one part; otherwise it is the first CONTAINS
-    ANY.
+    ANY. Beside no or the first sort, `types` of columns let those count that must equal a constant, too.
     """
     parts = {i: part for i, spec in enumerate(specs) if (part := _keyword_part(spec, column))}
     start, _ = tokens(pa.array([part.phrase for part in parts.values()], pa.string()))
     asks = np.diff(start) > 0
-    return {i: part for (i, part), some in zip(parts.items(), asks.tolist(), strict=True) if some}
+    found = {i: part for (i, part), some in zip(parts.items(), asks.tolist(), strict=True) if some}
+    for i, spec in enumerate(specs) if types else ():
+        values = required_values(spec.condition, types or {})
+        if values and _follows_records(spec):
+            phrase, every, rest, _ = found.get(i) or ("", True, spec.condition, ())
+            if every:
+                found[i] = KeywordPart(phrase, True, rest, values)
+    return found
+
+
+def _follows_records(spec: SlotQuery | BoundQuery) -> bool:
+    """Return whether a query has a fixed region, and its members are followed from record to record."""
+    refreshed = isinstance(spec.aggregates, AggregateSpec) and (
+        spec.aggregates.each_step or spec.aggregates.sync_us is not None
+    )
+    return spec.region.focal_key is None and not refreshed
 
 
 def keyword_mode(spec: SlotQuery | BoundQuery, stream: StreamSpec) -> str | None:
@@ -94,29 +121,44 @@ def keywords_of(batch: StreamBatch, prefix: str) -> KeywordIndex | None:
     return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", TermTable(batch.state, batch.spec.id))
 
 
-def add_keywords(batch: StreamBatch, prefix: str, new: NewQueries) -> dict[int, KeywordPart]:
-    """Add the keyword queries among new ones to the index; return the `keyword_parts` of their patterns."""
-    parts = keyword_parts(new.patterns, text_column(batch.spec))
+def add_keywords(
+    batch: StreamBatch, prefix: str, new: NewQueries, *, with_values: bool = False
+) -> dict[int, KeywordPart]:
+    """Add the keyword queries among new ones to the index; return the `keyword_parts` of their patterns.
+
+    `with_values` says whether those count that require values of columns.
+    """
+    types = batch.objects.table.columns.further_types if with_values else None
+    parts = keyword_parts(new.patterns, text_column(batch.spec), types)
     if parts:
         index = keywords_of(batch, prefix)
         if index is None:
-            index = _first_keywords(batch, prefix)
-        mine = np.flatnonzero(np.isin(new.which, list(parts)))
+            index = KeywordIndex(batch.state, f"{prefix}{_FOLDER}", TermTable(batch.state, batch.spec.id))
+        mine, known = np.flatnonzero(np.isin(new.which, list(parts))), len(index.terms)
         theirs = [parts[which] for which in new.which[mine].tolist()]
-        index.add(new.ids[mine], [part.phrase for part in theirs], [part.every for part in theirs])
+        phrases, every = [part.phrase for part in theirs], [part.every for part in theirs]
+        index.add(new.ids[mine], phrases, every, [part.values for part in theirs])
+        _count_stored(batch, index, known)
     return parts
 
 
-def _first_keywords(batch: StreamBatch, prefix: str) -> KeywordIndex:
-    """Create the index for a kind's first keyword queries, with the terms of the stored texts counted."""
-    terms = TermTable(batch.state, batch.spec.id)
+def _count_stored(batch: StreamBatch, index: KeywordIndex, known: int) -> None:
+    """Count what is stored, if nothing was counted yet, and else what terms from `known` on have of it."""
+    terms, columns = index.terms, batch.objects.table.columns
+    stored = np.flatnonzero(columns.stored.known).astype(np.int32)
+    if not len(stored):
+        return
     if not terms.total:
-        table = batch.objects.table
-        column = table.columns[batch.spec.text or ""]
-        texts = np.where(column.valid, column.values, -1).astype(np.int32)
+        terms.places.count(columns.stored.x[stored], columns.stored.y[stored], 1, batch.spec.bounds)
+        terms.count_records(len(stored))
+    if index.has_words and not terms.has_texts:
+        texts = texts_of(batch, stored)
         terms.learn(texts)
         terms.count(texts)
-    return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", terms)
+    values = index.value_columns(needed=False)
+    if values and len(terms) > known:
+        some = stored[:: max(1, len(stored) // _SAMPLE)]
+        terms.count_codes(_terms_of_values(batch, index, values, some), terms.total / len(some), known)
 
 
 def release_keywords(batch: StreamBatch, prefix: str) -> None:
@@ -130,19 +172,48 @@ def release_keywords(batch: StreamBatch, prefix: str) -> None:
 
 
 def record_texts(batch: StreamBatch, index: KeywordIndex) -> None:
-    """Count the terms of a batch's new records, once a batch."""
+    """Count the terms of a batch's new records, once a batch; their values and places by some of them."""
     events = batch.objects.events
-    records = events.new[events.old != events.new]
-    index.count(texts_of(batch, records), batch.spec.bounds)
+    at = np.flatnonzero(events.old != events.new)
+    weight = max(1, len(at) // _SAMPLE)
+    some = at[::weight]
+    index.count(len(at), texts_of(batch, events.new[at]) if index.has_words else None)
+    index.terms.places.count(events.nx[some], events.ny[some], weight, batch.spec.bounds)
+    columns = index.value_columns(needed=False)
+    index.terms.count_codes(_terms_of_values(batch, index, columns, events.new[some]), weight)
+
+
+def record_terms(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> RecordTerms:
+    """Return the terms before and after events, as far as queries of an index are found by them."""
+    both, columns = np.concatenate([events.old, events.new]), index.value_columns(needed=True)
+    texts = texts_of(batch, both) if index.has_words else np.full(len(both), -1, np.int32)
+    values = _terms_of_values(batch, index, columns, both) if columns else None
+    return index.terms_of(texts[: len(events.old)], texts[len(events.old) :], values)
 
 
 def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> CandidatePairs:
     """Return the pairs of a batch's events and the queries of an index; see `KeywordIndex.join`."""
-    return index.join(events, texts_of(batch, events.old), texts_of(batch, events.new))
+    return index.join(events, record_terms(batch, index, events))
 
 
 def texts_of(batch: StreamBatch, versions: Array) -> Array:
-    """Return the codes of the texts of versions, int32 (n,); -1 for NULL and for no version."""
-    name, objects = batch.spec.text or "", batch.objects
+    """Return the codes of the texts of versions, int32 (n,); -1 for NULL, no version, and no TEXT."""
+    name, objects = text_column(batch.spec), batch.objects
+    if name is None:
+        return np.full(len(versions), -1, np.int32)
     column = pick(objects.table.columns[name], objects.rows.columns[name], versions)
     return np.where(column.valid, column.values, -1).astype(np.int32)
+
+
+def _terms_of_values(
+    batch: StreamBatch, index: KeywordIndex, columns: Sequence[ValueColumn], versions: Array
+) -> Array:
+    """Return the terms of columns' values, int32 (columns, n), of versions; -1 for none that is asked for."""
+    found, there = np.full((len(columns), len(versions)), -1, np.int32), np.flatnonzero(versions >= 0)
+    objects, words = batch.objects, index.terms.words
+    for of_column, column in zip(found, columns, strict=True):
+        stored, rows = objects.table.columns[column.name], objects.rows.columns[column.name]
+        values, valid = pick(stored, rows, versions[there])
+        terms = words.find(stored_terms(column, values, objects.table.pool))
+        of_column[there] = np.where(valid, terms, -1)
+    return found

@@ -68,7 +68,7 @@ class QueryRegions:
 
         For `matched` see `StaticRegionIndex.fill`.
         """
-        if self._is_outdated or len(begun):
+        if self._is_outdated or len(begun) or self.index.is_due:
             self.index.fill(self.context(staying), matched)
         if not len(self._queries):
             self.release_cells()

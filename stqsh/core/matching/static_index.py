@@ -13,8 +13,8 @@ from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.matching.keyword_queries import (
     add_keywords,
-    keyword_pairs,
     keywords_of,
+    record_terms,
     record_texts,
     release_keywords,
 )
@@ -31,7 +31,9 @@ class StaticRegionIndex:
     """The boxes of a kind's static queries, as an index for `stqsh.core.matching.match.match`.
 
     Arrays below `prefix`: grid/…, and, while there are keyword queries, keywords/…. A keyword query requires
-    terms of the stream's TEXT column, beside the rest of its condition (SSTD's CRQ).
+    terms of the stream's TEXT column, or values of other columns, beside the rest of its condition (SSTD's
+    CRQ). It is in the grid, too, rather than in a tree, if fewer records lie in its box than have its rarest
+    term.
     """
 
     def __init__(self, batch: StreamBatch, prefix: str) -> None:
@@ -40,10 +42,9 @@ class StaticRegionIndex:
 
     def add_keywords(self, new: NewQueries) -> NewQueries:
         """Index the keyword queries among new ones; return all, with the rest of their conditions."""
-        parts = add_keywords(self._batch, self._prefix, new)
-        return new.with_patterns(
-            {i: replace(new.patterns[i], condition=part.rest) for i, part in parts.items()}
-        )
+        parts = add_keywords(self._batch, self._prefix, new, with_values=True)
+        rests = {i: part.rest for i, part in parts.items() if part.phrase}
+        return new.with_patterns({i: replace(new.patterns[i], condition=rest) for i, rest in rests.items()})
 
     def fill(self, context: QueryContext, matched: Array | None = None) -> None:
         """Rebuild the index from the active queries, after any was added, changed or removed.
@@ -60,8 +61,10 @@ class StaticRegionIndex:
         checked = (queries.template >= 0) | (queries.shape != RECT) | context.staying
         index = keywords_of(self._batch, self._prefix)
         if index is not None:
-            index.refresh(queries.id, boxes, checked, bounds)
-            boxes[index.positions] = np.nan
+            in_grid = index.in_grid(queries.id, boxes)
+            index.refresh(queries.id, np.where(in_grid[:, None], np.nan, boxes), checked, bounds)
+            boxes[index.positions[~in_grid[index.positions]]] = np.nan
+            checked = checked | in_grid  # words come and go within a box
             if not len(index):
                 release_keywords(self._batch, self._prefix)
         tag = 2 * np.arange(len(queries), dtype=np.int32) + checked
@@ -73,6 +76,12 @@ class StaticRegionIndex:
         if index is not None:
             record_texts(self._batch, index)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether another `fill` may find queries better places, by the records that came."""
+        index = keywords_of(self._batch, self._prefix)
+        return index is not None and index.is_due
+
     def join(self, events: Transitions) -> JoinResult:
         """Join events as `stqsh.core.matching.match.RegionIndex` says.
 
@@ -82,7 +91,10 @@ class StaticRegionIndex:
         pairs, index = self._grid.join(ordered), keywords_of(self._batch, self._prefix)
         if index is not None:
             record_texts(self._batch, index)
-            found = keyword_pairs(self._batch, index, events)
+        if index is not None and len(index.found_by_terms):
+            said = record_terms(self._batch, index, events)
+            index.clear(pairs if order is None else pairs._replace(event=order[pairs.event]), said)
+            found = index.join(events, said)
             found = found._replace(event=renumbered(found.event, order))
             pairs = CandidatePairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
         return JoinResult(pairs, ordered, order)

@@ -89,6 +89,11 @@ class StoredColumns:
         i = self.names[name]
         return StoredColumn(self._table.array(f"c{i}"), self._table.array(f"v{i}"))
 
+    @property
+    def further_types(self) -> dict[str, str]:
+        """The types of the further columns."""
+        return {name: self.types[name] for name in self.names}
+
     def stored_type(self, name: str) -> str | None:
         """Return the type of a further column; None for one that is not stored as such."""
         return self.types[name] if name in self.names else None

@@ -128,6 +128,10 @@ class Interner:
         numbers: pa.Array[Any] = pa.array(self.integers()[indices])
         return numbers.cast(kind)
 
+    def hashes_of(self, indices: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+        """Return the `hash_keys` of the keys with these indices, uint64 (n,); any for an index of none."""
+        return self._array("hashes").take(indices + 1, mode="clip")
+
     def integers(self) -> npt.NDArray[np.int64]:
         """Return all keys of an interner of integers by index; int64 (n,)."""
         return self._array("data").view(np.int64)

@@ -207,7 +207,8 @@ class SlotState(NamedArrays):
     def release(self, prefix: str) -> None:
         """Remove all arrays whose names begin with `prefix`, with their declarations."""
         super().release(prefix)
-        for entry in ("references", "derived", "versions"):  # see `stqsh.core.state.table`
+        # See `stqsh.core.state.table`, and `stqsh.core.texts.term_table`.
+        for entry in ("references", "derived", "versions", "value_columns"):
             declared = self.header.get(entry, {})
             self.header[entry] = {n: found for n, found in declared.items() if not n.startswith(prefix)}
 

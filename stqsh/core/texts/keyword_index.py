@@ -22,7 +22,8 @@ events a second; in brackets a grid of the boxes whose pairs are tested one by o
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +31,19 @@ import numpy.typing as npt
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.join.keyword_join import AskedTerms, KeywordTrees, index_drift, join
+from stqsh.core.kernels.join.keyword_join import (
+    AskedTerms,
+    KeywordTrees,
+    clear_without_terms,
+    index_drift,
+    join,
+)
+from stqsh.core.kernels.text.term_sets import CodedTexts, TermSpans, add_terms
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.query_terms import QueryTerms
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.term_tree import TermTree
+from stqsh.core.texts.value_terms import RequiredValue, ValueColumn
 from stqsh.spec.stream import Bounds
 
 Array = npt.NDArray[Any]
@@ -44,6 +53,19 @@ _FIRST_LOOK, _LAST_LOOK = 1 << 12, 1 << 20
 
 _TOO_COMMON = 1.5
 """The index is rebuilt once events meet this many times as many queries as necessary."""
+
+_PAIRS, _MOST = 24, 0.75
+"""The grid suits queries if a record lies in no more than so many of their boxes, and if they are at least
+this share of all: both ways together cost more than one. A look at a box is cheaper than a walk down a tree,
+but trees are divided by place, too, and meet fewer of many large boxes."""
+
+
+class RecordTerms(NamedTuple):
+    """The terms of records before and after events: rows of the spans, int32 (n,) each; -1 for none."""
+
+    spans: TermSpans
+    old: Array
+    new: Array
 
 
 class KeywordIndex:
@@ -78,15 +100,59 @@ class KeywordIndex:
         """The terms that queries ask for, one row each in the order of `ids`."""
         return self._asked.rows
 
-    def add(self, ids: Array, phrases: list[str], every: list[bool]) -> None:
+    @property
+    def _in_trees(self) -> Array:
+        """Which queries are in the trees, bool (n,)."""
+        return ~np.isnan(self.asked.box[:, 0])
+
+    @property
+    def _by_terms(self) -> Array:
+        """Which queries ask for words, or are in the trees, bool (n,)."""
+        return self._asked.with_words | self._in_trees
+
+    @property
+    def found_by_terms(self) -> Array:
+        """The queries that ask for words, or are in the trees, ascending; int64 (n,)."""
+        return self.ids[self._by_terms]
+
+    @property
+    def has_words(self) -> bool:
+        """Whether a query asks for words."""
+        return bool(self._asked.with_words.any())
+
+    def value_columns(self, *, needed: bool) -> list[ValueColumn]:
+        """Return the columns whose values queries require, all or those `needed` to find queries."""
+        values = self._asked.values
+        bits = int(np.bitwise_or.reduce(values[self._by_terms] if needed else values, initial=0))
+        known = self.terms.value_columns if bits else []
+        return [column for number, column in enumerate(known) if bits >> number & 1]
+
+    def add(
+        self,
+        ids: Array,
+        phrases: list[str],
+        every: list[bool],
+        values: Sequence[tuple[RequiredValue, ...]] = (),
+    ) -> None:
         """Add new queries; `refresh` indexes them.
 
         Args:
             ids: Their ids.
-            phrases: The terms that each asks for, at least one.
+            phrases: The terms that each asks for; at least one, or a value.
             every: Whether all of a query's terms are required.
+            values: The values of columns that each requires, for those of which all terms are required.
         """
-        self._tree.renumber(self._asked.put(ids, self.terms.of(phrases), every))
+        coded, bits = self.terms.of(phrases), np.zeros(len(ids), np.int64)
+        if any(values):
+            required = {one: self.terms.require(one) for one in dict.fromkeys(values)}
+            more = np.full((max(len(terms) for terms, _ in required.values()), len(ids)), -1, np.int32)
+            for i, one in enumerate(values):
+                terms, bits[i] = required[one]
+                more[: len(terms), i] = terms
+            own = TermSpans(coded.start[:-1], coded.start[1:], coded.codes)
+            spans = add_terms(own, np.arange(len(ids), dtype=np.int32), more)
+            coded = CodedTexts(spans.begin, spans.codes)
+        self._tree.renumber(self._asked.put(ids, coded, every, bits))
 
     def refresh(self, ids: Array, boxes: Array, checked: Array, bounds: Bounds | None) -> None:
         """Follow the queries of the kind: remove those that are gone, and index what changed.
@@ -110,24 +176,76 @@ class KeywordIndex:
         self.asked.box[:], self.asked.checked[:] = box, checked[at]
         self.positions[:] = at
         self._tree.insert(np.flatnonzero(~np.isnan(box[:, 0]) & ~same), left, bounds)
+        if self.is_due:
+            self._looks[:] = 0, min(4 * self._looks[1], _LAST_LOOK)
+            self.rebuild_if_worn(bounds)
 
-    def join(self, events: Transitions, old: Array, new: Array) -> CandidatePairs:
-        """Find the pairs of events and queries, by position, where box and terms begin or cease to match.
+    def in_grid(self, ids: Array, boxes: Array) -> Array:
+        """Return which queries a grid of boxes suits better; call it before `refresh`.
 
-        For checked queries, they include pairs that continue to match.
+        These are most queries, if a record lies in few of their boxes: not more records than have the rarest
+        term of the query. Queries in the trees stay there until terms are compared again.
 
         Args:
-            events: The events.
-            old: The codes of the events' texts before, int32 (n,), -1 for NULL.
-            new: The codes of their texts after, like `old`.
+            ids: All queries of the kind, ascending, with or without keywords; int64 (q,).
+            boxes: The box of each, NaN for none; float64 (q, 4).
+
+        Returns:
+            bool (q,).
         """
-        terms = self.terms
+        chosen = np.zeros(len(ids), np.bool_)
+        if not (self.terms.total and len(ids) and len(self)):
+            return chosen
+        at = np.minimum(np.searchsorted(ids, self.ids), len(ids) - 1)
+        placed = (ids[at] == self.ids) & ~np.isnan(boxes[at, 0])
+        seen, start = self.terms.seen[self.asked.terms], self.asked.start[:-1]
+        common = np.where(self.asked.every, np.minimum.reduceat(seen, start), np.add.reduceat(seen, start))
+        inside = self.terms.places.expected(boxes[at])
+        order = np.argsort(inside, kind="stable")
+        few = np.zeros(len(self), np.bool_)
+        few[order] = np.cumsum(inside[order]) <= _PAIRS * self.terms.total
+        suits = placed & few & (inside <= common)
+        if suits.sum() >= _MOST * placed.sum():
+            chosen[at[suits & (~self._in_trees | self.is_due)]] = True
+        return chosen
+
+    def terms_of(self, old: Array, new: Array, values: Array | None = None) -> RecordTerms:
+        """Return the terms of records before and after events.
+
+        Args:
+            old: The codes of the texts before, int32 (n,), -1 for NULL.
+            new: The codes of the texts after, like `old`.
+            values: The terms of values, int32 (columns, 2 * n), before and after; -1 for none.
+        """
+        terms, count = self.terms, len(old)
         terms.learn(old)
         terms.learn(new)
+        if values is None:
+            return RecordTerms(terms.spans, old, new)
+        rows = np.arange(2 * count, dtype=np.int32)
+        spans = add_terms(terms.spans, np.concatenate([old, new]), values)
+        return RecordTerms(spans, rows[:count], rows[count:])
+
+    def join(self, events: Transitions, said: RecordTerms) -> CandidatePairs:
+        """Find the pairs of events and queries, by position, where box and terms begin or cease to match.
+
+        For checked queries, they include pairs that continue to match. Queries in the grid are in none.
+        """
         self._tree.add_terms()
-        trees = KeywordTrees(self._tree.forest, self.asked, terms.spans, self._tree.lattice)
-        found = join(events, frozen(old), frozen(new), trees)
+        trees = KeywordTrees(self._tree.forest, self.asked, said.spans, self._tree.lattice)
+        found = join(events, frozen(said.old), frozen(said.new), trees)
         return CandidatePairs(found.event, self.positions[found.query], found.flags)
+
+    def clear(self, pairs: CandidatePairs, said: RecordTerms) -> None:
+        """Clear WAS and IS of pairs from the grid, by position, where the words of a query are missing."""
+        rows = np.flatnonzero(self._asked.with_words & ~self._in_trees)
+        if not (len(rows) and len(pairs.query)):
+            return
+        positions = self.positions[rows]
+        row = np.full(1 + max(positions.max(), pairs.query.max()), -1, np.int32)
+        row[positions] = rows
+        sides = frozen(said.old), frozen(said.new)
+        clear_without_terms(pairs, sides, said.spans, self.asked, row)
 
     def alone(self, ids: Array, boxes: Array) -> KeywordIndex:
         """Return a temporary index of some of the queries, with other boxes.
@@ -141,16 +259,22 @@ class KeywordIndex:
         some.refresh(ids, boxes, np.zeros(len(ids), np.bool_), None)
         return some
 
-    def count(self, texts: Array, bounds: Bounds | None) -> None:
-        """Count the terms of new records, and check from time to time whether to rebuild the index."""
-        self.terms.learn(texts)
-        self.terms.count(texts)
-        looks = self._state.array(f"{self._prefix}/looks")
-        looks[0] += len(texts)
-        if looks[0] < looks[1]:
-            return
-        looks[:] = 0, min(2 * looks[1], _LAST_LOOK)
-        self.rebuild_if_worn(bounds)
+    def count(self, records: int, texts: Array | None = None) -> None:
+        """Count new records, and the terms of their texts; the next `refresh` may compare terms again."""
+        if texts is not None:
+            self.terms.learn(texts)
+            self.terms.count(texts)
+        self.terms.count_records(records)
+        self._looks[0] += records
+
+    @property
+    def _looks(self) -> Array:
+        return self._state.array(f"{self._prefix}/looks")
+
+    @property
+    def is_due(self) -> bool:
+        """Whether so many records came that the next `refresh` compares terms again."""
+        return bool(self._looks[0] >= self._looks[1])
 
     def rebuild_if_worn(self, bounds: Bounds | None) -> None:
         """Rebuild the index if too many queries are under terms that are no longer rare."""

@@ -21,6 +21,7 @@ class QueryTerms(StateTable):
     every = ArraySpec(np.bool_)
     checked = ArraySpec(np.bool_)
     filed_under = ArraySpec(np.int32, "terms")
+    values = ArraySpec(np.int64)  # a bit for each column of `TermTable.value_columns` whose value it requires
     position = ArraySpec(np.int32)  # among the queries of the kind
     box = ArraySpec(np.float64, width=4)
     start = ArraySpec(np.int32, length=1)
@@ -32,11 +33,18 @@ class QueryTerms(StateTable):
         box = self.box.reshape(-1, 4)
         return AskedTerms(self.start, self.terms, self.every, box, self.checked, self.filed_under)
 
-    def put(self, ids: Array, coded: CodedTexts, every: npt.ArrayLike) -> Array:
+    @property
+    def with_words(self) -> Array:
+        """Which of them ask for terms of the text, rather than for values of columns alone; bool (n,)."""
+        return np.diff(self.start) > np.bitwise_count(self.values)
+
+    def put(self, ids: Array, coded: CodedTexts, every: npt.ArrayLike, values: npt.ArrayLike = ()) -> Array:
         """Add new queries with their terms, not indexed yet; return the new row of each older one."""
         count, known, older = len(ids), len(self.terms), len(self)
         self.grow(start=coded.start[1:] + known, terms=coded.codes)
         self.append(id=ids, every=every, box=np.full(4 * count, np.nan), filed_under=np.full(count, -1))
+        if np.size(values):
+            self.values[older:] = values
         order = np.argsort(self.id, kind="stable")
         row = np.empty(len(order), np.int64)
         row[order] = np.arange(len(order))
@@ -50,7 +58,7 @@ class QueryTerms(StateTable):
         begin = self.start[:-1][order]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         self.store(terms=self.terms[np.repeat(begin, counts) + within], start=offsets(counts))
-        for name in ("id", "every", "checked", "filed_under", "position"):
+        for name in ("id", "every", "checked", "filed_under", "values", "position"):
             self.state.replace(f"{self.prefix}/{name}", self.array(name)[order])
         self.store(box=self.box.reshape(-1, 4)[order].ravel())
 
@@ -62,13 +70,13 @@ class QueryTerms(StateTable):
         self.store(terms=self.terms[np.repeat(stay, counts)], start=offsets(counts[stay]))
         super().keep(stay)
 
-    def chosen(self, ids: Array) -> tuple[CodedTexts, Array]:
-        """Return the terms of some queries, by ascending ids, and whether each asks for all of them."""
+    def chosen(self, ids: Array) -> tuple[CodedTexts, Array, Array]:
+        """Return the terms, `every` and `values` of some queries, by ascending ids."""
         rows, asked = np.searchsorted(self.id, ids), self.rows
         chosen, counts = np.zeros(len(self), np.bool_), np.diff(asked.start)
         chosen[rows] = True
         codes = asked.terms[np.repeat(chosen, counts)]
-        return CodedTexts(offsets(counts[rows]), codes), asked.every[rows]
+        return CodedTexts(offsets(counts[rows]), codes), asked.every[rows], self.values[rows]
 
 
 def offsets(counts: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,17 @@ from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of, remove_unused
 from stqsh.core.state.table import ArraySpec, StateTable
+from stqsh.core.texts.place_counts import PlaceCounts
 from stqsh.core.texts.tokenizer import coded_terms
+from stqsh.core.texts.value_terms import RequiredValue, ValueColumn, constant_term
 
 Array = npt.NDArray[Any]
 
 _SPARE = 4096
 """The most unused terms or codes before they are removed."""
+
+_BITS = 63
+"""The most columns whose values are terms."""
 
 _MEMORY = 1 << 20
 """The number of records after which all counts are halved, so that recent ones weigh more."""
@@ -30,7 +36,9 @@ class TermTable(StateTable):
 
     Arrays: words/… is an interner of terms. begin and end have one element for each string of the stream, the
     range of its terms in codes, ascending within a text; begin 0 means not split yet. counts is the number of
-    records with each term, counted the number of records counted.
+    records with each term, counted the number of records counted, tidied the number of terms after the last
+    `tidy`; for places/… see `PlaceCounts`. The header's entry "value_columns" lists the columns whose values
+    are terms, too.
 
     Terms are stored by text, not by record: equal texts are split once, and expired records need no upkeep.
     For reports to a city (100 characters, 19 terms, three of four texts distinct) this takes 84 bytes per
@@ -43,11 +51,13 @@ class TermTable(StateTable):
     codes = ArraySpec(np.int32, "terms", length=1)
     counts = ArraySpec(np.int64, derived_from="terms", length=0)
     counted = ArraySpec(np.int64, length=1)
+    tidied = ArraySpec(np.int64, length=1)
 
     def __init__(self, state: SlotState, stream: int) -> None:
         new = not has_terms(state, stream)
         super().__init__(state, f"s{stream}/terms")
         self._stream, self.words = stream, Interner(state, f"{self.prefix}/words")
+        self.places = PlaceCounts(state, f"{self.prefix}/places")
         if new:
             self.codes[:] = -1
 
@@ -69,10 +79,42 @@ class TermTable(StateTable):
         """The number of records counted."""
         return int(self.counted[0])
 
+    @property
+    def has_texts(self) -> bool:
+        """Whether a text was split."""
+        return len(self.codes) > 1
+
+    @property
+    def value_columns(self) -> list[ValueColumn]:
+        """The columns whose values some query has asked for."""
+        return [ValueColumn(*column) for column in self.state.entry("value_columns").get(self._values, ())]
+
+    @property
+    def _values(self) -> str:
+        return f"{self.prefix}/values"
+
+    def require(self, values: Sequence[RequiredValue]) -> tuple[Array, int]:
+        """Return the terms of values that a query requires, int32 (n,), and the bits of their columns.
+
+        Columns beyond the 63rd have no terms.
+        """
+        terms, bits = list[Array](), 0
+        for column, value in values:
+            known = self.value_columns
+            if column not in known and len(known) < _BITS:
+                self.state.entry("value_columns")[self._values] = [*map(list, known), list(column)]
+                known.append(column)
+            if column in known:
+                terms.append(self.words.intern(constant_term(column, value)))
+                bits |= 1 << known.index(column)
+        return np.concatenate([np.empty(0, np.int32), *terms]), bits
+
     def learn(self, texts: Array) -> None:
         """Split texts that were not split yet; `texts` are codes of the stream's strings, -1 for NULL."""
         pool = pool_of(self.state, self._stream)
         self.resize(len(pool))
+        if not (texts >= 0).any():
+            return
         begin, end = self.begin, self.end
         new = np.zeros(len(pool) + 1, np.bool_)
         new[texts] = True
@@ -86,12 +128,20 @@ class TermTable(StateTable):
 
     def count(self, texts: Array) -> None:
         """Count the terms of records; `texts` are codes known to `learn`, -1 for NULL."""
-        seen, total = self.seen, self.counted
-        count_terms(self.spans, frozen(texts), seen)
-        total[0] += len(texts)
-        if total[0] > _MEMORY:
-            seen >>= 1
-            total >>= 1
+        count_terms(self.spans, frozen(texts), self.seen)
+
+    def count_codes(self, codes: Array, weight: float, first: int = 0) -> None:
+        """Count terms from `first` on, each as several; integers of any shape, -1 for none."""
+        found = np.bincount(codes[codes >= first], minlength=len(self))
+        self.seen[:] += np.rint(weight * found).astype(np.int64)
+
+    def count_records(self, count: int) -> None:
+        """Count the records whose terms, values or places were counted; halve all counts if they are many."""
+        self.counted[0] += count
+        if self.total > _MEMORY:
+            self.seen[:] >>= 1
+            self.counted[:] >>= 1
+            self.places.fade()
 
     def pack(self) -> None:
         """Close the gaps left by texts that are no longer in the dictionary."""
@@ -111,15 +161,19 @@ def has_terms(state: SlotState, stream: int) -> bool:
     return f"s{stream}/terms/begin" in state
 
 
-def tidy(state: SlotState, stream: int) -> None:
+def tidy(state: SlotState, stream: int, *, now: bool = True) -> None:
     """Remove unused terms, and those of texts no longer in the dictionary; call this after `vacuum`.
 
-    The vocabulary does not change until half of it is unused.
+    The vocabulary does not change until half of it is unused. Unless it is to be looked at `now`, it must be
+    twice as large as after the last time.
     """
     if not has_terms(state, stream):
         return
     terms = TermTable(state, stream)
+    if not now and len(terms) <= 2 * terms.tidied[0] + _SPARE:
+        return
     begin, end, codes = terms.spans
     if len(codes) > 2 * int((end - begin).sum()) + _SPARE:
         terms.pack()
     remove_unused(state, "terms", stream, f"{terms.prefix}/words", _SPARE)
+    terms.tidied[0] = len(terms)

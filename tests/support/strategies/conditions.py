@@ -64,6 +64,23 @@ def _columns(draw: st.DrawFn, scope: Scope, join: Join | None) -> tuple[Any, str
     return ["col", name], kind
 
 
+@st.composite
+def equalities(draw: st.DrawFn, scope: Scope) -> Any:
+    """A column equals a constant, which may be a number of another type, on either side."""
+    column, kind = draw(_columns(scope, None))
+    match kind:
+        case "STRING":
+            literal = draw(_literals([*STRING_KEYS[:3], *EXTRAS["status"][1]], kind))
+        case "BOOLEAN":
+            literal = draw(_literals([True, False], kind))
+        case "TIMESTAMP":
+            literal = draw(_literals([scope.clock.at(step) for step in (1, 2, 3)], kind))
+        case _:
+            whole, real = _literals([-1, 0, 1, 2], "BIGINT"), _literals([-0.0, 0.5, 1.0], "DOUBLE")
+            literal = draw(st.one_of(whole, real))
+    return ["cmp", "=", *draw(st.permutations([column, literal]))]
+
+
 def zone_of(scope: Scope) -> Any:
     """The region of the scope's set that holds a location."""
     return ["region_of", named_ids(scope.spec["id"])[1]]

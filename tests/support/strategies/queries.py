@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.cases import Command, Spec
 from support.oracle.expressions import parts_of
-from support.strategies.conditions import Join, conditions, contained, joined, select_lists
+from support.strategies.conditions import Join, conditions, contained, equalities, joined, select_lists
 from support.strategies.regions import neighbourhoods, regions
 from support.strategies.streams import Scope
 
@@ -26,6 +26,8 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
     asks = scope.spec["text"] and "text" in scope.features
     if asks and ("keywords" in scope.features or draw(st.booleans())):
         parts.append(draw(contained(["col", scope.spec["text"]])))
+    if draw(st.integers(0, 3)) == 0:
+        parts.append(draw(equalities(scope)))
     if draw(st.integers(0, 2)) == 0:
         parts.append(draw(conditions(scope, join)))
     if join is not None:

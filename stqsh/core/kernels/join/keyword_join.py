@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.geometry.shapes import Box
+from stqsh.core.kernels.geometry.shapes import Box, IndexRange
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs, GridFrame, resize_pairs, within
 from stqsh.core.kernels.index.term_quadtrees import (
     ANY,
@@ -29,7 +29,7 @@ from stqsh.core.kernels.index.term_quadtrees import (
     new_nodes,
 )
 from stqsh.core.kernels.jit import Array, Flag, Int, kernel
-from stqsh.core.kernels.text.term_sets import TermSpans
+from stqsh.core.kernels.text.term_sets import TermSpans, has_terms
 
 _NODES_AN_ENTRY = 17
 """The most nodes that an entry adds: a root, and four children for each of four lists."""
@@ -303,3 +303,33 @@ def _has(asked: AskedTerms, row: Int, marks: Array, stamp: Int) -> Flag:
         if found != every:
             return found
     return every
+
+
+@kernel
+def clear_without_terms(
+    pairs: CandidatePairs, sides: tuple[Array, Array], spans: TermSpans, asked: AskedTerms, row: Array
+) -> None:
+    """Clear WAS and IS of pairs where the text before or after the event lacks the terms of the query.
+
+    Args:
+        pairs: Pairs of events and queries; their flags are changed.
+        sides: The texts before and after each event, rows of the spans, int32 (n,); -1 for NULL.
+        spans: The terms of texts.
+        asked: The terms that queries ask for.
+        row: The row of each query in `asked`, int32 (queries,); -1 for one that asks for none.
+    """
+    events, queries, flags = pairs.event, pairs.query, pairs.flags
+    old, new = sides
+    for i in range(len(flags)):
+        asks = row[queries[i]]
+        if asks < 0:
+            continue
+        wanted, every = IndexRange(asked.start[asks], asked.start[asks + 1]), asked.every[asks]
+        for flag, text in ((WAS, old[events[i]]), (IS, new[events[i]])):
+            if flags[i] & flag == 0:
+                continue
+            if text >= 0:
+                span = IndexRange(spans.begin[text], spans.end[text])
+                if has_terms(spans.codes, span, asked.terms, wanted, every):
+                    continue
+            flags[i] &= ~np.uint8(flag)

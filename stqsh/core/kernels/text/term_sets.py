@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.kernels.geometry.shapes import IndexRange
-from stqsh.core.kernels.jit import Array, Flag, kernel
+from stqsh.core.kernels.jit import Array, Flag, Int, kernel
 
 
 class CodedTexts(NamedTuple):
@@ -189,4 +189,66 @@ def pack_terms(spans: TermSpans) -> Array:
                 out[used + i] = spans.codes[spans.begin[text] + i]
             spans.begin[text], spans.end[text] = used, used + count
             used += count
+    return out
+
+
+@kernel
+def add_terms(spans: TermSpans, texts: Array, more: Array) -> TermSpans:
+    """Return the terms of texts with further ones.
+
+    Args:
+        spans: Terms of texts.
+        texts: Rows of the spans, int32 (n,); -1 for none.
+        more: Further terms of each text, int32 (k, n); -1 for none.
+
+    Returns:
+        The terms of the n texts, and at the end a row without any.
+    """
+    count, room = len(texts), np.int64(more.size)
+    for text in texts:
+        if text >= 0:
+            room += spans.end[text] - spans.begin[text]
+    begin, end = np.empty(count + 1, np.int32), np.empty(count + 1, np.int32)
+    codes, used = np.empty(room, np.int32), np.int64(0)
+    for i in range(count):
+        first = begin[i] = used
+        if texts[i] >= 0:
+            for at in range(spans.begin[texts[i]], spans.end[texts[i]]):
+                codes[used] = spans.codes[at]
+                used += 1
+        for k in range(len(more)):
+            used = _insert_term(codes, first, used, more[k, i])
+        end[i] = used
+    begin[count] = end[count] = used
+    return TermSpans(begin, end, codes[:used])
+
+
+@kernel
+def _insert_term(codes: Array, first: Int, used: Int, term: Int) -> Int:
+    """Insert a term, unless it is -1, among ascending codes from `first` on; return where they end."""
+    to = used
+    while to > first and codes[to - 1] > term:
+        to -= 1
+    if term < 0 or (to > first and codes[to - 1] == term):
+        return used
+    for at in range(used, to, -1):
+        codes[at] = codes[at - 1]
+    codes[to] = term
+    return used + 1
+
+
+SPELLED = 12
+"""The bytes of a spelled hash."""
+
+
+@kernel
+def spell_hashes(hashes: Array) -> Array:
+    """Spell hashes, uint64 (n,), as "=" and 11 ASCII characters each, end to end; uint8 (n * SPELLED,)."""
+    out = np.empty(len(hashes) * SPELLED, np.uint8)
+    for i in range(len(hashes)):
+        left = hashes[i]
+        out[i * SPELLED] = 61
+        for at in range(i * SPELLED + 1, (i + 1) * SPELLED):
+            out[at] = 48 + (left & np.uint64(63))
+            left >>= np.uint64(6)
     return out
