@@ -136,6 +136,12 @@ def test_a_keyword_query_tells_how_rare_its_terms_are(tmp_path):
         assert "rarest term 'rare'" in told["candidates a record"]
 
 
+def test_a_query_that_requires_a_value_is_in_the_keyword_index(session):
+    for condition, index in (("n = 12", "keyword index"), ("n > 12", "grid"), ("n = 12 OR n = 13", "grid")):
+        told = items(session, f"EXPLAIN SELECT oid FROM taxis WHERE {condition} INSIDE corner;")
+        assert told["registered: index"].startswith(index)
+
+
 def test_analyze_answers_a_select_and_times_its_operators(session):
     text = "SELECT oid FROM taxis WHERE n > 12 INSIDE corner ORDER BY n DESC LIMIT 4;"
     [answer] = session.execute(text)

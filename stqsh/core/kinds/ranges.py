@@ -21,7 +21,7 @@ from stqsh.core.kernels.index.static_rects import QueryLifetimes
 from stqsh.core.matching.dwell import DwellTable
 from stqsh.core.matching.dwelling_rows import DwellingRows
 from stqsh.core.matching.earlier_answers import EarlierAnswers
-from stqsh.core.matching.keyword_queries import keyword_mode
+from stqsh.core.matching.keyword_queries import keyword_mode, requires_values
 from stqsh.core.matching.match import region_updates
 from stqsh.core.matching.paused_rows import PausedRows
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext
@@ -174,7 +174,7 @@ class RangeKind(QueryKind):
         present, terms = measure.objects, keyword_mode(spec, given.stream)
         fixed = "moving cells" if spec.region.focal_key is not None else "grid"
         return KindExplanation(
-            index="keyword index" if terms else fixed,
+            index="keyword index" if terms or requires_values(spec, given.stream) else fixed,
             access=f"scan of {present} objects against the box",
             chance=measure.boxed / present if present else 0.0,
             operators=given.operators,

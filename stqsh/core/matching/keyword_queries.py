@@ -97,6 +97,12 @@ def words_needed(spec: SlotQuery | BoundQuery, stream: StreamSpec) -> list[str]:
     return [str(word) for word in words.to_pylist()]
 
 
+def requires_values(spec: SlotQuery | BoundQuery, stream: StreamSpec) -> bool:
+    """Return whether the values that columns must have are terms of a registered query."""
+    types = {name: kind for name, kind in stream.types.items() if name not in stream.roles}
+    return 0 in keyword_parts([spec], None, types)
+
+
 def _keyword_part(spec: SlotQuery | BoundQuery, column: str | None) -> KeywordPart | None:
     if column is None or spec.region.focal_key is not None:
         return None

@@ -81,6 +81,8 @@ def _frequencies(state: SlotState, spec: BoundQuery) -> tuple[dict[str, int], in
     if f"s{spec.stream_id}/terms/counted" not in state:
         return {}, 0
     terms = TermTable(state, spec.stream_id)
+    if not terms.has_texts:
+        return {}, 0
     asked = [str(node.phrase) for node in find_nodes(spec.condition, ContainsExpr)]
     phrases: Any = pa.array(asked, pa.string())
     _, wanted = tokens(phrases)

@@ -1,7 +1,7 @@
 """The indexes of stqsh, from the core: trees of terms, and the grid of rectangles.
 
 `Forest` files a query under its rarest term, where a topic counts as one more term, or in the grid if it has
-a rectangle only. `Fast` is what Tornado's index does, and a slot of stqsh: topics are tested afterwards.
+a rectangle only, as a slot of stqsh does. `Fast` is what Tornado's index does: topics are tested afterwards.
 """
 
 from __future__ import annotations
