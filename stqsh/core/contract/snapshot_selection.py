@@ -19,9 +19,11 @@ from stqsh.core.kernels.index.scan import count_in_box, in_box
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.objects.stored_columns import BatchRows
 from stqsh.core.state.slot_state import SlotState, stream_specs
+from stqsh.core.texts.tokenizer import contains
 from stqsh.spec.expression import (
     ColumnExpr,
     CompareExpr,
+    ContainsExpr,
     DistanceExpr,
     Expr,
     JoinExpr,
@@ -136,12 +138,34 @@ class StoredRows:
 
     def _operands(self, expr: Expr) -> tuple[dict[str, pa.Array[Any]], Expr]:
         """Return the columns that an expression reads, at least one, as constants need a length too."""
-        names = columns_read(expr, self._present.resolver.location)
-        columns = {name: self._column(name) for name in sorted(names)}
+        expr, columns = self._without_phrases(expr)
+        names = columns_read(expr, self._present.resolver.location) - set(columns)
+        columns |= {name: self._column(name) for name in sorted(names)}
         if has_node(expr, DistanceExpr):
             columns[_DISTANCE.name] = self._distance()
             expr = rewrite(expr, lambda node: _DISTANCE if isinstance(node, DistanceExpr) else None)
         return columns or {"": pa.nulls(len(self._objects))}, expr
+
+    def _without_phrases(self, expr: Expr) -> tuple[Expr, dict[str, pa.Array[Any]]]:
+        """Return an expression in which phrases sought in columns are columns, and these by name.
+
+        They are sought in the distinct texts.
+        """
+        found: dict[str, pa.Array[Any]] = {}
+
+        def sought(node: Expr) -> Expr | None:
+            match node:
+                case ContainsExpr(ColumnExpr(name), str(phrase), how):
+                    table, objects = self._present.table.columns, self._objects
+                    texts = table.show_coded(name, self._present.no_rows, objects)
+                    if texts is None:
+                        return None
+                    column = ColumnExpr(f"\0contains {len(found)}")
+                    found[column.name] = contains(texts, pa.scalar(phrase), how)
+                    return column
+            return None
+
+        return rewrite(expr, sought), found
 
     def _column(self, name: str) -> pa.Array[Any]:
         return self._present.table.show(name, self._present.no_rows, self._objects, self._objects)

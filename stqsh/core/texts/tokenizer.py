@@ -104,7 +104,7 @@ def contains(texts: pa.Array[Any], phrases: Any, how: str) -> pa.Array[Any]:
     texts are not split, which takes a tenth of the time.
 
     Args:
-        texts: A string array, or one string scalar for all phrases.
+        texts: A string array, plain or as a dictionary, or one string scalar for all phrases.
         phrases: A string array of the same length, or one string scalar for all texts (two scalars are one
             row); none is null.
         how: "all" or "any".
@@ -123,7 +123,7 @@ def contains(texts: pa.Array[Any], phrases: Any, how: str) -> pa.Array[Any]:
     vocabulary = pa.concat_arrays([texts.dictionary, phrases.dictionary])
     coded, terms = coded_terms(vocabulary)
     coded = recode(coded, np.arange(len(terms), dtype=np.int32))
-    missing = texts.indices.is_null().to_numpy(zero_copy_only=False)
+    missing = pc.is_null(texts.dictionary).take(texts.indices).fill_null(True).to_numpy(zero_copy_only=False)
     text = texts.indices.fill_null(0).to_numpy()
     phrase = phrases.indices.to_numpy() + np.int32(len(texts.dictionary))
     truth: Any = contains_terms(coded, frozen(text), frozen(phrase), how == "all")

@@ -135,7 +135,7 @@ class Dealer:
                     place = at._replace(sender=sender)
                     yield self._chunk(slot, ChunkKind.RECORDS, place, order, rows, payload)
         if sieve is not None:
-            yield from sieve.told((order.first_step, order.last_step), sender)
+            yield from sieve.counts((order.first_step, order.last_step), sender)
 
     def _to_copy(
         self, slot: int, order: DealOrder, copied: Sequence[tuple[ChunkKind, Phase, pa.RecordBatch]]

@@ -72,7 +72,7 @@ class RecordSieve:
         self._counts.append(SiftedRecords(slot, self._stream.id, sent, len(useful) - sent, stale))
         return useful
 
-    def told(self, span: tuple[int, int], piece: int) -> Iterator[Chunk]:
+    def counts(self, span: tuple[int, int], piece: int) -> Iterator[Chunk]:
         """Yield the counts for Deliver.
 
         Args:

@@ -318,7 +318,7 @@ def _to_slots(
         for order, payload, rows in packed_records(mine, piece.index, sent):
             yield Chunk(slot, piece.stream_id, kind, order, *span, rows, payload)
     if sieve is not None:
-        yield from sieve.told(span, piece.index)
+        yield from sieve.counts(span, piece.index)
 
 
 def _to_followers(
