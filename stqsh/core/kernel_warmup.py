@@ -19,7 +19,6 @@ from stqsh.core.kernels.events.versions import number_wholes
 from stqsh.core.kernels.geometry.boxes import are_beside
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.kernels.index.static_rects import CandidatePairs
-from stqsh.core.kernels.index.tilings import CellTiling, mark_owners
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_hashes import add_hashes
 from stqsh.core.objects.kept_keys import KeptEventKeys
@@ -214,10 +213,7 @@ def _warm_up_rare_paths() -> None:
     add_hashes(asked, frozen(np.ones(1, np.uint64)))
     have_any_term(pa.array(["a"]), asked)
     are_beside(*np.zeros((4, 1)))
-    box, part = np.array([[0, 1, 0, 1]]), np.zeros((1, 1), np.int32)
-    tiling = CellTiling(frozen(part), frozen(box.astype(np.int16)), frozen(np.zeros(1, np.int16)))
-    mark_owners(tiling, frozen(box), np.zeros((1, 1), np.bool_))
-    number_wholes(frozen(box[0]), 0, 2)
+    number_wholes(frozen(np.zeros(1, np.int64)), 0, 1)
     latest_updates(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)
     none = np.zeros(1, np.int64)
     KeptEventKeys(state, "kept", None).duplicates(pa.array(["a"]), none, none)

@@ -16,9 +16,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stqsh.core.kernels.index.tilings import CellTiling, mark_owners
-from stqsh.core.kernels.jit import frozen
 from stqsh.routing.cells import Bounds, Cells
+from stqsh.routing.neighbours import touched_leaves
 
 HASHED = -1
 """The slot of a leaf whose records are dealt to all slots by the hashes of their keys."""
@@ -143,8 +142,11 @@ class _SlotCover:
         """Mark the slots that have cells in spans: bool (n, slots)."""
         leaves = self._leaf_boxes
         if len(leaves):
-            tiling = CellTiling(frozen(self._table.leaf), frozen(leaves), frozen(self._table.slot))
-            mark_owners(tiling, frozen(spans), touched)
+            for at, found in touched_leaves(self._table.leaf, leaves, spans):
+                owners = self._table.slot[found]
+                single = owners != HASHED
+                touched[at[single], owners[single]] = True
+                touched[at[~single]] = True
             return
         for rows, owner in self._by_cells(spans) if len(spans) <= _FEW_BOXES else self._by_sums(spans):
             touched[rows, slice(None) if owner == HASHED else owner] = True
