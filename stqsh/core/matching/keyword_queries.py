@@ -15,7 +15,7 @@ import pyarrow as pa
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.state.columns import pick
-from stqsh.core.texts.keyword_index import KeywordIndex, RecordTerms
+from stqsh.core.texts.keyword_index import EventTerms, KeywordIndex
 from stqsh.core.texts.needed_words import needed_words
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import tokens
@@ -189,7 +189,7 @@ def record_texts(batch: StreamBatch, index: KeywordIndex) -> None:
     index.terms.count_codes(_terms_of_values(batch, index, columns, events.new[some]), weight)
 
 
-def record_terms(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> RecordTerms:
+def record_terms(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> EventTerms:
     """Return the terms before and after events, as far as queries of an index are found by them."""
     both, columns = np.concatenate([events.old, events.new]), index.value_columns(needed=True)
     texts = texts_of(batch, both) if index.has_words else np.full(len(both), -1, np.int32)

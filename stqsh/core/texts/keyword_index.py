@@ -60,7 +60,7 @@ this share of all: both ways together cost more than one. A look at a box is che
 but trees are divided by place, too, and meet fewer of many large boxes."""
 
 
-class RecordTerms(NamedTuple):
+class EventTerms(NamedTuple):
     """The terms of records before and after events: rows of the spans, int32 (n,) each; -1 for none."""
 
     spans: TermSpans
@@ -209,7 +209,7 @@ class KeywordIndex:
             chosen[at[suits & (~self._in_trees | self.is_due)]] = True
         return chosen
 
-    def terms_of(self, old: Array, new: Array, values: Array | None = None) -> RecordTerms:
+    def terms_of(self, old: Array, new: Array, values: Array | None = None) -> EventTerms:
         """Return the terms of records before and after events.
 
         Args:
@@ -221,12 +221,12 @@ class KeywordIndex:
         terms.learn(old)
         terms.learn(new)
         if values is None:
-            return RecordTerms(terms.spans, old, new)
+            return EventTerms(terms.spans, old, new)
         rows = np.arange(2 * count, dtype=np.int32)
         spans = add_terms(terms.spans, np.concatenate([old, new]), values)
-        return RecordTerms(spans, rows[:count], rows[count:])
+        return EventTerms(spans, rows[:count], rows[count:])
 
-    def join(self, events: Transitions, said: RecordTerms) -> CandidatePairs:
+    def join(self, events: Transitions, said: EventTerms) -> CandidatePairs:
         """Find the pairs of events and queries, by position, where box and terms begin or cease to match.
 
         For checked queries, they include pairs that continue to match. Queries in the grid are in none.
@@ -236,7 +236,7 @@ class KeywordIndex:
         found = join(events, frozen(said.old), frozen(said.new), trees)
         return CandidatePairs(found.event, self.positions[found.query], found.flags)
 
-    def clear(self, pairs: CandidatePairs, said: RecordTerms) -> None:
+    def clear(self, pairs: CandidatePairs, said: EventTerms) -> None:
         """Clear WAS and IS of pairs from the grid, by position, where the words of a query are missing."""
         rows = np.flatnonzero(self._asked.with_words & ~self._in_trees)
         if not (len(rows) and len(pairs.query)):
