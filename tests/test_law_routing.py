@@ -93,6 +93,12 @@ def has_the_oracles_updates(routed: Routed) -> None:
     assert delivered.stats["records"] == len(routed.sent.records)
 
 
+def has_the_oracles_updates_and_stale_records(routed: Routed) -> None:
+    has_the_oracles_updates(routed)
+    stale = len(routed.sent.records) - len(routed.counted.records)
+    assert routed.engine.stats["stale"] == stale
+
+
 @share(6)
 @pytest.mark.parametrize("features", EVENTS.values(), ids=EVENTS)
 @given(st.data(), changing)
@@ -100,9 +106,7 @@ def test_changes_of_the_routing_change_no_update(
     way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
 ) -> None:
     with way.run(data.draw(way.events(cases(features))), routing) as routed:
-        has_the_oracles_updates(routed)
-        stale = len(routed.sent.records) - len(routed.counted.records)
-        assert routed.engine.stats["stale"] == stale
+        has_the_oracles_updates_and_stale_records(routed)
 
 
 @share(6)
@@ -113,9 +117,7 @@ def test_records_that_no_query_has_use_for_change_no_update(
     way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
 ) -> None:
     with way.run(data.draw(way.events(cases(features))), routing) as routed:
-        has_the_oracles_updates(routed)
-        stale = len(routed.sent.records) - len(routed.counted.records)
-        assert routed.engine.stats["stale"] == stale
+        has_the_oracles_updates_and_stale_records(routed)
 
 
 @share(6)

@@ -59,7 +59,7 @@ def keyword_parts(
     """Return what makes keyword queries of some, by list position; these have fixed regions.
 
     All CONTAINS of the stream's text column joined by AND form one part; otherwise it is the first CONTAINS
-    ANY. Beside no or the first sort, `types` of columns let those count that must equal a constant, too.
+    ANY. With `types` of columns, columns that must equal a constant count, too, except with CONTAINS ANY.
     """
     parts = {i: part for i, spec in enumerate(specs) if (part := _keyword_part(spec, column))}
     start, _ = tokens(pa.array([part.phrase for part in parts.values()], pa.string()))

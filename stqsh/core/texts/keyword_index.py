@@ -55,8 +55,8 @@ _TOO_COMMON = 1.5
 """The index is rebuilt once events meet this many times as many queries as necessary."""
 
 _PAIRS, _MOST = 24, 0.75
-"""The grid suits queries if a record lies in no more than so many of their boxes, and if they are at least
-this share of all: both ways together cost more than one. A look at a box is cheaper than a walk down a tree,
+"""The grid suits queries if a record is in no more of their boxes than this, and if they are at least this
+share of all: both ways together cost more than one. A look at a box is cheaper than a walk down a tree,
 but trees are divided by place, too, and meet fewer of many large boxes."""
 
 
@@ -273,7 +273,7 @@ class KeywordIndex:
 
     @property
     def is_due(self) -> bool:
-        """Whether so many records came that the next `refresh` compares terms again."""
+        """Whether enough records came for the next `refresh` to compare terms again."""
         return bool(self._looks[0] >= self._looks[1])
 
     def rebuild_if_worn(self, bounds: Bounds | None) -> None:

@@ -1,7 +1,7 @@
 """The words of which a text needs one to satisfy a keyword query: Tornado's textual summaries (section 3.1).
 
-A text that satisfies a query with `CONTAINS ALL` has each of its words, so that one of them tells for the
-whole query; with `CONTAINS ANY` it may be any. Tornado takes the rarest word. How often words occur is not
+A text that satisfies a query with `CONTAINS ALL` has each of its words, so one of them stands for the whole
+query; with `CONTAINS ANY` it may be any. Tornado takes the rarest word. How often words occur is not
 known where records are dealt, so the longest is taken, as long words are mostly rare.
 """
 

@@ -29,18 +29,17 @@ from stqsh.storage.stream_routes import INITIAL
 Mask = NDArray[np.bool_]
 
 _SAMPLE = 256
-"""Records whose use tells that of a slice."""
+"""The records of a slice that are tried before the others."""
 _WORTH_IT = 0.6
 """A slot gets a whole slice if it has use for more than this share of it."""
 
 
 class RecordSieve:
-    """Tells which records of a slice go to their slots, and counts them.
+    """Chooses the records of a slice that go to their slots, and counts them.
 
     Args:
         stream: the stream.
         terms: what slots need.
-
     """
 
     def __init__(self, stream: StreamSpec, terms: SlotTerms) -> None:

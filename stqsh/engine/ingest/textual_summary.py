@@ -33,7 +33,7 @@ from stqsh.storage.queries.query_commands import commands_of
 _MOST_STREAMS = 16
 """Streams that a process remembers."""
 _GONE = 8
-"""Queries that are gone are forgotten once they are more than one of so many."""
+"""Queries that are gone are forgotten once they are more than one in eight."""
 
 
 class TextualSummary:

@@ -49,7 +49,7 @@ class ScannedText:
 
 
 class Words(NamedTuple):
-    """The words, signs and constants of a text, as far as the text alone tells.
+    """The words, signs and constants of a text, as far as the text alone shows.
 
     Attributes:
         kinds: Their terminals; that of a keyword also where it stands for a name.
