@@ -113,11 +113,8 @@ def readers_of(home: SessionHome) -> list[psutil.Process]:
 
 @contextmanager
 def without_reading_ahead(home: SessionHome) -> Iterator[None]:
-    """Let the workers of a session read all its messages, once it has a Kafka stream."""
-    until = time.monotonic() + 60
-    while not (found := readers_of(home)):
-        assert time.monotonic() < until, "nothing reads ahead"
-        time.sleep(0.05)
+    """Let the workers of a session read the messages of its streams, which are paused."""
+    found = readers_of(home)
     for process in found:
         process.suspend()
     try:
