@@ -23,6 +23,7 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_hashes import add_hashes
 from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.state.slot_state import SlotState
+from stqsh.core.texts.access_path import clear_without_words
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import have_any_term
@@ -226,7 +227,8 @@ def _warm_up_keywords(terms: TermTable, prefix: str) -> None:
     index.rebuild_if_worn(None)
     terms.pack()
     index.add(np.ones(1, np.int64), ["rare"], [True])
-    index.clear(CandidatePairs(one, one, np.ones(1, np.uint8)), index.terms_of(one - 1, one - 1))
+    pairs = CandidatePairs(one, one, np.ones(1, np.uint8))
+    clear_without_words(index, pairs, terms.of_events(one - 1, one - 1))
 
 
 def _clock(step: int) -> Chunk:

@@ -56,7 +56,7 @@ class World:
     def found(self, some):
         """(event, query id, flags) of each pair."""
         moves, codes = made(self.state, some)
-        pairs = self.index.join(moves, self.index.terms_of(*codes))
+        pairs = self.index.join(moves, self.index.terms.of_events(*codes))
         out = [
             (e, int(self.ids[q]), f) for e, q, f in zip(*(column.tolist() for column in pairs), strict=True)
         ]

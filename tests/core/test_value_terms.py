@@ -15,7 +15,7 @@ from core.slots import SPEC, UNIT, Slot, of_kind, register, updates
 from stqsh.core.matching import keyword_queries
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
-from stqsh.core.texts import keyword_index
+from stqsh.core.texts import access_path, keyword_index
 from stqsh.core.texts.value_terms import ValueColumn, constant_term, required_values, stored_terms
 from stqsh.spec.chunk import unpack
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
@@ -113,7 +113,7 @@ def test_updates_are_the_same_with_values_as_terms_and_without(kind, early, late
     for is_plain in (False, True):
         with ExitStack() as patches:
             patches.enter_context(mock.patch.object(keyword_index, "_FIRST_LOOK", 3))
-            patches.enter_context(mock.patch.object(keyword_index, "_PAIRS", -1 if is_plain else pairs))
+            patches.enter_context(mock.patch.object(access_path, "_PAIRS", -1 if is_plain else pairs))
             if is_plain:
                 patches.enter_context(mock.patch.object(keyword_queries, "required_values", return_value=()))
             found.append([*run(kind, batches, early, late)])

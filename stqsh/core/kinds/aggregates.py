@@ -190,7 +190,7 @@ class AggregateLogic(QueryLogic):
         keywords = keywords_of(self.batch, self.prefix)
         if keywords is None:
             return np.zeros(len(positions), np.bool_)
-        return np.isin(self.queries.id[positions], keywords.ids)
+        return np.isin(self.queries.id[positions], keywords.queries.id)
 
 
 class AggregateKind(MergingKind):

@@ -15,9 +15,9 @@ import pyarrow as pa
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.state.columns import pick
-from stqsh.core.texts.keyword_index import EventTerms, KeywordIndex
+from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.needed_words import needed_words
-from stqsh.core.texts.term_table import TermTable
+from stqsh.core.texts.term_table import EventTerms, TermTable
 from stqsh.core.texts.tokenizer import tokens
 from stqsh.core.texts.value_terms import RequiredValue, ValueColumn, required_values, stored_terms
 from stqsh.spec.aggregate import AggregateSpec
@@ -150,21 +150,22 @@ def add_keywords(
 
 def _count_stored(batch: StreamBatch, index: KeywordIndex, known: int) -> None:
     """Count what is stored, if nothing was counted yet, and else what terms from `known` on have of it."""
-    terms, columns = index.terms, batch.objects.table.columns
+    terms, frequencies, columns = index.terms, index.terms.frequencies, batch.objects.table.columns
     stored = np.flatnonzero(columns.stored.known).astype(np.int32)
     if not len(stored):
         return
-    if not terms.total:
-        terms.places.count(columns.stored.x[stored], columns.stored.y[stored], 1, batch.spec.bounds)
-        terms.count_records(len(stored))
-    if index.has_words and not terms.has_texts:
+    if not frequencies.total:
+        frequencies.places.count(columns.stored.x[stored], columns.stored.y[stored], 1, batch.spec.bounds)
+        frequencies.count_records(len(stored))
+    if index.queries.with_words.any() and not terms.has_texts:
         texts = texts_of(batch, stored)
         terms.learn(texts)
-        terms.count(texts)
-    values = index.value_columns(needed=False)
+        frequencies.count(terms.spans, texts)
+    values = _value_columns(index)
     if values and len(terms) > known:
         some = stored[:: max(1, len(stored) // _SAMPLE)]
-        terms.count_codes(_terms_of_values(batch, index, values, some), terms.total / len(some), known)
+        codes = _terms_of_values(batch, index, values, some)
+        frequencies.count_codes(codes, frequencies.total / len(some), known)
 
 
 def release_keywords(batch: StreamBatch, prefix: str) -> None:
@@ -179,22 +180,23 @@ def release_keywords(batch: StreamBatch, prefix: str) -> None:
 
 def record_texts(batch: StreamBatch, index: KeywordIndex) -> None:
     """Count the terms of a batch's new records, once a batch; their values and places by some of them."""
-    events = batch.objects.events
+    events, frequencies = batch.objects.events, index.terms.frequencies
     at = np.flatnonzero(events.old != events.new)
     weight = max(1, len(at) // _SAMPLE)
     some = at[::weight]
-    index.count(len(at), texts_of(batch, events.new[at]) if index.has_words else None)
-    index.terms.places.count(events.nx[some], events.ny[some], weight, batch.spec.bounds)
-    columns = index.value_columns(needed=False)
-    index.terms.count_codes(_terms_of_values(batch, index, columns, events.new[some]), weight)
+    index.count(len(at), texts_of(batch, events.new[at]) if index.queries.with_words.any() else None)
+    frequencies.places.count(events.nx[some], events.ny[some], weight, batch.spec.bounds)
+    codes = _terms_of_values(batch, index, _value_columns(index), events.new[some])
+    frequencies.count_codes(codes, weight)
 
 
 def record_terms(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> EventTerms:
     """Return the terms before and after events, as far as queries of an index are found by them."""
-    both, columns = np.concatenate([events.old, events.new]), index.value_columns(needed=True)
-    texts = texts_of(batch, both) if index.has_words else np.full(len(both), -1, np.int32)
+    both = np.concatenate([events.old, events.new])
+    columns = _value_columns(index, index.queries.by_terms)
+    texts = texts_of(batch, both) if index.queries.with_words.any() else np.full(len(both), -1, np.int32)
     values = _terms_of_values(batch, index, columns, both) if columns else None
-    return index.terms_of(texts[: len(events.old)], texts[len(events.old) :], values)
+    return index.terms.of_events(texts[: len(events.old)], texts[len(events.old) :], values)
 
 
 def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> CandidatePairs:
@@ -209,6 +211,13 @@ def texts_of(batch: StreamBatch, versions: Array) -> Array:
         return np.full(len(versions), -1, np.int32)
     column = pick(objects.table.columns[name], objects.rows.columns[name], versions)
     return np.where(column.valid, column.values, -1).astype(np.int32)
+
+
+def _value_columns(index: KeywordIndex, queries: Array | slice = slice(None)) -> list[ValueColumn]:
+    """Return the columns whose values queries of an index require, all or the chosen ones."""
+    bits = int(np.bitwise_or.reduce(index.queries.values[queries], initial=0))
+    known = index.terms.value_columns if bits else []
+    return [column for number, column in enumerate(known) if bits >> number & 1]
 
 
 def _terms_of_values(

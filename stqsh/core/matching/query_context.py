@@ -168,7 +168,8 @@ class QueryContext:
         """Return the pairs of queries and objects in their boxes; terms of keyword queries are tested too."""
         keywords, keyworded = keywords_of(self.batch, self.prefix), []
         if keywords is not None:
-            with_terms = np.isin(self.queries.id[positions], keywords.found_by_terms)
+            by_terms = keywords.queries.id[keywords.queries.by_terms]
+            with_terms = np.isin(self.queries.id[positions], by_terms)
             mine, positions = np.sort(positions[with_terms]), positions[~with_terms]
             index = keywords.alone(self.queries.id[mine], self.boxes(mine, step))
             found = keyword_pairs(self.batch, index, arrivals)

@@ -23,6 +23,7 @@ from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.queries.query_table import ACTIVE, RECT
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.regions.grid_layout import StaticRectIndex
+from stqsh.core.texts.access_path import choose_grid, clear_without_words
 
 Array = npt.NDArray[Any]
 
@@ -61,9 +62,10 @@ class StaticRegionIndex:
         checked = (queries.template >= 0) | (queries.shape != RECT) | context.staying
         index = keywords_of(self._batch, self._prefix)
         if index is not None:
-            in_grid = index.in_grid(queries.id, boxes)
+            in_grid = choose_grid(index, queries.id, boxes)
             index.refresh(queries.id, np.where(in_grid[:, None], np.nan, boxes), checked, bounds)
-            boxes[index.positions[~in_grid[index.positions]]] = np.nan
+            positions = index.queries.position
+            boxes[positions[~in_grid[positions]]] = np.nan
             checked = checked | in_grid  # words come and go within a box
             if not len(index):
                 release_keywords(self._batch, self._prefix)
@@ -91,9 +93,10 @@ class StaticRegionIndex:
         pairs, index = self._grid.join(ordered), keywords_of(self._batch, self._prefix)
         if index is not None:
             record_texts(self._batch, index)
-        if index is not None and len(index.found_by_terms):
+        if index is not None and index.queries.by_terms.any():
             said = record_terms(self._batch, index, events)
-            index.clear(pairs if order is None else pairs._replace(event=order[pairs.event]), said)
+            by_event = pairs if order is None else pairs._replace(event=order[pairs.event])
+            clear_without_words(index, by_event, said)
             found = index.join(events, said)
             found = found._replace(event=renumbered(found.event, order))
             pairs = CandidatePairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))

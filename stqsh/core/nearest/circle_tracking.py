@@ -84,7 +84,7 @@ class StaticCircleIndex:
         still = np.flatnonzero((queries.focal < 0) & (queries.mode == ACTIVE))
         boxes[still] = context.boxes(still, context.batch.timing.first - 1)
         index.refresh(queries.id, boxes, np.ones(len(queries), np.bool_), context.batch.spec.bounds)
-        keyworded[index.positions] = True
+        keyworded[index.queries.position] = True
         return keyworded, keyword_pairs(context.batch, index, events)
 
 

@@ -60,7 +60,7 @@ class TextFilter:
         rows = np.full(len(positions), -1, np.int64)
         if self._index is None or not len(self._index):
             return rows
-        own, ids = self._index.ids, self._context.queries.id[positions]
+        own, ids = self._index.queries.id, self._context.queries.id[positions]
         at = np.minimum(np.searchsorted(own, ids), len(own) - 1)
         rows[own[at] == ids] = at[own[at] == ids]
         lengths = list_lengths(self._index.asked, rows, self._postings.start)

@@ -89,7 +89,7 @@ def _frequencies(state: SlotState, spec: BoundQuery) -> tuple[dict[str, int], in
     codes = terms.words.find(wanted)
     seen = state.array(f"s{spec.stream_id}/terms/counts")
     counted = [int(seen[code]) if 0 <= code < len(seen) else 0 for code in codes.tolist()]
-    return dict(zip(map(str, wanted.to_pylist()), counted, strict=True)), terms.total
+    return dict(zip(map(str, wanted.to_pylist()), counted, strict=True)), terms.frequencies.total
 
 
 def _counters(state: SlotState, spec: BoundQuery) -> tuple[QueryCounters | None, QueryCounters]:

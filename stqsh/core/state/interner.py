@@ -76,7 +76,10 @@ class Interner:
                 HashedKeys(hashes, offsets, data),
                 found,
             )
-            self._trim(count)
+            # Give back what was reserved for duplicate keys.
+            self._state.resize(f"{self._prefix}/hashes", 1 + count)
+            offsets = self._state.resize(f"{self._prefix}/offsets", 1 + count)
+            self._state.resize(f"{self._prefix}/data", int(offsets[-1]))
         return found
 
     def _reserve(self, more: int, more_bytes: int) -> None:
@@ -94,12 +97,6 @@ class Interner:
                 size *= 2
             table = state.create(f"{prefix}/table", np.uint64, size)
             hash_table.rebuild(table, self._array("hashes"), count)
-
-    def _trim(self, count: int) -> None:
-        """Give back what was reserved for duplicate keys."""
-        self._state.resize(f"{self._prefix}/hashes", 1 + count)
-        offsets = self._state.resize(f"{self._prefix}/offsets", 1 + count)
-        self._state.resize(f"{self._prefix}/data", int(offsets[-1]))
 
     def keep(self, kept: npt.NDArray[Any]) -> None:
         """Keep only the keys with these indices, ascending, which become 0, 1, 2, …."""

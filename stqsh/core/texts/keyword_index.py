@@ -2,7 +2,8 @@
 
 Tornado section 3.2 (FAST), which SSTD section 6.1 uses for its CRQ, too: a query is indexed in the cells of
 its box and under its rarest term, so an event meets few of the queries whose terms it lacks. See
-`stqsh.core.kernels.index.term_quadtrees` for the trees, and `stqsh.core.texts.term_table` for frequencies.
+`stqsh.core.kernels.index.term_quadtrees` for the trees, `stqsh.core.texts.term_frequencies` for frequencies,
+and `stqsh.core.texts.access_path` for the choice between these trees and a grid.
 
 Costs of an event: one access for each term that no query asks for, and for each other term a walk down its
 tree, of at most ten nodes with lists of boxes that were too large, or of fewer than eight boxes, for a
@@ -23,7 +24,7 @@ events a second; in brackets a grid of the boxes whose pairs are tested one by o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,19 +32,13 @@ import numpy.typing as npt
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.join.keyword_join import (
-    AskedTerms,
-    KeywordTrees,
-    clear_without_terms,
-    index_drift,
-    join,
-)
+from stqsh.core.kernels.join.keyword_join import AskedTerms, KeywordTrees, index_drift, join
 from stqsh.core.kernels.text.term_sets import CodedTexts, TermSpans, add_terms
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.query_terms import QueryTerms
-from stqsh.core.texts.term_table import TermTable
+from stqsh.core.texts.term_table import EventTerms, TermTable
 from stqsh.core.texts.term_tree import TermTree
-from stqsh.core.texts.value_terms import RequiredValue, ValueColumn
+from stqsh.core.texts.value_terms import RequiredValue
 from stqsh.spec.stream import Bounds
 
 Array = npt.NDArray[Any]
@@ -54,78 +49,28 @@ _FIRST_LOOK, _LAST_LOOK = 1 << 12, 1 << 20
 _TOO_COMMON = 1.5
 """The index is rebuilt once events meet this many times as many queries as necessary."""
 
-_PAIRS, _MOST = 24, 0.75
-"""The grid suits queries if a record is in no more of their boxes than this, and if they are at least this
-share of all: both ways together cost more than one. A look at a box is cheaper than a walk down a tree,
-but trees are divided by place, too, and meet fewer of many large boxes."""
-
-
-class EventTerms(NamedTuple):
-    """The terms of records before and after events: rows of the spans, int32 (n,) each; -1 for none."""
-
-    spans: TermSpans
-    old: Array
-    new: Array
-
 
 class KeywordIndex:
     """Keyword queries of a stream on a slot, kept in arrays below `prefix`.
 
-    For asked/… see `QueryTerms`, for forest/… and lattice see `TermTree`. looks, int64 (2,), holds the number
-    of records since the last check of frequencies, and when to check again.
+    For asked/…, the `queries`, see `QueryTerms`; for forest/… and lattice see `TermTree`. looks, int64 (2,),
+    holds the number of records since the last check of frequencies, and when to check again.
     """
 
     def __init__(self, state: SlotState, prefix: str, terms: TermTable) -> None:
         self._state, self._prefix, self.terms = state, prefix, terms
-        self._asked = QueryTerms(state, f"{prefix}/asked")
-        self._tree = TermTree(state, prefix, self._asked, terms)
+        self.queries = QueryTerms(state, f"{prefix}/asked")
+        self._tree = TermTree(state, prefix, self.queries, terms)
         if f"{prefix}/looks" not in state:
             state.create(f"{prefix}/looks", np.int64, 2)[:] = 0, _FIRST_LOOK
 
     def __len__(self) -> int:
-        return len(self._asked)
-
-    @property
-    def ids(self) -> Array:
-        """The indexed queries, ascending; int64 (n,)."""
-        return self._asked.id
-
-    @property
-    def positions(self) -> Array:
-        """The positions of these queries among those of the kind, after `refresh`; int32 (n,)."""
-        return self._asked.position
+        return len(self.queries)
 
     @property
     def asked(self) -> AskedTerms:
-        """The terms that queries ask for, one row each in the order of `ids`."""
-        return self._asked.rows
-
-    @property
-    def _in_trees(self) -> Array:
-        """Which queries are in the trees, bool (n,)."""
-        return ~np.isnan(self.asked.box[:, 0])
-
-    @property
-    def _by_terms(self) -> Array:
-        """Which queries ask for words, or are in the trees, bool (n,)."""
-        return self._asked.with_words | self._in_trees
-
-    @property
-    def found_by_terms(self) -> Array:
-        """The queries that ask for words, or are in the trees, ascending; int64 (n,)."""
-        return self.ids[self._by_terms]
-
-    @property
-    def has_words(self) -> bool:
-        """Whether a query asks for words."""
-        return bool(self._asked.with_words.any())
-
-    def value_columns(self, *, needed: bool) -> list[ValueColumn]:
-        """Return the columns whose values queries require, all or those `needed` to find queries."""
-        values = self._asked.values
-        bits = int(np.bitwise_or.reduce(values[self._by_terms] if needed else values, initial=0))
-        known = self.terms.value_columns if bits else []
-        return [column for number, column in enumerate(known) if bits >> number & 1]
+        """The terms that queries ask for, one row each in the order of `queries`."""
+        return self.queries.rows
 
     def add(
         self,
@@ -152,7 +97,7 @@ class KeywordIndex:
             own = TermSpans(coded.start[:-1], coded.start[1:], coded.codes)
             spans = add_terms(own, np.arange(len(ids), dtype=np.int32), more)
             coded = CodedTexts(spans.begin, spans.codes)
-        self._tree.renumber(self._asked.put(ids, coded, every, bits))
+        self._tree.renumber(self.queries.put(ids, coded, every, bits))
 
     def refresh(self, ids: Array, boxes: Array, checked: Array, bounds: Bounds | None) -> None:
         """Follow the queries of the kind: remove those that are gone, and index what changed.
@@ -163,8 +108,9 @@ class KeywordIndex:
             checked: Whether pairs that stay are wanted too; bool (q,).
             bounds: The extent of the stream, if known.
         """
-        at = np.searchsorted(ids, self.ids)
-        there = ids[np.minimum(at, len(ids) - 1)] == self.ids if len(ids) else np.zeros(len(self), np.bool_)
+        own = self.queries.id
+        at = np.searchsorted(ids, own)
+        there = ids[np.minimum(at, len(ids) - 1)] == own if len(ids) else np.zeros(len(own), np.bool_)
         at = at[there]
         was, box = self.asked.box[there], boxes[at]
         same = ((was == box) | (np.isnan(was) & np.isnan(box))).all(axis=1)
@@ -172,59 +118,13 @@ class KeywordIndex:
         row = np.full(len(there), -1, np.int64)
         row[np.flatnonzero(there)[same]] = np.flatnonzero(same)
         left = self._tree.renumber(row)
-        self._asked.keep(there)
+        self.queries.keep(there)
         self.asked.box[:], self.asked.checked[:] = box, checked[at]
-        self.positions[:] = at
+        self.queries.position[:] = at
         self._tree.insert(np.flatnonzero(~np.isnan(box[:, 0]) & ~same), left, bounds)
         if self.is_due:
             self._looks[:] = 0, min(4 * self._looks[1], _LAST_LOOK)
             self.rebuild_if_worn(bounds)
-
-    def in_grid(self, ids: Array, boxes: Array) -> Array:
-        """Return which queries a grid of boxes suits better; call it before `refresh`.
-
-        These are most queries, if a record lies in few of their boxes: not more records than have the rarest
-        term of the query. Queries in the trees stay there until terms are compared again.
-
-        Args:
-            ids: All queries of the kind, ascending, with or without keywords; int64 (q,).
-            boxes: The box of each, NaN for none; float64 (q, 4).
-
-        Returns:
-            bool (q,).
-        """
-        chosen = np.zeros(len(ids), np.bool_)
-        if not (self.terms.total and len(ids) and len(self)):
-            return chosen
-        at = np.minimum(np.searchsorted(ids, self.ids), len(ids) - 1)
-        placed = (ids[at] == self.ids) & ~np.isnan(boxes[at, 0])
-        seen, start = self.terms.seen[self.asked.terms], self.asked.start[:-1]
-        common = np.where(self.asked.every, np.minimum.reduceat(seen, start), np.add.reduceat(seen, start))
-        inside = self.terms.places.expected(boxes[at])
-        order = np.argsort(inside, kind="stable")
-        few = np.zeros(len(self), np.bool_)
-        few[order] = np.cumsum(inside[order]) <= _PAIRS * self.terms.total
-        suits = placed & few & (inside <= common)
-        if suits.sum() >= _MOST * placed.sum():
-            chosen[at[suits & (~self._in_trees | self.is_due)]] = True
-        return chosen
-
-    def terms_of(self, old: Array, new: Array, values: Array | None = None) -> EventTerms:
-        """Return the terms of records before and after events.
-
-        Args:
-            old: The codes of the texts before, int32 (n,), -1 for NULL.
-            new: The codes of the texts after, like `old`.
-            values: The terms of values, int32 (columns, 2 * n), before and after; -1 for none.
-        """
-        terms, count = self.terms, len(old)
-        terms.learn(old)
-        terms.learn(new)
-        if values is None:
-            return EventTerms(terms.spans, old, new)
-        rows = np.arange(2 * count, dtype=np.int32)
-        spans = add_terms(terms.spans, np.concatenate([old, new]), values)
-        return EventTerms(spans, rows[:count], rows[count:])
 
     def join(self, events: Transitions, said: EventTerms) -> CandidatePairs:
         """Find the pairs of events and queries, by position, where box and terms begin or cease to match.
@@ -234,18 +134,7 @@ class KeywordIndex:
         self._tree.add_terms()
         trees = KeywordTrees(self._tree.forest, self.asked, said.spans, self._tree.lattice)
         found = join(events, frozen(said.old), frozen(said.new), trees)
-        return CandidatePairs(found.event, self.positions[found.query], found.flags)
-
-    def clear(self, pairs: CandidatePairs, said: EventTerms) -> None:
-        """Clear WAS and IS of pairs from the grid, by position, where the words of a query are missing."""
-        rows = np.flatnonzero(self._asked.with_words & ~self._in_trees)
-        if not (len(rows) and len(pairs.query)):
-            return
-        positions = self.positions[rows]
-        row = np.full(1 + max(positions.max(), pairs.query.max()), -1, np.int32)
-        row[positions] = rows
-        sides = frozen(said.old), frozen(said.new)
-        clear_without_terms(pairs, sides, said.spans, self.asked, row)
+        return CandidatePairs(found.event, self.queries.position[found.query], found.flags)
 
     def alone(self, ids: Array, boxes: Array) -> KeywordIndex:
         """Return a temporary index of some of the queries, with other boxes.
@@ -255,7 +144,7 @@ class KeywordIndex:
             boxes: float64 (n, 4).
         """
         some = KeywordIndex(SlotState.fresh(0), "", self.terms)
-        some._asked.put(ids, *self._asked.chosen(ids))
+        some.queries.put(ids, *self.queries.chosen(ids))
         some.refresh(ids, boxes, np.zeros(len(ids), np.bool_), None)
         return some
 
@@ -263,8 +152,8 @@ class KeywordIndex:
         """Count new records, and the terms of their texts; the next `refresh` may compare terms again."""
         if texts is not None:
             self.terms.learn(texts)
-            self.terms.count(texts)
-        self.terms.count_records(records)
+            self.terms.frequencies.count(self.terms.spans, texts)
+        self.terms.frequencies.count_records(records)
         self._looks[0] += records
 
     @property
@@ -278,6 +167,6 @@ class KeywordIndex:
 
     def rebuild_if_worn(self, bounds: Bounds | None) -> None:
         """Rebuild the index if too many queries are under terms that are no longer rare."""
-        have, best = index_drift(self.asked, frozen(self.terms.seen))
+        have, best = index_drift(self.asked, frozen(self.terms.frequencies.seen))
         if have > _TOO_COMMON * best:
             self._tree.rebuild(bounds)

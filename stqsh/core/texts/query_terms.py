@@ -38,6 +38,16 @@ class QueryTerms(StateTable):
         """Which of them ask for terms of the text, rather than for values of columns alone; bool (n,)."""
         return np.diff(self.start) > np.bitwise_count(self.values)
 
+    @property
+    def in_trees(self) -> Array:
+        """Which of them are in the trees, bool (n,)."""
+        return ~np.isnan(self.rows.box[:, 0])
+
+    @property
+    def by_terms(self) -> Array:
+        """Which of them ask for words, or are in the trees, bool (n,)."""
+        return self.with_words | self.in_trees
+
     def put(self, ids: Array, coded: CodedTexts, every: npt.ArrayLike, values: npt.ArrayLike = ()) -> Array:
         """Add new queries with their terms, not indexed yet; return the new row of each older one."""
         count, known, older = len(ids), len(self.terms), len(self)

@@ -1,21 +1,20 @@
-"""The terms of a stream's texts on a slot: their codes for each text, and their frequencies."""
+"""The terms of a stream's texts on a slot: the vocabulary, and the codes of each text's terms."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.text.term_sets import CodedTexts, TermSpans, count_terms, pack_terms, recode
+from stqsh.core.kernels.text.term_sets import CodedTexts, TermSpans, add_terms, pack_terms, recode
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of, remove_unused
 from stqsh.core.state.table import ArraySpec, StateTable
-from stqsh.core.texts.place_counts import PlaceCounts
+from stqsh.core.texts.term_frequencies import TermFrequencies
 from stqsh.core.texts.tokenizer import coded_terms
 from stqsh.core.texts.value_terms import RequiredValue, ValueColumn, constant_term
 
@@ -27,18 +26,22 @@ _SPARE = 4096
 _BITS = 63
 """The most columns whose values are terms."""
 
-_MEMORY = 1 << 20
-"""The number of records after which all counts are halved, so that recent ones weigh more."""
+
+class EventTerms(NamedTuple):
+    """The terms of records before and after events: rows of the spans, int32 (n,) each; -1 for none."""
+
+    spans: TermSpans
+    old: Array
+    new: Array
 
 
 class TermTable(StateTable):
     """The vocabulary of a stream's texts, and the terms of each text that was needed.
 
     Arrays: words/… is an interner of terms. begin and end have one element for each string of the stream, the
-    range of its terms in codes, ascending within a text; begin 0 means not split yet. counts is the number of
-    records with each term, counted the number of records counted, tidied the number of terms after the last
-    `tidy`; for places/… see `PlaceCounts`. The header's entry "value_columns" lists the columns whose values
-    are terms, too.
+    range of its terms in codes, ascending within a text; begin 0 means not split yet. tidied is the number of
+    terms after the last `tidy`. For counts, counted and places/… see `TermFrequencies`. The header's entry
+    "value_columns" lists the columns whose values are terms, too.
 
     Terms are stored by text, not by record: equal texts are split once, and expired records need no upkeep.
     For reports to a city (100 characters, 19 terms, three of four texts distinct) this takes 84 bytes per
@@ -49,15 +52,13 @@ class TermTable(StateTable):
     begin = ArraySpec(np.int32, derived_from="strings")
     end = ArraySpec(np.int32, derived_from="strings")
     codes = ArraySpec(np.int32, "terms", length=1)
-    counts = ArraySpec(np.int64, derived_from="terms", length=0)
-    counted = ArraySpec(np.int64, length=1)
     tidied = ArraySpec(np.int64, length=1)
 
     def __init__(self, state: SlotState, stream: int) -> None:
         new = not has_terms(state, stream)
         super().__init__(state, f"s{stream}/terms")
         self._stream, self.words = stream, Interner(state, f"{self.prefix}/words")
-        self.places = PlaceCounts(state, f"{self.prefix}/places")
+        self.frequencies = TermFrequencies(state, self.prefix, self.words)
         if new:
             self.codes[:] = -1
 
@@ -68,16 +69,6 @@ class TermTable(StateTable):
     def spans(self) -> TermSpans:
         """The terms of texts, by the texts' codes; valid after `learn`."""
         return TermSpans(self.begin, self.end, self.codes)
-
-    @property
-    def seen(self) -> Array:
-        """The number of records with each term; int64 (terms,)."""
-        return self.state.resize(f"{self.prefix}/counts", len(self))
-
-    @property
-    def total(self) -> int:
-        """The number of records counted."""
-        return int(self.counted[0])
 
     @property
     def has_texts(self) -> bool:
@@ -126,23 +117,6 @@ class TermTable(StateTable):
         self.grow(codes=coded.codes)
         begin[at], end[at] = before + coded.start[:-1], before + coded.start[1:]
 
-    def count(self, texts: Array) -> None:
-        """Count the terms of records; `texts` are codes known to `learn`, -1 for NULL."""
-        count_terms(self.spans, frozen(texts), self.seen)
-
-    def count_codes(self, codes: Array, weight: float, first: int = 0) -> None:
-        """Count terms from `first` on, each as several; integers of any shape, -1 for none."""
-        found = np.bincount(codes[codes >= first], minlength=len(self))
-        self.seen[:] += np.rint(weight * found).astype(np.int64)
-
-    def count_records(self, count: int) -> None:
-        """Count the records whose terms, values or places were counted; halve all counts if they are many."""
-        self.counted[0] += count
-        if self.total > _MEMORY:
-            self.seen[:] >>= 1
-            self.counted[:] >>= 1
-            self.places.fade()
-
     def pack(self) -> None:
         """Close the gaps left by texts that are no longer in the dictionary."""
         self.store(codes=pack_terms(self.spans))
@@ -150,6 +124,22 @@ class TermTable(StateTable):
     def of(self, phrases: list[str]) -> CodedTexts:
         """Return the terms of phrases, adding new ones to the vocabulary."""
         return self._coded(pa.array(phrases, pa.string()))
+
+    def of_events(self, old: Array, new: Array, values: Array | None = None) -> EventTerms:
+        """Return the terms of records before and after events.
+
+        Args:
+            old: The codes of the texts before, int32 (n,), -1 for NULL.
+            new: The codes of the texts after, like `old`.
+            values: The terms of values, int32 (columns, 2 * n), before and after; -1 for none.
+        """
+        self.learn(old)
+        self.learn(new)
+        if values is None:
+            return EventTerms(self.spans, old, new)
+        count, rows = len(old), np.arange(2 * len(old), dtype=np.int32)
+        spans = add_terms(self.spans, np.concatenate([old, new]), values)
+        return EventTerms(spans, rows[:count], rows[count:])
 
     def _coded(self, texts: pa.Array[Any]) -> CodedTexts:
         coded, terms = coded_terms(texts)

@@ -119,7 +119,7 @@ class TermTree:
             return
         asked = self._asked.rows
         asks = np.bincount(asked.terms, minlength=len(self._terms))
-        rarity = self._terms.seen * (len(self._asked) + 1) + asks
+        rarity = self._terms.frequencies.seen * (len(self._asked) + 1) + asks
         self.add_terms()
         done, more = np.zeros(2, np.int64), _ROOM + 2 * len(rows)
         while True:

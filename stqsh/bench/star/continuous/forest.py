@@ -78,7 +78,7 @@ class Forest(Standing):
         terms = TermTable(state, 1)
         terms.words.intern(pa.array([str(number) for number in range(self.terms + topics)]))
         said = self._spans(self.sample)
-        terms.seen[:] = np.bincount(said.codes, minlength=self.terms + topics)
+        terms.frequencies.seen[:] = np.bincount(said.codes, minlength=self.terms + topics)
         asked = QueryTerms(state, "forest/asked")
         sought = self.sought
         coded = _together(sought, filed, self.terms if self.with_topics else -1)
