@@ -60,8 +60,12 @@ class Query:
     link: Any = field(default_factory=lambda: SimpleNamespace(home=None))
     closed: bool = False
     accuracy_text: str = ""
+    notice: str = ""
+    on_notice: Any = None
 
     def __iter__(self) -> Iterator[Any]:
+        if self.notice:
+            self.on_notice(self.notice)
         for item in self.items:
             yield item
             self.on_idle(ALIVE)
@@ -117,6 +121,15 @@ def test_updates_scroll_above_a_status_line_that_goes_when_the_user_leaves(termi
         "  12  2008-02-02T15:00:12Z  - left  1    1    116.5  39.9",
         "  12  2008-02-02T15:00:12Z  +       2    2    116.4  39.9",
     ]
+
+
+@pytest.mark.parametrize("has_items", [True, False])
+def test_a_notice_precedes_the_updates_that_it_is_about(terminal: Terminal, has_items: bool) -> None:
+    notice = "q1: step 99 is yet to come; what follows begins after step 11"
+    items = [updates([Q1], [enters(12, "1")])] if has_items else []
+    watch(Query(items, interrupted=has_items, notice=notice), terminal.screen)
+    shown = ["step  at                    op      key  oid    lon   lat"] if has_items else []
+    assert [line for line in terminal.lines() if "12Z" not in line] == [notice, *shown]
 
 
 def test_the_status_line_shows_that_the_stream_is_alive(terminal: Terminal) -> None:

@@ -90,6 +90,11 @@ def test_a_tail_under_load_never_corrupts_the_screen(shell: Terminal) -> None:
     assert any(re.match(r"… [\d ]+ more", line) for line in history)
 
 
+def test_a_tail_from_a_step_that_is_yet_to_come_says_so(shell: Terminal) -> None:
+    shell.type("TAIL busy FROM STEP 999999999;")
+    shell.wait_so_far(r"(?m)^busy: step 999999999 is yet to come; what follows begins after step \d+$")
+
+
 def test_space_pauses_and_what_comes_meanwhile_is_counted(shell: Terminal) -> None:
     shell.type("TAIL busy;")
     shell.wait(r"\d updates .*q leaves")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections import deque
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -47,6 +48,7 @@ def watch(following: Subscription, screen: Screen, scheme: str = "auto") -> str:
     """Show a query's updates until it ends or the user leaves; return the message for the user."""
     view = LiveView(screen, following.query.name, following.link.home, scheme=scheme)
     view.warning = lambda: following.accuracy_text
+    following.on_notice = view.notices.append
     try:
         view.follow(source_of(following))
         text = f"{following.query.name} has ended" if following.options.limit is None else ""
@@ -98,6 +100,7 @@ class LiveView:
         keys: The keys that are pressed.
         scheme: The setting shell.scheme.
         warning: Returns the status line's remark on the answer.
+        notices: Messages from the thread that reads, to be shown above what comes.
     """
 
     screen: Screen
@@ -107,6 +110,7 @@ class LiveView:
     keys: RawKeys = field(default_factory=RawKeys)
     scheme: str = "auto"
     warning: Callable[[], str] = field(default=str, init=False)
+    notices: deque[str] = field(default_factory=deque, init=False)
     is_paused: bool = field(default=False, init=False)
     wanted: UpdateFilter = field(default=ALL, init=False)
     _came: int = field(default=0, init=False)
@@ -134,6 +138,7 @@ class LiveView:
             try:
                 while not (feed.is_over and not self.is_paused):
                     self._look(feed)
+                _show_notices(self.notices, self.screen)
                 feed.take()  # raises what ended it
             finally:
                 self.screen.close()
@@ -143,7 +148,9 @@ class LiveView:
         if self.screen.width != self._width:
             self._fit()
         if not self.is_paused:
-            for item in feed.take():
+            items = feed.take()  # first, as a notice precedes what it is about
+            _show_notices(self.notices, self.screen)
+            for item in items:
                 self._show(item)
         self._status(feed)
         for press in self.keys.pressed(LOOK_S):
@@ -245,6 +252,12 @@ class LiveView:
             return [(90, "Ctrl-C leaves")]
         space = (78, "space goes on") if self.is_paused else (35, "space pauses")
         return [space, (12, "/ filters"), (11, "↑ back"), (90, "q leaves")]
+
+
+def _show_notices(notices: deque[str], screen: Screen) -> None:
+    """Show messages above the status line, once each."""
+    while notices:
+        screen.message(notices.popleft())
 
 
 def waiting_text(feed: Prefetch[Item]) -> str:
