@@ -27,6 +27,8 @@ _ANSWER_S = 5.0
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_NO_SUCH_TIME = -1
+"""The offset that brokers give for a time after the last message; lower ones stand for unknown offsets."""
 Partitions = dict[str, TopicPartition]
 
 
@@ -93,7 +95,11 @@ class KafkaLiveSource:
         return {part_name(each): each for each in found}
 
     def _offsets(self, partitions: Partitions, which: OffsetSpec) -> Position:
-        """Ask for one offset of each partition, sorted by part."""
+        """Ask for one offset of each partition, sorted by part; _NO_SUCH_TIME where no message is that late.
+
+        Raises:
+            KafkaException: not all offsets are known, as of a broker that stops while it answers.
+        """
         if not partitions:
             return {}
         asked = self._admin.list_offsets(
@@ -102,6 +108,8 @@ class KafkaLiveSource:
             request_timeout=_ANSWER_S,
         )
         found = {part_name(each): int(answer.result(_ANSWER_S).offset) for each, answer in asked.items()}
+        if min(found.values()) < _NO_SUCH_TIME:
+            raise KafkaException(KafkaError(KafkaError._NO_OFFSET))
         return {part: found[part] for part in sorted(found, key=part_order)}
 
     def _beginning(self, partitions: Partitions, first: Position) -> Position:
@@ -112,7 +120,7 @@ class KafkaLiveSource:
         if start == "latest":
             return ends
         found = self._offsets(partitions, OffsetSpec.for_timestamp(int(start) // 1000))
-        return {part: ends[part] if at < 0 else at for part, at in found.items()}
+        return {part: ends[part] if at == _NO_SUCH_TIME else at for part, at in found.items()}
 
     def _no_topic(self) -> str:
         return f"waiting for a topic {' or '.join(self._spec.topics)} at {self._spec.brokers}"
