@@ -79,7 +79,7 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="write results to this file; .arrow and .parquet hold tables",
+        help="write results to this file, - for standard output; .arrow and .parquet hold tables",
     ),
 ]
 Variables = Annotated[
@@ -327,7 +327,7 @@ def _options(
     *,
     quiet: bool,
 ) -> ShellOptions:
-    outlet = None if output is None else str(output)
+    outlet = None if output is None or str(output) == "-" else str(output)
     return ShellOptions(session, profile, format_, tuple(variables or ()), quiet, output=outlet)
 
 

@@ -182,21 +182,23 @@ class GroupStore:
             self._forms.clear()
             self._sums.clear()
             return
-        names = sorted({name for some in totals for name in some.totals} - {"n"})
-        table = self._totals([name for name in names if name not in self._sums])
+        names = dict.fromkeys(["n", *self._sums, *(name for some in totals for name in some.totals)])
         parts = [some for some in totals if len(some.query)] or totals[:1]
         query, key = _joined([some.query for some in parts]), _joined([some.key for some in parts])
         columns = {"query": query, "key": key}
-        for name in ["n", *self._sums]:
+        for name in names:
             columns[name] = _joined(
                 [some.totals.get(name, np.zeros(len(some.query), np.int64)) for some in parts]
             )
         if not _in_order(query, key):
             order = np.lexsort((key, query))
             columns = {name: column[order] for name, column in columns.items()}
-        table.store(**normalised(columns))
-        names = ["query", "key", "measure", "value", "count"]
-        columns = {name: np.concatenate([getattr(some, name) for some in values]) for name in names}
+        columns = normalised(columns)
+        # Also of the places between those of sums in different parts, such as those of 1 and of 1e300.
+        known = ["query", "key", "n", *self._sums]
+        self._totals([name for name in columns if name not in known]).store(**columns)
+        fields = ["query", "key", "measure", "value", "count"]
+        columns = {name: np.concatenate([getattr(some, name) for some in values]) for name in fields}
         _StoredValues(self._state, f"{self._prefix}/values").store(**columns)
 
     def _totals(self, more: list[str]) -> _StoredTotals:
