@@ -103,8 +103,8 @@ def _coded(column: Column) -> Any:
 
 def encode_keys(columns: Sequence[Column]) -> pa.BinaryArray:
     """Return the key of each row, for at least one column of canonical values."""
-    pieces = [_encoded(column) for column in columns]
-    keys: pa.BinaryArray = pc.binary_join_element_wise(*pieces, b"")
+    first, *others = [_encoded(column) for column in columns]
+    keys: pa.BinaryArray = pc.binary_join_element_wise(first, *others, b"") if others else first
     return keys
 
 
@@ -137,7 +137,7 @@ def _encoded(column: Column) -> Any:
         pieces = pc.binary_join_element_wise(pa.scalar(_VALUE), text, pa.scalar(_END), b"")
     else:
         pieces = _tagged(_ordered(column))
-    return pc.if_else(pc.is_null(column), pa.scalar(_NULL), pieces)
+    return pc.if_else(pc.is_null(column), pa.scalar(_NULL), pieces) if column.null_count else pieces
 
 
 def _tagged(numbers: Array) -> pa.BinaryArray:

@@ -213,7 +213,7 @@ def _table(columns: dict[str, Array]) -> pa.Table:
 
 def _sums(column: Any, ids: Array, rows: int) -> Array:
     out = np.zeros(rows, np.int64)
-    np.add.at(out, ids, column.fill_null(0).to_numpy())
+    np.add.at(out, ids, (column.fill_null(0) if column.null_count else column).to_numpy())
     return out
 
 

@@ -130,15 +130,20 @@ def _of_nearest(parts: Sequence[pa.RecordBatch], spec: AggregateSpec, k: int) ->
 
 
 def _packed(states: States) -> pa.Table:
-    """Return states as one table: first their totals, then their values, whose `measure` is not NULL."""
-    totals = states.by
-    for name in states.totals.column_names:
-        totals = totals.append_column(name, states.totals[name])
+    """Return states as one table: first their totals, then any values, whose `measure` is not NULL."""
+    totals = pa.Table.from_arrays(
+        [*states.by.columns, *states.totals.columns],
+        names=[*states.by.column_names, *states.totals.column_names],
+    )
+    if not states.values.num_rows:
+        return totals
     return pa.concat_tables([totals, states.values.cast(VALUES)], promote_options="default")
 
 
 def _unpacked(batch: pa.RecordBatch) -> States:
     table = pa.Table.from_batches([batch.replace_schema_metadata(None)])
+    if "measure" not in table.column_names:
+        return States(table.select([KEY]), table.drop_columns([KEY]), VALUES.empty_table())
     listed = pc.is_valid(table["measure"])
     totals = table.filter(pc.invert(listed)).drop_columns([KEY, "row", "measure", "value"])
     return States(

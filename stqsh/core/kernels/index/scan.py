@@ -20,19 +20,36 @@ from stqsh.core.kernels.jit import Array, Float, Int, kernel
 _ROOM = 1024
 """The least room for candidates of the nearest."""
 
+_RUN = 32
+"""Objects that are counted before they are listed."""
+
 _BLOCK = 4096
 """Objects that are tested together in a loop without branches, which leaves few of them."""
 
 
 @kernel
 def _scan(stored: StoredArrays, since: int, box: Box, span: IndexRange, found: Array) -> Int:
-    """Put the objects of a span that are in a box into `found`, and return their number."""
+    """Put the objects of a span that are in a box into `found`, and return their number.
+
+    A run of objects is counted first, which takes a quarter of the time: with a small box most have none in
+    it, and without a box there is nothing but such.
+    """
     x1, y1, x2, y2 = box
     xs, ys, ts, known = stored.x, stored.y, stored.ts, stored.known
     k = np.uint64(0)
-    for o in range(np.uint64(span.begin), np.uint64(span.end)):
-        found[k] = o
-        k += np.uint64(within(xs[o], ys[o], x1, y1, x2, y2) & known[o] & (ts[o] >= since))
+    for start in range(span.begin, span.end, _RUN):
+        begin, end = np.uint64(start), np.uint64(min(start + _RUN, span.end))
+        count = np.int64(0)
+        for o in range(begin, end):
+            count += np.int64(within(xs[o], ys[o], x1, y1, x2, y2) & known[o] & (ts[o] >= since))
+        if np.uint64(count) == end - begin:
+            for o in range(begin, end):
+                found[k + o - begin] = o
+            k += np.uint64(count)
+        elif count != 0:
+            for o in range(begin, end):
+                found[k] = o
+                k += np.uint64(within(xs[o], ys[o], x1, y1, x2, y2) & known[o] & (ts[o] >= since))
     return np.int64(k)
 
 
@@ -48,7 +65,7 @@ def in_box(stored: StoredArrays, since: int, box: Array) -> Array:
         IndexRange(np.int64(0), np.int64(len(stored.known))),
     )
     used = _scan(stored, since, corners, everything, found)
-    return found[:used].copy()
+    return found[:used].copy() if 4 * used < len(found) else found[:used]
 
 
 @kernel
