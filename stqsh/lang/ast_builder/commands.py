@@ -22,81 +22,45 @@ from stqsh.lang.ast.statements import (
     SetSetting,
     Show,
     ShowQuery,
-    Statement,
     Tail,
     Watch,
 )
-from stqsh.lang.ast_builder.rules import Clause, Parts, by_field, fill, rule
+from stqsh.lang.ast_builder.rules import Clause, Parts, by_field, fill, node_of, only_part, rule, rules
 from stqsh.lang.errors import StatementSyntaxError, near
 
 PARTITIONINGS = ("object", "grid", "agrid", "quadtree", "qttree")
 REBALANCINGS = ("shift", "splitmerge", "pm", "fm", "fg", "greedy", "border")
 
 
-@rule("start")
-def start(parts: Parts) -> Statement:
-    """Return the one statement of a text."""
-    return parts[0]  # type: ignore[no-any-return]
-
-
-@rule("until")
-def until(parts: Parts) -> Run:
-    """Build `UNTIL 'time'`."""
-    return Run(until=parts[0])
-
-
-@rule("run_for")
-def run_for(parts: Parts) -> Run:
-    """Build `FOR d`."""
-    return Run(duration=parts[0])
-
-
-@rule("run_steps")
-def run_steps(parts: Parts) -> Run:
-    """Build `n STEPS`."""
-    return Run(steps=parts[0])
-
-
-@rule("run")
-def run(parts: Parts) -> Run:
-    """Build `RUN [limit]`."""
-    return parts[0] or Run()
-
-
-@rule("play")
-def play(parts: Parts) -> Play:
-    """Build `PLAY stream [AT pace]`."""
-    return Play(parts[0], parts[1])
-
-
-@rule("pause")
-def pause(parts: Parts) -> Pause:
-    """Build `PAUSE stream`."""
-    return Pause(parts[0])
-
-
-@rule("pause_query")
-def pause_query(parts: Parts) -> PauseQuery:
-    """Build `PAUSE QUERY name`."""
-    return PauseQuery(parts[0])
-
-
-@rule("resume_query")
-def resume_query(parts: Parts) -> ResumeQuery:
-    """Build `RESUME QUERY name`."""
-    return ResumeQuery(parts[0])
+rules(
+    {
+        "start": only_part,
+        "until": lambda parts: Run(until=parts[0]),
+        "run_for": lambda parts: Run(duration=parts[0]),
+        "run_steps": lambda parts: Run(steps=parts[0]),
+        "run": lambda parts: parts[0] or Run(),
+        "play": node_of(Play),
+        "pause": node_of(Pause),
+        "pause_query": node_of(PauseQuery),
+        "resume_query": node_of(ResumeQuery),
+        "tail_only": lambda parts: Clause("only", parts[0], "ONLY"),
+        "show": lambda parts: Show(parts[0], format=_format(parts[1])),
+        "show_query": lambda parts: ShowQuery(parts[0], format=_format(parts[1])),
+        "describe": lambda parts: Describe(parts[0], format=_format(parts[1])),
+        "watch": lambda parts: Watch(tuple(parts)),
+        "map_one": lambda parts: Map(queries=(parts[0],)),  # a stream or a query
+        "map_both": lambda parts: Map(parts[0], tuple(parts[1:])),
+        "map_queries": lambda parts: Map(queries=tuple(parts)),
+        "dump": node_of(Dump),
+        "export": node_of(ExportDeadLetters),
+    }
+)
 
 
 @rule("tail_from")
 def tail_from(parts: Parts) -> Clause:
     """Build `FROM STEP n`; `FROM START` is step 0."""
     return Clause("from_step", 0 if parts[0] == "START" else parts[0], "FROM")
-
-
-@rule("tail_only")
-def tail_only(parts: Parts) -> Clause:
-    """Build `ONLY +` or `ONLY -`."""
-    return Clause("only", parts[0], "ONLY")
 
 
 @rule("tail")
@@ -111,24 +75,6 @@ def follow(parts: Parts) -> Follow:
     """Build `FOLLOW id [IN stream]`."""
     key, stream, output = parts
     return Follow(key, stream, format=_format(output))
-
-
-@rule("show")
-def show(parts: Parts) -> Show:
-    """Build `SHOW what`."""
-    return Show(parts[0], format=_format(parts[1]))
-
-
-@rule("show_query")
-def show_query(parts: Parts) -> ShowQuery:
-    """Build `SHOW QUERY name`."""
-    return ShowQuery(parts[0], format=_format(parts[1]))
-
-
-@rule("describe")
-def describe(parts: Parts) -> Describe:
-    """Build `DESCRIBE name`."""
-    return Describe(parts[0], format=_format(parts[1]))
 
 
 @rule("repartition")
@@ -154,30 +100,6 @@ def set_(parts: Parts) -> SetSetting:
     return SetSetting(key, Column(value.text, span=value.span) if isinstance(value, Name) else value)
 
 
-@rule("watch")
-def watch(parts: Parts) -> Watch:
-    """Build `WATCH q1, q2`."""
-    return Watch(tuple(parts))
-
-
-@rule("map_one")
-def map_one(parts: Parts) -> Map:
-    """Build a MAP of one name, a stream's or a query's."""
-    return Map(queries=(parts[0],))
-
-
-@rule("map_both")
-def map_both(parts: Parts) -> Map:
-    """Build a MAP of a stream and its queries."""
-    return Map(parts[0], tuple(parts[1:]))
-
-
-@rule("map_queries")
-def map_queries(parts: Parts) -> Map:
-    """Build a MAP of queries only."""
-    return Map(queries=tuple(parts))
-
-
 @rule("map")
 def map_(parts: Parts) -> Map:
     """Build `MAP [names] [TO 'file']`."""
@@ -189,18 +111,6 @@ def map_(parts: Parts) -> Map:
 def help_(parts: Parts) -> Help:
     """Build `HELP [words]`."""
     return Help(" ".join(word.text.upper() for word in parts))
-
-
-@rule("dump")
-def dump(_: Parts) -> Dump:
-    """Build `DUMP`."""
-    return Dump()
-
-
-@rule("export")
-def export(parts: Parts) -> ExportDeadLetters:
-    """Build `EXPORT DEAD LETTERS [OF name] TO 'file'`."""
-    return ExportDeadLetters(parts[0], parts[1])
 
 
 def _format(clause: Clause | None) -> str | None:

@@ -36,7 +36,20 @@ from stqsh.lang.ast.statements import (
     ValueRow,
 )
 from stqsh.lang.ast_builder.regions import fixed
-from stqsh.lang.ast_builder.rules import Builder, Clause, Parts, by_field, fill, rule
+from stqsh.lang.ast_builder.rules import (
+    Builder,
+    Clause,
+    Parts,
+    by_field,
+    clause_of,
+    clause_of_list,
+    fill,
+    node_of,
+    node_of_text,
+    only_part,
+    rule,
+    rules,
+)
 from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.types import type_named
 
@@ -53,10 +66,42 @@ _FORMAT_ALIASES = {"json": "jsonl"}
 SINK_FORMATS = ("parquet", "jsonl", "csv")
 
 
-@rule("columns")
-def columns(parts: Parts) -> list[ColumnDefinition]:
-    """Build `(a T, b T)`."""
-    return parts
+rules(
+    {
+        "columns": list,
+        "file_source": node_of_text(FileSource),
+        "socket_source": node_of_text(SocketSource),
+        "directory_source": node_of_text(DirectorySource),
+        "stdin_source": node_of(StdinSource),
+        "inserts_source": node_of(InsertsSource),
+        "kafka_start": only_part,
+        "from_clause": clause_of("source", "FROM"),
+        "key_clause": clause_of("key", "KEY"),
+        "time_clause": clause_of("time", "TIME"),
+        "text_clause": clause_of("text_column", "TEXT"),
+        "name_clause": clause_of("name_column", "NAME"),
+        "geometry_clause": clause_of("geometry", "PLANAR or GEODETIC"),
+        "tick_clause": clause_of("tick", "TICK"),
+        "report_every_clause": clause_of("report_every", "REPORT EVERY"),
+        "max_speed_clause": clause_of("max_speed", "MAX SPEED"),
+        "order_clause": clause_of("order_by", "ORDER BY"),
+        "pace_clause": clause_of("pace", "PACE"),
+        "keep_clause": clause_of("keep", "KEEP"),
+        "retain_clause": clause_of("retain", "RETAIN"),
+        "archive_clause": clause_of("archive", "ARCHIVE TO"),
+        "location_clause": clause_of_list("location", "LOCATION"),
+        "create_region": lambda parts: CreateRegion(parts[1], parts[2], bool(parts[0])),
+        "create_sink": lambda parts: CreateSink(parts[1], parts[2], parts[3], bool(parts[0])),
+        "all_queries": lambda _: (),
+        "http_target": node_of_text(HttpTarget),
+        "notify_action": lambda _: AlertAction("notify"),
+        "bell_action": lambda _: AlertAction("bell"),
+        "run_action": node_of_text(AlertAction, "run"),
+        "post_action": node_of_text(AlertAction, "post"),
+        "insert_columns": tuple,
+        "drop": only_part,
+    }
+)
 
 
 @rule("column_definition")
@@ -83,12 +128,6 @@ def options(parts: Parts) -> Options:
     return tuple(given)
 
 
-@rule("file_source")
-def file_source(parts: Parts) -> FileSource:
-    """Build `FILE 'glob'`."""
-    return FileSource(parts[0].value, span=parts[0].span)
-
-
 @rule("kafka_source")
 def kafka_source(parts: Parts) -> KafkaSource:
     """Build `KAFKA 'brokers' TOPIC 't', … [FROM place]`."""
@@ -96,40 +135,10 @@ def kafka_source(parts: Parts) -> KafkaSource:
     return KafkaSource(brokers.value, tuple(topic.value for topic in topics), start, span=brokers.span)
 
 
-@rule("kafka_start")
-def kafka_start(parts: Parts) -> str:
-    """Build `FROM EARLIEST | LATEST | TIMESTAMP '…'`."""
-    return parts[0]  # type: ignore[no-any-return]
-
-
 @rule("kafka_place")
 def kafka_place(parts: Parts) -> str:
     """Build `EARLIEST`, `LATEST`, or the time of `TIMESTAMP '…'`."""
     return str(parts[0]).upper() if len(parts) == 1 else parts[1].value
-
-
-@rule("stdin_source")
-def stdin_source(_: Parts) -> StdinSource:
-    """Build `STDIN`."""
-    return StdinSource()
-
-
-@rule("socket_source")
-def socket_source(parts: Parts) -> SocketSource:
-    """Build `SOCKET 'host:port'`."""
-    return SocketSource(parts[0].value, span=parts[0].span)
-
-
-@rule("directory_source")
-def directory_source(parts: Parts) -> DirectorySource:
-    """Build `DIRECTORY 'dir'`."""
-    return DirectorySource(parts[0].value, span=parts[0].span)
-
-
-@rule("inserts_source")
-def inserts_source(_: Parts) -> InsertsSource:
-    """Build `INSERTS`."""
-    return InsertsSource()
 
 
 @rule("http_source")
@@ -148,12 +157,6 @@ def generator_source(parts: Parts) -> GeneratorSource:
     return GeneratorSource(name.value, given or (), span=name.span)
 
 
-@rule("location_clause")
-def location_clause(parts: Parts) -> Clause:
-    """Build `LOCATION (x, y)`."""
-    return Clause("location", (parts[0], parts[1]), "LOCATION", parts[0].span)
-
-
 @rule("bounds_clause")
 def bounds_clause(parts: Parts) -> Clause:
     """Build `BOUNDS (x1, y1, x2, y2)`."""
@@ -165,34 +168,6 @@ def format_clause(parts: Parts) -> Clause:
     """Build `FORMAT x [(options)]`; whether the source takes it is checked with the source."""
     name: Name = parts[0]
     return Clause("format", (name, parts[1] or ()), "FORMAT", name.span)
-
-
-def _one_value(field: str, label: str) -> Builder:
-    def clause(parts: Parts) -> Clause:
-        value = parts[0]
-        span = getattr(value, "span", None)
-        return Clause(field, value, label) if span is None else Clause(field, value, label, span)
-
-    return clause
-
-
-for _rule_name, _field, _label in (
-    ("from_clause", "source", "FROM"),
-    ("key_clause", "key", "KEY"),
-    ("time_clause", "time", "TIME"),
-    ("text_clause", "text_column", "TEXT"),
-    ("name_clause", "name_column", "NAME"),
-    ("geometry_clause", "geometry", "PLANAR or GEODETIC"),
-    ("tick_clause", "tick", "TICK"),
-    ("report_every_clause", "report_every", "REPORT EVERY"),
-    ("max_speed_clause", "max_speed", "MAX SPEED"),
-    ("order_clause", "order_by", "ORDER BY"),
-    ("pace_clause", "pace", "PACE"),
-    ("keep_clause", "keep", "KEEP"),
-    ("retain_clause", "retain", "RETAIN"),
-    ("archive_clause", "archive", "ARCHIVE TO"),
-):
-    rule(_rule_name)(_one_value(_field, _label))
 
 
 @rule("create_stream")
@@ -219,23 +194,10 @@ def create_table(parts: Parts) -> CreateTable:
     return fill(CreateTable(name, source, columns, if_not_exists=bool(existing)), given)
 
 
-@rule("create_region")
-def create_region(parts: Parts) -> CreateRegion:
-    """Build `CREATE REGION name AS region`."""
-    existing, name, region = parts
-    return CreateRegion(name, region, bool(existing))
-
-
 @rule("some_queries")
 def some_queries(parts: Parts) -> tuple[Name, ...]:
     """Build `FOR q1, q2`; each query counts once."""
     return tuple({name.text: name for name in parts}.values())
-
-
-@rule("all_queries")
-def all_queries(_: Parts) -> tuple[Name, ...]:
-    """Build `FOR ALL`."""
-    return ()
 
 
 @rule("file_target")
@@ -251,49 +213,12 @@ def file_target(parts: Parts) -> FileTarget:
     return FileTarget(folder.value, found, span=folder.span)
 
 
-@rule("http_target")
-def http_target(parts: Parts) -> HttpTarget:
-    """Build `TO HTTP 'url'`."""
-    return HttpTarget(parts[0].value, span=parts[0].span)
-
-
 @rule("kafka_target")
 def kafka_target(parts: Parts) -> KafkaTarget:
     """Build `TO KAFKA 'brokers' TOPIC 't' [AS UPDATES | ANSWERS]`."""
     brokers, topic, mode = parts
     is_answers = mode == "ANSWERS"
     return KafkaTarget(brokers.value, topic.value, "answers" if is_answers else "updates", span=brokers.span)
-
-
-@rule("create_sink")
-def create_sink(parts: Parts) -> CreateSink:
-    """Build `CREATE SINK name FOR … TO …`."""
-    existing, name, queries, target = parts
-    return CreateSink(name, queries, target, bool(existing))
-
-
-@rule("notify_action")
-def notify_action(_: Parts) -> AlertAction:
-    """Build `NOTIFY`."""
-    return AlertAction("notify")
-
-
-@rule("bell_action")
-def bell_action(_: Parts) -> AlertAction:
-    """Build `BELL`."""
-    return AlertAction("bell")
-
-
-@rule("run_action")
-def run_action(parts: Parts) -> AlertAction:
-    """Build `RUN 'command'`."""
-    return AlertAction("run", parts[0].value, span=parts[0].span)
-
-
-@rule("post_action")
-def post_action(parts: Parts) -> AlertAction:
-    """Build `POST 'url'`."""
-    return AlertAction("post", parts[0].value, span=parts[0].span)
 
 
 @rule("create_alert")
@@ -311,12 +236,6 @@ def create_regions(parts: Parts) -> CreateRegions:
     return fill(CreateRegions(name, _source(name, given), if_not_exists=bool(existing)), given)
 
 
-@rule("insert_columns")
-def insert_columns(parts: Parts) -> tuple[Name, ...]:
-    """Build `(a, b)`."""
-    return tuple(parts)
-
-
 @rule("value_row")
 def value_row(parts: Parts) -> ValueRow:
     """Build `(1, 'x')`."""
@@ -331,21 +250,11 @@ def insert(parts: Parts) -> Insert:
 
 
 def _dropped(kind: ObjectKind) -> Builder:
-    def dropped(parts: Parts) -> Drop:
-        existing, name = parts
-        return Drop(kind, name, bool(existing), span=name.span)
-
-    return dropped
+    return lambda parts: Drop(kind, parts[1], bool(parts[0]), span=parts[1].span)
 
 
 for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT"):
     rule(f"dropped_{_kind.lower()}")(_dropped(_kind))
-
-
-@rule("drop")
-def drop(parts: Parts) -> Drop:
-    """Build `DROP kind name`."""
-    return parts[0]  # type: ignore[no-any-return]
 
 
 def _source(name: Name, given: dict[str, Clause]) -> DataSource:

@@ -27,7 +27,7 @@ from stqsh.lang.ast.expressions import (
     Star,
 )
 from stqsh.lang.ast.source import cover
-from stqsh.lang.ast_builder.rules import Parts, rule, span_of
+from stqsh.lang.ast_builder.rules import Parts, only_part, rule, rules, span_of
 
 
 @rule("column")
@@ -39,16 +39,18 @@ def column(parts: Parts) -> Column:
     return Column(second.text, first.text, span=cover(first.span, second.span))
 
 
-@rule("star")
-def star(parts: Parts) -> Star:
-    """Build `*`."""
-    return Star(span=span_of(parts[0]))
-
-
-@rule("qualified_star")
-def qualified_star(parts: Parts) -> Star:
-    """Build `alias.*`."""
-    return Star(parts[0].text, span=parts[0].span)
+rules(
+    {
+        "star": lambda parts: Star(span=span_of(parts[0])),
+        "qualified_star": lambda parts: Star(parts[0].text, span=parts[0].span),
+        "now": lambda parts: Now(span=span_of(parts[0])),
+        "positive": only_part,
+        "inside": lambda parts: Inside(*parts, span=parts[0].span),
+        "not_": lambda parts: Not(parts[0], span=parts[0].span),
+        "all_of": lambda parts: And(tuple(parts), span=cover(parts[0].span, parts[-1].span)),
+        "any_of": lambda parts: Or(tuple(parts), span=cover(parts[0].span, parts[-1].span)),
+    }
+)
 
 
 @rule("call")
@@ -59,12 +61,6 @@ def call(parts: Parts) -> Call:
     return Call(function.text.upper(), arguments, bool(parts[1]), span=function.span)
 
 
-@rule("now")
-def now(parts: Parts) -> Now:
-    """Build `NOW`."""
-    return Now(span=span_of(parts[0]))
-
-
 @rule("negative")
 def negative(parts: Parts) -> Expression:
     """Build `-x`; the minus before a number becomes part of the number."""
@@ -72,12 +68,6 @@ def negative(parts: Parts) -> Expression:
     if isinstance(operand, Literal) and isinstance(operand.value, int | float) and operand.kind != "BOOLEAN":
         return Literal(-operand.value, operand.kind, span=operand.span)
     return Negative(operand, span=operand.span)
-
-
-@rule("positive")
-def positive(parts: Parts) -> Expression:
-    """Build `+x`, which is x."""
-    return parts[0]  # type: ignore[no-any-return]
 
 
 @rule("comparator", "add_operator", "multiply_operator", "sign")
@@ -151,28 +141,3 @@ def after(parts: Parts) -> After:
     """Build `x AFTER 'moment'`."""
     operand, moment = parts
     return After(operand, moment.value, span=cover(operand.span, moment.span))
-
-
-@rule("inside")
-def inside(parts: Parts) -> Inside:
-    """Build `loc INSIDE region`."""
-    place, region = parts
-    return Inside(place, region, span=place.span)
-
-
-@rule("not_")
-def not_(parts: Parts) -> Not:
-    """Build `NOT x`."""
-    return Not(parts[0], span=parts[0].span)
-
-
-@rule("all_of")
-def all_of(parts: Parts) -> And:
-    """Build `a AND b AND c`."""
-    return And(tuple(parts), span=cover(parts[0].span, parts[-1].span))
-
-
-@rule("any_of")
-def any_of(parts: Parts) -> Or:
-    """Build `a OR b OR c`."""
-    return Or(tuple(parts), span=cover(parts[0].span, parts[-1].span))

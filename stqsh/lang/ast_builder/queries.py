@@ -18,7 +18,7 @@ from stqsh.lang.ast.statements import (
 )
 from stqsh.lang.ast_builder.definitions import pop_source
 from stqsh.lang.ast_builder.regions import Coordinates, check_letter, coordinate, nearest
-from stqsh.lang.ast_builder.rules import Clause, Parts, by_field, fill, rule
+from stqsh.lang.ast_builder.rules import Clause, Parts, by_field, clause_of, clause_of_list, fill, rule, rules
 from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.settings import FORMATS
 
@@ -40,6 +40,24 @@ def select(parts: Parts) -> Select:
     return _with_inside_clause(selected)
 
 
+rules(
+    {
+        "relations": list,
+        "where_clause": clause_of("where", "WHERE"),
+        "inside_clause": clause_of("region", "INSIDE"),
+        "group_clause": clause_of_list("group_by", "GROUP BY"),
+        "having_clause": clause_of("having", "HAVING"),
+        "order_by_clause": clause_of_list("order_by", "ORDER BY"),
+        "limit_clause": clause_of("limit", "LIMIT"),
+        "window_clause": clause_of_list("window", "WINDOW"),
+        "sync_clause": clause_of("sync", "SYNC"),
+        "since_clause": lambda _: Clause("since_now", True, "SINCE NOW"),
+        "for_clause": clause_of("duration", "FOR"),
+        "with_clause": clause_of("options", "WITH"),
+    }
+)
+
+
 @rule("select_item")
 def select_item(parts: Parts) -> SelectItem:
     """Build `expression [AS alias]`."""
@@ -47,29 +65,11 @@ def select_item(parts: Parts) -> SelectItem:
     return SelectItem(expression, None if alias is None else alias.text, span=expression.span)
 
 
-@rule("relations")
-def relations(parts: Parts) -> list[Relation]:
-    """Build `a [x], b [y]`."""
-    return parts
-
-
 @rule("relation")
 def relation(parts: Parts) -> Relation:
     """Build `name [AS alias]`."""
     name, alias = parts
     return Relation(name.text, None if alias is None else alias.text, span=name.span)
-
-
-@rule("where_clause")
-def where_clause(parts: Parts) -> Clause:
-    """Build `WHERE c`."""
-    return Clause("where", parts[0], "WHERE", parts[0].span)
-
-
-@rule("inside_clause")
-def inside_clause(parts: Parts) -> Clause:
-    """Build `INSIDE region`."""
-    return Clause("region", parts[0], "INSIDE", parts[0].span)
 
 
 @rule("nearest_clause")
@@ -89,47 +89,11 @@ def knn_clause(parts: Parts) -> Clause:
     return Clause("nearest", nearest(_count(first), place), "KNN", first.span)
 
 
-@rule("group_clause")
-def group_clause(parts: Parts) -> Clause:
-    """Build `GROUP BY a, b`."""
-    return Clause("group_by", tuple(parts), "GROUP BY", parts[0].span)
-
-
-@rule("having_clause")
-def having_clause(parts: Parts) -> Clause:
-    """Build `HAVING c`."""
-    return Clause("having", parts[0], "HAVING", parts[0].span)
-
-
 @rule("order_item")
 def order_item(parts: Parts) -> OrderItem:
     """Build `expression [ASC|DESC] [NULLS FIRST|LAST]`."""
     expression, direction, nulls = parts
     return OrderItem(expression, direction == "DESC", nulls == "FIRST", span=expression.span)
-
-
-@rule("order_by_clause")
-def order_by_clause(parts: Parts) -> Clause:
-    """Build `ORDER BY a, b DESC`."""
-    return Clause("order_by", tuple(parts), "ORDER BY", parts[0].span)
-
-
-@rule("limit_clause")
-def limit_clause(parts: Parts) -> Clause:
-    """Build `LIMIT n`."""
-    return Clause("limit", parts[0], "LIMIT")
-
-
-@rule("window_clause")
-def window_clause(parts: Parts) -> Clause:
-    """Build `WINDOW d [SLIDE d]`."""
-    return Clause("window", (parts[0], parts[1]), "WINDOW", parts[0].span)
-
-
-@rule("sync_clause")
-def sync_clause(parts: Parts) -> Clause:
-    """Build `SYNC d`."""
-    return Clause("sync", parts[0], "SYNC", parts[0].span)
 
 
 @rule("output")
@@ -141,24 +105,6 @@ def output(parts: Parts) -> Clause:
             f"unknown format {parts[0].text!r}", parts[0].span, expected=FORMATS, near=near(given, FORMATS)
         )
     return Clause("format", given, "FORMAT", parts[0].span)
-
-
-@rule("since_clause")
-def since_clause(_: Parts) -> Clause:
-    """Build `SINCE NOW`."""
-    return Clause("since_now", True, "SINCE NOW")
-
-
-@rule("for_clause")
-def for_clause(parts: Parts) -> Clause:
-    """Build `FOR d`."""
-    return Clause("duration", parts[0], "FOR", parts[0].span)
-
-
-@rule("with_clause")
-def with_clause(parts: Parts) -> Clause:
-    """Build `WITH (option => value)`."""
-    return Clause("options", parts[0], "WITH")
 
 
 @rule("register")

@@ -19,7 +19,7 @@ from stqsh.lang.ast.expressions import (
     Region,
 )
 from stqsh.lang.ast.source import Span, cover
-from stqsh.lang.ast_builder.rules import Parts, rule
+from stqsh.lang.ast_builder.rules import Parts, rule, rules
 from stqsh.lang.errors import StatementSyntaxError
 
 
@@ -36,16 +36,7 @@ _CIRCLE_FORMS = "CIRCLE(x, y, r), or CIRCLE(r) AROUND id for one that moves"
 _SMALLEST_RING = 3
 
 
-@rule("measures")
-def measures(parts: Parts) -> list[Literal | Quantity | Parameter]:
-    """Return any number of numbers and lengths."""
-    return parts
-
-
-@rule("around")
-def around(parts: Parts) -> Literal | Parameter:
-    """Return the key of the focal object."""
-    return key(parts[0])
+rules({"measures": list, "around": lambda parts: key(parts[0])})
 
 
 @rule("rectangle", "bare_rectangle")

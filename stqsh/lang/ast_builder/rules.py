@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from lark.lexer import Token
@@ -30,6 +30,26 @@ def rule(*names: str) -> Callable[[Builder], Builder]:
     return register
 
 
+def rules(builders: Mapping[str, Builder]) -> None:
+    """Register the builders of rules by the rules' names."""
+    RULES.update(builders)
+
+
+def node_of(kind: Callable[..., Any]) -> Builder:
+    """Return the builder of a node whose fields are the symbols of its rule, in order."""
+    return lambda parts: kind(*parts)
+
+
+def node_of_text(kind: Callable[..., Any], *before: object) -> Builder:
+    """Return the builder of a node from the text of a string, in its place, after other fields."""
+    return lambda parts: kind(*before, parts[0].value, span=parts[0].span)
+
+
+def only_part(parts: Parts) -> Any:
+    """Return what the only symbol of a rule stands for."""
+    return parts[0]
+
+
 class Clause(NamedTuple):
     """One clause of a statement whose clauses may come in any order: the field it fills, and its value."""
 
@@ -37,6 +57,16 @@ class Clause(NamedTuple):
     value: Any
     label: str
     span: Span = NOWHERE
+
+
+def clause_of(field: str, label: str) -> Builder:
+    """Return the builder of a clause whose value is its only symbol."""
+    return lambda parts: Clause(field, parts[0], label, getattr(parts[0], "span", NOWHERE))
+
+
+def clause_of_list(field: str, label: str) -> Builder:
+    """Return the builder of a clause whose value is the tuple of its symbols."""
+    return lambda parts: Clause(field, tuple(parts), label, parts[0].span)
 
 
 def by_field(clauses: Iterable[Clause]) -> dict[str, Clause]:

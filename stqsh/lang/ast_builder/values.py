@@ -20,6 +20,9 @@ _INT64_MAX = 2**63 - 1
 rule("stream_kind", "geometry", "stream_order", "none", "shown")(capitals)
 rule("direction", "nulls", "from_start", "sink_mode", "alert_edge")(capitals)
 rule("retention")(lambda parts: Name(parts[0].upper(), span=span_of(parts[0])))
+rule("true")(lambda parts: Literal(True, "BOOLEAN", span=span_of(parts[0])))
+rule("false")(lambda parts: Literal(False, "BOOLEAN", span=span_of(parts[0])))
+rule("null")(lambda parts: Literal(None, "NULL", span=span_of(parts[0])))
 rule("analyze", "distinct", "not", "any", "if_exists", "if_not_exists")(lambda parts: True)
 
 
@@ -99,24 +102,6 @@ def pace(parts: Parts) -> float | str:
     if value <= 0:
         raise StatementSyntaxError("a pace must be more than 0x", span_of(parts[0]))
     return value
-
-
-@rule("true")
-def true(parts: Parts) -> Literal:
-    """Build `TRUE`."""
-    return Literal(True, "BOOLEAN", span=span_of(parts[0]))
-
-
-@rule("false")
-def false(parts: Parts) -> Literal:
-    """Build `FALSE`."""
-    return Literal(False, "BOOLEAN", span=span_of(parts[0]))
-
-
-@rule("null")
-def null(parts: Parts) -> Literal:
-    """Build `NULL`."""
-    return Literal(None, "NULL", span=span_of(parts[0]))
 
 
 def _number(text: str, span: Span) -> int | float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from stqsh.lang.ast.expressions import (
@@ -118,25 +118,9 @@ def _quantity(node: Quantity, scope: Scope) -> TypedExpression:
     return TypedExpression(LiteralExpr(convert(node.number, node.unit), "DOUBLE"), "DOUBLE", node.span)
 
 
-def _column(node: Column, scope: Scope) -> TypedExpression:
-    return scope.column(node)
-
-
 def _now(node: Now, scope: Scope) -> TypedExpression:
     del scope
     raise NotSupportedError("NOW other than in a comparison with a time", node.span) from None
-
-
-def _negative(node: Negative, scope: Scope) -> TypedExpression:
-    return negative(node, scope, bind)
-
-
-def _arithmetic(node: Arithmetic, scope: Scope) -> TypedExpression:
-    return arithmetic(node, scope, bind)
-
-
-def _concatenation(node: Concatenation, scope: Scope) -> TypedExpression:
-    return concatenation(node, scope, bind)
 
 
 def _comparison(node: Comparison, scope: Scope) -> TypedExpression:
@@ -169,26 +153,6 @@ def _like(node: Like, scope: Scope) -> TypedExpression:
         raise BindError(f"LIKE takes a STRING, but {described(node.operand, operand)}", node.operand.span)
     pattern = hole(node.pattern, "STRING") if isinstance(node.pattern, Parameter) else node.pattern
     return _negated(LikeExpr(operand.expr, pattern), node)
-
-
-def _is_null(node: IsNull, scope: Scope) -> TypedExpression:
-    return _negated(IsNullExpr(bind(node.operand, scope).expr), node)
-
-
-def _after(node: After, scope: Scope) -> TypedExpression:
-    return _true_or_false(after(node.operand, node.moment, node.span, scope), node)
-
-
-def _and(node: And, scope: Scope) -> TypedExpression:
-    return _true_or_false(AndExpr(tuple(condition(part, scope) for part in conjuncts(node))), node)
-
-
-def _or(node: Or, scope: Scope) -> TypedExpression:
-    return _true_or_false(OrExpr(tuple(condition(part, scope) for part in node.parts)), node)
-
-
-def _not(node: Not, scope: Scope) -> TypedExpression:
-    return _true_or_false(NotExpr(condition(node.operand, scope)), node)
 
 
 def _inside(node: Inside, scope: Scope) -> TypedExpression:
@@ -230,10 +194,6 @@ def _contains(node: Contains, scope: Scope) -> TypedExpression:
 def has_terms(text: str) -> bool:
     """Return whether a text has a letter or a digit, and so a term to look for."""
     return any(unicodedata.category(character)[0] in "LN" for character in text)
-
-
-def _call(node: Call, scope: Scope) -> TypedExpression:
-    return call(node, scope, bind)
 
 
 def _star(node: Star, scope: Scope) -> TypedExpression:
@@ -301,6 +261,10 @@ def _remedy(first: TypedExpression, other: TypedExpression) -> str | None:
     return None
 
 
+def _conditions(parts: Iterable[Expression], scope: Scope) -> tuple[Expr, ...]:
+    return tuple(condition(part, scope) for part in parts)
+
+
 def _true_or_false(expr: Expr, node: Expression) -> TypedExpression:
     return TypedExpression(expr, "BOOLEAN", node.span)
 
@@ -313,22 +277,22 @@ _BINDERS: dict[type[Expression], Callable[[Any, Scope], TypedExpression]] = {
     Literal: _literal,
     Quantity: _quantity,
     Parameter: _parameter,
-    Column: _column,
+    Column: lambda node, scope: scope.column(node),
     Now: _now,
-    Negative: _negative,
-    Arithmetic: _arithmetic,
-    Concatenation: _concatenation,
+    Negative: lambda node, scope: negative(node, scope, bind),
+    Arithmetic: lambda node, scope: arithmetic(node, scope, bind),
+    Concatenation: lambda node, scope: concatenation(node, scope, bind),
     Comparison: _comparison,
     Between: _between,
     In: _in,
     Like: _like,
-    IsNull: _is_null,
-    After: _after,
-    And: _and,
-    Or: _or,
-    Not: _not,
+    IsNull: lambda node, scope: _negated(IsNullExpr(bind(node.operand, scope).expr), node),
+    After: lambda node, scope: _true_or_false(after(node.operand, node.moment, node.span, scope), node),
+    And: lambda node, scope: _true_or_false(AndExpr(_conditions(conjuncts(node), scope)), node),
+    Or: lambda node, scope: _true_or_false(OrExpr(_conditions(node.parts, scope)), node),
+    Not: lambda node, scope: _true_or_false(NotExpr(condition(node.operand, scope)), node),
     Inside: _inside,
     Contains: _contains,
-    Call: _call,
+    Call: lambda node, scope: call(node, scope, bind),
     Star: _star,
 }

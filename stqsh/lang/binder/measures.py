@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stqsh.lang.ast.expressions import Call, Expression, Literal, Star
+from stqsh.lang.ast.expressions import Call, Literal, Star
 from stqsh.lang.binder.conditions import bind
+from stqsh.lang.binder.operators import described
 from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
-from stqsh.lang.types import NUMBERS, a_type
+from stqsh.lang.types import NUMBERS
 from stqsh.spec.aggregate import Measure, MeasureFunction
 
 _NESTED = "an aggregate cannot stand within another"
@@ -65,7 +66,7 @@ def _count(node: Call, argument: TypedExpression) -> Measure:
 def _topk(node: Call, argument: TypedExpression) -> Measure:
     text, number = node.arguments
     if argument.type != "STRING":
-        raise BindError(f"TOPK takes a text, but {_described(text, argument)}", argument.span)
+        raise BindError(f"TOPK takes a text, but {described(text, argument)}", argument.span)
     k = number.value if isinstance(number, Literal) and number.kind == "INTEGER" else None
     if not isinstance(k, int) or not 1 <= k <= _MOST_TERMS:
         raise BindError(
@@ -80,18 +81,13 @@ def _check_type(node: Call, argument: TypedExpression) -> None:
     is_number = argument.type in NUMBERS
     if node.name in ("SUM", "AVG") and not is_number:
         raise BindError(
-            f"{node.name} takes numbers, but {_described(node.arguments[0], argument)}",
+            f"{node.name} takes numbers, but {described(node.arguments[0], argument)}",
             argument.span,
             hint="COUNT(x), MIN and MAX take other values" if argument.type != "DURATION" else None,
         )
     if not is_number and argument.type not in ("STRING", "TIMESTAMP"):
         raise BindError(
             f"{node.name} takes numbers, timestamps and strings, "
-            f"but {_described(node.arguments[0], argument)}",
+            f"but {described(node.arguments[0], argument)}",
             argument.span,
         )
-
-
-def _described(node: Expression, typed: TypedExpression) -> str:
-    kinds = {"DURATION": "is a duration", "NULL": "is NULL"}
-    return f"{printed(node)} {kinds.get(typed.type, f'is {a_type(typed.type)}')}"

@@ -9,6 +9,7 @@ from lark.lexer import Token
 
 from stqsh.errors import StqshError
 from stqsh.lang.ast.source import Span
+from stqsh.lang.ast_builder.rules import span_of
 from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.expected import what_may_follow
@@ -103,7 +104,7 @@ def _missing_name(scan: ScannedText, follow: Collection[str]) -> StatementSyntax
     """Explain `SELECT FROM t`, where FROM was taken for a name."""
     for word in scan.tokens[-3:]:
         if word.type == _NAME and word.upper() in _AFTER_NAMES & set(follow):
-            return StatementSyntaxError(f"something is missing before {_shown(word)}", _span(word))
+            return StatementSyntaxError(f"something is missing before {_shown(word)}", span_of(word))
     return None
 
 
@@ -115,14 +116,14 @@ def _wrong_sign(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxEr
     if meant is None or not (meant in follow or before in _COMPARISONS):
         return None
     return StatementSyntaxError(
-        f"unexpected {_shown(Token('', written))}", _span(scan.tokens[-1]), near=meant
+        f"unexpected {_shown(Token('', written))}", span_of(scan.tokens[-1]), near=meant
     )
 
 
 def _unknown_unit(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
     """Explain `TICK 5 sex`: a number and a word where a quantity may stand."""
     numbers = [token for token in scan.tokens[-2:] if token.type == "NUMBER"]
-    match = _NUMBER_AND_WORD.match(scan.text, _span(numbers[-1]).start) if numbers else None
+    match = _NUMBER_AND_WORD.match(scan.text, span_of(numbers[-1]).start) if numbers else None
     if match is None or match[2].upper() in KEYWORDS or near(match[2], _keywords(follow)):
         return None
     close, wanted = near(match[2], CANONICAL), _UNITS & set(follow)
@@ -152,7 +153,7 @@ def _misspelt(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxErro
         if close is not None:
             expected = in_words(follow) if is_stop else ()
             return StatementSyntaxError(
-                f"unexpected {_shown(word)}", _span(word), expected=expected, near=close
+                f"unexpected {_shown(word)}", span_of(word), expected=expected, near=close
             )
     return None
 
@@ -176,16 +177,11 @@ _REASONS: tuple[Callable[[ScannedText, Collection[str]], StatementSyntaxError | 
 
 def _unexpected(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError:
     stop = scan.tokens[-1]
-    return StatementSyntaxError(f"unexpected {_shown(stop)}", _span(stop), expected=in_words(follow))
+    return StatementSyntaxError(f"unexpected {_shown(stop)}", span_of(stop), expected=in_words(follow))
 
 
 def _keywords(follow: Collection[str]) -> frozenset[str]:
     return frozenset(word for word in follow if word.isalpha() and word.isupper())
-
-
-def _span(token: Token) -> Span:
-    start = token.start_pos or 0
-    return Span(start, start + len(token))
 
 
 def _bad_character(scan: ScannedText, position: int) -> StatementSyntaxError:
