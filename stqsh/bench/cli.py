@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -98,6 +99,15 @@ def compare_command(
     raise typer.Exit(_compared(_saved(now, "NOW"), _saved(then, "THEN"), how))
 
 
+@contextmanager
+def _figures_checked() -> Iterator[None]:
+    """Say on the command line which figures there are, where one is asked for that is not there."""
+    try:
+        yield
+    except ValueError as fault:
+        raise typer.BadParameter(str(fault), param_hint="--figure") from None
+
+
 def sole_command(
     figure: Annotated[list[int] | None, typer.Option(help="A figure of the paper; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A tiny town: shows only that it runs.")] = False,
@@ -106,10 +116,8 @@ def sole_command(
     """Repeat the figures of SOLE section 7: cache areas, sharing, response, load shedding."""
     from stqsh.bench.sole.run import run
 
-    try:
+    with _figures_checked():
         run(figure or [], out, _say, quick=quick)
-    except ValueError as fault:
-        raise typer.BadParameter(str(fault), param_hint="--figure") from None
 
 
 def star_command(
@@ -120,13 +128,11 @@ def star_command(
     out: Annotated[Path, typer.Option(help="Folder for JSON and plots.")] = Path("star"),
 ) -> None:
     """Repeat figures of STAR section 8: snapshots of aggregates with views, indexes of continuous queries."""
-    from stqsh.bench.star.asking import scale_of
-    from stqsh.bench.star.runner import run
+    from stqsh.bench.star import asking, figure_run
 
-    try:
-        run(figure or [], out, _say, scale_of(quick=quick, posts=posts, mebibytes=memory))
-    except ValueError as fault:
-        raise typer.BadParameter(str(fault), param_hint="--figure") from None
+    with _figures_checked():
+        scale = asking.scale_of(quick=quick, posts=posts, mebibytes=memory)
+        figure_run.run(figure or [], out, _say, scale)
 
 
 def routing_command(
@@ -137,10 +143,8 @@ def routing_command(
     """Measure what routing strategies and load adjusters bring, beside the figures of their papers."""
     from stqsh.bench.routing.runner import run
 
-    try:
+    with _figures_checked():
         run(figure or [], out, _say, quick=quick)
-    except ValueError as fault:
-        raise typer.BadParameter(str(fault), param_hint="--figure") from None
 
 
 _OWN: dict[str, Callable[..., None]] = {

@@ -261,7 +261,7 @@ def docs(
     ] = None,
 ) -> None:
     """Show a document, or the list of documents."""
-    from stqsh.cli.documents import show_documents
+    from stqsh.shell.repl.help_text import show_documents
 
     raise typer.Exit(run_guarded(lambda: show_documents(topic)))
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.groups.distinct_numbers import DistinctNumbers
@@ -21,8 +20,6 @@ from stqsh.core.state.slot_state import SlotState, stream_specs
 from stqsh.core.state.string_dictionary import vacuum
 from stqsh.spec.chunk import COUNTS, Chunk, ChunkOrder, Phase, in_order, pack, pack_json, unpack, unpack_json
 from stqsh.spec.stats import SlotStats
-
-Array = npt.NDArray[Any]
 
 
 def aggregate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:

@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stqsh.arrays import Floats
 from stqsh.routing.cells import Cells
 from stqsh.routing.table import HASHED, RoutingTable
-
-Floats = NDArray[np.float64]
 
 RECORD, PAIR = 1.0, 0.05
 """The cost of a record, and of a record and a query over its cell: c1 and c2 of STAR (section 6)."""

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stqsh.arrays import Floats
 from stqsh.routing.table import HASHED
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _CLOSE = 1e-6

@@ -20,8 +20,7 @@ from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_hashes import add_hashes
 from stqsh.core.matching.keyword_queries import keyword_parts, text_column
-from stqsh.core.texts.needed_words import needed_words
-from stqsh.core.texts.tokenizer import have_any_term
+from stqsh.core.texts.tokenizer import have_any_term, needed_words
 from stqsh.routing.table import RoutingTable
 from stqsh.spec.command import RegisterCommand
 from stqsh.spec.query import SlotQuery

@@ -11,16 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stqsh.arrays import Floats
 from stqsh.routing.cells import Cells, z_order
 from stqsh.routing.load import Load, balance_of
-from stqsh.routing.partitioning import (
-    CellBlock,
-    Floats,
-    PrefixSums,
-    cut_in_runs,
-    karmarkar_karp,
-    painted,
-)
+from stqsh.routing.partitioning import CellBlock, PrefixSums, cut_in_runs, karmarkar_karp, painted
 from stqsh.routing.table import HASHED, RoutingTable
 
 Strategy = Callable[[Load, int], RoutingTable]

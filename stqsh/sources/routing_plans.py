@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stqsh.arrays import Floats
 from stqsh.core.state.slot_state import SlotState
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.adjusters.ladder import even_out
@@ -41,8 +41,6 @@ _PATIENCE_S = 10.0
 """How long to wait for the slots' objects while a batch is under way."""
 _OUTSIDE = 0.5
 """Cells are laid over where recent records are if a larger share of these is outside the stream's bounds."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

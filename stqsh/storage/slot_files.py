@@ -25,6 +25,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from stqsh.arrays import Array
 from stqsh.checksums import DamagedFileError, with_seal, without_seal
 from stqsh.core.state.slot_state import SlotState
 from stqsh.errors import NotPublishedError, SlotStateError
@@ -35,7 +36,6 @@ from stqsh.storage.slot_locks import POLL_S, reading
 FORMAT = 3
 """The version of head files; others are not to be trusted."""
 
-Array = NDArray[Any]
 T = TypeVar("T")
 
 

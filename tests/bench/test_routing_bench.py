@@ -15,7 +15,7 @@ from stqsh.bench.paper_figures import Goal
 from stqsh.bench.routing.baselines import BASELINES
 from stqsh.bench.routing.driven_slots import Answers, DrivenSlots
 from stqsh.bench.routing.measuring import QUICK, RoutingScale, Trial, check_answers, measured
-from stqsh.bench.routing.runner import FIGURES, run
+from stqsh.bench.routing.runner import ROUTING, run
 from stqsh.bench.routing.world import EVENTS, load_by, range_queries, records
 from stqsh.routing.load import slot_loads
 from stqsh.routing.strategies import STRATEGIES
@@ -27,7 +27,7 @@ def silent(_: str) -> None:
     pass
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", ROUTING.functions)
 def test_every_figure_has_rows_for_its_columns_and_goals(name: str, tmp_path: Path) -> None:
     [result] = run([name], tmp_path, silent, scale=TINY)
     assert result.name == name

@@ -7,12 +7,13 @@ import json
 import numpy as np
 import pytest
 
+from stqsh.bench import paper_run
+from stqsh.bench.drawing import MISSING, can_draw, draw
 from stqsh.bench.paper_figures import Chart, FigureResult, Line
 from stqsh.bench.sole import run as running
 from stqsh.bench.sole import served
 from stqsh.bench.sole.curves import Curve
-from stqsh.bench.sole.drawing import MISSING, can_draw, draw
-from stqsh.bench.sole.figures import FIGURES, FigureRun, measure
+from stqsh.bench.sole.figures import SOLE, FigureRun
 from stqsh.bench.sole.pipeline import central
 from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
 from stqsh.bench.sole.supported import supported
@@ -50,14 +51,14 @@ def world(bench):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "number", [pytest.param(number, marks=[pytest.mark.spark] * (number == 21)) for number in FIGURES]
+    "number", [pytest.param(number, marks=[pytest.mark.spark] * (number == 21)) for number in SOLE.functions]
 )
 def test_every_figure_has_rows_for_its_columns_and_curves_to_draw(bench, number, tmp_path, monkeypatch):
     # Figure 21c plays at the pace of the clock: the fewest batches of which some are left to count, and steps
     # enough for a busy machine.
     monkeypatch.setattr(served, "_BATCHES", 5)
     monkeypatch.setattr(served, "_STEPS_A_BATCH", 8)
-    results = list(measure(number, bench))
+    results = list(SOLE.measure(number, bench))
     assert [result.name for result in results] == EXPECTED[number]
     for result in results:
         assert result.rows
@@ -67,7 +68,7 @@ def test_every_figure_has_rows_for_its_columns_and_curves_to_draw(bench, number,
             assert set(result.columns) <= set(row)
         for chart in result.charts:
             assert all(len(line.x) == len(line.y) for line in chart.lines)
-        running.write(result, VILLAGE, tmp_path, drawn=can_draw())
+        paper_run.write_figure(result, "sole", VILLAGE, tmp_path, drawn=can_draw())
         written = json.loads((tmp_path / f"figure-{result.name}.json").read_bytes())
         assert list(written["columns"]) == list(result.columns)
         assert len(written["results"]) == len(result.rows)
@@ -154,7 +155,7 @@ def test_a_figure_that_is_not_there_is_named(tmp_path):
 
 
 def test_without_matplotlib_tables_come_and_what_to_do_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(running, "can_draw", lambda: False)
+    monkeypatch.setattr(paper_run, "can_draw", lambda: False)
     monkeypatch.setattr(running, "QUICK", VILLAGE)
     said = []
     running.run([17], tmp_path, said.append, quick=True)

@@ -13,7 +13,7 @@ import pytest
 from stqsh.bench import cli
 from stqsh.bench.star.asking import StarScale, World, ask
 from stqsh.bench.star.contenders import Contender, baseline_1, baseline_2, q_cache, scan
-from stqsh.bench.star.runner import run
+from stqsh.bench.star.figure_run import run
 from stqsh.bench.star.workload import COMBINATIONS, Workload, bound
 from stqsh.bench.star.world import make_posts
 from stqsh.core.views import time_slots

@@ -26,7 +26,7 @@ from stqsh.bench.star.continuous.standing import Pairs, Standing
 from stqsh.bench.star.continuous.tables import PLACE, TEXT, TOPIC, Posted, Predicates
 from stqsh.bench.star.continuous.tallies import MOST
 from stqsh.bench.star.continuous.upkeep import MT, RECOMPUTING, WAYS, Upkeep
-from stqsh.bench.star.runner import run
+from stqsh.bench.star.figure_run import run
 from stqsh.bench.star.world import make_posts
 
 TINY = StarScale(posts=3000, past=24, asked=3, budget=8 << 20, queries=(20,), updates=5_000)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stqsh.bench.routing.maps import FOUR_MAPS, UNIT, Floats, Places, orbit, squares_around
+from stqsh.arrays import Floats
+from stqsh.bench.routing.maps import FOUR_MAPS, UNIT, Places, orbit, squares_around
 from stqsh.routing.cells import Cells
 from stqsh.routing.load import Load
 from stqsh.routing.partitioning import CellBlock, PrefixSums

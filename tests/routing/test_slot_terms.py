@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.strategies.conditions import ASKED
 
-from stqsh.core.texts.needed_words import needed_words
-from stqsh.core.texts.tokenizer import tokens
+from stqsh.core.texts.tokenizer import needed_words, tokens
 from stqsh.routing.cells import Cells
 from stqsh.routing.slot_terms import FOR_EVER, NeededTerms, SlotTerms
 from stqsh.routing.table import HASHED, RoutingTable

@@ -6,8 +6,8 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.one_slot import MOVING, OneSlot
 from stqsh.bench.harness.workload import Motion, rectangles
@@ -16,8 +16,6 @@ from stqsh.spec.aggregate import AggregateSpec, GroupOutput, Measure, measure_co
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.query import AGGREGATE, SlotQuery
 from stqsh.spec.region import RectangleSpec
-
-Array = npt.NDArray[Any]
 
 _OBJECTS, _PER_TICK, _TICKS, _BATCHES = 200_000, 100_000, 4, 5
 

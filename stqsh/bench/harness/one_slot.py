@@ -8,9 +8,9 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.bench.harness.workload import Motion
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_keys
@@ -21,8 +21,6 @@ from stqsh.spec.command import RegisterCommand, SlotCommand
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.stats import SlotStats
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
-
-Array = npt.NDArray[Any]
 
 STREAM, SECOND = 1, 1_000_000
 """The id of the only stream, and the length of its tick in µs."""

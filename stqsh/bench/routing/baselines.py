@@ -9,9 +9,10 @@ from math import ceil
 
 import numpy as np
 
+from stqsh.arrays import Floats
 from stqsh.routing.cells import Cells
 from stqsh.routing.load import Load
-from stqsh.routing.partitioning import CellBlock, Floats, PrefixSums
+from stqsh.routing.partitioning import CellBlock, PrefixSums
 from stqsh.routing.strategies import table_of_rectangles
 from stqsh.routing.table import RoutingTable
 

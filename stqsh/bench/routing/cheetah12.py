@@ -7,10 +7,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from stqsh.arrays import Floats
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, Goal
-from stqsh.bench.routing.maps import UNIT, Floats, squares_around
+from stqsh.bench.routing.maps import UNIT, squares_around
 from stqsh.bench.routing.measuring import RoutingScale, Trial, measured, modelled_ratio
 from stqsh.bench.routing.world import SIDE, load_by
 from stqsh.routing.adjusters import greedy

@@ -10,11 +10,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from stqsh.arrays import Floats
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say, temporary_folder
 from stqsh.bench.harness.one_slot import STREAM, Steps, evaluate_batch
 from stqsh.bench.paper_figures import FigureResult, Goal
-from stqsh.bench.routing.maps import Floats, squares_around, towns
+from stqsh.bench.routing.maps import squares_around, towns
 from stqsh.bench.routing.measuring import RoutingScale
 from stqsh.bench.routing.world import EVENTS, SECOND, load_by, records
 from stqsh.core.kernels.index.hashing import hash_keys

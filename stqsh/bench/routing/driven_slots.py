@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.bench.routing.maps import Floats
+from stqsh.arrays import Floats
 from stqsh.bench.routing.world import SECOND, Records
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_integers

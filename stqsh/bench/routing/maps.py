@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stqsh.arrays import Floats
 from stqsh.routing.cells import Bounds, Cells
 from stqsh.routing.load import Load
 
-Floats = NDArray[np.float64]
 Places = Callable[[np.random.Generator, int], Floats]
 """Draws places, float64 (n, 2)."""
 

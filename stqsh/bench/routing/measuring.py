@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stqsh.arrays import Floats
 from stqsh.bench.harness.posts import PostSample
 from stqsh.bench.routing.driven_slots import DrivenSlots
-from stqsh.bench.routing.maps import Floats, Places
+from stqsh.bench.routing.maps import Places
 from stqsh.bench.routing.world import EVENTS, KEPT, POSTS, Records, range_queries, records
 from stqsh.routing.load import Load, balance_of, slot_loads
 from stqsh.routing.table import RoutingTable

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from stqsh.arrays import Floats
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.driven_slots import DrivenSlots
-from stqsh.bench.routing.maps import ROUND, Floats, orbiting, squares_around
+from stqsh.bench.routing.maps import ROUND, orbiting, squares_around
 from stqsh.bench.routing.measuring import RoutingScale, check_answers, modelled_ratio
 from stqsh.bench.routing.world import EVENTS, load_by, range_queries, records
 from stqsh.engine.delivery.balancer import AHEAD

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, save_figure, show_figure, show_goals
+from stqsh.bench.paper_run import Paper
 from stqsh.bench.report import console
 from stqsh.bench.routing.measuring import FULL, QUICK, RoutingScale
 from stqsh.engine.spark.worker_daemon import keep_freed_memory
 
-Measure = Callable[[RoutingScale, Say], list[FigureResult]]
-
-FIGURES = {
-    "balance": "balance:measure",
-    "tornado6": "tornado6:measure",
-    "tornado6c": "tornado6c:measure",
-    "tornado7": "tornado7:measure",
-    "tornado9": "tornado9:measure",
-    "sstd14": "sstd:inserted",
-    "sstd15": "sstd:registered",
-    "cheetah12": "cheetah12:measure",
-    "star12": "star12:measure",
-    "orbit": "orbit:measure",
-    "dealing": "dealing:measure",
-}
-"""The function that measures each figure, as module:name."""
+ROUTING = Paper(
+    "routing",
+    {
+        "balance": "balance:measure",
+        "tornado6": "tornado6:measure",
+        "tornado6c": "tornado6c:measure",
+        "tornado7": "tornado7:measure",
+        "tornado9": "tornado9:measure",
+        "sstd14": "sstd:inserted",
+        "sstd15": "sstd:registered",
+        "cheetah12": "cheetah12:measure",
+        "star12": "star12:measure",
+        "orbit": "orbit:measure",
+        "dealing": "dealing:measure",
+    },
+)
+"""The figures by their names."""
 
 _HONEST = (
     "Slots run one after the other, so each has the processor's caches to itself. Makespan is the thread "
@@ -55,18 +56,16 @@ def run(
     Raises:
         ValueError: there is no such figure.
     """
-    unknown = [name for name in figures if name not in FIGURES]
-    if unknown:
-        raise ValueError(f"no figure {unknown[0]!r}; there are {', '.join(FIGURES)}")
+    ROUTING.check(figures)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     scale = scale or (QUICK if quick else FULL)
     keep_freed_memory()
     pa.set_cpu_count(1)
     results = []
-    for name in figures or FIGURES:
+    for name in figures or ROUTING.functions:
         begun = time.perf_counter()
-        for result in measure(name, scale, say):
+        for result in ROUTING.measure(name, scale, say):
             show_figure(result)
             results.append(result)
             if out is not None:
@@ -77,10 +76,3 @@ def run(
         console().print(_QUICKLY, style="dim")
     show_goals(results, "all goals")
     return results
-
-
-def measure(name: str, scale: RoutingScale, say: Say) -> list[FigureResult]:
-    """Measure a figure, and return its results."""
-    module, _, function = FIGURES[name].partition(":")
-    found: Measure = getattr(import_module(f"stqsh.bench.routing.{module}"), function)
-    return found(scale, say)

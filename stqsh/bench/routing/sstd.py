@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stqsh.arrays import Floats
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, Goal
-from stqsh.bench.routing.maps import Floats, squares_around, towns
+from stqsh.bench.routing.maps import squares_around, towns
 from stqsh.bench.routing.measuring import Measured, RoutingScale, Trial, measured, modelled_ratio
 from stqsh.bench.routing.world import load_by
 from stqsh.routing.adjusters import ADJUSTERS

@@ -8,12 +8,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from stqsh.arrays import Floats
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.harness.posts import PostSample, made_posts
 from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.driven_slots import DrivenSlots, Sift
-from stqsh.bench.routing.maps import Floats, squares_around, towns
+from stqsh.bench.routing.maps import squares_around, towns
 from stqsh.bench.routing.measuring import Measured, RoutingScale, check_answers
 from stqsh.bench.routing.world import POSTS, load_by, range_queries, records
 from stqsh.core.texts.tokenizer import coded_terms

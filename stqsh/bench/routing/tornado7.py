@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import shapely
 
+from stqsh.arrays import Floats
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, Goal
-from stqsh.bench.routing.maps import Floats, squares_around, towns, uniform
+from stqsh.bench.routing.maps import squares_around, towns, uniform
 from stqsh.bench.routing.measuring import RoutingScale
 from stqsh.bench.routing.world import SIDE, load_by
 from stqsh.core.kernels.index.hashing import hash_integers

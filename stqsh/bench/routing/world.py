@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stqsh.arrays import Floats
 from stqsh.bench.harness.one_slot import STREAM
-from stqsh.bench.routing.maps import UNIT, Floats
+from stqsh.bench.routing.maps import UNIT
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.routing.cells import Cells
 from stqsh.routing.load import Load

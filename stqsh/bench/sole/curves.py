@@ -65,7 +65,7 @@ def queries_curve(bench: FigureRun, count: int) -> Curve:
 
 def _begun(bench: FigureRun, count: int, how: str) -> tuple[DrivenSlot, int]:
     bench.say(f"{how} load shedding with {count:,} queries")
-    slot = shared_slot(bench, TownQueries(count, moving=_MOVING), FACTOR)
+    slot = shared_slot(bench, TownQueries(count, moving=_MOVING))
     return slot, kept(slot)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from typing import Any, TypeVar
 
 from stqsh.bench.harness.drive import Say
-from stqsh.bench.paper_figures import FigureResult
+from stqsh.bench.paper_run import Paper
 from stqsh.bench.sole.town import Drive, TownScale, TownWorld, population
 from stqsh.sources.generator.network import GeneratorState
 
@@ -45,29 +44,22 @@ class FigureRun:
         return TownWorld(self.scale, self.found, drive)
 
 
-Measure = Callable[[FigureRun], list[FigureResult]]
-
-FIGURES = {
-    12: "cache:measure",
-    13: "overhead:speed",
-    14: "overhead:size",
-    16: "pipeline:selection",
-    17: "pipeline:join",
-    18: "grid_size:measure",
-    19: "sharing:supported",
-    20: "sharing:areas",
-    21: "response:measure served:measure",
-    22: "curves:load",
-    23: "curves:reduced",
-    24: "curves:stable",
-    25: "supported:measure arriving:measure",
-}
-"""The functions that measure each figure of the paper, as module:name."""
-
-
-def measure(number: int, bench: FigureRun) -> Iterator[FigureResult]:
-    """Measure a figure, and yield a result for each of its parts."""
-    for each in FIGURES[number].split():
-        module, _, name = each.partition(":")
-        function: Measure = getattr(import_module(f"stqsh.bench.sole.{module}"), name)
-        yield from function(bench)
+SOLE = Paper(
+    "sole",
+    {
+        12: "cache:measure",
+        13: "overhead:speed",
+        14: "overhead:size",
+        16: "pipeline:selection",
+        17: "pipeline:join",
+        18: "grid_size:measure",
+        19: "sharing:supported",
+        20: "sharing:areas",
+        21: "response:measure served:measure",
+        22: "curves:load",
+        23: "curves:reduced",
+        24: "curves:stable",
+        25: "supported:measure arriving:measure",
+    },
+)
+"""The figures of the paper."""

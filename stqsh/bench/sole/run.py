@@ -1,4 +1,4 @@
-"""Measure figures, show them, and write them to a folder as JSON and PNG."""
+"""Run figures of SOLE with a town that is kept in a file."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from stqsh.bench.harness.drive import Say
-from stqsh.bench.paper_figures import FigureResult, save_figure, show_figure, show_goals
-from stqsh.bench.sole.drawing import MISSING, can_draw, draw
-from stqsh.bench.sole.figures import FIGURES, FigureRun, measure
+from stqsh.bench.paper_figures import FigureResult
+from stqsh.bench.paper_run import run_figures
+from stqsh.bench.sole.figures import SOLE, FigureRun
 from stqsh.bench.sole.town import QUICK, TownScale, population
 from stqsh.sources.generator.network import GeneratorState
 
@@ -24,23 +24,11 @@ def run(figures: Sequence[int], out: Path, say: Say, *, quick: bool = False) -> 
     Raises:
         ValueError: there is no such figure.
     """
-    unknown = [number for number in figures if number not in FIGURES]
-    if unknown:
-        raise ValueError(f"no figure {unknown[0]}; there are {', '.join(map(str, FIGURES))}")
+    SOLE.check(figures)
     out.mkdir(parents=True, exist_ok=True)
     scale = QUICK if quick else TownScale()
     bench = FigureRun(scale, say, _town(scale, out / _POPULATION, say))
-    drawn = can_draw()
-    if not drawn:
-        say(MISSING)
-    results = []
-    for number in figures or FIGURES:
-        for result in measure(number, bench):
-            show_figure(result)
-            write(result, scale, out, drawn=drawn)
-            results.append(result)
-    show_goals(results, "all goals")
-    return results
+    return run_figures(SOLE, figures, bench, say, scale=scale, out=out)
 
 
 def _town(scale: TownScale, path: Path, say: Say) -> GeneratorState:
@@ -55,11 +43,3 @@ def _town(scale: TownScale, path: Path, say: Say) -> GeneratorState:
     found = population(scale, say)
     np.savez(path, allow_pickle=False, **found.arrays(), scale=wanted)
     return found
-
-
-def write(result: FigureResult, scale: TownScale, out: Path, *, drawn: bool) -> None:
-    """Write a figure as `figure-N.json`, with the machine's load, and as `figure-N.png`."""
-    stem = f"figure-{result.name}"
-    save_figure(result, "sole", scale, out / f"{stem}.json")
-    if drawn and result.charts:
-        draw(result, out / f"{stem}.png")

@@ -189,7 +189,7 @@ def _supported(
 def _held(bench: FigureRun, size: float, count: int) -> HeldBytes:
     bench.say(f"{count:,} queries of {size:.2%} of the town")
     queries = TownQueries(count, (size,), moving=1.0)
-    slot = shared_slot(bench, queries, FACTOR)
+    slot = shared_slot(bench, queries)
     tally = tallies(slot.state, slot.spec)
     object_bytes, query_bytes = parted(slot)
     objects = int(slot.array("objects/known").sum())
@@ -209,10 +209,10 @@ def _own_bytes(bench: FigureRun, queries: list[SlotQuery]) -> float:
     return size / max(1, rows)
 
 
-def shared_slot(bench: FigureRun, queries: TownQueries, factor: float) -> DrivenSlot:
+def shared_slot(bench: FigureRun, queries: TownQueries) -> DrivenSlot:
     """Return a slot of a RETAIN SIGNIFICANT stream after two time units with these queries."""
     slot = DrivenSlot(bench.world, "significant")
-    slot.units(2, [memory(factor), *registered(queries.of(bench.world))])
+    slot.units(2, [memory(FACTOR), *registered(queries.of(bench.world))])
     return slot
 
 
@@ -242,7 +242,7 @@ def areas(bench: FigureRun) -> list[FigureResult]:
     for size in bench.scale.some(_SIZES):
         bench.say(f"{count:,} queries of {size:.2%} of the town")
         specs = TownQueries(count, (size,), moving=1.0)
-        slot = shared_slot(bench, specs, FACTOR)
+        slot = shared_slot(bench, specs)
         tally = tallies(slot.state, slot.spec)
         wanted = int(np.count_nonzero(slot.array("objects/refs") > 0))
         inside = covered(slot, specs.of(bench.world))

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from stqsh.bench.harness.one_slot import STREAM, Array, BatchCost, Steps, evaluate_batch
+from stqsh.arrays import Array
+from stqsh.bench.harness.one_slot import STREAM, BatchCost, Steps, evaluate_batch
 from stqsh.bench.sole.town import Drive, TownWorld, stream_spec
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState

@@ -186,7 +186,7 @@ def supported(counts: Sequence[int], loads: Sequence[float], budget: float) -> i
 def _load(bench: FigureRun, count: int, size: float) -> SupportedLoad:
     """Return what a number of queries needs."""
     bench.say(f"{count:,} queries of {size:.2%} of the town, at least {_LEAST:.0%} accurate")
-    slot = shared_slot(bench, TownQueries(count, (size,), moving=_MOVING, least=_LEAST), FACTOR)
+    slot = shared_slot(bench, TownQueries(count, (size,), moving=_MOVING, least=_LEAST))
     everything, whole, size_of = bench.world.objects, kept(slot), parted(slot)[0]
     by_object = _fewest(slot, whole)
     in_bytes = (parted(slot)[0] + shadow_bytes(slot)) / size_of

@@ -1,14 +1,15 @@
-"""List the figures and the functions that measure them, and hold what a run shares."""
+"""List the figures of STAR, run them, and hold what a run shares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
+from pathlib import Path
 
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult
+from stqsh.bench.paper_run import Paper, run_figures
 from stqsh.bench.star.asking import StarScale, World
 from stqsh.bench.star.world import Posts, make_posts
 
@@ -32,25 +33,28 @@ class StarRun:
         return World(self.posts, self.posts.on_slots(1))
 
 
-Measure = Callable[[StarRun], list[FigureResult]]
+STAR = Paper(
+    "star",
+    {
+        4: "objects:measure",
+        6: "snapshots:constraints",
+        7: "continuous.throughput:constraints continuous.slot:measure",
+        8: "sizes:measure",
+        9: "slots:snapshots",
+        10: "continuous.throughput:tornado",
+        11: "slots:continuous",
+        13: "snapshots:memory continuous.throughput:memory",
+    },
+)
+"""The figures of the paper; 4 shows what the object cache is."""
 
-FIGURES = {
-    4: ("objects:measure",),
-    6: ("snapshots:constraints",),
-    7: ("continuous.throughput:constraints", "continuous.slot:measure"),
-    8: ("sizes:measure",),
-    9: ("slots:snapshots",),
-    10: ("continuous.throughput:tornado",),
-    11: ("slots:continuous",),
-    13: ("snapshots:memory", "continuous.throughput:memory"),
-}
-"""The functions that measure each figure of the paper, as module:name; 4 shows what the object cache is."""
 
+def run(figures: Sequence[int], out: Path, say: Say, scale: StarScale) -> list[FigureResult]:
+    """Measure figures, or all of them; show each as it comes, and write it to the folder `out`.
 
-def measure(number: int, bench: StarRun) -> list[FigureResult]:
-    """Measure a figure, and return a result for each of its parts."""
-    results = list[FigureResult]()
-    for module, _, name in (function.partition(":") for function in FIGURES[number]):
-        function: Measure = getattr(import_module(f"stqsh.bench.star.{module}"), name)
-        results += function(bench)
-    return results
+    Raises:
+        ValueError: there is no such figure, or answers differ.
+    """
+    STAR.check(figures)
+    out.mkdir(parents=True, exist_ok=True)
+    return run_figures(STAR, figures, StarRun(scale, say), say, scale=scale, out=out)

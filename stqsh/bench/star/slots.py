@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 from time import process_time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.bench.figures import Row
 from stqsh.bench.paper_figures import Chart, FigureResult, Goal, Line
 from stqsh.bench.star.asking import World, ask
@@ -30,8 +30,6 @@ from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.routing.cells import Cells
 from stqsh.routing.load import Load
 from stqsh.routing.strategies import quadtree_table
-
-Array = npt.NDArray[Any]
 
 SLOTS = (1, 2, 4, 8)
 _SIDE = 0.002

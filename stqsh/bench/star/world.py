@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.bench.harness.one_slot import SECOND, STREAM, Steps, evaluate_batch
 from stqsh.bench.harness.posts import made_posts
 from stqsh.core.kernels.index.hashing import hash_keys
@@ -23,8 +23,6 @@ from stqsh.core.texts.tokenizer import coded_terms
 from stqsh.routing.table import slots_of
 from stqsh.spec.chunk import ChunkKind, columns_schema, pack
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
-
-Array = npt.NDArray[Any]
 
 TOPICS = 50
 _CITIES = 100

@@ -20,11 +20,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import stqsh
+from stqsh.arrays import Floats
 from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.drive import Say, execute, run, temporary_folder
 from stqsh.bench.harness.registration import statements
 from stqsh.bench.options import option
-from stqsh.bench.routing.maps import ROUND, Floats, orbiting, squares_around
+from stqsh.bench.routing.maps import ROUND, orbiting, squares_around
 from stqsh.bench.routing.measuring import modelled_ratio
 from stqsh.client.api import Session
 from stqsh.routing.load import Load

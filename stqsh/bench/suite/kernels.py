@@ -17,9 +17,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.bench.figures import MORE, Better, Row
 from stqsh.bench.harness.drive import Say
-from stqsh.bench.harness.one_slot import MOVING, SECOND, Array, OneSlot
+from stqsh.bench.harness.one_slot import MOVING, SECOND, OneSlot
 from stqsh.bench.harness.posts import made_posts
 from stqsh.bench.harness.workload import Motion, rectangles, ticks_to_fill
 from stqsh.bench.options import option

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from stqsh.arrays import Array
 from stqsh.core.contract.snapshot_selection import PresentObjects
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.kernels.index.scan import in_box
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from stqsh.client.read.snapshots import SnapshotReader
     from stqsh.core.state.slot_state import SlotState
 
-Array = NDArray[Any]
 
 UNKNOWN_SLOT = -1
 _LOW = np.uint64(0xFFFFFFFF)

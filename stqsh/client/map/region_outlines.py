@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
 from stqsh.core.kernels.geometry.distance import EARTH_M
 from stqsh.spec.chunk import unpack
@@ -26,7 +26,6 @@ from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.rows import AreaRow
 
-Array = NDArray[Any]
 Place = tuple[float, float]
 Rings = tuple[Array, ...]
 

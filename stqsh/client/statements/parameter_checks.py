@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stqsh.arrays import Mask
 from stqsh.client.results import BulkRegistration
 from stqsh.lang.binder.parameters import Hole
 from stqsh.lang.binder.regions import ANTIMERIDIAN, MOST_NEIGHBOURS, POLE
@@ -20,7 +21,6 @@ from stqsh.sources.parameter_rows import ParameterBlock, RowFault
 from stqsh.storage.queries.bulk_register import MOST
 from stqsh.storage.queries.query_templates import NAMES, QueryTemplate
 
-Mask = NDArray[np.bool_]
 Places = NDArray[np.int64]
 _MOST_SHOWN = 20
 REGION = "region"

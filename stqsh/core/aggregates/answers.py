@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.keys import canonical, decode_keys, whole
 from stqsh.core.aggregates.limbs import doubles_of, wholes_of
 from stqsh.core.aggregates.states import COUNTED, SUMMED, States, leader
@@ -18,7 +18,6 @@ from stqsh.spec.aggregate import AggregateSpec, Measure
 from stqsh.spec.chunk import arrow_type
 from stqsh.spec.expression import ColumnExpr, find_nodes
 
-Array = npt.NDArray[Any]
 Column: TypeAlias = Any
 """An Arrow array."""
 

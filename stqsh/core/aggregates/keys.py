@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.versions import number_wholes
 from stqsh.core.kernels.jit import frozen
 from stqsh.spec.chunk import arrow_type
 
-Array = npt.NDArray[Any]
 Column: TypeAlias = Any
 """An Arrow array."""
 

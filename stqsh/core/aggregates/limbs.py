@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.aggregates.exact_sums import (
     UNIT_PLACE,
     add_doubles,
@@ -18,8 +18,6 @@ from stqsh.core.kernels.aggregates.exact_sums import (
     wholes,
 )
 from stqsh.core.kernels.jit import frozen
-
-Array = npt.NDArray[Any]
 
 _BLOCK = 1 << 14
 """Rows whose limbs are put side by side at a time, so that they stay in the processor's cache."""

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.keys import canonical, distinct_rows, encode_keys
 from stqsh.core.aggregates.limbs import add_terms, normalised
 from stqsh.core.aggregates.summaries import summarised
@@ -23,8 +23,6 @@ from stqsh.core.texts.tokenizer import coded_terms
 from stqsh.spec.aggregate import Measure
 from stqsh.spec.chunk import decoded
 from stqsh.spec.narrow_columns import narrowed
-
-Array = npt.NDArray[Any]
 
 COUNTED = frozenset({"count", "sum", "avg"})
 SUMMED = frozenset({"sum", "avg"})

@@ -15,11 +15,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Array = npt.NDArray[Any]
+from stqsh.arrays import Array
 
 _UNIT = 1 << 20
 """More than there are slots."""

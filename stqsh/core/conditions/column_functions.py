@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Array = npt.NDArray[Any]
+from stqsh.arrays import Array
+
 Value: TypeAlias = Any
 """An Arrow array, or a scalar for a column of equal values."""
 

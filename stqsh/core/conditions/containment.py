@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.conditions.region_test import reach_of
 from stqsh.core.kernels.geometry.circles import QueryCircles, in_circles
 from stqsh.core.kernels.jit import frozen
@@ -16,8 +16,6 @@ from stqsh.spec.region import Region
 
 if TYPE_CHECKING:
     from stqsh.core.conditions.resolver import Resolver
-
-Array = npt.NDArray[Any]
 
 
 def inside(region: Region, places: tuple[Array, Array], resolver: Resolver) -> Array:

@@ -99,25 +99,6 @@ class EvaluationContext:
         return _RULES[type(expr)](self, expr)
 
 
-def _column(context: EvaluationContext, expr: ColumnExpr) -> Value:
-    return context.column(expr.name)
-
-
-def _now(context: EvaluationContext, expr: NowExpr) -> Value:
-    del expr
-    return context.now
-
-
-def _literal(context: EvaluationContext, expr: LiteralExpr) -> Value:
-    del context
-    return pa.scalar(expr.value, _LITERALS[expr.type])
-
-
-def _duration(context: EvaluationContext, expr: DurationExpr) -> Value:
-    del context
-    return pa.scalar(expr.us, pa.int64())
-
-
 def _arithmetic(context: EvaluationContext, expr: ArithmeticExpr) -> Value:
     op = expr.operator
     a, b = _alike(context.value(expr.left), context.value(expr.right), as_double=op == "/")
@@ -138,10 +119,6 @@ def _negation(context: EvaluationContext, expr: NegativeExpr) -> Value:
     if pa.types.is_integer(value.type):
         return column_functions.arithmetic("subtract", pa.scalar(0), value)
     return pc.negate(value)
-
-
-def _comparison(context: EvaluationContext, expr: CompareExpr) -> Value:
-    return _compare(context, expr.operator, expr.left, expr.right)
 
 
 def _compare(context: EvaluationContext, operator: str, left: Expr, right: Expr) -> Value:
@@ -187,10 +164,6 @@ def _join(context: EvaluationContext, expr: JoinExpr) -> Value:
     return _plain(context.resolver.tables.values(expr.table, keys, expr.wanted))
 
 
-def _inside(context: EvaluationContext, expr: InsideExpr) -> Value:
-    return pa.array(inside(expr.region, _places(context), context.resolver))
-
-
 def _inside_each(context: EvaluationContext, expr: InsideEachExpr) -> Value:
     operands = [context.value(operand) for operand in expr.operands]
     return pa.array(inside_each(expr, operands, _places(context), context.resolver))
@@ -221,32 +194,11 @@ def _region_of(context: EvaluationContext, expr: RegionOfExpr) -> Value:
     return known.areas.first_members(expr.area, *_places(context), planar=known.planar)
 
 
-def _distance(context: EvaluationContext, expr: DistanceExpr) -> Value:
-    del expr
-    return context.column(DISTANCE)
-
-
 def _distance_to(context: EvaluationContext, expr: DistanceToExpr) -> Value:
     x, y = (np.asarray(one, np.float64) for one in _places(context))
     from_x, from_y = (np.full(len(x), place) for place in (expr.x, expr.y))
     far = distances_between(from_x, from_y, frozen(x), frozen(y), context.resolver.planar)
     return pa.array(far, mask=np.isnan(far))
-
-
-def _like(context: EvaluationContext, expr: LikeExpr) -> Value:
-    return column_functions.like(context.value(expr.operand), expr.pattern)
-
-
-def _is_null(context: EvaluationContext, expr: IsNullExpr) -> Value:
-    return pc.is_null(context.value(expr.operand))
-
-
-def _conjunction(context: EvaluationContext, expr: AndExpr) -> Value:
-    return _fold(context, pc.and_kleene, expr.parts)
-
-
-def _disjunction(context: EvaluationContext, expr: OrExpr) -> Value:
-    return _fold(context, pc.or_kleene, expr.parts)
 
 
 def _fold(
@@ -258,36 +210,32 @@ def _fold(
     return truth
 
 
-def _inversion(context: EvaluationContext, expr: NotExpr) -> Value:
-    return pc.invert(context.value(expr.operand))
-
-
 _RULES: dict[type[ExprBase], Callable[[EvaluationContext, Any], Value]] = {
-    ColumnExpr: _column,
-    NowExpr: _now,
-    LiteralExpr: _literal,
-    DurationExpr: _duration,
+    ColumnExpr: lambda context, expr: context.column(expr.name),
+    NowExpr: lambda context, expr: context.now,
+    LiteralExpr: lambda context, expr: pa.scalar(expr.value, _LITERALS[expr.type]),
+    DurationExpr: lambda context, expr: pa.scalar(expr.us, pa.int64()),
     ArithmeticExpr: _arithmetic,
     ConcatExpr: _concatenation,
     NegativeExpr: _negation,
-    CompareExpr: _comparison,
+    CompareExpr: lambda context, expr: _compare(context, expr.operator, expr.left, expr.right),
     BetweenExpr: _between,
     InExpr: _membership,
     AmongExpr: _among,
-    LikeExpr: _like,
+    LikeExpr: lambda context, expr: column_functions.like(context.value(expr.operand), expr.pattern),
     ContainsExpr: _contains,
     JoinExpr: _join,
-    InsideExpr: _inside,
+    InsideExpr: lambda context, expr: pa.array(inside(expr.region, _places(context), context.resolver)),
     InsideEachExpr: _inside_each,
     FunctionExpr: _function,
     CallExpr: _user_function,
     RegionOfExpr: _region_of,
-    DistanceExpr: _distance,
+    DistanceExpr: lambda context, expr: context.column(DISTANCE),
     DistanceToExpr: _distance_to,
-    IsNullExpr: _is_null,
-    AndExpr: _conjunction,
-    OrExpr: _disjunction,
-    NotExpr: _inversion,
+    IsNullExpr: lambda context, expr: pc.is_null(context.value(expr.operand)),
+    AndExpr: lambda context, expr: _fold(context, pc.and_kleene, expr.parts),
+    OrExpr: lambda context, expr: _fold(context, pc.or_kleene, expr.parts),
+    NotExpr: lambda context, expr: pc.invert(context.value(expr.operand)),
 }
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.boxes import are_beside, extended_box
 from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.kernels.geometry.distance import distances
@@ -31,7 +31,6 @@ from stqsh.spec.region import (
 if TYPE_CHECKING:
     from stqsh.core.conditions.resolver import Resolver
 
-Array = npt.NDArray[Any]
 Shape: TypeAlias = Callable[[Array, Array], Array]
 
 _EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)

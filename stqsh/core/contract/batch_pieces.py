@@ -13,13 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.queries.query_table import QueryCommands, digest
-
-Array = npt.NDArray[Any]
 
 _SMALL = 256
 """The number of records that a piece may always have, however few objects there are."""

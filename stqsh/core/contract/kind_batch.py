@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import BatchOutput, EndedQuery
 from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryCommands
-from stqsh.core.queries.released_queries import ReleasedQueries, forget_released
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.query import find_kind
 
-Array = npt.NDArray[Any]
+
+class ReleasedQueries(StateTable):
+    """The counters of queries that go on elsewhere, a row for each time that they were released.
+
+    What the slot did for them still counts in EXPLAIN:
+    `stqsh.core.snapshots.query_cost` adds up the counters of all tables of a stream that have these columns.
+    """
+
+    id = ArraySpec(np.int64)
+    tested = ArraySpec(np.int64)
+    matched = ArraySpec(np.int64)
+    sent = ArraySpec(np.int64)
+
+    @staticmethod
+    def of(state: SlotState, stream: int) -> ReleasedQueries:
+        """Return the released queries of a stream, by its id."""
+        return ReleasedQueries(state, _prefix(stream))
 
 
 def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
@@ -98,7 +115,7 @@ def _drop(logic: QueryLogic) -> None:
     """Retire the queries that a command drops, or all if the stream is dropped."""
     commands, queries = logic.batch.commands, logic.queries
     if commands.dropped:
-        forget_released(logic.batch.state, logic.batch.spec.id, commands.dropped)
+        _forget_released(logic.batch.state, logic.batch.spec.id, commands.dropped)
     at = queries.positions(queries.id if commands.stream_dropped else commands.dropped)
     if len(at):
         logic.retire(at, np.full(len(at), logic.batch.timing.first), DROPPED)
@@ -145,3 +162,14 @@ def _end(logic: QueryLogic) -> None:
     for i in np.argsort(steps, kind="stable").tolist():
         logic.output.ended.append(EndedQuery(int(ids[i]), int(steps[i])))
     logic.retire(over, steps, ENDED)
+
+
+def _forget_released(state: SlotState, stream: int, ids: Iterable[int]) -> None:
+    """Forget queries of a stream that are dropped."""
+    if f"{_prefix(stream)}/id" in state:
+        released = ReleasedQueries.of(state, stream)
+        released.keep(~np.isin(released.id, list(ids)))
+
+
+def _prefix(stream: int) -> str:
+    return f"s{stream}/released"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
 from stqsh.core.kernels.events.updates import DROPPED
 from stqsh.core.output.batch_output import BatchOutput
@@ -14,8 +12,6 @@ from stqsh.core.output.merge import MergedUpdates, MergeInput, first_k
 from stqsh.core.output.partials import DROP, END, PAUSE, REGISTER, Partials
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.chunk import Chunk
-
-Array = npt.NDArray[Any]
 
 
 class MergingKind(QueryKind):

@@ -73,11 +73,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
 from stqsh.core.objects.batch_objects import BatchObjects
@@ -90,9 +90,6 @@ from stqsh.spec.clock import BatchClock
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import BoundQuery
 from stqsh.spec.stream import StreamSpec
-
-Array = npt.NDArray[Any]
-
 
 NO_STEPS = BatchClock(1, 0, None, None)
 """The clock of a batch without steps."""

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.conditions.evaluation import columns_read, compute, evaluate
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.conditions.resolver import Resolver
@@ -33,8 +33,6 @@ from stqsh.spec.expression import (
 )
 from stqsh.spec.query import Place, SnapshotSpec
 from stqsh.spec.region import Key
-
-Array = npt.NDArray[Any]
 
 EVERYWHERE = np.array([-np.inf, -np.inf, np.inf, np.inf])
 """The box that holds all places: x1, y1, x2, y2."""

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.first.places import distances_in
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
@@ -23,8 +23,6 @@ from stqsh.core.output.partials import DROP, END, PARTIAL, REGISTER, QueryMarks,
 from stqsh.core.output.renewed_rows import RenewedRows
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import ArraySpec, StateTable
-
-Array = npt.NDArray[Any]
 
 pc: Any = pyarrow.compute  # its stubs know no bytes
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.first.places import with_distances
 from stqsh.core.first.stepped_members import SteppedChanges, member_codes
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
@@ -17,8 +17,6 @@ from stqsh.core.matching.region_scaling import with_shed_reasons
 from stqsh.core.matching.row_changes import RowChanges
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.partials import CandidateOffers, Partials
-
-Array = npt.NDArray[Any]
 
 
 class FirstOffers:

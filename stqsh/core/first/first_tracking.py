@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.first.member_ranks import MemberRanks
 from stqsh.core.first.orders import FirstQueries, QueryOrders
@@ -26,8 +25,6 @@ from stqsh.core.matching.match import match
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.static_index import StaticRegionIndex
 from stqsh.core.queries.query_table import ACTIVE
-
-Array = npt.NDArray[Any]
 
 Followed = tuple[SteppedChanges, Array]
 """Changes of the first n, and members that come in the batch's first step, see `member_codes`."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.groups.group_deltas import MemberChanges
 from stqsh.core.kernels.first.first_ranks import FirstChanges, FirstTerms, RankedChanges, first_changes
 
-Array = npt.NDArray[Any]
 PlacesOf = Callable[[int, Array], pa.BinaryArray]
 """Returns the places of records, given a form of queries and versions, int32 (n,)."""
 

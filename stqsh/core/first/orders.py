@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.first.places import places_of
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.row_changes import ShowingQueries
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.query import MOST_MEMBERS, FirstSpec
-
-Array = npt.NDArray[Any]
 
 
 class FirstQueries(ShowingQueries):

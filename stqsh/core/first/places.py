@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.keys import canonical, encode_keys, whole
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.conditions.operations import DISTANCE
-from stqsh.core.kernels.jit import Array
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.spec.query import OrderColumn
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.first.member_ranks import FirstMembers
 from stqsh.core.first.places import with_distances
@@ -23,8 +23,6 @@ from stqsh.core.groups.turning_points import stored_points, turning_points
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.spec.expression import Expr, compared_with_now
 from stqsh.spec.query import FirstSpec
-
-Array = npt.NDArray[Any]
 
 PlacesAt = Callable[[int, Array, int, Array], pa.BinaryArray]
 """Returns the places of records, given a form of queries, versions, the meaning of NOW, and distances."""

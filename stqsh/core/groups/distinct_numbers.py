@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.groups.distinct import PlaceTable, find_places, number_distinct
 from stqsh.core.kernels.jit import frozen
-
-Array = npt.NDArray[Any]
 
 _SPARE = 1 << 16
 """The size up to which a table is made, however few of its numbers occur."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.answers import KEY, PASSES, group_order, plain, show_groups
 from stqsh.core.aggregates.keys import whole
 from stqsh.core.aggregates.states import States
@@ -20,8 +20,6 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.spec.aggregate import AggregateSpec, shown_column
 from stqsh.spec.chunk import KEY_COLUMN, decoded
-
-Array = npt.NDArray[Any]
 
 _KEYS = pa.dictionary(pa.int32(), pa.binary())
 

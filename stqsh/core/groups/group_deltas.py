@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.keys import canonical, number_groups, whole
 from stqsh.core.aggregates.states import Contribution, States, contribute
 from stqsh.core.base.clock import BatchTiming
@@ -21,8 +21,6 @@ from stqsh.core.kernels.groups.net_members import count_changes, list_changes
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import DistanceExpr, Expr, has_node
-
-Array = npt.NDArray[Any]
 
 _SPARE = 1 << 22
 """The size up to which a table of all numbers is made, however few of them occur."""

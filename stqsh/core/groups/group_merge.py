@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.groups.distinct_numbers import sorted_distinct
 from stqsh.core.groups.group_changes import changes, removals, show_versions
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
@@ -24,8 +22,6 @@ from stqsh.core.groups.passing_time import PassingTime
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.merge import MergedUpdates, MergeInput
-
-Array = npt.NDArray[Any]
 
 
 def merge_groups(batch: MergeInput) -> MergedUpdates:

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.limbs import normalised
 from stqsh.core.groups.marks import GroupMarks
 from stqsh.core.state.interner import Interner
@@ -17,8 +17,6 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.aggregate import AggregateSpec
-
-Array = npt.NDArray[Any]
 
 
 class _StoredQueries(StateTable):

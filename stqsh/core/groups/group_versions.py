@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.states import VALUES
 from stqsh.core.groups.distinct_numbers import DistinctNumbers
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
@@ -28,9 +28,6 @@ from stqsh.core.kernels.groups.running_values import (
 )
 from stqsh.core.kernels.jit import frozen
 from stqsh.spec.aggregate import AggregateSpec
-
-Array = npt.NDArray[Any]
-
 
 _SPARE, _EACH = 1 << 12, 8
 """A table of all versions that there may be has this many at least, and for each group and difference."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.states import same_totals
 from stqsh.core.groups.distinct_numbers import DistinctNumbers
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
 from stqsh.core.groups.group_versions import Differences
 from stqsh.core.groups.marks import BEGIN, GroupMarks
 from stqsh.core.output.merge import MergeInput
-
-Array = npt.NDArray[Any]
 
 _IDENTITY = ("query", "step", "key")
 

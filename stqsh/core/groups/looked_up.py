@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from msgspec.structs import replace
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.keys import canonical, decode_keys, encode_keys, whole
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.groups.group_deltas import RecordColumns
@@ -36,8 +36,6 @@ from stqsh.spec.expression import (
     has_node,
     rewrite,
 )
-
-Array = npt.NDArray[Any]
 
 _MARK = "\0"
 """The first character of the columns that are looked up; no declared column begins with it."""

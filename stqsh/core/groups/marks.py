@@ -12,14 +12,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.events.updates import DROPPED
 from stqsh.spec.clock import BatchClock
-
-Array = npt.NDArray[Any]
 
 REGISTER, BEGIN, DROP, END, WAKE = 1, 2, 3, 4, 5
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.answers import group_values, plain
 from stqsh.core.aggregates.states import States
 from stqsh.core.conditions.evaluation import compute
@@ -18,8 +18,6 @@ from stqsh.core.groups.group_versions import GroupVersions
 from stqsh.core.groups.marks import DROP, END, WAKE, GroupClock, GroupMarks
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import Expr, compared_with_now
-
-Array = npt.NDArray[Any]
 
 
 class PassingTime:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
@@ -18,8 +18,6 @@ from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import Expr, compared_with_now
-
-Array = npt.NDArray[Any]
 
 _KEPT = 1 << 14
 """For how many forms a process remembers what they compare with NOW."""

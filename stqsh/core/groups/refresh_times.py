@@ -6,14 +6,12 @@ closing step, the one after the end of all streams, it is at the step's start.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER, BatchTiming
-
-Array = npt.NDArray[Any]
 
 
 class Refresh(NamedTuple):

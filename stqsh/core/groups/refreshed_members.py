@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.states import States
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
@@ -22,9 +21,6 @@ from stqsh.core.matching.query_context import QueryContext, context_of
 from stqsh.core.objects.batch_objects import BatchObjects, ObjectPlaces
 from stqsh.core.queries.query_table import QueryTable
 from stqsh.spec.aggregate import AggregateSpec
-
-Array = npt.NDArray[Any]
-
 
 FIRST_PORTION = 1 << 14
 """The number of queries whose members are found first."""

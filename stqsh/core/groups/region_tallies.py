@@ -12,9 +12,9 @@ from math import isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.keys import number_groups
 from stqsh.core.aggregates.limbs import normalised
 from stqsh.core.aggregates.states import COUNTED, EXTREMES, SUMMED, VALUES, States, leader
@@ -47,8 +47,6 @@ from stqsh.core.regions.grid_layout import lattice_over
 from stqsh.core.regions.polygon_table import PolygonTable, polygon_arrays
 from stqsh.spec.aggregate import AggregateSpec, Measure
 from stqsh.spec.expression import ColumnExpr, DistanceExpr, Expr, has_node
-
-Array = npt.NDArray[Any]
 
 CROWD, SHARE, _LOTS = 32, 0.2, 16
 """A condition is evaluated over all records if at least this many queries share it, if their areas add up to

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.keys import Groups, encode_keys
 from stqsh.core.groups.region_values import ListedMeasure
 from stqsh.core.kernels.aggregates.exact_sums import UNIT_PLACE, double_places
@@ -31,8 +31,6 @@ from stqsh.core.kernels.groups.region_tallies import (
     RecordTerms,
 )
 from stqsh.core.kernels.jit import frozen
-
-Array = npt.NDArray[Any]
 
 _LIMB, _UNITS = 32, 32 * UNIT_PLACE
 """The bits of a limb of a sum, and the one that counts units."""

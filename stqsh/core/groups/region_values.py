@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.keys import encode_keys
 from stqsh.core.aggregates.states import VALUES, value_lists
 from stqsh.core.kernels.groups.region_members import (
@@ -25,8 +25,6 @@ from stqsh.core.kernels.groups.region_tallies import (
 )
 from stqsh.core.kernels.jit import frozen
 from stqsh.spec.aggregate import Measure
-
-Array = npt.NDArray[Any]
 
 
 class ListedMeasure(NamedTuple):

@@ -12,17 +12,15 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.states import VALUES, States
 from stqsh.core.groups.query_forms import FormedQueries
 from stqsh.core.kernels.groups.distinct import first_alike
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.queries.query_table import REGION, QueryTable
-
-Array = npt.NDArray[Any]
 
 _COLUMNS = ("form", "shape", "area", "k", "focal", "template", *REGION)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)

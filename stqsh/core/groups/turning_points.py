@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.groups.distinct_numbers import sorted_distinct
@@ -16,8 +15,6 @@ from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.time_events import compared_values, values_compared
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.spec.expression import Expr
-
-Array = npt.NDArray[Any]
 
 
 def turning_points(

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import numba
-import numpy.typing as npt
 from numba.core.caching import CacheImpl, UserProvidedCacheLocator
 from platformdirs import user_cache_path
 
-Array: TypeAlias = npt.NDArray[Any]
+from stqsh.arrays import Array
+
 Int: TypeAlias = Any
 """An integer of any width within a kernel; numba infers its type."""
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.states import States, group_payloads
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.merging_kind import MergingKind
@@ -44,9 +43,6 @@ from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
 from stqsh.spec.query import AGGREGATE
-
-Array = npt.NDArray[Any]
-
 
 _BY_PLACE = (
     "records are put in order of place once for all queries, and each region adds up those of its cells;"

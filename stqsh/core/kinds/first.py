@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryKind, StreamBatch
 from stqsh.core.first.first_merge import merge_first
@@ -24,8 +23,6 @@ from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import PAUSED
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.query import FIRST
-
-Array = npt.NDArray[Any]
 
 
 class FirstLogic(MergingLogic):

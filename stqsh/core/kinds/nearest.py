@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
 from stqsh.core.contract.query_kind import (
     ExplainInput,
@@ -49,8 +49,6 @@ from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.query import NEAREST, BoundQuery
 from stqsh.spec.region import NearestSpec
-
-Array = npt.NDArray[Any]
 
 _GROWTH = 8
 """The factor by which a snapshot widens its search while too few neighbours satisfy the condition."""

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.states import States, group_payloads
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.conditions.resolver import Resolver
@@ -38,8 +38,6 @@ from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
 from stqsh.spec.query import NEAREST_AGGREGATE
-
-Array = npt.NDArray[Any]
 
 
 class NearestAggregateQueries(QueryTable):

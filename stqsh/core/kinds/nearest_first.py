@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.keys import byte_slices
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, StreamBatch
 from stqsh.core.first.first_merge import merge_first
@@ -30,8 +30,6 @@ from stqsh.core.output.merge import MergedCandidates, MergedUpdates, MergeInput,
 from stqsh.core.output.partials import LIMIT, PARTIAL, REGISTER, Partials
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.query import NEAREST_FIRST
-
-Array = npt.NDArray[Any]
 
 _LENGTH = np.dtype("<u4")
 """The type of the length of a place, at the end of what slots send."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import (
     ExplainInput,
     KindExplanation,
@@ -33,8 +32,6 @@ from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.query import RANGE
-
-Array = npt.NDArray[Any]
 
 
 class RangeLogic(QueryLogic):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
 from stqsh.core.kernels.events.updates import GONE
 from stqsh.core.matching.query_conditions import QueryConditions
@@ -17,8 +17,6 @@ from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.query import RECORDS
-
-Array = npt.NDArray[Any]
 
 _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 """The places, among the records of a step, of what comes before all of them, and after."""

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, StreamBatch
@@ -40,8 +40,6 @@ from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.chunk import Chunk
 from stqsh.spec.query import REFRESHED_NEAREST
-
-Array = npt.NDArray[Any]
 
 
 class RefreshedNearestQueries(FormedQueries):

@@ -7,19 +7,15 @@ nothing. Each slot finds that out by itself: the old one has the new record, and
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions, places_after
 from stqsh.core.kernels.events.updates import UpdateArrays
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.row_changes import StayingMembers, came
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.spec.chunk import RecordRole
-
-Array = npt.NDArray[Any]
 
 
 def without_crossings(

@@ -6,11 +6,11 @@ This is a stage between changes of answers and updates, for queries `WITH (dwell
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.kernels.events.dwell_changes import DwellChanges, find_lasting
 from stqsh.core.kernels.events.updates import LEFT
@@ -18,8 +18,6 @@ from stqsh.core.matching.query_context import AnswerMembers, QueryContext
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, StateTable
-
-Array = npt.NDArray[Any]
 
 
 class WaitingChanges(NamedTuple):

@@ -6,11 +6,9 @@ record, even while it is outside of the region and the query waits for it to ret
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.matching.dwell import DwellTable
 from stqsh.core.matching.paused_rows import PausedRows
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext
@@ -18,8 +16,6 @@ from stqsh.core.matching.row_changes import RowChanges, StayingMembers
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.renewed_rows import KeyedChanges, renewed_rows
 from stqsh.core.queries.query_table import ACTIVE
-
-Array = npt.NDArray[Any]
 
 
 class DwellingRows:

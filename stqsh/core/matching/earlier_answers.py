@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.matching.paused_rows import PausedRows
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext
 from stqsh.core.matching.row_changes import RowChanges, StayingMembers
 from stqsh.core.output.batch_output import QueryUpdates, arrivals
-
-Array = npt.NDArray[Any]
 
 
 class EarlierAnswers:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.events.versions import AskedValues, EventValues, clear_unequal
 from stqsh.core.kernels.index.static_rects import CandidatePairs
@@ -15,7 +15,6 @@ from stqsh.core.matching.condition_templates import Template
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.state.columns import StoredColumn, pick
 
-Array = npt.NDArray[Any]
 Constant: TypeAlias = Callable[[int, int, Array], StoredColumn]
 """Returns a constant of a shape, by their numbers, for queries at some positions."""
 

@@ -6,19 +6,18 @@ A value that a column must have counts as a term, too; see `stqsh.core.texts.val
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.state.columns import pick
 from stqsh.core.texts.keyword_index import KeywordIndex
-from stqsh.core.texts.needed_words import needed_words
 from stqsh.core.texts.term_table import EventTerms, TermTable
-from stqsh.core.texts.tokenizer import tokens
+from stqsh.core.texts.tokenizer import needed_words, tokens
 from stqsh.core.texts.value_terms import RequiredValue, ValueColumn, required_values, stored_terms
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import ColumnExpr, ContainsExpr, Expr, conjunction, conjuncts
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import StreamBatch
     from stqsh.core.queries.registrations import NewQueries
 
-Array = npt.NDArray[Any]
 
 _FOLDER = "/keywords"
 

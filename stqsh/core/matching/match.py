@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.events.updates import UpdateArrays, count_pairs, make_updates
 from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes, filter_alive
@@ -16,8 +16,6 @@ from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.row_changes import StayingMembers, staying_members, together
 from stqsh.core.matching.time_events import with_time_events
 from stqsh.core.objects.batch_objects import joined
-
-Array = npt.NDArray[Any]
 
 
 class JoinResult(NamedTuple):

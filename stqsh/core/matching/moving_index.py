@@ -5,11 +5,9 @@ It prepares the input of `stqsh.core.kernels.join.moving_join`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.boxes import extended_boxes
@@ -24,8 +22,6 @@ from stqsh.core.queries.query_table import ACTIVE, CIRCLE
 from stqsh.core.regions.grid_layout import lattice_over
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import add_derived, derived
-
-Array = npt.NDArray[Any]
 
 _LEAST_SIDE, _MAX_SIDE = 4, 256
 _OBJECTS_A_CELL = 8

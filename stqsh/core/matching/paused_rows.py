@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.versions import tally
 from stqsh.core.matching.query_context import NO_MEMBERS, AnswerMembers, QueryContext
@@ -25,8 +25,6 @@ from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.renewed_rows import CHANGED
 from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.chunk import ChunkOrder, Phase
-
-Array = npt.NDArray[Any]
 
 _ORDER = ChunkOrder(Phase.EVALUATED, number=1 << 32)
 """The place of earlier rows among the updates of a batch, above all that show records of the slot."""

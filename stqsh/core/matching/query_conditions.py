@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.conditions.evaluation import evaluate
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import Transitions
@@ -21,8 +21,6 @@ from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.columns import DTYPES, StoredColumn, decode
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import add_reference
-
-Array = npt.NDArray[Any]
 
 _AT_ONCE = 1 << 18
 """The most versions evaluated at once: a column of their texts must stay below Arrow's 2 GB."""

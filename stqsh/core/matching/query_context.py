@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.events.versions import gather
@@ -26,8 +26,6 @@ from stqsh.core.queries.query_table import AREA, CIRCLE, QueryTable
 from stqsh.core.regions.grid_layout import rect_lists
 from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.state.table import add_derived
-
-Array = npt.NDArray[Any]
 
 
 class AnswerMembers(NamedTuple):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.updates import ENDED
 from stqsh.core.matching.moving_index import ObjectCellStore
@@ -17,8 +15,6 @@ from stqsh.core.matching.static_index import StaticRegionIndex
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.retention_mode import memory_of
-
-Array = npt.NDArray[Any]
 
 
 class QueryRegions:

@@ -11,11 +11,11 @@ while some query of the table is scaled.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.updates import LEFT, SHED
 from stqsh.core.kernels.events.versions import gather
 from stqsh.core.kernels.jit import frozen
@@ -24,8 +24,6 @@ from stqsh.core.queries.query_table import CIRCLE, REGION, QueryTable
 if TYPE_CHECKING:
     from stqsh.core.matching.query_context import QueryContext
     from stqsh.core.output.batch_output import QueryUpdates
-
-Array = npt.NDArray[Any]
 
 
 class UnscaledRegions(QueryTable):

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.keys import canonical, encode_keys
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.conditions.operations import DISTANCE
@@ -33,7 +33,6 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.expression import DistanceExpr, Expr, has_node
 
-Array = npt.NDArray[Any]
 Distances = Callable[[Array, Array], Array]
 """Returns the distances of versions from the centres of queries, given by position; float64 (n,)."""
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
@@ -24,8 +22,6 @@ from stqsh.core.queries.query_table import ACTIVE, RECT
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.regions.grid_layout import StaticRectIndex
 from stqsh.core.texts.access_path import choose_grid, clear_without_words
-
-Array = npt.NDArray[Any]
 
 
 class StaticRegionIndex:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.kernels.events.time_conditions import find_flips, values_near_now, version_spans
 from stqsh.core.kernels.events.transitions import Transitions, places_at
@@ -16,8 +15,6 @@ from stqsh.core.matching.condition_templates import constant_number
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.objects.batch_objects import BatchObjects, joined
 from stqsh.spec.expression import ArithmeticExpr, ColumnExpr, Expr
-
-Array = npt.NDArray[Any]
 
 
 def with_time_events(events: Transitions, conditions: QueryConditions, objects: BatchObjects) -> Transitions:

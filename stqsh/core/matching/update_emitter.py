@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.versions import gather
 from stqsh.core.kernels.geometry.distance import distances_between
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.region_scaling import with_shed_reasons
 from stqsh.core.output.batch_output import BatchOutput, QueryUpdates
-
-Array = npt.NDArray[Any]
 
 
 class UpdateEmitter:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions, places_after
 from stqsh.core.kernels.events.updates import GONE, LEFT
 from stqsh.core.kernels.geometry.distance import distances_between
@@ -15,8 +15,6 @@ from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.kernels.knn.ranking import RankChanges
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.objects.batch_objects import arrivals_at
-
-Array = npt.NDArray[Any]
 
 
 class CandidateChanges(NamedTuple):

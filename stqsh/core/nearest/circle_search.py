@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.inverted_lists import SearchCentres
 from stqsh.core.kernels.index.nearest_cells import (
@@ -21,8 +21,6 @@ from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.nearest.text_filter import TextFilter
 from stqsh.core.objects.batch_objects import arrivals_at
 from stqsh.core.regions.grid_layout import lattice_over
-
-Array = npt.NDArray[Any]
 
 _MAX_SIDE = 512
 _PLACES_A_CELL = 4

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.kernels.events.transitions import Transitions, places_after
 from stqsh.core.kernels.index.static_rects import IS, CandidatePairs, QueryLifetimes
@@ -38,8 +37,6 @@ from stqsh.core.nearest.members import MemberTable
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.regions.grid_layout import rect_lists
 from stqsh.core.state.interner import Interner
-
-Array = npt.NDArray[Any]
 
 _ROUNDS = 6
 """Attempts after which a circle is widened to hold everything."""

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.groups.refresh_schedule import DueQueries
 from stqsh.core.groups.refreshed_members import ObjectsAsOf, context_as_of
 from stqsh.core.kernels.geometry.distance import distances_between
 from stqsh.core.nearest.circle_search import CircleSearch, SearchCircles
 from stqsh.core.queries.query_table import QueryTable
-
-Array = npt.NDArray[Any]
 
 
 class Neighbours(NamedTuple):

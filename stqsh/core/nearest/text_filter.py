@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.inverted_lists import (
     InvertedLists,
@@ -22,8 +21,6 @@ from stqsh.core.kernels.index.inverted_lists import (
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.matching.keyword_queries import keywords_of, texts_of
 from stqsh.core.matching.query_context import QueryContext
-
-Array = npt.NDArray[Any]
 
 _USUAL = 8
 """A term that more than one in 8 objects have does not help: near objects are tested instead."""

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.kernels.events.transitions import (
     AcceptedRows,
@@ -24,8 +24,6 @@ from stqsh.core.kernels.events.updates import LEFT, VersionSources, reasons
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.objects.stored_columns import BatchRows
 from stqsh.spec.chunk import RecordRole
-
-Array = npt.NDArray[Any]
 
 
 class ObjectPlaces(NamedTuple):

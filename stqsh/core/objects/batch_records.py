@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import places_after
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.spec.chunk import RecordRole
-
-Array = npt.NDArray[Any]
 
 
 class ObjectRecords(NamedTuple):

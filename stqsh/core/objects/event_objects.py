@@ -14,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.state.columns import DTYPES
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import add_reference, derived, referenced, renumber
 from stqsh.spec.stream import StreamSpec
-
-Array = npt.NDArray[Any]
 
 _MINUTE, _HOUR = 60_000_000, 3_600_000_000
 _SPARE = 1024

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.events.record_keys import find_duplicates
 from stqsh.core.kernels.jit import frozen
@@ -16,8 +17,6 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.chunk import arrow_type
 from stqsh.spec.stream import StreamSpec
-
-Array = npt.NDArray[Any]
 
 _NEVER = np.iinfo(np.int64).min
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.objects.event_objects import EventKeyColumn
@@ -19,8 +20,6 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.spec.chunk import ROLE, arrow_type, columns_schema
 from stqsh.spec.stream import StreamSpec
-
-Array = npt.NDArray[Any]
 
 
 class ObjectTable:

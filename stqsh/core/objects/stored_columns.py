@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
 from stqsh.core.kernels.events.versions import number
 from stqsh.core.state.columns import StoredColumn, declared_arrays, decode, encode, pick
@@ -17,8 +17,6 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.chunk import RecordRole
 from stqsh.spec.stream import ARRIVED, StreamSpec
-
-Array = npt.NDArray[Any]
 
 
 class _StoredRecords(StateTable):

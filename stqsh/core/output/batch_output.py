@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.events.updates import count_updates
 from stqsh.core.kernels.events.versions import number
@@ -19,8 +19,6 @@ from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.queries.query_table import QueryTable
 from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, ChunkOrder, Phase, pack, pack_json
 from stqsh.spec.narrow_columns import narrowed
-
-Array = npt.NDArray[Any]
 
 _FIRST = ChunkOrder(Phase.EVALUATED)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.knn.tie_order import KeyOrder, by_number, by_text
 from stqsh.core.state.columns import DTYPES, StoredColumn, declared_arrays, decode, encode, pick
 from stqsh.core.state.slot_state import SlotState
@@ -15,9 +15,6 @@ from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import StateTable
 from stqsh.spec.chunk import columns_schema
 from stqsh.spec.stream import StreamSpec
-
-Array = npt.NDArray[Any]
-
 
 LOOKED_UP = "\0looked up"
 """The column of bytes that a kind may send beside each candidate's record; NULL for none."""

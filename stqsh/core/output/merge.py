@@ -7,12 +7,12 @@ merger keeps the results of continuous kNN queries); here for every step of a ba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.kernels.knn.candidate_merge import (
     AnswerChanges,
@@ -30,8 +30,6 @@ from stqsh.core.output.renewed_rows import KeyedChanges, RenewedRows, renewed_ro
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.stream import StreamSpec
-
-Array = npt.NDArray[Any]
 
 
 class _MergedQueries(StateTable):

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.output.batch_output import shown_rows
 from stqsh.core.output.candidates import LOOKED_UP
 from stqsh.core.state.columns import concatenate
@@ -28,7 +28,6 @@ from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import StreamBatch
 
-Array = npt.NDArray[Any]
 
 _PARTIAL: list[tuple[str, pa.DataType]] = [
     ("query", pa.int64()),

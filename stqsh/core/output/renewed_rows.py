@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.spec.chunk import WHY
-
-Array = npt.NDArray[Any]
 
 CHANGED = WHY.index("changed")
 

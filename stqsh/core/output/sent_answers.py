@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.state.table import ArraySpec, StateTable
-
-Array = npt.NDArray[Any]
 
 
 class SentAnswers(StateTable):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.region import NamedRegionSpec, PolygonSpec
-
-Array = npt.NDArray[Any]
 
 
 def assign_polygons(state: SlotState, new: NewQueries, boxes: Array) -> Array:

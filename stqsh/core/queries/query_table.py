@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import asdict
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.queries.query_polygons import assign_polygons, release_polygons
 from stqsh.core.queries.registrations import NewQueries, gathered
@@ -41,7 +42,6 @@ from stqsh.spec.region import (
 if TYPE_CHECKING:
     from stqsh.core.objects.object_table import ObjectTable
 
-Array = npt.NDArray[Any]
 
 ACTIVE, PAUSED = 1, 2
 

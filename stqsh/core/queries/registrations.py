@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace as changed_struct
 
+from stqsh.arrays import Array
 from stqsh.spec.chunk import Chunk, ChunkKind, unpack
 from stqsh.spec.command import SlotCommand, unpack_commands
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr, conjunction, conjuncts
@@ -22,7 +23,6 @@ from stqsh.spec.query_rows import FOCAL_PATH, Path, QueryRows, filled, is_measur
 from stqsh.spec.region import Key, RegionBase
 from stqsh.spec.stream import ARRIVED
 
-Array = npt.NDArray[Any]
 Keys: TypeAlias = "pa.Array[Any]"
 _Shape = TypeVar("_Shape", bound=RegionBase)
 

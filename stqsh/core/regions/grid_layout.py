@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs, GridFrame, RectGrid, build_rect_grid
 from stqsh.core.kernels.join.static_join import are_few, by_cell, join_in_order
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import Bounds
-
-Array = npt.NDArray[Any]
 
 MAX_SIDE = 512
 """The most cells in each direction; finer grids cost more memory than they save tests."""

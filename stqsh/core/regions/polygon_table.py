@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.polygons import PolygonArrays, build_polygons, inside, inside_scaled
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, StateTable
 
-Array = npt.NDArray[Any]
 Rings = Sequence[Sequence[Sequence[float]]]
 
 _FREE, _INLINE, _NAMED = 0, 1, 2

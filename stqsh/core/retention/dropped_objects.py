@@ -20,14 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.stream import StreamSpec
-
-Array = npt.NDArray[Any]
 
 MOST = 64
 """The end of the histogram S: objects with this many references or more are counted together."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.index.static_rects import QueryLifetimes
 from stqsh.core.kernels.retention.reference_counts import count_references, remove_from_cells
@@ -24,8 +23,6 @@ from stqsh.core.retention.region_sizes import cache_distance
 from stqsh.core.retention.stream_stats import locked
 from stqsh.core.state.retention_mode import RetentionOrder
 from stqsh.core.state.table import ArraySpec, StateTable
-
-Array = npt.NDArray[Any]
 
 
 class ObjectInterest(StateTable):

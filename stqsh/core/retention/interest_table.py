@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.matching.region_scaling import scale
 from stqsh.core.queries.query_table import ACTIVE, CIRCLE, QueryTable
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import Alias, ArraySpec
-
-Array = npt.NDArray[Any]
 
 CIRCLING = 3
 """The mode of active kNN queries: their circles change with each step, so no index has them."""

@@ -15,11 +15,10 @@ exact on any number of slots.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import MemberCircles, StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.circles import QueryCircles, circle_boxes, filter_circles
@@ -30,8 +29,6 @@ from stqsh.core.objects.batch_objects import arrivals_at
 from stqsh.core.queries.query_table import QueryTable
 from stqsh.core.regions.grid_layout import rect_lists
 from stqsh.core.retention.interest_table import CIRCLING
-
-Array = npt.NDArray[Any]
 
 
 class KnnInterest:

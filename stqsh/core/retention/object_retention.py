@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.retention.reference_counts import present_after
@@ -16,8 +15,6 @@ from stqsh.core.objects.batch_objects import silent_from
 from stqsh.core.objects.event_objects import make_room
 from stqsh.core.retention.interest_counts import InterestTracker
 from stqsh.core.state.table import referenced
-
-Array = npt.NDArray[Any]
 
 _SPARE = 1024
 """Rows of objects without a record that may remain in any case."""

@@ -22,9 +22,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.updates import SHED
 from stqsh.core.kernels.events.versions import gather
@@ -37,8 +37,6 @@ from stqsh.core.retention.dropped_objects import DroppedObjects, dropped_count
 from stqsh.core.retention.interest_counts import InterestTracker
 from stqsh.core.retention.object_retention import RetentionDecision
 from stqsh.core.state.retention_mode import RetentionOrder
-
-Array = npt.NDArray[Any]
 
 
 def shed(

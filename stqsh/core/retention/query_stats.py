@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.matching.query_conditions import QueryConditions
@@ -22,8 +21,6 @@ from stqsh.core.retention.region_sizes import cache_distance
 from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import StreamSpec
-
-Array = npt.NDArray[Any]
 
 
 class ProperRegions(InterestTable):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.distance import EARTH_M
 from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import StreamSpec
-
-Array = npt.NDArray[Any]
 
 
 def boxes(rects: Array, planar: bool) -> Array:

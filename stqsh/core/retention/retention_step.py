@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions, places_after, remove_objects
@@ -17,8 +15,6 @@ from stqsh.core.retention.object_shedding import shed
 from stqsh.core.retention.step_runs import evaluate_run, is_run
 from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.table import ArraySpec, StateTable
-
-Array = npt.NDArray[Any]
 
 
 def take_out(batch: StreamBatch) -> Array | None:

@@ -7,12 +7,11 @@ determines its outcome, so it need not become an object that is forgotten in the
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.contract.batch_pieces import BatchPiece
 from stqsh.core.kernels.geometry.boxes import extended_boxes
 from stqsh.core.kernels.geometry.circles import circle_boxes
@@ -27,8 +26,6 @@ from stqsh.core.state.columns import concatenate
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import StreamSpec
-
-Array = npt.NDArray[Any]
 
 _SIDE = 256
 """The number of columns and rows of the grid of marked cells."""

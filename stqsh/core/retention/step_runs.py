@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.batch_pieces import BatchPiece, between, single_steps
 from stqsh.core.contract.query_kind import StreamBatch
@@ -45,8 +45,6 @@ from stqsh.core.retention.row_filter import drop_far_rows
 from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import StreamSpec
-
-Array = npt.NDArray[Any]
 
 
 def cut_batch(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterator[BatchPiece]:

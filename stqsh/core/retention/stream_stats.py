@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.retention.drop_choice import QueryLoad, locked_queries
 from stqsh.core.retention.dropped_objects import MOST, dropped_count, dropped_references
 from stqsh.core.retention.interest_table import FOCAL, LOCKED, InterestTable
@@ -15,8 +14,6 @@ from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stats import StreamMemory
 from stqsh.spec.stream import StreamSpec
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

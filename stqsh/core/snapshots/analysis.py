@@ -7,17 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
 from stqsh.core.snapshots.select import part, whole
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.query import Place, SnapshotSpec
 from stqsh.spec.region import Key
-
-Array = npt.NDArray[Any]
 
 
 class OperatorRun(NamedTuple):

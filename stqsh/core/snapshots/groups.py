@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.answers import KEY, first_groups, show_groups
 from stqsh.core.aggregates.keys import number_groups, whole
 from stqsh.core.aggregates.states import VALUES, States, add_states, contribute, entering
@@ -22,8 +22,6 @@ from stqsh.spec.chunk import arrow_type
 from stqsh.spec.expression import Expr
 from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.region import NearestSpec
-
-Array = npt.NDArray[Any]
 
 _NOW, _RANK = b"now_us", "rank"
 

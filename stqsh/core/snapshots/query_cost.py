@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.conditions.region_test import RegionNow, reach_of
@@ -21,8 +20,6 @@ from stqsh.core.texts.tokenizer import tokens
 from stqsh.spec.expression import ContainsExpr, find_nodes
 from stqsh.spec.measure import QueryCounters, QueryMeasure
 from stqsh.spec.query import BoundQuery, Place, QuerySpec
-
-Array = npt.NDArray[Any]
 
 SAMPLE = 1000
 """The most objects of the region's box on which region and condition are tested."""

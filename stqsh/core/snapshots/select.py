@@ -15,12 +15,12 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from stqsh.arrays import Array
 from stqsh.core.conditions.region_test import RegionNow, reach_of
 from stqsh.core.conditions.user_functions import FAILURE, apart
 from stqsh.core.contract.query_kind import QueryKind
@@ -35,8 +35,6 @@ from stqsh.spec.expression import Expr, InsideExpr, JoinExpr, LiteralExpr, Regio
 from stqsh.spec.query import AskSpec, BoundQuery, Place, SelectColumn, SnapshotSpec
 from stqsh.spec.region import NearestSpec
 from stqsh.spec.stream import StreamSpec
-
-Array = npt.NDArray[Any]
 
 Selecting: TypeAlias = Callable[[PresentObjects, SnapshotSpec, RegionNow], SnapshotSelection]
 """Makes the operators of a snapshot of the objects, the snapshot, and its region as it is now."""

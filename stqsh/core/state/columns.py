@@ -10,13 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.versions import gather
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.table import ArraySpec, Relation
 from stqsh.spec.chunk import arrow_type
-
-Array = npt.NDArray[Any]
 
 DTYPES: dict[str, npt.DTypeLike] = {
     "STRING": np.int32,

@@ -10,18 +10,16 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.core.state.columns import StoredColumn, declared_arrays, decode, encode, pick
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import StateTable
 from stqsh.spec.chunk import arrow_type
 from stqsh.spec.stream import TableSpec
-
-Array = npt.NDArray[Any]
 
 
 class JoinedTables:

@@ -13,9 +13,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.spec.stream import StreamSpec, stream_spec
-
-Array = npt.NDArray[Any]
 
 PIECE_BYTES = 4 << 20
 """The largest size of a snapshot's piece, in bytes."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias, overload
+from typing import ClassVar, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.state.slot_state import SlotState
-
-Array = npt.NDArray[Any]
 
 Relation: TypeAlias = Literal["objects", "strings", "terms"]
 """What numbers may refer to: the objects of a stream, its strings, or its terms."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.join.keyword_join import clear_without_terms
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import EventTerms
-
-Array = npt.NDArray[Any]
 
 _PAIRS, _MOST = 24, 0.75
 """The grid suits queries if a record is in no more of their boxes than this, and if they are at least this

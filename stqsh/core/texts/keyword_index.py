@@ -24,11 +24,10 @@ events a second; in brackets a grid of the boxes whose pairs are tested one by o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.kernels.jit import frozen
@@ -40,8 +39,6 @@ from stqsh.core.texts.term_table import EventTerms, TermTable
 from stqsh.core.texts.term_tree import TermTree
 from stqsh.core.texts.value_terms import RequiredValue
 from stqsh.spec.stream import Bounds
-
-Array = npt.NDArray[Any]
 
 _FIRST_LOOK, _LAST_LOOK = 1 << 12, 1 << 20
 """Records between checks that queries are indexed under their rarest terms: at first, and at most."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.regions.grid_layout import lattice_over
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import Bounds
-
-Array = npt.NDArray[Any]
 
 _SIDE = 64
 """Cells in each direction."""

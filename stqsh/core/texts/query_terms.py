@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.join.keyword_join import AskedTerms
 from stqsh.core.kernels.text.term_sets import CodedTexts
 from stqsh.core.state.table import ArraySpec, StateTable
-
-Array = npt.NDArray[Any]
 
 
 class QueryTerms(StateTable):

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_sets import TermSpans, count_terms
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.core.texts.place_counts import PlaceCounts
-
-Array = npt.NDArray[Any]
 
 _MEMORY = 1 << 20
 """The number of records after which all counts are halved, so that recent ones weigh more."""

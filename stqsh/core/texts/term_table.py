@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.text.term_sets import CodedTexts, TermSpans, add_terms, pack_terms, recode
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
@@ -17,8 +17,6 @@ from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.core.texts.term_frequencies import TermFrequencies
 from stqsh.core.texts.tokenizer import coded_terms
 from stqsh.core.texts.value_terms import RequiredValue, ValueColumn, constant_term
-
-Array = npt.NDArray[Any]
 
 _SPARE = 4096
 """The most unused terms or codes before they are removed."""

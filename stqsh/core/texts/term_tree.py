@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.index.static_rects import GridFrame
 from stqsh.core.kernels.index.term_quadtrees import DEPTH, WIDTH, TermQuadtrees
 from stqsh.core.kernels.jit import frozen
@@ -17,8 +15,6 @@ from stqsh.core.state.table import add_derived, add_reference
 from stqsh.core.texts.query_terms import QueryTerms
 from stqsh.core.texts.term_table import TermTable
 from stqsh.spec.stream import Bounds
-
-Array = npt.NDArray[Any]
 
 _ROOM = 4096
 """The least room for entries."""

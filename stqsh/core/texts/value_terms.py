@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.index.hashing import hash_integers, hash_keys
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_sets import SPELLED, spell_hashes
 from stqsh.core.state.interner import Interner, Keys
 from stqsh.spec.expression import ColumnExpr, CompareExpr, Expr, LiteralExpr, Value, conjuncts
-
-Array = npt.NDArray[Any]
 
 _INTEGERS, _DOUBLES = {"INT", "BIGINT"}, {"FLOAT", "DOUBLE"}
 

@@ -7,12 +7,11 @@ all places of a cell strictly between the cells of a box's corners are in the bo
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from stqsh.arrays import Array
 
 DEEPEST = 8
 """The most levels below the root: numbers of cells fit 16 bits, which numpy sorts by radix."""

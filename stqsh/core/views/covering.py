@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.views.cells import ROOT, CellBox, CellGrid, CellNode
 from stqsh.core.views.margins import Margins, MarginUse
@@ -20,8 +19,6 @@ from stqsh.core.views.questions import Question, Shape
 from stqsh.core.views.time_slots import TimeSlot, TimeSlots
 from stqsh.core.views.views import View
 from stqsh.spec.expression import ContainsExpr, has_node
-
-Array = npt.NDArray[Any]
 
 VIEW_COST = 7500.0
 """What it costs to look into a view, in events that are read: these take some 20 ns each."""

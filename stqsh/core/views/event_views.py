@@ -7,12 +7,12 @@ byte with views, without them, and whichever were chosen.
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.answers import KEY
 from stqsh.core.aggregates.states import VALUES, States, add_states
 from stqsh.core.conditions.region_test import RegionNow
@@ -24,8 +24,6 @@ from stqsh.core.views.questions import Question
 from stqsh.core.views.time_slots import TimeSlots, rows_of
 from stqsh.core.views.view_set import QuestionHistory, ViewSet, states_of
 from stqsh.core.views.views import answered, size_of
-
-Array = npt.NDArray[Any]
 
 AT_ONCE = 100_000
 """The most events that are read to make views on the occasion of one question."""

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.views.cells import CellBox, CellGrid
 from stqsh.core.views.margins import MARGIN_BYTES, PARTS, Past, corners_of, distance, needs
 from stqsh.core.views.time_slots import TimeSlots, rows_of
-
-Array = npt.NDArray[Any]
 
 LEAST = 32
 """The events of a cell below which it is always read whole."""

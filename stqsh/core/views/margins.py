@@ -14,16 +14,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.views.cells import CellGrid, Extent
 from stqsh.core.views.time_slots import TimeSlot, rows_of
 
-Array = npt.NDArray[Any]
 Rows = tuple[int, int]
 
 PARTS = ("left side", "right side", "lower side", "upper side", "lower left corner", "lower right corner",

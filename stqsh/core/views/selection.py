@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.views.cells import CellBox, CellGrid, CellNode
 from stqsh.core.views.covering import ROW_COST, VIEW_COST, event_cost, is_within
 from stqsh.core.views.questions import Shape
 from stqsh.core.views.views import Size
-
-Array = npt.NDArray[Any]
 
 _MOST = 48
 """The most candidates that are measured by a sample: those of the greatest promise."""

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.views.cells import NO_EXTENT, CellGrid, Extent, depth_for
-
-Array = npt.NDArray[Any]
 
 FINEST = 1 << 14
 """The events of the finest time slots."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.core.aggregates.states import States
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.contract.snapshot_selection import PresentObjects, StoredRows
@@ -19,8 +18,6 @@ from stqsh.core.views.questions import Question, Shape
 from stqsh.core.views.selection import Asked, Situation, ViewCandidate, choose
 from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
 from stqsh.core.views.views import Size, View
-
-Array = npt.NDArray[Any]
 
 REMEMBERED = 256
 """The most questions of the history."""

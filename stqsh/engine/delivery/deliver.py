@@ -11,14 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 
+from stqsh.arrays import Array
 from stqsh.engine.delivery.archive_writer import write_archive
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.delivery.batch_stats import by_slot, by_stream, lag_s, time_split
@@ -41,8 +40,6 @@ from stqsh.storage.snapshot_answers import write_answer
 from stqsh.storage.update_log.files import LoggedFile
 from stqsh.storage.update_log.writer import write_batch
 from stqsh.units import parse_size
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from stqsh.arrays import Mask
 from stqsh.engine.ingest.textual_summary import summary_at
 from stqsh.engine.planning.tasks import SourceTask
 from stqsh.routing.slot_terms import SlotTerms
@@ -25,8 +25,6 @@ from stqsh.spec.clock import DealOrder
 from stqsh.spec.stats import SiftedRecords
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.stream_routes import INITIAL
-
-Mask = NDArray[np.bool_]
 
 _SAMPLE = 256
 """The records of a slice that are tried before the others."""

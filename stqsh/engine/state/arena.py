@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stqsh.arrays import Array
 from stqsh.storage.private_files import make_private_folder, open_private
 from stqsh.storage.slot_files import (
     ArrayFile,
@@ -35,8 +36,6 @@ from stqsh.storage.slot_files import (
 from stqsh.storage.slot_locks import ArenaBusyError, writing
 
 __all__ = ["Arena", "ArenaBusyError", "HeadFile", "StaleFileError"]
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stqsh.arrays import Floats
 from stqsh.routing.cells import z_order
 from stqsh.routing.load import Load, slot_loads
-from stqsh.routing.partitioning import CellBlock, Floats, PrefixSums
+from stqsh.routing.partitioning import CellBlock, PrefixSums
 from stqsh.routing.strategies import LEAVES_A_SLOT, boxes_of_leaves, table_of_rectangles
 from stqsh.routing.table import HASHED, RoutingTable
 

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stqsh.arrays import Floats
 from stqsh.routing.load import Load, leaf_costs, slot_loads
-from stqsh.routing.partitioning import Floats, Integers
+from stqsh.routing.partitioning import Integers
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import HASHED, RoutingTable
 

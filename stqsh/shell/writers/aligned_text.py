@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
+_WIDEST = 40
+"""The terminal columns that a column of text takes at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:
@@ -26,9 +29,10 @@ class TextColumn:
         """The terminal columns that the longest word of a value takes."""
         return max((cells(word) for value in self.values for word in value.split()), default=0)
 
-    def width_up_to(self, most: int) -> int:
-        """Return the width of the values, at most `most`."""
-        return min(most, max(map(cells, self.values), default=0))
+    @property
+    def bounded_width(self) -> int:
+        """The width of the values, at most 40."""
+        return min(_WIDEST, max(map(cells, self.values), default=0))
 
     def padded(self, width: int) -> list[str]:
         """Return the name and the values, padded to a width; longer ones stay as they are."""

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from stqsh.shell.writers.writer import Target
     from stqsh.storage.rows import QueryRow
 
-_WIDEST = 40
 _ROOMY = 90
 _LEAST = {"op": len("- left")}
 """Widths from the first line on, so that the columns need not move later."""
@@ -102,8 +101,7 @@ class UpdateLines:
         if header != self._header:
             self._header, self._widths = header, [_LEAST.get(name, cells(name)) for name in header]
         self._widths = [
-            max(width, column.width_up_to(_WIDEST))
-            for width, column in zip(self._widths, columns, strict=True)
+            max(width, column.bounded_width) for width, column in zip(self._widths, columns, strict=True)
         ]
         self.heading, *rows = map(self._cut, aligned(columns, self._widths))
         return rows
@@ -111,7 +109,7 @@ class UpdateLines:
     def answer(self, answer: Answer) -> list[str]:
         """Return the lines of a snapshot's rows, with header and footer."""
         columns = [TextColumn(one.title, one.readable(), one.is_numeric) for one in answer_columns(answer)]
-        widths = [max(cells(column.name), column.width_up_to(_WIDEST)) for column in columns]
+        widths = [max(cells(column.name), column.bounded_width) for column in columns]
         head, *lines = map(self._cut, aligned(columns, widths))
         return [self._target.style(head, BOLD), *lines, self._target.style(_footer(answer), DIM)]
 

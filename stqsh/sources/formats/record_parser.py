@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stqsh.arrays import Mask
 from stqsh.core.state.interner import SeenKeys
 from stqsh.sources.formats.casting import CastColumn, cast_numbers, without_infinite
 from stqsh.sources.formats.pyarrow_typing import Array, pc
@@ -21,7 +22,6 @@ TEXT_LIMIT = 4000
 #: The number of characters of a bad value that its reason quotes.
 QUOTE_LIMIT = 200
 
-Mask = NDArray[np.bool_]
 Reason = Callable[[int], str]
 
 

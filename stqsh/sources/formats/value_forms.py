@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stqsh.arrays import Mask
 from stqsh.sources.formats.pyarrow_typing import Array, pc
-
-Mask = NDArray[np.bool_]
 
 _WHOLE = r"[+-]?[0-9]+"
 _HEX, _SHORT_HEX = r"-?0[xX][0-9a-fA-F]{1,16}", r"-?0[xX][0-9a-fA-F]{1,8}"

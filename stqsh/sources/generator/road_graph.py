@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array  # type: ignore[import-untyped]
 from scipy.sparse.csgraph import connected_components, dijkstra  # type: ignore[import-untyped]
 
-Floats = NDArray[np.float64]
+from stqsh.arrays import Floats
+
 Ints = NDArray[np.int32]
 
 

@@ -8,12 +8,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from stqsh.arrays import Floats
+
 EARTH_RADIUS_M = 6_371_008.8
 #: The speeds of motorways, arterials and streets in m/s (90, 50 and 30 km/h).
 CLASS_SPEEDS = np.array([25.0, 50 / 3.6, 30 / 3.6])
 _MOTORWAY, _ARTERIAL, _STREET = range(3)
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 

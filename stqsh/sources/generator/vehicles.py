@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stqsh.arrays import Floats
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.generator.roads import CLASS_SPEEDS, RoadNetwork
-
-Floats = NDArray[np.float64]
 
 
 class VehicleClass(NamedTuple):

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.bench.star.continuous.probes import fill_table, probe_ch_trees
 from stqsh.bench.star.continuous.quad import Quad
 from stqsh.bench.star.continuous.standing import Standing, is_placed
 from stqsh.bench.star.continuous.tables import PLACE, TEXT, TOPIC, ChTrees, Posted, Predicates
-
-Array = npt.NDArray[Any]
 
 LIMIT = 1_000
 """The paper's limit of queries of a tree."""

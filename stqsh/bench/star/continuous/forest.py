@@ -6,12 +6,12 @@ a rectangle only, as a slot of stqsh does. `Fast` is what Tornado's index does: 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.bench.star.continuous.probes import satisfy, terms_and_topics
 from stqsh.bench.star.continuous.standing import Pairs, Standing, is_placed
 from stqsh.bench.star.continuous.tables import Posted, Predicates
@@ -24,8 +24,6 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.query_terms import QueryTerms, offsets
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.term_tree import TermTree
-
-Array = npt.NDArray[Any]
 
 _SQUARE = (0.0, 0.0, 1.0, 1.0)
 _NOTHING = np.zeros(1, np.int32)

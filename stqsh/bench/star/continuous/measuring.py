@@ -10,8 +10,8 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.bench.star.continuous.ch_tree import ENDLESS, ChIndex
 from stqsh.bench.star.continuous.forest import Fast, Forest, RarestFirst
 from stqsh.bench.star.continuous.peers import OpIndex, RPTrees
@@ -22,7 +22,6 @@ from stqsh.bench.star.continuous.tables import Posted
 from stqsh.bench.star.continuous.upkeep import WAYS, Upkeep
 from stqsh.bench.star.world import Posts
 
-Array = npt.NDArray[Any]
 Make = Callable[[Any, Posted, int], Standing]
 
 INDEXES: tuple[Make, ...] = (

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.bench.star.continuous.probes import probe_op_index, probe_rp_trees
 from stqsh.bench.star.continuous.standing import Standing, is_placed, starts
 from stqsh.bench.star.continuous.tables import TOPIC, Intervals, RTrees
-
-Array = npt.NDArray[Any]
 
 _FANOUT = 16
 

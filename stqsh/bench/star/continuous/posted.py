@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.bench.star.continuous.tables import Posted
 from stqsh.bench.star.workload import COMBINATIONS
 from stqsh.bench.star.world import GROUPINGS, TOPICS, Posts
 from stqsh.core.texts.tokenizer import coded_terms
-
-Array = npt.NDArray[Any]
 
 _START = 30
 """The minute of the hour with which the records begin."""

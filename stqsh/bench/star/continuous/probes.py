@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.bench.star.continuous.tables import (
     NODES,
     TEXT,
@@ -19,7 +20,7 @@ from stqsh.bench.star.continuous.tables import (
     RTrees,
 )
 from stqsh.core.kernels.index.static_rects import within
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
+from stqsh.core.kernels.jit import Flag, Float, Int, inlined, kernel
 
 
 @inlined

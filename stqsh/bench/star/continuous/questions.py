@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.bench.star.continuous.tables import Posted, Predicates, lists_of
 from stqsh.bench.star.workload import COMBINATIONS
 from stqsh.bench.star.world import TOPICS
-
-Array = npt.NDArray[Any]
 
 SIDES = (0.0005, 0.001, 0.002)
 WINDOWS, SYNCS = (10, 20, 30), (1, 5, 10)

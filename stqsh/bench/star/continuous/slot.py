@@ -7,13 +7,12 @@ Evaluate does otherwise: it decodes records, stores them, and writes what Aggreg
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from msgspec.structs import replace
 
+from stqsh.arrays import Array
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.one_slot import Steps, evaluate_batch
 from stqsh.bench.paper_figures import FigureResult
@@ -29,8 +28,6 @@ from stqsh.lang.syntax.parse import parse
 from stqsh.spec.chunk import ChunkKind, pack, unpack
 from stqsh.spec.command import RegisterCommand
 from stqsh.spec.query import SlotQuery, slot_query
-
-Array = npt.NDArray[Any]
 
 _MINUTE = 60
 

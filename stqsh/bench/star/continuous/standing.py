@@ -6,12 +6,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.bench.star.continuous.probes import probe_each
 from stqsh.bench.star.continuous.tables import Posted, Predicates, Room, lists_of
-
-Array = npt.NDArray[Any]
 
 _LAZY = 64
 """The fewest dropped rows that are removed together, and the share of all that they have to be."""

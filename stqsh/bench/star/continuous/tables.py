@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array
+from stqsh.arrays import Array
 
 TOPIC, PLACE, TEXT = 0, 1, 2
 """The kinds of predicates: topic = value, INSIDE a rectangle, and CONTAINS all of some terms."""

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.bench.star.continuous.posted import CountedCells
 from stqsh.bench.star.continuous.questions import Cubes
 from stqsh.bench.star.continuous.standing import Pairs
-from stqsh.core.kernels.jit import Array, Int, inlined, kernel
+from stqsh.core.kernels.jit import Int, inlined, kernel
 
 MOST = 10
 """The k of TOPK."""

@@ -15,11 +15,10 @@ Results without a window are running totals in all three.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from stqsh.arrays import Array
 from stqsh.bench.star.continuous.posted import CountedCells
 from stqsh.bench.star.continuous.questions import Cubes
 from stqsh.bench.star.continuous.standing import Pairs
@@ -36,8 +35,6 @@ from stqsh.bench.star.continuous.tallies import (
     shift_totals,
     take_interval,
 )
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

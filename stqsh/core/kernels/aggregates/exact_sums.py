@@ -12,7 +12,8 @@ import math
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Int, inlined, kernel
+from stqsh.arrays import Array
+from stqsh.core.kernels.jit import Int, inlined, kernel
 
 UNIT_PLACE = 34
 """The limb that begins with the units."""

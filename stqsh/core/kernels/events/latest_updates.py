@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Int, kernel
+from stqsh.arrays import Array
+from stqsh.core.kernels.jit import Int, kernel
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stqsh.core.kernels.jit import Array, kernel
+from stqsh.arrays import Array
+from stqsh.core.kernels.jit import kernel
 
 
 @kernel

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.kernels.events.transitions import AcceptedRows, RowArrays, StoredArrays, expiry
-from stqsh.core.kernels.jit import Array, Int, kernel
+from stqsh.core.kernels.jit import Int, kernel
 
 
 class VersionSpans(NamedTuple):

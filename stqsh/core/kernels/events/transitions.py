@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.kernels.geometry.shapes import Box, Point
-from stqsh.core.kernels.jit import Array, Int, inlined, kernel
+from stqsh.core.kernels.jit import Int, inlined, kernel
 from stqsh.spec.chunk import RecordRole
 
 _DEPARTED, _PREVIOUS, _STALE = int(RecordRole.DEPARTED), int(RecordRole.PREVIOUS), int(RecordRole.STALE)

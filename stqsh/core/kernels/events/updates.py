@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays, Transitions, expiry
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
-from stqsh.core.kernels.jit import Array, kernel
+from stqsh.core.kernels.jit import kernel
 
 LEFT, DISCONNECTED, GONE, SHED, DROPPED, ENDED = 1, 3, 4, 7, 8, 9
 """Positions in `stqsh.spec.chunk.WHY`."""

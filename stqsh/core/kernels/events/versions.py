@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
-from stqsh.core.kernels.jit import Array, Int, kernel
+from stqsh.core.kernels.jit import Int, kernel
 
 
 @kernel

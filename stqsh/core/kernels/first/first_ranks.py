@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Int, inlined, kernel
+from stqsh.arrays import Array
+from stqsh.core.kernels.jit import Int, inlined, kernel
 
 
 class RankedChanges(NamedTuple):

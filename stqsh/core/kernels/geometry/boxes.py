@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.distance import EARTH_M
 from stqsh.core.kernels.geometry.shapes import Box
-from stqsh.core.kernels.jit import Array, Flag, Float, kernel
+from stqsh.core.kernels.jit import Flag, Float, kernel
 
 
 @kernel

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.distance import EARTH_M, distance
 from stqsh.core.kernels.geometry.shapes import Box
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
-from stqsh.core.kernels.jit import Array, Flag, Float, kernel
+from stqsh.core.kernels.jit import Flag, Float, kernel
 
 _MARGIN = 1e-7
 """The share by which a box on the sphere is wider than its formula, far more than rounding errors."""

@@ -9,7 +9,8 @@ import math
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Flag, Float, kernel
+from stqsh.arrays import Array
+from stqsh.core.kernels.jit import Flag, Float, kernel
 
 EARTH_M = 6371008.8
 """The sphere's radius in metres."""

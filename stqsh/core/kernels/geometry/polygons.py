@@ -18,8 +18,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.shapes import Box, Point
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 
 _FEW = 16
 """Areas of at most this many edges have one band."""

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Int, kernel
+from stqsh.arrays import Array
+from stqsh.core.kernels.jit import Int, kernel
 
 
 class PlaceTable(NamedTuple):

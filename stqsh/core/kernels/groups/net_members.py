@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
-from stqsh.core.kernels.jit import Array, Int, kernel
+from stqsh.core.kernels.jit import Int, kernel
 
 
 @kernel

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Flag, Int, inlined, kernel
+from stqsh.arrays import Array
+from stqsh.core.kernels.jit import Flag, Int, inlined, kernel
 
 WORD_BITS = 64
 """The bits of a word."""

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.circles import QueryCircles
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.kernels.geometry.polygons import PolygonArrays, holds
 from stqsh.core.kernels.index.static_rects import GridFrame, band, cell_of, cover, within
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 
 
 class PlaceOrder(NamedTuple):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.aggregates.exact_sums import UNIT_PLACE, add_double
 from stqsh.core.kernels.groups.packed_words import WordFields, take_apart
 from stqsh.core.kernels.groups.region_members import (
@@ -19,7 +20,7 @@ from stqsh.core.kernels.groups.region_members import (
     within_outline,
 )
 from stqsh.core.kernels.index.static_rects import GridFrame, cover, within
-from stqsh.core.kernels.jit import Array, Int, inlined, kernel
+from stqsh.core.kernels.jit import Int, inlined, kernel
 
 WHOLE, DOUBLE, GREATEST = 0, 1, 2
 """What is wanted of values: the sum of whole numbers or of doubles, or the greatest of numbers from 1 on."""

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.updates import LEFT, UpdateArrays
-from stqsh.core.kernels.jit import Array, Flag, kernel
+from stqsh.core.kernels.jit import Flag, kernel
 
 OVERTAKEN, EXPIRED, CHANGED = 2, 5, 6
 """Positions in `stqsh.spec.chunk.WHY`."""

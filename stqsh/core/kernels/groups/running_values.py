@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Int, kernel
+from stqsh.arrays import Array
+from stqsh.core.kernels.jit import Int, kernel
 
 ALL, FIRST, LAST, TOP = 0, 1, 2, 3
 """Which values of a measure are wanted: all, the smallest, the largest, or the most frequent."""

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Int, kernel
+from stqsh.arrays import Array
+from stqsh.core.kernels.jit import Int, kernel
 
 _HIGH = np.uint64(0xFFFFFFFF00000000)
 _LOW = np.uint64(0x00000000FFFFFFFF)

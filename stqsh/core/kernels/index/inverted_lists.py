@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.kernels.geometry.shapes import IndexRange
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 from stqsh.core.kernels.join.keyword_join import AskedTerms
 from stqsh.core.kernels.text.term_sets import TermSpans, has_terms
 

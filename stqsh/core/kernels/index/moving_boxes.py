@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.shapes import CellWindow, IndexRange, Point
 from stqsh.core.kernels.index.static_rects import (
@@ -28,7 +29,7 @@ from stqsh.core.kernels.index.static_rects import (
     longer,
     scan,
 )
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
+from stqsh.core.kernels.jit import Flag, Float, Int, inlined, kernel
 
 SIZES = 14
 """The number of size classes; the regions of each class reach half as far as those of the one before."""

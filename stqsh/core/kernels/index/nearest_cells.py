@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.kernels.index.static_rects import GridFrame, band, cell_of, longer
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 
 
 class PlaceGrid(NamedTuple):

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.index.static_rects import GridFrame, cell_of
-from stqsh.core.kernels.jit import Array, Float, Int, inlined, kernel
+from stqsh.core.kernels.jit import Float, Int, inlined, kernel
 
 BLOCK = 8
 """Objects in a block: two cache lines of places. Only a cell's first block may be partly full."""

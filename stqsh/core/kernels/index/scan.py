@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.kernels.geometry.shapes import Box, IndexRange, Point
 from stqsh.core.kernels.index.static_rects import within
-from stqsh.core.kernels.jit import Array, Float, Int, kernel
+from stqsh.core.kernels.jit import Float, Int, kernel
 
 _ROOM = 1024
 """The least room for candidates of the nearest."""

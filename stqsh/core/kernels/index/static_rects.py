@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.shapes import CellWindow, IndexRange
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
+from stqsh.core.kernels.jit import Flag, Float, Int, inlined, kernel
 
 WAS, IS = 1, 2
 """The flags of a pair: the object was in the region before the event, and is in it after."""

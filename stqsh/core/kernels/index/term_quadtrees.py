@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.shapes import Box
 from stqsh.core.kernels.index.static_rects import GridFrame, band
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 
 DEPTH = 9
 """Levels below the root; the finest has 512 x 512 cells."""

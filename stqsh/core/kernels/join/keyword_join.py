@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.shapes import Box, IndexRange
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs, GridFrame, resize_pairs, within
@@ -28,7 +29,7 @@ from stqsh.core.kernels.index.term_quadtrees import (
     insert_entry,
     new_nodes,
 )
-from stqsh.core.kernels.jit import Array, Flag, Int, kernel
+from stqsh.core.kernels.jit import Flag, Int, kernel
 from stqsh.core.kernels.text.term_sets import TermSpans, has_terms
 
 _NODES_AN_ENTRY = 17

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.boxes import is_beside
 from stqsh.core.kernels.geometry.distance import distance
@@ -22,7 +23,7 @@ from stqsh.core.kernels.index.static_rects import (
     longer,
     within,
 )
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 
 _EVENTS_A_CELL = 2
 """The number of events per cell in the grid over a step's events."""

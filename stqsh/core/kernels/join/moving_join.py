@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.boxes import extended_box
@@ -36,7 +37,7 @@ from stqsh.core.kernels.index.static_rects import (
     is_alive,
     resize_pairs,
 )
-from stqsh.core.kernels.jit import Array, Flag, Int, kernel
+from stqsh.core.kernels.jit import Flag, Int, kernel
 from stqsh.core.kernels.join.moving_candidates import (
     changed_objects,
     has_exact_shape,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.index.static_rects import (
     GridFrame,
     RectGrid,
@@ -15,7 +16,7 @@ from stqsh.core.kernels.index.static_rects import (
     cover,
     within,
 )
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 
 
 @kernel

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.shapes import IndexRange
 from stqsh.core.kernels.index.static_rects import (
@@ -22,7 +23,7 @@ from stqsh.core.kernels.index.static_rects import (
     resize_pairs,
     scan,
 )
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 
 _SORTED_FROM = 16
 """Events are ordered by cell if there is at least one for this many cells."""

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
+from stqsh.arrays import Array
+from stqsh.core.kernels.jit import Flag, Float, Int, inlined, kernel
 from stqsh.core.kernels.knn.tie_order import KeyOrder, ranks_before
 
 OVERTAKEN = 2

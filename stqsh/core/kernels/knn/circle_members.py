@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.distance import distance
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 from stqsh.core.kernels.knn.tie_order import KeyOrder, precedes
 
 _FEW, _SMALL = 4, 64

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.kernels.geometry.shapes import IndexRange
 from stqsh.core.kernels.index.static_rects import IS
-from stqsh.core.kernels.jit import Array, Float, Int, kernel
+from stqsh.core.kernels.jit import Float, Int, kernel
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.kernels.knn.circle_members import (
     KnnMembers,

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.index.hashing import key_bytes
-from stqsh.core.kernels.jit import Array, Flag, Int, frozen, kernel
+from stqsh.core.kernels.jit import Flag, Int, frozen, kernel
 
 
 class KeyOrder(NamedTuple):

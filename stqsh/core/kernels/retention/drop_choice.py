@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.arrays import Array
+from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 
 
 class QueryLoad(NamedTuple):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.kernels.events.transitions import (
     AcceptedRows,
@@ -25,7 +26,7 @@ from stqsh.core.kernels.geometry.shapes import IndexRange
 from stqsh.core.kernels.index.moving_boxes import MovingQueries
 from stqsh.core.kernels.index.object_grid import ObjectGrid, move_object
 from stqsh.core.kernels.index.static_rects import IS, WAS
-from stqsh.core.kernels.jit import Array, Int, kernel
+from stqsh.core.kernels.jit import Int, kernel
 from stqsh.core.kernels.join.moving_join import (
     JoinOutput,
     JoinStep,

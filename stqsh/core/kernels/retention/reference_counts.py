@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.object_grid import ObjectGrid, move_object
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs, GridFrame
-from stqsh.core.kernels.jit import Array, kernel
+from stqsh.core.kernels.jit import kernel
 
 
 @kernel

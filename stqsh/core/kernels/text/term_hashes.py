@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.index.hashing import mix64
-from stqsh.core.kernels.jit import Array, kernel
+from stqsh.core.kernels.jit import kernel
 from stqsh.core.kernels.text.term_sets import code_point
 
 _NONE, _ONE = np.uint64(0), np.uint64(1)

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.shapes import IndexRange
-from stqsh.core.kernels.jit import Array, Flag, Int, kernel
+from stqsh.core.kernels.jit import Flag, Int, kernel
 
 
 class CodedTexts(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from stqsh.shell.map.terminal.canvas import Array, DotGrid
+from stqsh.arrays import Array
+from stqsh.shell.map.terminal.canvas import DotGrid
 from stqsh.shell.map.terminal.drawing import extent, position_of
 from stqsh.shell.map.terminal.map_projection import MapProjection, fitted
 

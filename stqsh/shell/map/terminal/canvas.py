@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from stqsh.arrays import Array
+
 Pieces = list[tuple[str, str]]
 """Pieces of a line: style and text."""
 

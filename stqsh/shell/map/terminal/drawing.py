@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from stqsh.shell.map.terminal.canvas import Array, Canvas
+from stqsh.arrays import Array
+from stqsh.shell.map.terminal.canvas import Canvas
 from stqsh.shell.map.terminal.map_projection import Box, MapProjection, box_of, joined, ticks
 from stqsh.shell.map.terminal.palette import FOCAL, LETTERS, MARKS, SEVERAL, Palette
 from stqsh.shell.map.terminal.shading import label_regions, shade_regions

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from stqsh.arrays import Array
+
 Box = tuple[float, float, float, float]
 
 METRES_A_DEGREE = math.radians(6371008.8)

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.arrays import Array
 from stqsh.shell.map.terminal.camera import in_view
-from stqsh.shell.map.terminal.canvas import Array
 from stqsh.shell.map.terminal.map_projection import MapProjection
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stqsh.shell.map.terminal.canvas import DOTS, SHADES, Array, Canvas, DotGrid
+from stqsh.arrays import Array
+from stqsh.shell.map.terminal.canvas import DOTS, SHADES, Canvas, DotGrid
 from stqsh.shell.map.terminal.map_projection import MapProjection
 from stqsh.units import number_text
 
