@@ -197,3 +197,17 @@ def test_which_stream_has_to_be_clear(session: Session, tmp_path: Path) -> None:
     assert caught.value.hint == "say which: FOLLOW 'a' IN taxis; FOLLOW 'a' IN cars"
     with pytest.raises(BindError, match="posts is an EVENT stream"):
         list(session.execute("FOLLOW 'a' IN posts;"))
+
+
+def test_where_time_stands_still_only_further_records_are_said_to_wait(
+    session: Session, tmp_path: Path
+) -> None:
+    made(session, tmp_path, ["a,1,1,2025-01-01T00:00:00Z,free,1"])
+    list(session.execute("RUN; SHOW STATUS;"))
+    notices: list[str] = []
+    followed = following(session, "FOLLOW 'a';")
+    followed.until_idle, followed.on_notice = True, notices.append
+    assert [line["key"] for line in printed(iter(followed))] == ["a"]
+    assert notices == [
+        "follow_1: further records come with further steps, and none is due; RUN or PLAY lets time go on"
+    ]

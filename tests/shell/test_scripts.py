@@ -159,6 +159,7 @@ def test_what_enter_runs() -> None:
         ("REGISTER QUERY c AS SELECT oid FROM taxis; TAIL c", False, True),
         ("TAIL a; RUN", False, False),
         ("TAIL a", True, False),
+        ("REGISTER QUERIES FROM FILE 'f.csv' AS SELECT oid FROM taxis; RUN", True, False),
     ],
 )
 def test_a_tail_in_a_session_with_other_queries_shows_one_query_only(

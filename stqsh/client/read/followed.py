@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ class Followed(Subscription):
     """
 
     last: tuple[pa.Table, int, int | None] | None = None
+    not_begun: ClassVar[str] = (
+        "{}: further records come with further steps, and none is due; RUN or PLAY lets time go on"
+    )
 
     def __iter__(self) -> Iterator[Updates | SnapshotMark]:
         """Yield the records, as updates of the object's stream."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import AccuracyWatch
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from stqsh.storage.update_log.reader import Keep, UpdateLog
 
-_NOT_BEGUN = (
-    "{}: no step has come since it was registered, so its answer is empty; RUN or PLAY lets time go on"
-)
 OnIdle = Callable[[Progress], None]
 """Called with the engine's progress at each poll, so that the terminal can show that it lives."""
 
@@ -141,6 +138,9 @@ class Subscription:
     until_idle: bool = False
     on_idle: OnIdle | None = None
     on_notice: Callable[[str], None] | None = None
+    not_begun: ClassVar[str] = (
+        "{}: no step has come since it was registered, so its answer is empty; RUN or PLAY lets time go on"
+    )
     _watch: AccuracyWatch | None = field(default=None, init=False)
     _shown: int = field(default=0, init=False)
     _closed: bool = field(default=False, init=False)
@@ -150,7 +150,7 @@ class Subscription:
             start = self._begun() if self.temporary else self.link.progress()
             self._look()
             if self.on_notice is not None and _waits_for_step(self.link, start, self.query):
-                self.on_notice(_NOT_BEGUN.format(self.query.name))
+                self.on_notice(self.not_begun.format(self.query.name))
             first = self._first_step(start, reader.base().step)
             if self.options.from_step is None or first > 1:
                 yield from self._snapshot(reader, start, first - 1)

@@ -267,6 +267,7 @@ def shows_one_query(statements: list[ast.Statement], existing: set[str], *, is_o
     """Return whether a script shows updates of one query only.
 
     A RUN shows all queries, and so does the end of a script in its own session; a TAIL shows its query.
+    REGISTER QUERIES counts as many, whatever its file holds.
 
     Args:
         statements: those of the script.
@@ -274,6 +275,8 @@ def shows_one_query(statements: list[ast.Statement], existing: set[str], *, is_o
         is_own: whether the script made its session itself.
     """
     shows_all = is_own or any(isinstance(statement, ast.Run) for statement in statements)
+    if shows_all and any(isinstance(statement, ast.RegisterQueries) for statement in statements):
+        return False
     wanted = ast.RegisterQuery if shows_all else ast.Tail
     names = {statement.name.text for statement in statements if isinstance(statement, wanted)}
     subscriptions = sum(
