@@ -6,7 +6,7 @@ the plane. As JSON a region is an object whose "type" is its struct's tag.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 
@@ -17,22 +17,20 @@ Ring: TypeAlias = tuple[tuple[float, float], ...]
 
 
 class RegionBase(msgspec.Struct, frozen=True, tag_field="type"):
-    """The base of all regions."""
+    """The base of all regions.
+
+    Attributes:
+        has_centre: whether DISTANCE can be measured from the region's centre.
+        is_nearest: whether the region ends at the k-th nearest object.
+    """
+
+    has_centre: ClassVar[bool] = False
+    is_nearest: ClassVar[bool] = False
 
     @property
     def focal_key(self) -> Key | None:
         """The key of the object around which the region moves, None for a stationary region."""
         return None
-
-    @property
-    def has_centre(self) -> bool:
-        """Whether DISTANCE can be measured from the region's centre."""
-        return False
-
-    @property
-    def is_nearest(self) -> bool:
-        """Whether the region ends at the k-th nearest object."""
-        return False
 
     @property
     def needs_cache(self) -> bool:
@@ -66,15 +64,11 @@ class RectangleSpec(RegionBase, frozen=True, tag="rect"):
 class CircleSpec(RegionBase, frozen=True, omit_defaults=True, tag="circle"):
     """The places within `radius` of (x, y); `area` is the id of the named region that it is, if any."""
 
+    has_centre: ClassVar[bool] = True
     x: float
     y: float
     radius: float
     area: int | None = None
-
-    @property
-    def has_centre(self) -> bool:
-        """Whether DISTANCE can be measured from the region's centre."""
-        return True
 
 
 class PolygonSpec(RegionBase, frozen=True, omit_defaults=True, tag="polygon"):
@@ -114,6 +108,7 @@ class MovingRectangleSpec(RegionBase, frozen=True, tag="moving_rect"):
 class MovingCircleSpec(RegionBase, frozen=True, tag="moving_circle"):
     """The places within `radius` of the object with the key `focal`."""
 
+    has_centre: ClassVar[bool] = True
     focal: Key
     radius: float
 
@@ -122,15 +117,12 @@ class MovingCircleSpec(RegionBase, frozen=True, tag="moving_circle"):
         """The key of the object around which the region moves."""
         return self.focal
 
-    @property
-    def has_centre(self) -> bool:
-        """Whether DISTANCE can be measured from the region's centre."""
-        return True
-
 
 class NearestSpec(RegionBase, frozen=True, omit_defaults=True, tag="nearest"):
     """The k objects nearest to a place (x, y), or to the object with the key `focal`."""
 
+    has_centre: ClassVar[bool] = True
+    is_nearest: ClassVar[bool] = True
     k: int
     x: float | None = None
     y: float | None = None
@@ -145,16 +137,6 @@ class NearestSpec(RegionBase, frozen=True, omit_defaults=True, tag="nearest"):
     def focal_key(self) -> Key | None:
         """The key of the object whose neighbours are wanted, None for those of a place."""
         return self.focal
-
-    @property
-    def has_centre(self) -> bool:
-        """Whether DISTANCE can be measured from the region's centre."""
-        return True
-
-    @property
-    def is_nearest(self) -> bool:
-        """Whether the region ends at the k-th nearest object."""
-        return True
 
 
 Region: TypeAlias = (

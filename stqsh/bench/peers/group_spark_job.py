@@ -13,46 +13,24 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 import shapely
-from pyspark.sql import SparkSession
 from pyspark.sql.functions import avg, col, count, explode, window
-from pyspark.sql.pandas.functions import pandas_udf
 
-CONFIG = {
-    "spark.master": "local[2]",
-    "spark.ui.enabled": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-}
+from stqsh.bench.peers.plainspark_job import BASE_CONFIG, regions_around, start_spark
+
 SCHEMA = "id bigint, x double, y double, ts timestamp, topic string, len double"
 
 
 def main(folder: Path, minutes: list[str]) -> None:
     """Take in the minutes in order."""
-    builder: Any = SparkSession.builder
-    for key, value in CONFIG.items():
-        builder = builder.config(key, value)
-    spark: SparkSession = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = start_spark({**BASE_CONFIG, "spark.sql.session.timeZone": "UTC"})
     squares = pq.read_table(folder / "squares.parquet")
     boxes = shapely.box(*(squares[name].to_numpy() for name in ("x1", "y1", "x2", "y2")))
     tree = spark.sparkContext.broadcast(shapely.STRtree(boxes))
 
-    @pandas_udf("array<int>")  # type: ignore[call-overload, untyped-decorator]
-    def inside(x: pd.Series, y: pd.Series) -> pd.Series:
-        points = shapely.points(x.to_numpy(), y.to_numpy())
-        which, regions = tree.value.query(points, predicate="intersects")
-        ends = np.searchsorted(which, np.arange(1, len(points)))
-        return pd.Series(np.split(regions.astype(np.int32), ends))
-
+    inside = regions_around(tree)
     come = folder / "in"
     come.mkdir()
     posts = spark.readStream.schema(SCHEMA).parquet(str(come)).withWatermark("ts", "0 seconds")

@@ -11,23 +11,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import shapely
-from pyspark.sql import SparkSession
 from pyspark.sql.functions import from_json
 
-from stqsh.bench.peers.plainspark_job import CONFIG, grouped, matched
+from stqsh.bench.peers.plainspark_job import CONFIG, grouped, matched, start_spark
 
 
 def main(folder: Path, address: str, topic: str, batch: int, jars: list[str]) -> None:
     """Read what the topic has."""
-    builder: Any = SparkSession.builder
-    for key, value in {**CONFIG, "spark.jars": ",".join(jars)}.items():
-        builder = builder.config(key, value)
-    spark: SparkSession = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = start_spark({**CONFIG, "spark.jars": ",".join(jars)})
     x1, y1, x2, y2 = np.load(folder / "squares.npy").T
     tree = spark.sparkContext.broadcast(shapely.STRtree(shapely.box(x1, y1, x2, y2)))
     messages = (

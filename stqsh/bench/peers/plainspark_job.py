@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,28 +20,41 @@ import numpy as np
 import pandas as pd
 import shapely
 from pyspark import Broadcast
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 _STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 BUCKETS = 8
-CONFIG = {
+BASE_CONFIG = {
     "spark.master": "local[2]",
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+}
+CONFIG = {
+    **BASE_CONFIG,
     "spark.sql.streaming.stateStore.providerClass": _STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 
 
-def matched(records: DataFrame, tree: Broadcast[shapely.STRtree]) -> DataFrame:
-    """Add the column `regions`, the regions that the record is in."""
+def start_spark(config: Mapping[str, str]) -> SparkSession:
+    """Start a quiet Spark."""
+    builder: Any = SparkSession.builder
+    for key, value in config.items():
+        builder = builder.config(key, value)
+    spark: SparkSession = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def regions_around(tree: Broadcast[shapely.STRtree]) -> Callable[[str, str], Column]:
+    """Return the function of a place's columns, x and y, whose value is the regions that it is in."""
 
     @pandas_udf("array<int>")  # type: ignore[call-overload, untyped-decorator]
     def inside(x: pd.Series, y: pd.Series) -> pd.Series:
@@ -50,7 +63,12 @@ def matched(records: DataFrame, tree: Broadcast[shapely.STRtree]) -> DataFrame:
         ends = np.searchsorted(which, np.arange(1, len(points)))
         return pd.Series(np.split(regions.astype(np.int32), ends))
 
-    return records.select("step", "oid", inside("x", "y").alias("regions"))
+    return inside  # type: ignore[no-any-return]
+
+
+def matched(records: DataFrame, tree: Broadcast[shapely.STRtree]) -> DataFrame:
+    """Add the column `regions`, the regions that the record is in."""
+    return records.select("step", "oid", regions_around(tree)("x", "y").alias("regions"))
 
 
 def changed(key: tuple[int], parts: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
@@ -111,11 +129,7 @@ def grouped(records: DataFrame, way: str) -> DataFrame:
 
 def main(way: str, folder: Path, names: list[str]) -> None:
     """Process the portions in order."""
-    builder: Any = SparkSession.builder
-    for key, value in CONFIG.items():
-        builder = builder.config(key, value)
-    spark: SparkSession = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = start_spark(CONFIG)
     x1, y1, x2, y2 = np.load(folder / "squares.npy").T
     tree = spark.sparkContext.broadcast(shapely.STRtree(shapely.box(x1, y1, x2, y2)))
     come = folder / "in"

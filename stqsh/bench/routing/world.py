@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.arrays import Floats
-from stqsh.bench.harness.one_slot import STREAM
+from stqsh.bench.harness.one_slot import MOVING
 from stqsh.bench.routing.maps import UNIT
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.routing.cells import Cells
@@ -21,7 +21,7 @@ from stqsh.spec.expression import ColumnExpr, ContainsExpr
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.query_rows import Path, QueryRows
 from stqsh.spec.region import RectangleSpec
-from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
+from stqsh.spec.stream import ColumnSpec
 
 SECOND = 1_000_000
 """The length of a step in µs; each batch is one step."""
@@ -35,19 +35,14 @@ SIDE = 256
 _TYPES = {"id": "BIGINT", "x": "DOUBLE", "y": "DOUBLE", "ts": "TIMESTAMP"}
 _TIME = pa.timestamp("us", tz="UTC")
 
-EVENTS = StreamSpec(
-    id=STREAM,
+EVENTS = msgspec.structs.replace(
+    MOVING,
     name="events",
     kind="event",
     columns=tuple(ColumnSpec(*column) for column in _TYPES.items()),
     key="id",
-    x="x",
-    y="y",
-    time="ts",
-    planar=True,
     bounds=UNIT,
     keep_us=KEPT * SECOND,
-    source=FileSourceSpec(""),
 )
 
 POSTS = msgspec.structs.replace(EVENTS, columns=(*EVENTS.columns, ColumnSpec("body", "STRING")), text="body")

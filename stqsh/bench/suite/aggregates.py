@@ -34,7 +34,6 @@ from stqsh.bench.harness.drive import (
     Say,
     execute,
     measured,
-    moving_session,
     run,
     split,
     temporary_folder,
@@ -42,9 +41,10 @@ from stqsh.bench.harness.drive import (
 from stqsh.bench.harness.exact_sums import measure_sums
 from stqsh.bench.harness.group_memory import measure_memory
 from stqsh.bench.harness.topics import CREATE, write_posts
-from stqsh.bench.harness.workload import Motion, rectangles, ticks_to_fill
+from stqsh.bench.harness.workload import rectangles
 from stqsh.bench.options import option
 from stqsh.bench.peers.group_peers import GroupCase, compare
+from stqsh.bench.suite.range import RangeOptions, measure_squares
 from stqsh.client.api import Session
 from stqsh.spec.region import RectangleSpec
 
@@ -73,6 +73,7 @@ FIGURES: dict[str, Better] = {
 
 _MINUTE = 60
 _SYNC = "SYNC 1 minute"
+_BY_TOPIC = f"SELECT topic, COUNT(*) AS n, AVG(len) AS mean FROM m INSIDE (0, 0, 1, 1) GROUP BY topic {_SYNC}"
 _WANTED = {
     ("follow", 10_000): "500 k/s",
     ("follow", 100_000): "250 k/s",
@@ -117,29 +118,13 @@ def measure(options: AggregatesOptions, say: Say) -> list[Row]:
 
 
 def _follow(options: AggregatesOptions, say: Say) -> Iterator[Row]:
-    filling = ticks_to_fill(options.objects, options.per_tick)
-    ticks = filling + len(options.queries) * (options.ticks + 1)
-    say(f"writing {ticks * options.per_tick:,} reports of {options.objects:,} objects")
-    with moving_session(Motion(options.objects, options.per_tick, ticks)) as session:
-        say("taking every object in once")
-        run(session, filling)
-        squares = rectangles(max(options.queries))
-        done = 0
-        for count in sorted(options.queries):
-            say(f"registering {count - done:,} more queries")
-            execute(session, registration.statements(squares[done:count], done, "COUNT(*)"))
-            run(session, 1)
-            done = count
-            say(f"{count:,} queries: {options.ticks * options.per_tick:,} records")
-            yield {"queries": count, **measured(session, options.ticks, options.per_tick)}
+    squares = RangeOptions(options.queries, options.objects, options.per_tick, options.ticks)
+    yield from measure_squares(squares, say, "COUNT(*)")
 
 
 def _topics(options: AggregatesOptions, say: Say) -> Iterator[Row]:
-    select = (
-        f"SELECT topic, COUNT(*) AS n, AVG(len) AS mean FROM m INSIDE (0, 0, 1, 1) GROUP BY topic {_SYNC}"
-    )
     for count in sorted(options.queries):
-        yield from _posted(options, say, (count, 0.01), select)
+        yield from _posted(options, say, (count, 0.01), _BY_TOPIC)
 
 
 def _topk(options: AggregatesOptions, say: Say) -> Iterator[Row]:
@@ -166,16 +151,13 @@ def _posted(options: AggregatesOptions, say: Say, asked: tuple[int, float], sele
 def _refresh(options: AggregatesOptions, say: Say) -> Iterator[Row]:
     """Yield the cost of batches that refresh the greatest number of queries, over ten topics."""
     count = max(options.queries)
-    select = (
-        f"SELECT topic, COUNT(*) AS n, AVG(len) AS mean FROM m INSIDE (0, 0, 1, 1) GROUP BY topic {_SYNC}"
-    )
     first = _MINUTE - registration.portions(count)
     with temporary_folder() as folder, stqsh.connect(temporary=True, autoplay=False) as session:
         write_posts(folder / "posts.parquet", 4 * _MINUTE, options.posts, options.topics, said=False)
         execute(session, CREATE.format(file=folder / "posts.parquet", keep=options.keep))
         run(session, first)
         say(f"registering {count:,} queries")
-        registration.log_in_portions(session, _specs(session, select, rectangles(count)), 0)
+        registration.log_in_portions(session, _specs(session, _BY_TOPIC, rectangles(count)), 0)
         batches = []
         for _ in range(3):
             batches += run(session, 1)

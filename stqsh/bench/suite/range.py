@@ -7,6 +7,7 @@ once before the measurement begins, and a batch of its own takes in new queries.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stqsh.bench.figures import LESS, MORE, Better, Row
@@ -49,6 +50,11 @@ QUICK = RangeOptions((10_000, 100_000), ticks=24)
 
 def measure(options: RangeOptions, say: Say) -> list[Row]:
     """Return a row for each number of queries."""
+    return list(measure_squares(options, say))
+
+
+def measure_squares(options: RangeOptions, say: Say, select: str = "oid") -> Iterator[Row]:
+    """Yield a row for each number of squares from which something is selected."""
     filling = ticks_to_fill(options.objects, options.per_tick)
     ticks = filling + len(options.queries) * (options.ticks + 1)
     say(f"writing {ticks * options.per_tick:,} reports of {options.objects:,} objects")
@@ -57,12 +63,10 @@ def measure(options: RangeOptions, say: Say) -> list[Row]:
         run(session, filling)
         squares = rectangles(max(options.queries))
         done = 0
-        rows: list[Row] = []
         for count in sorted(options.queries):
             say(f"registering {count - done:,} more queries")
-            execute(session, statements(squares[done:count], done))
+            execute(session, statements(squares[done:count], done, select))
             run(session, 1)
             done = count
             say(f"{count:,} queries: {options.ticks * options.per_tick:,} records")
-            rows.append({"queries": count, **measured(session, options.ticks, options.per_tick)})
-        return rows
+            yield {"queries": count, **measured(session, options.ticks, options.per_tick)}

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from random import Random
 
+from stqsh.sources.generator.sample_extras import Corner, Corners, box_corners, choose, regions_text
+
 SECONDS = 900
 #: The seconds between two messages, and between two without a place.
 _EVERY, _LOST = 1.5, 300
 #: The size of the old town as a share of the whole town.
 _MIDDLE = 0.3
-
-Corner = tuple[float, float]
 
 _SENTENCES = {
     "football": (
@@ -74,8 +74,8 @@ def chat_lines(start: datetime, town: Sequence[float]) -> list[str]:
     seconds = sorted(int(draw() * SECONDS) for _ in range(int(SECONDS / _EVERY)))
     lines = []
     for number, second in enumerate(seconds, 1):
-        quarter = _one(_BUSY, draw)
-        topic = _one(_topics(quarter, second), draw)
+        quarter = choose(_BUSY, draw)
+        topic = choose(_topics(quarter, second), draw)
         x, y = _within(corners[quarter], draw)
         message = {
             "id": number,
@@ -83,7 +83,7 @@ def chat_lines(start: datetime, town: Sequence[float]) -> list[str]:
             "lat": round(y, 6),
             "ts": f"{start + timedelta(seconds=second):%Y-%m-%dT%H:%M:%SZ}",
             "topic": topic,
-            "body": _one(_SENTENCES[topic], draw) + _one(_ENDINGS, draw),
+            "body": choose(_SENTENCES[topic], draw) + choose(_ENDINGS, draw),
         }
         if number == _LOST:
             del message["lon"], message["lat"]
@@ -93,8 +93,7 @@ def chat_lines(start: datetime, town: Sequence[float]) -> list[str]:
 
 def quarters_text(town: Sequence[float]) -> str:
     """Return the quarters of the town, x1, y1, x2, y2 in degrees, as GeoJSON; `quarter` names them."""
-    features = [_feature(name, corners) for name, corners in _quarters(town).items()]
-    return json.dumps({"type": "FeatureCollection", "features": features}, indent=1) + "\n"
+    return regions_text("quarter", _quarters(town))
 
 
 def _topics(quarter: str, second: int) -> Sequence[str]:
@@ -103,12 +102,12 @@ def _topics(quarter: str, second: int) -> Sequence[str]:
     return _TALK[quarter][begun]
 
 
-def _quarters(town: Sequence[float]) -> dict[str, tuple[Corner, Corner, Corner, Corner]]:
+def _quarters(town: Sequence[float]) -> dict[str, Corners]:
     """Return the corners of the quarters: the old town, and what is on each of its four sides."""
     west, south, east, north = town
     aside, below = (east - west) * (1 - _MIDDLE) / 2, (north - south) * (1 - _MIDDLE) / 2
-    inner = _box(west + aside, south + below, east - aside, north - below)
-    outer = _box(west, south, east, north)
+    inner = box_corners(west + aside, south + below, east - aside, north - below)
+    outer = box_corners(west, south, east, north)
     sides = {
         name: (outer[i], outer[(i + 1) % 4], inner[(i + 1) % 4], inner[i])
         for i, name in enumerate(("Harbour", "Gardens", "Hill", "Mill"))
@@ -116,24 +115,9 @@ def _quarters(town: Sequence[float]) -> dict[str, tuple[Corner, Corner, Corner, 
     return {"Old Town": inner, **sides}
 
 
-def _box(x1: float, y1: float, x2: float, y2: float) -> tuple[Corner, Corner, Corner, Corner]:
-    return (x1, y1), (x2, y1), (x2, y2), (x1, y2)
-
-
-def _within(corners: tuple[Corner, Corner, Corner, Corner], draw: Callable[[], float]) -> Corner:
+def _within(corners: Corners, draw: Callable[[], float]) -> Corner:
     """Return a place between four corners, no nearer to their edges than a twentieth."""
     u, v = (0.05 + 0.9 * draw() for _ in range(2))
     weights = (1 - u) * (1 - v), u * (1 - v), u * v, (1 - u) * v
     x, y = (sum(weight * at[axis] for weight, at in zip(weights, corners, strict=True)) for axis in (0, 1))
     return x, y
-
-
-def _feature(name: str, corners: Sequence[Corner]) -> dict[str, object]:
-    ring = [[round(x, 6), round(y, 6)] for x, y in (*corners, corners[0])]
-    geometry = {"type": "Polygon", "coordinates": [ring]}
-    return {"type": "Feature", "properties": {"quarter": name}, "geometry": geometry}
-
-
-def _one(choices: Sequence[str], draw: Callable[[], float]) -> str:
-    """Choose one; only `Random.random` is the same in every version of Python."""
-    return choices[int(draw() * len(choices))]

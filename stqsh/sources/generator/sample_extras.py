@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from random import Random
+
+Corner = tuple[float, float]
+Corners = tuple[Corner, Corner, Corner, Corner]
 
 POSTS = 400
 FAVOURITES = 24
@@ -57,7 +60,7 @@ def post_lines(start: datetime, town: Sequence[float], station: Sequence[float])
             "lon": round(x1 + draw() * (x2 - x1), 6),
             "lat": round(y1 + draw() * (y2 - y1), 6),
             "ts": f"{start + timedelta(seconds=second):%Y-%m-%dT%H:%M:%SZ}",
-            "body": _one(_BODIES, draw) + _one(_ENDINGS, draw),
+            "body": choose(_BODIES, draw) + choose(_ENDINGS, draw),
         }
         if number == POSTS // 2:
             del post["lon"], post["lat"]
@@ -79,23 +82,36 @@ def zones_text(town: Sequence[float]) -> str:
     """Return the four quarters of the town, x1, y1, x2, y2 in degrees, as GeoJSON; `zone` names them."""
     west, south, east, north = town
     x, y = (west + east) / 2, (south + north) / 2
-    boxes = {
-        "north-west": (west, y, x, north),
-        "north-east": (x, y, east, north),
-        "south-west": (west, south, x, y),
-        "south-east": (x, south, east, y),
+    zones = {
+        "north-west": box_corners(west, y, x, north),
+        "north-east": box_corners(x, y, east, north),
+        "south-west": box_corners(west, south, x, y),
+        "south-east": box_corners(x, south, east, y),
     }
-    features = [_feature(name, *box) for name, box in boxes.items()]
+    return regions_text("zone", zones)
+
+
+def box_corners(x1: float, y1: float, x2: float, y2: float) -> Corners:
+    """Return the corners of a box, from the one in the south-west on against the clock."""
+    return (x1, y1), (x2, y1), (x2, y2), (x1, y2)
+
+
+def regions_text(word: str, regions: Mapping[str, Corners]) -> str:
+    """Return regions, given by their names, as GeoJSON; the property `word` names them."""
+    features = [
+        {
+            "type": "Feature",
+            "properties": {word: name},
+            "geometry": {
+                "type": "Polygon",
+                "coordinates": [[[round(x, 6), round(y, 6)] for x, y in (*corners, corners[0])]],
+            },
+        }
+        for name, corners in regions.items()
+    ]
     return json.dumps({"type": "FeatureCollection", "features": features}, indent=1) + "\n"
 
 
-def _feature(name: str, x1: float, y1: float, x2: float, y2: float) -> dict[str, object]:
-    corners = ((x1, y1), (x2, y1), (x2, y2), (x1, y2), (x1, y1))
-    ring = [[round(x, 6), round(y, 6)] for x, y in corners]
-    geometry = {"type": "Polygon", "coordinates": [ring]}
-    return {"type": "Feature", "properties": {"zone": name}, "geometry": geometry}
-
-
-def _one(choices: Sequence[str], draw: Callable[[], float]) -> str:
+def choose(choices: Sequence[str], draw: Callable[[], float]) -> str:
     """Choose one; only `Random.random` is the same in every version of Python."""
     return choices[int(draw() * len(choices))]
