@@ -156,6 +156,9 @@ WRONG = [
     ("ts > 5", "cannot compare a time with 5", None),
     ("ts > speed", "cannot compare a time with speed, a DOUBLE", None),
     ("ts + 5 > NOW", "ts + 5 is not a time", None),
+    ("ts > NOW - 10", "NOW - 10 is not a time", None),
+    ("ts > NOW - 10 m", "10 m is no duration", None),
+    ("ts + ts > NOW", "ts + ts is not a time", None),
     ("speed AFTER '10 mins ago'", "speed is not a TIMESTAMP", None),
     ("ts AFTER '10 fortnights ago'", "'10 fortnights ago' is not a time span", None),
 ]

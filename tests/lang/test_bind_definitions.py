@@ -175,6 +175,15 @@ def test_a_role_that_no_name_suggests() -> None:
         bound("CREATE MOVING STREAM t (a STRING) FROM FILE 'f'", Catalogue())
 
 
+def test_a_column_of_the_right_name_and_the_wrong_type_is_told_with_its_type() -> None:
+    with pytest.raises(BindError, match="no column that looks like its location") as caught:
+        bound(
+            "CREATE MOVING STREAM t (oid STRING, lon STRING, lat DOUBLE, ts TIMESTAMP) FROM FILE 'f'",
+            Catalogue(),
+        )
+    assert caught.value.hint == "the columns are oid STRING, lon STRING, lat DOUBLE, ts TIMESTAMP"
+
+
 def test_if_not_exists_leaves_a_stream_alone(taxis: Catalogue) -> None:
     kind, spec, notes = bound("CREATE MOVING STREAM IF NOT EXISTS taxis FROM FILE 'f'", taxis)
     assert (kind, spec, notes) == ("nothing", None, ("stream taxis exists already",))

@@ -155,8 +155,12 @@ def _sum(node: Arithmetic, scope: Scope) -> Moment:
     left, right = node.left, node.right
     if node.operator == "+" and _is_duration(left):
         left, right = right, left
-    if node.operator not in "+-" or not isinstance(right, Quantity) or not _is_duration(right):
-        if mentions_now(node):
+    if node.operator in "+-" and isinstance(right, Quantity) and not _is_duration(right):
+        raise BindError(
+            f"{printed(right)} is no duration", right.span, expected=("a duration such as 10 min",)
+        )
+    if node.operator not in "+-" or not isinstance(right, Quantity):
+        if mentions_now(node) and not (node.operator in "+-" and isinstance(right, Literal)):
             raise NotSupportedError(f"NOW in {printed(node)}", node.span)
         raise BindError(f"{printed(node)} is not a time", node.span, expected=("a time + or - a duration",))
     base = _moment(left, scope)

@@ -85,7 +85,7 @@ def find_roles(stream: CreateStream, columns: Columns) -> ColumnRoles:
     guesses = guess_roles([column for column in columns if column[0] not in named])
     missing = [role for role, name in said.items() if name is None and guesses[role] is None]
     if missing:
-        raise _missing(stream, missing, [name for name, _ in columns])
+        raise _missing(stream, missing, columns)
     found: dict[str, str] = {}
     for role, name in said.items():
         column = _existing(name, columns) if name is not None else guesses[role]
@@ -96,7 +96,7 @@ def find_roles(stream: CreateStream, columns: Columns) -> ColumnRoles:
     return ColumnRoles(**found, guessed=tuple(role for role, name in said.items() if name is None))
 
 
-def _missing(stream: CreateStream, roles: Sequence[str], columns: Sequence[str]) -> BindError:
+def _missing(stream: CreateStream, roles: Sequence[str], columns: Columns) -> BindError:
     """Return the error for a stream without columns for key, location or time; it names all of them."""
     words = tuple(dict.fromkeys(_WORDS[role] for role in roles))
     clauses = tuple(dict.fromkeys(_CLAUSES[role] for role in roles))
@@ -104,7 +104,8 @@ def _missing(stream: CreateStream, roles: Sequence[str], columns: Sequence[str])
         f"{stream.name.text} has no column that looks like its {or_list(words)}",
         stream.name.span,
         expected=(" ".join(clauses),),
-        hint=_columns_hint(columns),
+        # The types tell why a column of the right name is none of them, such as texts among longitudes.
+        hint=_columns_hint([name if len(columns) == 1 else f"{name} {kind}" for name, kind in columns]),
     )
 
 
