@@ -14,6 +14,8 @@ from stqsh.bench.figures import Row
 from stqsh.bench.harness.cpu import ProcessorMeter
 from stqsh.bench.harness.workload import Motion
 from stqsh.client.api import Session
+from stqsh.client.read.subscription import OnIdle, Subscription
+from stqsh.client.results import Updates
 from stqsh.client.run import RunHandle
 from stqsh.storage.rows import Progress
 
@@ -62,6 +64,14 @@ def moving_session(motion: Motion) -> Iterator[Session]:
         motion.write(folder / "reports.parquet")
         with stream_session(folder / "reports.parquet") as session:
             yield session
+
+
+def tailed(session: Session, query: str, look: OnIdle) -> Iterator[Updates]:
+    """Yield the updates of a query by TAIL; `look` is called at each poll, and may end it by an error."""
+    for following in session.execute(f"TAIL {query};"):
+        assert isinstance(following, Subscription)
+        following.on_idle = look
+        yield from (some for some in following if isinstance(some, Updates))
 
 
 def run(session: Session, steps: int) -> list[Progress]:

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Producer
 
+from stqsh.arrays import Array
 from stqsh.bench.harness.workload import Motion
 
 Message: TypeAlias = "dict[str, bytes]"
-Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _PER_TICK = 10_000
 """Reports that are made at once."""

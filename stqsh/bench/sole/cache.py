@@ -10,12 +10,13 @@ import statistics
 
 import numpy as np
 
+from stqsh.arrays import Array
 from stqsh.bench.figures import Row
 from stqsh.bench.paper_figures import Chart, FigureResult, Line
 from stqsh.bench.sole.figures import FigureRun
 from stqsh.bench.sole.overhead import cache_growth, expected_accuracy, expected_overhead
 from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
-from stqsh.bench.sole.town import MILE, SIDE, Array, TownWorld
+from stqsh.bench.sole.town import MILE, SIDE, TownWorld
 from stqsh.core.retention.stream_stats import tallies
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.region import MovingRectangleSpec

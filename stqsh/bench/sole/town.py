@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.bench.harness.drive import Say
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.sources.generator.network import GeneratorState, NetworkGenerator
@@ -25,8 +26,6 @@ from stqsh.spec.chunk import pack, unpack
 from stqsh.spec.query import QueryOptions, SlotQuery
 from stqsh.spec.region import MovingRectangleSpec, RectangleSpec
 from stqsh.spec.stream import ColumnSpec, GeneratorSourceSpec, Options, Retention, StreamSpec
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 MILE = 1609.344
 """Metres."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,13 +18,11 @@ from numpy.typing import NDArray
 
 from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.cpu import CPU, ProcessorMeter
-from stqsh.bench.harness.drive import REPETITIONS, Say, execute, moving_session, paced, run
+from stqsh.bench.harness.drive import REPETITIONS, Say, execute, moving_session, paced, run, tailed
 from stqsh.bench.harness.registration import statements
 from stqsh.bench.harness.workload import Motion, rectangles, ticks_to_fill
 from stqsh.bench.options import option
 from stqsh.client.api import Session
-from stqsh.client.read.subscription import OnIdle, Subscription
-from stqsh.client.results import Updates
 from stqsh.storage.rows import Progress
 
 COLUMNS = {
@@ -165,7 +162,8 @@ def followed(session: Session, ticks_per_s: float, seconds: int) -> tuple[list[D
     first = session.progress().step + 1
     execute(session, f"PLAY m AT {ticks_per_s:.3f}x;")
     try:
-        for steps in _tail(session, look):
+        for some in tailed(session, "probe", look):
+            steps = some.table.column("step").to_numpy()
             reads.append(Read(steps[steps >= first], time.time_ns() // 1000))
     except PlayOverError:
         execute(session, "PAUSE m;")
@@ -179,15 +177,6 @@ def _delivered(progress: Progress) -> DeliveredBatch | None:
         return None
     total_us = stats.time.total_us
     return DeliveredBatch(progress.step, stats.due_us, progress.wall_us, stats.records, total_us)
-
-
-def _tail(session: Session, look: OnIdle) -> Iterator[NDArray[np.int64]]:
-    for following in session.execute("TAIL probe;"):
-        assert isinstance(following, Subscription)
-        following.on_idle = look
-        for some in following:
-            if isinstance(some, Updates):
-                yield some.table.column("step").to_numpy()
 
 
 def latencies(

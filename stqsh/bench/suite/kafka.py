@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 import stqsh
 from stqsh.bench.figures import LESS, MORE, Better, Row
 from stqsh.bench.harness.cpu import CPU, ProcessorMeter, grown, tree_of
-from stqsh.bench.harness.drive import REPETITIONS, Say, execute
+from stqsh.bench.harness.drive import REPETITIONS, Say, execute, tailed
 from stqsh.bench.harness.kafka_load import KafkaLoad
 from stqsh.bench.harness.registration import statements
 from stqsh.bench.harness.workload import rectangles
@@ -33,8 +33,6 @@ from stqsh.bench.options import option
 from stqsh.bench.peers import flink, kafka_flink, kafka_spark
 from stqsh.bench.peers.peer import PeerFailedError
 from stqsh.client.api import Session
-from stqsh.client.read.subscription import Subscription
-from stqsh.client.results import Updates
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import StreamStatus
 
@@ -254,14 +252,10 @@ def _probes_read(session: Session, end: float) -> Iterator[tuple[str, float]]:
             raise _OverError
 
     try:
-        for following in session.execute("TAIL probe;"):
-            assert isinstance(following, Subscription)
-            following.on_idle = look
-            for some in following:
-                if isinstance(some, Updates):
-                    now = time.perf_counter()
-                    yield from ((str(key), now) for key in some.table.column("key").to_pylist())
-                look(some)
+        for some in tailed(session, "probe", look):
+            now = time.perf_counter()
+            yield from ((str(key), now) for key in some.table.column("key").to_pylist())
+            look(some)
     except _OverError:
         return
 
