@@ -4,27 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Column, Name
-from stqsh.lang.ast.statements import (
-    Describe,
-    Dump,
-    ExportDeadLetters,
-    Follow,
-    Help,
-    Map,
-    Pause,
-    PauseQuery,
-    Play,
-    Rebalance,
-    Repartition,
-    ResumeQuery,
-    Run,
-    SetSetting,
-    Show,
-    ShowQuery,
-    Tail,
-    Watch,
-)
 from stqsh.lang.ast_builder.rules import Clause, Parts, by_field, fill, node_of, only_part, rule, rules
 from stqsh.lang.errors import StatementSyntaxError, near
 
@@ -35,24 +16,24 @@ REBALANCINGS = ("shift", "splitmerge", "pm", "fm", "fg", "greedy", "border")
 rules(
     {
         "start": only_part,
-        "until": lambda parts: Run(until=parts[0]),
-        "run_for": lambda parts: Run(duration=parts[0]),
-        "run_steps": lambda parts: Run(steps=parts[0]),
-        "run": lambda parts: parts[0] or Run(),
-        "play": node_of(Play),
-        "pause": node_of(Pause),
-        "pause_query": node_of(PauseQuery),
-        "resume_query": node_of(ResumeQuery),
+        "until": lambda parts: statements.Run(until=parts[0]),
+        "run_for": lambda parts: statements.Run(duration=parts[0]),
+        "run_steps": lambda parts: statements.Run(steps=parts[0]),
+        "run": lambda parts: parts[0] or statements.Run(),
+        "play": node_of(statements.Play),
+        "pause": node_of(statements.Pause),
+        "pause_query": node_of(statements.PauseQuery),
+        "resume_query": node_of(statements.ResumeQuery),
         "tail_only": lambda parts: Clause("only", parts[0], "ONLY"),
-        "show": lambda parts: Show(parts[0], format=_format(parts[1])),
-        "show_query": lambda parts: ShowQuery(parts[0], format=_format(parts[1])),
-        "describe": lambda parts: Describe(parts[0], format=_format(parts[1])),
-        "watch": lambda parts: Watch(tuple(parts)),
-        "map_one": lambda parts: Map(queries=(parts[0],)),  # a stream or a query
-        "map_both": lambda parts: Map(parts[0], tuple(parts[1:])),
-        "map_queries": lambda parts: Map(queries=tuple(parts)),
-        "dump": node_of(Dump),
-        "export": node_of(ExportDeadLetters),
+        "show": lambda parts: statements.Show(parts[0], format=_format(parts[1])),
+        "show_query": lambda parts: statements.ShowQuery(parts[0], format=_format(parts[1])),
+        "describe": lambda parts: statements.Describe(parts[0], format=_format(parts[1])),
+        "watch": lambda parts: statements.Watch(tuple(parts)),
+        "map_one": lambda parts: statements.Map(queries=(parts[0],)),  # a stream or a query
+        "map_both": lambda parts: statements.Map(parts[0], tuple(parts[1:])),
+        "map_queries": lambda parts: statements.Map(queries=tuple(parts)),
+        "dump": node_of(statements.Dump),
+        "export": node_of(statements.ExportDeadLetters),
     }
 )
 
@@ -64,53 +45,55 @@ def tail_from(parts: Parts) -> Clause:
 
 
 @rule("tail")
-def tail(parts: Parts) -> Tail:
+def tail(parts: Parts) -> statements.Tail:
     """Build `TAIL name clauses`."""
     name, *clauses = parts
-    return fill(Tail(name), by_field(clauses))
+    return fill(statements.Tail(name), by_field(clauses))
 
 
 @rule("follow")
-def follow(parts: Parts) -> Follow:
+def follow(parts: Parts) -> statements.Follow:
     """Build `FOLLOW id [IN stream]`."""
     key, stream, output = parts
-    return Follow(key, stream, format=_format(output))
+    return statements.Follow(key, stream, format=_format(output))
 
 
 @rule("repartition")
-def repartition(parts: Parts) -> Repartition:
+def repartition(parts: Parts) -> statements.Repartition:
     """Build `REPARTITION [stream] USING strategy [INTO n SLOTS]`."""
     stream, strategy, slots = parts
     if slots is not None and slots.kind != "INTEGER":
         raise StatementSyntaxError(f"{slots.value} is not a whole number", slots.span)
-    return Repartition(_strategy(strategy, PARTITIONINGS), stream, slots)
+    return statements.Repartition(_strategy(strategy, PARTITIONINGS), stream, slots)
 
 
 @rule("rebalance")
-def rebalance(parts: Parts) -> Rebalance:
+def rebalance(parts: Parts) -> statements.Rebalance:
     """Build `REBALANCE [stream] [USING strategy]`."""
     stream, strategy = parts
-    return Rebalance(stream, None if strategy is None else _strategy(strategy, REBALANCINGS))
+    return statements.Rebalance(stream, None if strategy is None else _strategy(strategy, REBALANCINGS))
 
 
 @rule("set")
-def set_(parts: Parts) -> SetSetting:
+def set_(parts: Parts) -> statements.SetSetting:
     """Build `SET key = value`."""
     key, value = parts
-    return SetSetting(key, Column(value.text, span=value.span) if isinstance(value, Name) else value)
+    return statements.SetSetting(
+        key, Column(value.text, span=value.span) if isinstance(value, Name) else value
+    )
 
 
 @rule("map")
-def map_(parts: Parts) -> Map:
+def map_(parts: Parts) -> statements.Map:
     """Build `MAP [names] [TO 'file']`."""
     names, file = parts
-    return replace(names or Map(), file=None if file is None else file.value)
+    return replace(names or statements.Map(), file=None if file is None else file.value)
 
 
 @rule("help")
-def help_(parts: Parts) -> Help:
+def help_(parts: Parts) -> statements.Help:
     """Build `HELP [words]`."""
-    return Help(" ".join(word.text.upper() for word in parts))
+    return statements.Help(" ".join(word.text.upper() for word in parts))
 
 
 def _format(clause: Clause | None) -> str | None:

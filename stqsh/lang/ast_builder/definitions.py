@@ -6,35 +6,9 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import cover
-from stqsh.lang.ast.statements import (
-    AlertAction,
-    ColumnDefinition,
-    CreateAlert,
-    CreateRegion,
-    CreateRegions,
-    CreateSink,
-    CreateStream,
-    CreateTable,
-    DataSource,
-    DirectorySource,
-    Drop,
-    FileSource,
-    FileTarget,
-    GeneratorSource,
-    HttpSource,
-    HttpTarget,
-    Insert,
-    InsertsSource,
-    KafkaSource,
-    KafkaTarget,
-    ObjectKind,
-    Options,
-    SocketSource,
-    StdinSource,
-    ValueRow,
-)
 from stqsh.lang.ast_builder.regions import fixed
 from stqsh.lang.ast_builder.rules import (
     Builder,
@@ -55,11 +29,11 @@ from stqsh.lang.types import type_named
 
 FILE_FORMATS = ("csv", "jsonl", "parquet", "geojson")
 """The formats of files; sources of one's own add theirs here."""
-_FORMATS: dict[type[DataSource], tuple[str, ...]] = {
-    KafkaSource: ("csv", "json", "arrow"),
-    StdinSource: ("csv", "json"),
-    SocketSource: ("csv", "json"),
-    HttpSource: ("json",),
+_FORMATS: dict[type[statements.DataSource], tuple[str, ...]] = {
+    statements.KafkaSource: ("csv", "json", "arrow"),
+    statements.StdinSource: ("csv", "json"),
+    statements.SocketSource: ("csv", "json"),
+    statements.HttpSource: ("json",),
 }
 """The formats of sources that do not take those of files."""
 _FORMAT_ALIASES = {"json": "jsonl"}
@@ -69,11 +43,11 @@ SINK_FORMATS = ("parquet", "jsonl", "csv")
 rules(
     {
         "columns": list,
-        "file_source": node_of_text(FileSource),
-        "socket_source": node_of_text(SocketSource),
-        "directory_source": node_of_text(DirectorySource),
-        "stdin_source": node_of(StdinSource),
-        "inserts_source": node_of(InsertsSource),
+        "file_source": node_of_text(statements.FileSource),
+        "socket_source": node_of_text(statements.SocketSource),
+        "directory_source": node_of_text(statements.DirectorySource),
+        "stdin_source": node_of(statements.StdinSource),
+        "inserts_source": node_of(statements.InsertsSource),
         "kafka_start": only_part,
         "from_clause": clause_of("source", "FROM"),
         "key_clause": clause_of("key", "KEY"),
@@ -90,14 +64,14 @@ rules(
         "retain_clause": clause_of("retain", "RETAIN"),
         "archive_clause": clause_of("archive", "ARCHIVE TO"),
         "location_clause": clause_of_list("location", "LOCATION"),
-        "create_region": lambda parts: CreateRegion(parts[1], parts[2], bool(parts[0])),
-        "create_sink": lambda parts: CreateSink(parts[1], parts[2], parts[3], bool(parts[0])),
+        "create_region": lambda parts: statements.CreateRegion(parts[1], parts[2], bool(parts[0])),
+        "create_sink": lambda parts: statements.CreateSink(parts[1], parts[2], parts[3], bool(parts[0])),
         "all_queries": lambda _: (),
-        "http_target": node_of_text(HttpTarget),
-        "notify_action": lambda _: AlertAction("notify"),
-        "bell_action": lambda _: AlertAction("bell"),
-        "run_action": node_of_text(AlertAction, "run"),
-        "post_action": node_of_text(AlertAction, "post"),
+        "http_target": node_of_text(statements.HttpTarget),
+        "notify_action": lambda _: statements.AlertAction("notify"),
+        "bell_action": lambda _: statements.AlertAction("bell"),
+        "run_action": node_of_text(statements.AlertAction, "run"),
+        "post_action": node_of_text(statements.AlertAction, "post"),
         "insert_columns": tuple,
         "drop": only_part,
     }
@@ -105,10 +79,10 @@ rules(
 
 
 @rule("column_definition")
-def column_definition(parts: Parts) -> ColumnDefinition:
+def column_definition(parts: Parts) -> statements.ColumnDefinition:
     """Build `a T`."""
     name, type_name = parts
-    return ColumnDefinition(name.text, type_named(type_name), span=name.span)
+    return statements.ColumnDefinition(name.text, type_named(type_name), span=name.span)
 
 
 @rule("option")
@@ -118,7 +92,7 @@ def option(parts: Parts) -> tuple[str, Any]:
 
 
 @rule("options")
-def options(parts: Parts) -> Options:
+def options(parts: Parts) -> statements.Options:
     """Build `(a => 1, b => 'x')`."""
     given = [part for part in parts if part is not None]
     names = [name for name, _ in given]
@@ -129,10 +103,12 @@ def options(parts: Parts) -> Options:
 
 
 @rule("kafka_source")
-def kafka_source(parts: Parts) -> KafkaSource:
+def kafka_source(parts: Parts) -> statements.KafkaSource:
     """Build `KAFKA 'brokers' TOPIC 't', … [FROM place]`."""
     brokers, *topics, start = parts
-    return KafkaSource(brokers.value, tuple(topic.value for topic in topics), start, span=brokers.span)
+    return statements.KafkaSource(
+        brokers.value, tuple(topic.value for topic in topics), start, span=brokers.span
+    )
 
 
 @rule("kafka_place")
@@ -142,19 +118,19 @@ def kafka_place(parts: Parts) -> str:
 
 
 @rule("http_source")
-def http_source(parts: Parts) -> HttpSource:
+def http_source(parts: Parts) -> statements.HttpSource:
     """Build `HTTP PORT n`."""
     port = parts[0]
     if port.kind != "INTEGER":
         raise StatementSyntaxError(f"{port.value} is not a port", port.span)
-    return HttpSource(port.value, span=port.span)
+    return statements.HttpSource(port.value, span=port.span)
 
 
 @rule("generator_source")
-def generator_source(parts: Parts) -> GeneratorSource:
+def generator_source(parts: Parts) -> statements.GeneratorSource:
     """Build `GENERATOR 'name' (options)`."""
     name, given = parts
-    return GeneratorSource(name.value, given or (), span=name.span)
+    return statements.GeneratorSource(name.value, given or (), span=name.span)
 
 
 @rule("bounds_clause")
@@ -171,11 +147,11 @@ def format_clause(parts: Parts) -> Clause:
 
 
 @rule("create_stream")
-def create_stream(parts: Parts) -> CreateStream:
+def create_stream(parts: Parts) -> statements.CreateStream:
     """Build `CREATE MOVING|EVENT STREAM …`."""
     kind, existing, name, defined, *clauses = parts
     given = by_field(clauses)
-    stream = CreateStream(
+    stream = statements.CreateStream(
         "moving" if kind == "MOVING" else "event",
         name,
         _source(name, given),
@@ -186,12 +162,12 @@ def create_stream(parts: Parts) -> CreateStream:
 
 
 @rule("create_table")
-def create_table(parts: Parts) -> CreateTable:
+def create_table(parts: Parts) -> statements.CreateTable:
     """Build `CREATE TABLE …`."""
     existing, name, defined, *clauses = parts
     given = by_field(clauses)
     columns, source = tuple(defined or ()), _source(name, given)
-    return fill(CreateTable(name, source, columns, if_not_exists=bool(existing)), given)
+    return fill(statements.CreateTable(name, source, columns, if_not_exists=bool(existing)), given)
 
 
 @rule("some_queries")
@@ -201,7 +177,7 @@ def some_queries(parts: Parts) -> tuple[Name, ...]:
 
 
 @rule("file_target")
-def file_target(parts: Parts) -> FileTarget:
+def file_target(parts: Parts) -> statements.FileTarget:
     """Build `TO FILE 'dir' FORMAT format`."""
     folder, name = parts
     given = name.text.lower()
@@ -210,54 +186,56 @@ def file_target(parts: Parts) -> FileTarget:
         raise StatementSyntaxError(
             f"unknown format {name.text!r}", name.span, expected=SINK_FORMATS, near=near(given, SINK_FORMATS)
         )
-    return FileTarget(folder.value, found, span=folder.span)
+    return statements.FileTarget(folder.value, found, span=folder.span)
 
 
 @rule("kafka_target")
-def kafka_target(parts: Parts) -> KafkaTarget:
+def kafka_target(parts: Parts) -> statements.KafkaTarget:
     """Build `TO KAFKA 'brokers' TOPIC 't' [AS UPDATES | ANSWERS]`."""
     brokers, topic, mode = parts
     is_answers = mode == "ANSWERS"
-    return KafkaTarget(brokers.value, topic.value, "answers" if is_answers else "updates", span=brokers.span)
+    return statements.KafkaTarget(
+        brokers.value, topic.value, "answers" if is_answers else "updates", span=brokers.span
+    )
 
 
 @rule("create_alert")
-def create_alert(parts: Parts) -> CreateAlert:
+def create_alert(parts: Parts) -> statements.CreateAlert:
     """Build `CREATE ALERT name ON query … DO action`."""
     existing, name, query, edge, every, action = parts
-    return CreateAlert(name, query, action, edge, every, bool(existing))
+    return statements.CreateAlert(name, query, action, edge, every, bool(existing))
 
 
 @rule("create_regions")
-def create_regions(parts: Parts) -> CreateRegions:
+def create_regions(parts: Parts) -> statements.CreateRegions:
     """Build `CREATE REGIONS name FROM FILE 'glob' [NAME column]`."""
     existing, name, *clauses = parts
     given = by_field(clauses)
-    return fill(CreateRegions(name, _source(name, given), if_not_exists=bool(existing)), given)
+    return fill(statements.CreateRegions(name, _source(name, given), if_not_exists=bool(existing)), given)
 
 
 @rule("value_row")
-def value_row(parts: Parts) -> ValueRow:
+def value_row(parts: Parts) -> statements.ValueRow:
     """Build `(1, 'x')`."""
-    return ValueRow(tuple(parts), span=cover(parts[0].span, parts[-1].span))
+    return statements.ValueRow(tuple(parts), span=cover(parts[0].span, parts[-1].span))
 
 
 @rule("insert")
-def insert(parts: Parts) -> Insert:
+def insert(parts: Parts) -> statements.Insert:
     """Build `INSERT INTO stream [(columns)] VALUES (…), …`."""
     stream, columns, *rows = parts
-    return Insert(stream, tuple(rows), columns or ())
+    return statements.Insert(stream, tuple(rows), columns or ())
 
 
-def _dropped(kind: ObjectKind) -> Builder:
-    return lambda parts: Drop(kind, parts[1], bool(parts[0]), span=parts[1].span)
+def _dropped(kind: statements.ObjectKind) -> Builder:
+    return lambda parts: statements.Drop(kind, parts[1], bool(parts[0]), span=parts[1].span)
 
 
 for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT"):
     rule(f"dropped_{_kind.lower()}")(_dropped(_kind))
 
 
-def _source(name: Name, given: dict[str, Clause]) -> DataSource:
+def _source(name: Name, given: dict[str, Clause]) -> statements.DataSource:
     """Take the source out of a definition's clauses; there must be one."""
     source = pop_source(given)
     if source is None:
@@ -267,21 +245,21 @@ def _source(name: Name, given: dict[str, Clause]) -> DataSource:
     return source
 
 
-def pop_source(given: dict[str, Clause]) -> DataSource | None:
+def pop_source(given: dict[str, Clause]) -> statements.DataSource | None:
     """Take the source and its format out of clauses; raise if the source has no format."""
     source, form = given.pop("source", None), given.pop("format", None)
     if source is None:
         return None
-    found: DataSource = source.value
+    found: statements.DataSource = source.value
     if form is None:
         return found
-    if isinstance(found, GeneratorSource):
+    if isinstance(found, statements.GeneratorSource):
         raise StatementSyntaxError("a generator has no FORMAT", found.span)
     name, options = form.value
     return replace(found, format=_format_of(found, name), options=options)
 
 
-def _format_of(source: DataSource, name: Name) -> str:
+def _format_of(source: statements.DataSource, name: Name) -> str:
     """Return a format that a source takes; raise for another, with a suggestion."""
     given, formats = name.text.lower(), _FORMATS.get(type(source), FILE_FORMATS)
     found = _FORMAT_ALIASES.get(given, given)

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import And, Expression, Inside, Literal, Not, Or, Parameter, Region
 from stqsh.lang.ast.source import cover
-from stqsh.lang.ast.statements import (
-    Explain,
-    OrderItem,
-    RegisterQueries,
-    RegisterQuery,
-    Relation,
-    Select,
-    SelectItem,
-    Subscribe,
-)
 from stqsh.lang.ast_builder.definitions import pop_source
 from stqsh.lang.ast_builder.regions import Coordinates, check_letter, coordinate, nearest
 from stqsh.lang.ast_builder.rules import Clause, Parts, by_field, clause_of, clause_of_list, fill, rule, rules
@@ -27,14 +18,14 @@ _FORMAT_PLACE = "REGISTER QUERY shows no rows; say FORMAT with TAIL or SUBSCRIBE
 
 
 @rule("select")
-def select(parts: Parts) -> Select:
+def select(parts: Parts) -> statements.Select:
     """Build `SELECT items FROM relations clauses`."""
     distinct, *rest = parts
-    items = tuple(part for part in rest if isinstance(part, SelectItem))
+    items = tuple(part for part in rest if isinstance(part, statements.SelectItem))
     relations = next(part for part in rest if isinstance(part, list))
     given = by_field(part for part in rest if isinstance(part, Clause))
     window = given.pop("window", None)
-    selected = fill(Select(items, tuple(relations), bool(distinct)), given)
+    selected = fill(statements.Select(items, tuple(relations), bool(distinct)), given)
     if window is not None:
         selected = replace(selected, window=window.value[0], slide=window.value[1])
     return _with_inside_clause(selected)
@@ -59,17 +50,17 @@ rules(
 
 
 @rule("select_item")
-def select_item(parts: Parts) -> SelectItem:
+def select_item(parts: Parts) -> statements.SelectItem:
     """Build `expression [AS alias]`."""
     expression, alias = parts
-    return SelectItem(expression, None if alias is None else alias.text, span=expression.span)
+    return statements.SelectItem(expression, None if alias is None else alias.text, span=expression.span)
 
 
 @rule("relation")
-def relation(parts: Parts) -> Relation:
+def relation(parts: Parts) -> statements.Relation:
     """Build `name [AS alias]`."""
     name, alias = parts
-    return Relation(name.text, None if alias is None else alias.text, span=name.span)
+    return statements.Relation(name.text, None if alias is None else alias.text, span=name.span)
 
 
 @rule("nearest_clause")
@@ -90,10 +81,10 @@ def knn_clause(parts: Parts) -> Clause:
 
 
 @rule("order_item")
-def order_item(parts: Parts) -> OrderItem:
+def order_item(parts: Parts) -> statements.OrderItem:
     """Build `expression [ASC|DESC] [NULLS FIRST|LAST]`."""
     expression, direction, nulls = parts
-    return OrderItem(expression, direction == "DESC", nulls == "FIRST", span=expression.span)
+    return statements.OrderItem(expression, direction == "DESC", nulls == "FIRST", span=expression.span)
 
 
 @rule("output")
@@ -108,45 +99,45 @@ def output(parts: Parts) -> Clause:
 
 
 @rule("register")
-def register(parts: Parts) -> RegisterQuery:
+def register(parts: Parts) -> statements.RegisterQuery:
     """Build `REGISTER QUERY name clauses AS select`."""
     name, *clauses, body = parts
     if body.format is not None:
         raise StatementSyntaxError(_FORMAT_PLACE, name.span)
-    return fill(RegisterQuery(name, body), by_field(clauses))
+    return fill(statements.RegisterQuery(name, body), by_field(clauses))
 
 
 @rule("register_queries")
-def register_queries(parts: Parts) -> RegisterQueries:
+def register_queries(parts: Parts) -> statements.RegisterQueries:
     """Build `REGISTER QUERIES clauses AS select`."""
     *clauses, body = parts
     if body.format is not None:
         raise StatementSyntaxError(_FORMAT_PLACE, body.items[0].span)
     given = by_field(clauses)
-    return fill(RegisterQueries(body, source=pop_source(given)), given)
+    return fill(statements.RegisterQueries(body, source=pop_source(given)), given)
 
 
 @rule("subscribe")
-def subscribe(parts: Parts) -> Subscribe:
+def subscribe(parts: Parts) -> statements.Subscribe:
     """Build `SUBSCRIBE select`; the format belongs to the whole statement."""
-    return Subscribe(replace(parts[0], format=None), format=parts[0].format)
+    return statements.Subscribe(replace(parts[0], format=None), format=parts[0].format)
 
 
 @rule("explain")
-def explain(parts: Parts) -> Explain:
+def explain(parts: Parts) -> statements.Explain:
     """Build `EXPLAIN [ANALYZE] select`, or the same with a query's name."""
     analyze, body = parts
-    if isinstance(body, Select):
-        return Explain(replace(body, format=None), bool(analyze), format=body.format)
-    query: Explain = body
+    if isinstance(body, statements.Select):
+        return statements.Explain(replace(body, format=None), bool(analyze), format=body.format)
+    query: statements.Explain = body
     return replace(query, analyze=bool(analyze))
 
 
 @rule("explained_query")
-def explained_query(parts: Parts) -> Explain:
+def explained_query(parts: Parts) -> statements.Explain:
     """Build `[QUERY] name`."""
     name, output = parts
-    return Explain(query=name, format=None if output is None else output.value)
+    return statements.Explain(query=name, format=None if output is None else output.value)
 
 
 def _count(value: Literal | Parameter) -> int | Parameter:
@@ -157,7 +148,7 @@ def _count(value: Literal | Parameter) -> int | Parameter:
     return value.value
 
 
-def _with_inside_clause(select: Select) -> Select:
+def _with_inside_clause(select: statements.Select) -> statements.Select:
     """Read `WHERE active INSIDE (…)` as the condition `active` and the clause `INSIDE (…)`.
 
     The grammar takes a column before INSIDE for the location. It can only be meant as a condition if it comes

@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
+from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Literal, Name, Quantity
-from stqsh.lang.ast.statements import (
-    ColumnDefinition,
-    CreateAlert,
-    CreateRegion,
-    CreateRegions,
-    CreateSink,
-    CreateStream,
-    CreateTable,
-    DataSource,
-    DirectorySource,
-    Drop,
-    FileSource,
-    FileTarget,
-    GeneratorSource,
-    HttpSource,
-    HttpTarget,
-    Insert,
-    InsertsSource,
-    KafkaSource,
-    RegisterQueries,
-    SinkTarget,
-    SocketSource,
-)
 from stqsh.lang.printer.expressions import expression, region
 from stqsh.lang.printer.queries import quantity, registered, select
 from stqsh.lang.printer.values import column_name, constant, identifier, joined, number, options, pace, quoted
 
 
-def create_stream(node: CreateStream) -> str:
+def create_stream(node: statements.CreateStream) -> str:
     """Return `CREATE MOVING|EVENT STREAM …`, with its clauses in the order of the manual."""
     return joined(
         (
@@ -49,33 +27,33 @@ def create_stream(node: CreateStream) -> str:
     )
 
 
-def create_table(node: CreateTable) -> str:
+def create_table(node: statements.CreateTable) -> str:
     """Return `CREATE TABLE …`."""
     name = identifier(node.name.text)
     parts = (_existing(node.if_not_exists), name, _columns(node.columns), source(node.source))
     return joined(("CREATE TABLE", *parts, _named("KEY", node.key)))
 
 
-def create_region(node: CreateRegion) -> str:
+def create_region(node: statements.CreateRegion) -> str:
     """Return `CREATE REGION name AS region`."""
     name = identifier(node.name.text)
     return joined(("CREATE REGION", _existing(node.if_not_exists), name, "AS", region(node.region)))
 
 
-def create_regions(node: CreateRegions) -> str:
+def create_regions(node: statements.CreateRegions) -> str:
     """Return `CREATE REGIONS name FROM …`."""
     name = identifier(node.name.text)
     parts = (_existing(node.if_not_exists), name, source(node.source), _named("NAME", node.name_column))
     return joined(("CREATE REGIONS", *parts))
 
 
-def register_queries(node: RegisterQueries) -> str:
+def register_queries(node: statements.RegisterQueries) -> str:
     """Return `REGISTER QUERIES [FROM FILE 'glob'] [KEY column] … AS SELECT …`."""
     rows = None if node.source is None else source(node.source)
     return joined(("REGISTER QUERIES", rows, _named("KEY", node.key), registered(node, select(node.select))))
 
 
-def create_sink(node: CreateSink) -> str:
+def create_sink(node: statements.CreateSink) -> str:
     """Return `CREATE SINK name FOR … TO …`."""
     name = identifier(node.name.text)
     queries = ", ".join(identifier(query.text) for query in node.queries) or "ALL"
@@ -83,7 +61,7 @@ def create_sink(node: CreateSink) -> str:
     return joined(("CREATE SINK", *parts))
 
 
-def create_alert(node: CreateAlert) -> str:
+def create_alert(node: statements.CreateAlert) -> str:
     """Return `CREATE ALERT name ON query … DO action`."""
     name, action = identifier(node.name.text), node.action
     text = f" {quoted(action.text)}" if action.kind in ("run", "post") else ""
@@ -92,16 +70,16 @@ def create_alert(node: CreateAlert) -> str:
     return joined(("CREATE ALERT", *parts, f"DO {action.kind.upper()}{text}"))
 
 
-def target(node: SinkTarget) -> str:
+def target(node: statements.SinkTarget) -> str:
     """Return `TO …`."""
-    if isinstance(node, FileTarget):
+    if isinstance(node, statements.FileTarget):
         return f"TO FILE {quoted(node.folder)} FORMAT {node.format.upper()}"
-    if isinstance(node, HttpTarget):
+    if isinstance(node, statements.HttpTarget):
         return f"TO HTTP {quoted(node.url)}"
     return f"TO KAFKA {quoted(node.brokers)} TOPIC {quoted(node.topic)} AS {node.mode.upper()}"
 
 
-def insert(node: Insert) -> str:
+def insert(node: statements.Insert) -> str:
     """Return `INSERT INTO stream [(columns)] VALUES (…), …`."""
     columns = ", ".join(column_name(name.text) for name in node.columns)
     rows = ", ".join(f"({', '.join(map(expression, row.values))})" for row in node.rows)
@@ -109,39 +87,39 @@ def insert(node: Insert) -> str:
     return joined((f"INSERT INTO {name}", columns and f"({columns})", f"VALUES {rows}"))
 
 
-def drop(node: Drop) -> str:
+def drop(node: statements.Drop) -> str:
     """Return `DROP kind [IF EXISTS] name`."""
     return joined(("DROP", node.kind, "IF EXISTS" if node.if_exists else None, identifier(node.name.text)))
 
 
-def source(node: DataSource) -> str:
+def source(node: statements.DataSource) -> str:
     """Return `FROM …`."""
-    if isinstance(node, GeneratorSource):
+    if isinstance(node, statements.GeneratorSource):
         return f"FROM GENERATOR {quoted(node.name)}{options(node.options)}"
-    if isinstance(node, FileSource):
+    if isinstance(node, statements.FileSource):
         text = f"FROM FILE {quoted(node.glob)}"
-    elif isinstance(node, KafkaSource):
+    elif isinstance(node, statements.KafkaSource):
         text = f"FROM KAFKA {quoted(node.brokers)} TOPIC {', '.join(map(quoted, node.topics))}{_start(node)}"
-    elif isinstance(node, SocketSource):
+    elif isinstance(node, statements.SocketSource):
         text = f"FROM SOCKET {quoted(node.address)}"
-    elif isinstance(node, InsertsSource):
+    elif isinstance(node, statements.InsertsSource):
         text = "FROM INSERTS"
-    elif isinstance(node, HttpSource):
+    elif isinstance(node, statements.HttpSource):
         text = f"FROM HTTP PORT {node.port}"
-    elif isinstance(node, DirectorySource):
+    elif isinstance(node, statements.DirectorySource):
         text = f"FROM DIRECTORY {quoted(node.path)}"
     else:
         text = "FROM STDIN"
     return text if node.format is None else f"{text} FORMAT {node.format.upper()}{options(node.options)}"
 
 
-def _start(node: KafkaSource) -> str:
+def _start(node: statements.KafkaSource) -> str:
     if node.start is None or node.start in ("EARLIEST", "LATEST"):
         return "" if node.start is None else f" FROM {node.start}"
     return f" FROM TIMESTAMP {quoted(node.start)}"
 
 
-def _settings(node: CreateStream) -> tuple[str | None, ...]:
+def _settings(node: statements.CreateStream) -> tuple[str | None, ...]:
     bounds = node.bounds and f"BOUNDS ({', '.join(map(number, node.bounds))})"
     return (
         bounds,
@@ -169,7 +147,7 @@ def _existing(if_not_exists: bool) -> str | None:
     return "IF NOT EXISTS" if if_not_exists else None
 
 
-def _columns(columns: tuple[ColumnDefinition, ...]) -> str | None:
+def _columns(columns: tuple[statements.ColumnDefinition, ...]) -> str | None:
     return f"({', '.join(f'{column_name(c.name)} {c.type}' for c in columns)})" if columns else None
 
 

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
+from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import And, Column, Expression, Not, Or, Quantity
-from stqsh.lang.ast.statements import (
-    Explain,
-    OrderItem,
-    RegisterQueries,
-    RegisterQuery,
-    Relation,
-    Select,
-    SelectItem,
-    Subscribe,
-    Tail,
-)
 from stqsh.lang.printer.expressions import expression, nearest, region
 from stqsh.lang.printer.values import column_name, constant, identifier, joined, options
 
 
-def select(node: Select) -> str:
+def select(node: statements.Select) -> str:
     """Return `SELECT …`, with its clauses in the order of the manual."""
     return joined(
         (
@@ -39,17 +29,17 @@ def select(node: Select) -> str:
     )
 
 
-def register(node: RegisterQuery) -> str:
+def register(node: statements.RegisterQuery) -> str:
     """Return `REGISTER QUERY …`."""
     return registration(node, select(node.select))
 
 
-def registration(node: RegisterQuery, text: str) -> str:
+def registration(node: statements.RegisterQuery, text: str) -> str:
     """Return `REGISTER QUERY …`, given the text of its SELECT."""
     return f"REGISTER QUERY {identifier(node.name.text)} {registered(node, text)}"
 
 
-def registered(node: RegisterQuery | RegisterQueries, text: str) -> str:
+def registered(node: statements.RegisterQuery | statements.RegisterQueries, text: str) -> str:
     """Return `[SINCE NOW] [FOR d] [WITH (…)] AS SELECT …`, given the text of the SELECT."""
     return joined(
         (
@@ -61,12 +51,12 @@ def registered(node: RegisterQuery | RegisterQueries, text: str) -> str:
     )
 
 
-def subscribe(node: Subscribe) -> str:
+def subscribe(node: statements.Subscribe) -> str:
     """Return `SUBSCRIBE SELECT …`."""
     return f"SUBSCRIBE {select(node.select)}"
 
 
-def explain(node: Explain) -> str:
+def explain(node: statements.Explain) -> str:
     """Return `EXPLAIN [ANALYZE] SELECT …`, or `EXPLAIN [ANALYZE] QUERY name`."""
     if node.select is not None:
         body = select(node.select)
@@ -75,7 +65,7 @@ def explain(node: Explain) -> str:
     return f"EXPLAIN {'ANALYZE ' if node.analyze else ''}{body}"
 
 
-def tail(node: Tail) -> str:
+def tail(node: statements.Tail) -> str:
     """Return `TAIL name …`."""
     begin = None
     if node.from_step is not None:
@@ -96,17 +86,17 @@ def quantity(keyword: str, value: Quantity | None) -> str | None:
     return None if value is None else f"{keyword} {constant(value)}"
 
 
-def _item(item: SelectItem) -> str:
+def _item(item: statements.SelectItem) -> str:
     text = expression(item.expression)
     return text if item.alias is None else f"{text} AS {column_name(item.alias)}"
 
 
-def _relation(relation: Relation) -> str:
+def _relation(relation: statements.Relation) -> str:
     name = identifier(relation.name)
     return name if relation.alias is None else f"{name} {identifier(relation.alias)}"
 
 
-def _where(node: Select) -> list[str | None]:
+def _where(node: statements.Select) -> list[str | None]:
     where = f"WHERE {expression(node.where)}" if node.where else None
     inside = f"INSIDE {region(node.region)}" if node.region else None
     # The parser would read a column right before INSIDE as `loc INSIDE …`.
@@ -122,10 +112,10 @@ def _ends_in_column(condition: Expression) -> bool:
     return isinstance(condition, Column)
 
 
-def _order(node: Select) -> str:
+def _order(node: statements.Select) -> str:
     return ", ".join(map(_order_item, node.order_by))
 
 
-def _order_item(item: OrderItem) -> str:
+def _order_item(item: statements.OrderItem) -> str:
     direction = " DESC" if item.descending else ""
     return expression(item.expression) + direction + (" NULLS FIRST" if item.nulls_first else "")
