@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -73,8 +74,9 @@ def _prepare_files(spec: StreamSpec, directory: Path, report: Report, run_bytes:
     writer = StoreWriter(directory, layout.columns)
     with DeadLetterWriter(directory / DEAD_LETTERS) as dead:
         parts = _read_all(files, source, layout, dead, report)
-        duplicates = write_sorted(parts, layout, writer, directory, run_bytes)
-    return _published(writer.finish(dead=dead.count, duplicates=duplicates), directory, spec)
+        found = write_sorted(parts, layout, writer, directory, run_bytes)
+    manifest = writer.finish(dead=dead.count, duplicates=found.duplicates)
+    return _published(replace(manifest, end_tick=found.end_tick), directory, spec)
 
 
 def _published(manifest: Manifest, directory: Path, spec: StreamSpec) -> Manifest:
