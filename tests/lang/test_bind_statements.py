@@ -187,6 +187,13 @@ def test_alerts_that_do_not_fit(text: str, message: str, taxis: Catalogue) -> No
     assert caught.value.message == message
 
 
+def test_a_live_stream_plays_at_no_pace(taxis: Catalogue) -> None:
+    catalogue = replace(taxis, streams={**taxis.streams, "buses": bound(BUSES, taxis).spec})
+    assert bound("PLAY buses", catalogue).kind == "play"
+    with pytest.raises(BindError, match="a live stream is not replayed, so PLAY buses takes no pace"):
+        bound("PLAY buses AT 10x", catalogue)
+
+
 def test_streams_of_files_take_no_values(taxis: Catalogue) -> None:
     with pytest.raises(BindError, match="stream taxis does not take INSERT INTO"):
         bound("INSERT INTO taxis VALUES ('1')", taxis)

@@ -102,6 +102,12 @@ def play(statement: statements.Play, catalogue: CatalogueView) -> StreamPlayed:
     """Bind PLAY."""
     stream = stream_named(statement.stream, catalogue)
     pace = statement.pace
+    if pace is not None and stream.is_live:
+        raise BindError(
+            f"a live stream is not replayed, so PLAY {stream.name} takes no pace",
+            statement.stream.span,
+            hint="leave AT out: its records come at the pace of their source",
+        )
     return StreamPlayed(stream.id, stream.name, pace.lower() if isinstance(pace, str) else pace)
 
 
