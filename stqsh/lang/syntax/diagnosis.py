@@ -108,6 +108,15 @@ def _missing_name(scan: ScannedText, follow: Collection[str]) -> StatementSyntax
     return None
 
 
+def _slide_alone(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
+    """Explain `FROM t SLIDE 5 s`, where SLIDE may have been taken for an alias."""
+    for word in scan.tokens[-3:]:
+        if word.upper() == "SLIDE" and "WINDOW" in follow:
+            said, right = "SLIDE stands right after WINDOW and its duration", "WINDOW 1 min SLIDE 10 s"
+            return StatementSyntaxError(said, span_of(word), expected=(right,))
+    return None
+
+
 def _wrong_sign(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
     """Explain `a => 5` and `a == 5`."""
     before, stop = ("", "") if scan.at_end else ([Token("", ""), *scan.tokens])[-2:]
@@ -168,6 +177,7 @@ def _too_early(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxErr
 
 _REASONS: tuple[Callable[[ScannedText, Collection[str]], StatementSyntaxError | None], ...] = (
     _missing_name,
+    _slide_alone,
     _wrong_sign,
     _unknown_unit,
     _misspelt,
