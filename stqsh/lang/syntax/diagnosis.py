@@ -110,10 +110,12 @@ def _missing_name(scan: ScannedText, follow: Collection[str]) -> StatementSyntax
 
 def _slide_alone(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
     """Explain `FROM t SLIDE 5 s`, where SLIDE may have been taken for an alias."""
-    for word in scan.tokens[-3:]:
-        if word.upper() == "SLIDE" and "WINDOW" in follow:
+    words = [word.upper() for word in scan.tokens]
+    for place in range(max(0, len(words) - 3), len(words)):
+        is_right = "WINDOW" in words[max(0, place - 3) : place]
+        if words[place] == "SLIDE" and "WINDOW" in follow and not is_right:
             said, right = "SLIDE stands right after WINDOW and its duration", "WINDOW 1 min SLIDE 10 s"
-            return StatementSyntaxError(said, span_of(word), expected=(right,))
+            return StatementSyntaxError(said, span_of(scan.tokens[place]), expected=(right,))
     return None
 
 
