@@ -235,6 +235,13 @@ KEYS: tuple[Key, ...] = (
         ("1.3", "1.5", "2"),
     ),
     Key(
+        "routing.text_leaves",
+        "whether REPARTITION USING qttree may split events by the words of their texts, too",
+        _flag,
+        lambda: False,
+        ("true", "false"),
+    ),
+    Key(
         "groups.above",
         "the number of groups in the answer of one aggregate query beyond which SHOW STATUS warns",
         _count,

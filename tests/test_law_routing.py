@@ -20,7 +20,7 @@ from support.strategies import cases
 from support.strategies.first import first_cases
 from support.strategies.groups import group_cases
 from support.strategies.refreshes import refreshed_cases
-from support.strategies.routing import Routing, changing, early
+from support.strategies.routing import Routing, changing, early, splitting, worded
 
 from stqsh.core.retention import object_retention
 from stqsh.engine.config import EngineSettings
@@ -35,6 +35,11 @@ EVENTS = {
 PUBLISHED = {
     "some ask for words": frozenset({"events", "forgotten", "text", "circles", "expressions"}),
     "all ask for words": frozenset({"events", "forgotten", "text", "keywords", "polygons"}),
+}
+SPLIT = {
+    "some ask for words": frozenset({"events", "text", "circles", "expressions"}),
+    "all ask for words": frozenset({"events", "text", "keywords", "dwell"}),
+    "nearest": frozenset({"events", "text", "keywords", "nearest", "joins"}),
 }
 MOVING = {
     "rectangles": frozenset[str](),
@@ -118,6 +123,37 @@ def test_records_that_no_query_has_use_for_change_no_update(
 ) -> None:
     with way.run(data.draw(way.events(cases(features))), routing) as routed:
         has_the_oracles_updates_and_stale_records(routed)
+
+
+@share(6)
+@pytest.mark.parametrize("features", SPLIT.values(), ids=SPLIT)
+@given(st.data(), splitting)
+def test_splits_by_texts_change_no_update(
+    way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
+) -> None:
+    with way.run(data.draw(worded(way.events(cases(features)))), routing) as routed:
+        has_the_oracles_updates_and_stale_records(routed)
+
+
+@share(6)
+@pytest.mark.usefixtures("summaries")
+@given(st.data(), splitting)
+def test_splits_by_texts_of_records_that_are_sifted_change_no_update(
+    way: Way, data: st.DataObject, routing: Routing
+) -> None:
+    drawn = way.events(cases(PUBLISHED["all ask for words"]))
+    with way.run(data.draw(worded(drawn)), routing) as routed:
+        has_the_oracles_updates_and_stale_records(routed)
+
+
+@share(6)
+@pytest.mark.parametrize("features", SPLIT.values(), ids=SPLIT)
+@given(st.data(), splitting)
+def test_splits_by_texts_change_no_group(
+    way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
+) -> None:
+    with way.run(data.draw(group_cases(worded(way.events(cases(features))))), routing) as routed:
+        assert read_groups(routed.engine, routed.sent) == run_groups(routed.counted)
 
 
 @share(6)

@@ -168,7 +168,7 @@ def test_an_uneven_stream_is_balanced_by_itself(
 def test_a_balancer_that_fails_is_told_and_the_engine_goes_on(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("out of balance")
 
     link = session.link

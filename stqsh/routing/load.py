@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from stqsh.arrays import Floats
 from stqsh.routing.cells import Cells
 from stqsh.routing.table import HASHED, RoutingTable
+
+if TYPE_CHECKING:
+    from stqsh.routing.text_splits import TextSample
 
 RECORD, PAIR = 1.0, 0.05
 """The cost of a record, and of a record and a query over its cell: c1 and c2 of STAR (section 6)."""
@@ -25,11 +28,13 @@ class Load:
         cells: the cells.
         records: how many records came there.
         queries: how many continuous queries touch it.
+        texts: the terms of records and queries, where leaves may be split by texts.
     """
 
     cells: Cells
     records: Floats
     queries: Floats
+    texts: TextSample | None = None
 
     @staticmethod
     def of(cells: Cells, x: Floats, y: Floats, boxes: Floats) -> Load:
@@ -99,13 +104,34 @@ def balance_of(loads: Floats) -> Balance:
 
 def slot_loads(table: RoutingTable, cost: Floats) -> Floats:
     """Return the load of each slot, float64 (slots,); leaves that are dealt by hash load all evenly."""
-    owners, costs = table.owners.ravel(), cost.ravel()
-    placed = owners != HASHED
-    loads = np.bincount(owners[placed], costs[placed], table.slots)
-    found: Floats = loads + costs[~placed].sum() / table.slots
-    return found
+    return _by_slot(table, leaf_costs(table, cost))
+
+
+def slot_records(table: RoutingTable, records: Floats) -> Floats:
+    """Return how many of the records of cells each slot gets, float64 (slots,)."""
+    shares = None if table.texts is None else table.texts.records
+    return _by_slot(table, _by_leaf(table, records, shares))
 
 
 def leaf_costs(table: RoutingTable, values: Floats) -> Floats:
-    """Return the sum of a value of cells over each leaf, float64 (leaves,)."""
-    return np.bincount(table.leaf.ravel(), values.ravel(), len(table.slot)).astype(np.float64)
+    """Return the sum of a value of cells over each leaf, float64 (leaves,).
+
+    A leaf that is split by texts leaves it to its children, by their shares of the cost.
+    """
+    return _by_leaf(table, values, None if table.texts is None else table.texts.cost)
+
+
+def _by_slot(table: RoutingTable, values: Floats) -> Floats:
+    placed = table.slot >= 0
+    loads = np.bincount(table.slot[placed], values[placed], table.slots)
+    found: Floats = loads + values[table.slot == HASHED].sum() / table.slots
+    return found
+
+
+def _by_leaf(table: RoutingTable, values: Floats, shares: Floats | None) -> Floats:
+    found: Floats = np.bincount(table.leaf.ravel(), values.ravel(), len(table.slot)).astype(np.float64)
+    if shares is not None:
+        split = table.split_leaves
+        found[table.laid :] = (found[split][:, None] * shares).ravel()
+        found[split] = 0.0
+    return found

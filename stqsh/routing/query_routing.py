@@ -11,6 +11,7 @@ import shapely
 from numpy.typing import NDArray
 
 from stqsh.routing.table import RoutingTable
+from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.spec.command import RegisterCommand
 from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.region import CircleSpec, NamedRegionSpec, PolygonSpec, RectangleSpec, Region
@@ -49,7 +50,16 @@ class QueryRouting:
             return []
         boxes = [self.boxes(stream, command) for command in new]
         starts = np.cumsum([len(some) for some in boxes])[:-1]
-        return np.split(self.slots_touching(stream.id, np.concatenate(boxes)), starts)
+        touched = self.slots_touching(stream.id, np.concatenate(boxes), self.sought(stream, new))
+        return np.split(touched, starts)
+
+    def sought(self, stream: StreamSpec, new: Sequence[RegisterCommand | QueryRows]) -> SoughtTerms | None:
+        """Return the terms that queries need; None if no table of their stream splits records by terms."""
+        if not self.looks_at_terms(stream.id):
+            return None
+        from stqsh.routing.slot_terms import sought_terms  # numba: only when needed
+
+        return sought_terms(new, stream)
 
     def boxes(self, stream: StreamSpec, command: RegisterCommand | QueryRows) -> NDArray[np.float64]:
         """Return a box around the region of each query, float64 (n, 4); infinite ones may be everywhere."""
@@ -67,14 +77,28 @@ class QueryRouting:
         x, y, radius = measures
         return _circle_boxes(x, y, radius, planar=stream.planar)
 
-    def slots_touching(self, stream: int, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which slots boxes concern; infinite ones concern all, which so need not learn of them."""
+    def looks_at_terms(self, stream: int) -> bool:
+        """Return whether some table of a stream splits records by their terms."""
+        return any(table.texts is not None for table in self._tables(stream))
+
+    def slots_touching(
+        self, stream: int, boxes: NDArray[np.float64], sought: SoughtTerms | None = None
+    ) -> NDArray[np.bool_]:
+        """Return which slots queries concern: bool (queries, slots).
+
+        Infinite boxes concern all, which so need not learn of them.
+
+        Args:
+            stream: their stream.
+            boxes: the boxes of their regions, float64 (queries, 4).
+            sought: the terms that they need; None if any record may satisfy them.
+        """
         tables = self._tables(stream)
         touched = np.isinf(boxes).all(axis=1, keepdims=True) | np.zeros((1, self.slots), np.bool_)
         if not tables:
             touched[:] = True
         for table in tables:
-            touched[:, : table.slots] |= table.slots_touching(boxes)
+            touched[:, : table.slots] |= table.slots_touching(boxes, sought)
         return touched
 
     def box(self, region: Region, planar: bool) -> Box:

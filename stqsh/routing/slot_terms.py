@@ -22,6 +22,7 @@ from stqsh.core.kernels.text.term_hashes import add_hashes
 from stqsh.core.matching.keyword_queries import keyword_parts, text_column
 from stqsh.core.texts.tokenizer import have_any_term, needed_words
 from stqsh.routing.table import RoutingTable
+from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.spec.command import RegisterCommand
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.query_rows import QueryRows, filled
@@ -77,6 +78,11 @@ class NeededTerms(NamedTuple):
         ids = np.concatenate([np.empty(0, np.int64), *map(ids_of, queries)])
         return NeededTerms(ids[rows], boxes[rows], until[rows], term, is_open)
 
+    @property
+    def sought(self) -> SoughtTerms:
+        """What each row needs, as if it were a query of its own."""
+        return SoughtTerms(np.cumsum(np.append(0, ~self.is_open)), self.term[~self.is_open])
+
     def those(self, rows: NDArray[np.bool_] | slice) -> NeededTerms:
         """Return some of the rows."""
         return NeededTerms._make(column[rows] for column in self)
@@ -131,7 +137,7 @@ class SlotTerms(NamedTuple):
             table: the routing by which slots know of queries; None if all slots know all, and have one entry.
         """
         everyone = np.ones((len(new.query), 1), np.bool_)
-        touched = everyone if table is None else table.slots_touching(new.box)
+        touched = everyone if table is None else table.slots_touching(new.box, new.sought)
         for slot, mine in enumerate(touched.T):
             self.is_open[slot] |= bool((mine & new.is_open).any())
             self.terms[slot].add(new.term[mine & ~new.is_open])
@@ -147,6 +153,17 @@ class SlotTerms(NamedTuple):
 
     def _entry(self, slot: int) -> int:
         return slot if len(self.terms) > 1 else 0
+
+
+def sought_terms(queries: Sequence[NewQuery], stream: StreamSpec) -> SoughtTerms:
+    """Return the terms of which records need one to satisfy each of some queries of a stream."""
+    count, words = _words_of(queries, stream)
+    return SoughtTerms(np.cumsum(np.append(0, count)), hash_keys(words))
+
+
+def sought_words(words: Sequence[str]) -> SoughtTerms:
+    """Return the terms of one query, by its words."""
+    return SoughtTerms(np.array([0, len(words)]), hash_keys(pa.array(words, pa.string())))
 
 
 def _words_of(queries: Sequence[NewQuery], stream: StreamSpec) -> tuple[NDArray[np.int64], pa.StringArray]:

@@ -1,12 +1,14 @@
 """Strategies: how the cells of a stream are laid out in leaves and dealt to slots, by the load of each cell.
 
-Space cannot split a cell that alone is too dear for a slot: all strategies deal its records by hash.
+Space cannot split a cell that alone is too dear for a slot: all strategies deal its records by hash. A
+qttree may split it by texts.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +16,16 @@ from numpy.typing import NDArray
 from stqsh.arrays import Floats
 from stqsh.routing.cells import Cells, z_order
 from stqsh.routing.load import Load, balance_of
-from stqsh.routing.partitioning import CellBlock, PrefixSums, cut_in_runs, karmarkar_karp, painted
-from stqsh.routing.table import HASHED, RoutingTable
+from stqsh.routing.partitioning import (
+    CellBlock,
+    PrefixSums,
+    cut_in_runs,
+    karmarkar_karp,
+    painted,
+)
+from stqsh.routing.table import HASHED, TEXT, RoutingTable
+from stqsh.routing.text_leaves import CHILDREN, TextLeaves
+from stqsh.routing.text_splits import TextSample, TextSplit, text_leaves_of
 
 Strategy = Callable[[Load, int], RoutingTable]
 """Makes a routing table from the load of cells and the number of slots."""
@@ -30,6 +40,9 @@ LEAVES_A_SLOT = 8
 """Leaves of a qttree for each slot: 64 for 8 workers in SSTD's experiments."""
 
 _MOST_LEAVES_A_SLOT = 64
+
+_CHILD_SHARE = 1.0
+"""The most that a child of a square that is split by texts may cost, as a share of a slot's fair share."""
 
 _UNEVEN = range(-4, 5)
 """By how many slots a part of a rectangle may differ from half of them."""
@@ -116,14 +129,46 @@ def quadtree_table(load: Load, slots: int) -> RoutingTable:
 def qttree_table(load: Load, slots: int) -> RoutingTable:
     """Split the dearest square and deal squares to sets of equal cost (SSTD section 4.1).
 
-    SSTD also splits by texts, where queries for other words are about the same place. Here such a place
-    is dealt by hash if it is dear.
+    Where the load has texts, squares are split by these where that costs less, and so are single cells that
+    would be dealt by hash. Children are not split again as in SSTD, so none of them may be too dear.
     """
     hot = hot_cells(load.cost, slots)
-    sums = PrefixSums.of(_cost_to_deal(load.cost, hot))
-    squares = _split_squares(sums, hot, LEAVES_A_SLOT * slots)
-    sets = karmarkar_karp(np.array([sums.total(square) for square in squares]), slots)
-    return table_of_rectangles("qttree", load.cells, slots, squares, sets, hot)
+    splits = {} if load.texts is None else _splits_of_hot_cells(load, load.texts, hot, slots)
+    hashed = hot.copy()
+    for cell in splits:
+        hashed[cell.low, cell.left] = False
+    sums = PrefixSums.of(_cost_to_deal(load.cost, hashed))
+    most = _CHILD_SHARE * float(load.cost.sum()) / slots
+
+    def is_by_texts(square: CellBlock) -> bool:
+        found = None if load.texts is None else load.texts.split(square)
+        if found is None or float(found.cost.max()) * sums.total(square) > most:
+            return False
+        splits[square] = found
+        return True
+
+    squares = _split_squares(sums, hot, LEAVES_A_SLOT * slots, is_by_texts)
+    plain, split = ([one for one in squares if (one in splits) == by_texts] for by_texts in (False, True))
+    costs = [np.array([sums.total(one) for one in plain])]
+    costs += [sums.total(one) * splits[one].cost for one in split]
+    sets = karmarkar_karp(np.concatenate(costs), slots)
+    owners = np.append(sets[: len(plain)], TEXT - np.arange(len(split)))
+    table = table_of_rectangles("qttree", load.cells, slots, plain + split, owners, hashed)
+    return _with_children(table, text_leaves_of([splits[one] for one in split]), sets[len(plain) :])
+
+
+def _splits_of_hot_cells(
+    load: Load, texts: TextSample, hot: NDArray[np.bool_], slots: int
+) -> dict[CellBlock, TextSplit]:
+    """Split hot cells by texts, those whose children each cost no more than a slot may."""
+    found: dict[CellBlock, TextSplit] = {}
+    most = LIMIT * float(load.cost.sum()) / slots
+    for row, column in np.argwhere(hot).tolist():
+        cell = CellBlock(row, row + 1, column, column + 1)
+        split = texts.split(cell)
+        if split is not None and float(split.cost.max()) * load.cost[row, column] <= most:
+            found[cell] = split
+    return found
 
 
 STRATEGIES: dict[str, Strategy] = {
@@ -181,12 +226,32 @@ def table_of_rectangles(
     return RoutingTable(strategy, cells, numbered.reshape(leaf.shape).astype(np.int32), owners, slots)
 
 
+def relaid(table: RoutingTable, rectangles: Sequence[CellBlock], slot: NDArray[np.integer]) -> RoutingTable:
+    """Return a table with other leaves in place of those that have a slot; the others stay.
+
+    Args:
+        table: the table.
+        rectangles: the new leaves, which tile the cells together with the others.
+        slot: the slot of each.
+    """
+    split, boxes = table.split_leaves, boxes_of_leaves(table)
+    every = [*rectangles, *(boxes[leaf] for leaf in split.tolist())]
+    owners, hashed = np.append(slot, table.slot[split]), table.owners == HASHED
+    found = table_of_rectangles(table.strategy, table.cells, table.slots, every, owners, hashed)
+    return _with_children(found, table.texts, table.slot[table.laid :])
+
+
+def _with_children(table: RoutingTable, texts: TextLeaves | None, slot: NDArray[np.integer]) -> RoutingTable:
+    """Return a table with the children of its leaves that are split by texts; `slot` has their slots."""
+    return replace(table, slot=np.append(table.slot, slot.astype(np.int16)), texts=texts)
+
+
 def boxes_of_leaves(table: RoutingTable) -> list[CellBlock]:
-    """Return the least rectangle around each leaf; each leaf has cells."""
+    """Return the least rectangle around each leaf that has cells, as all but children have."""
     leaves, side = table.leaf.ravel(), table.cells.side
     rows, columns = np.divmod(np.arange(side * side), side)
-    low, left = np.full((2, len(table.slot)), side)
-    high, right = np.zeros((2, len(table.slot)), np.int64)
+    low, left = np.full((2, table.laid), side)
+    high, right = np.zeros((2, table.laid), np.int64)
     for least, places in ((low, rows), (left, columns)):
         np.minimum.at(least, leaves, places)
     for past, places in ((high, rows), (right, columns)):
@@ -200,19 +265,29 @@ def _cost_to_deal(cost: Floats, hot: NDArray[np.bool_]) -> Floats:
     return left if left.any() else np.where(hot, 0.0, 1.0)
 
 
-def _split_squares(sums: PrefixSums, hot: NDArray[np.bool_], wanted: int) -> list[CellBlock]:
+def _split_squares(
+    sums: PrefixSums,
+    hot: NDArray[np.bool_],
+    wanted: int,
+    is_by_texts: Callable[[CellBlock], bool] = lambda _: False,
+) -> list[CellBlock]:
     """Return a number of squares, or up to two more, along the Z curve.
 
-    Those around hot cells are split first, down to the hot cells alone, and then always the dearest one.
+    Those around hot cells are split first, down to the hot cells alone, and then always the dearest one. A
+    square that is split by texts instead counts as its children.
     """
-    side = len(hot)
+    side, children = len(hot), 0
     hot_sums = PrefixSums.of(hot.astype(np.float64))
     final: list[CellBlock] = []
     heap = [(-np.inf if side > 1 and hot.any() else 0.0, 0, CellBlock(0, side, 0, side))]
-    while heap and (heap[0][0] == -np.inf or len(heap) + len(final) < wanted):
-        _, number, dearest = heapq.heappop(heap)
+    while heap and (heap[0][0] == -np.inf or len(heap) + len(final) + children < wanted):
+        negated, number, dearest = heapq.heappop(heap)
         if dearest.area == 1:
             final.append(dearest)
+            continue
+        if negated != -np.inf and is_by_texts(dearest):
+            final.append(dearest)
+            children += CHILDREN - 1
             continue
         for at, square in enumerate(dearest.quarters(), 4 * number + 1):
             is_hot = square.area > 1 and hot_sums.total(square) > 0

@@ -4,7 +4,8 @@ All strategies make such a table. A leaf is a set of cells: one cell of a grid (
 rectangle (Tornado section 3.1) or a square of a quadtree (STAR section 6, SSTD section 4.1). It belongs to
 one slot, or its records are dealt to all slots of the stream by the hashes of their keys. The latter is
 our own: it splits what space cannot, such as a single place with most of the records. A stream that is routed
-by object has one such leaf.
+by object has one such leaf. A leaf of an event stream may also be split by texts, in children that are leaves
+without cells (SSTD section 4.1, see `text_leaves`).
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.routing.cells import Bounds, Cells
 from stqsh.routing.neighbours import touched_leaves
+from stqsh.routing.text_leaves import CHILDREN, SoughtTerms, TextLeaves, TextTerms
 
 HASHED = -1
 """The slot of a leaf whose records are dealt to all slots by the hashes of their keys."""
+TEXT = -2
+"""The slot of the first leaf that is split by texts; that of the next one is less by one, and so on."""
 
 _FEW_BOXES = 8
 """The most boxes whose cells are looked at one box at a time."""
@@ -49,8 +55,10 @@ class RoutingTable:
         strategy: the strategy that made it, as REPARTITION names it.
         cells: the cells.
         leaf: int32 (side, side), the leaf of the cell in that row (y) and column (x).
-        slot: int16 (leaves,), the slot of each leaf, or HASHED.
+        slot: int16 (leaves,), the slot of each leaf, or HASHED, or, if it is split by texts, TEXT less its
+            number among such leaves. The last ones are their children, CHILDREN of each.
         slots: the number of the stream's slots, 0 .. slots - 1.
+        texts: the lists of the leaves that are split by texts; None without any.
     """
 
     strategy: str
@@ -58,6 +66,7 @@ class RoutingTable:
     leaf: NDArray[np.int32]
     slot: NDArray[np.int16]
     slots: int
+    texts: TextLeaves | None = None
 
     @staticmethod
     def by_object(slots: int) -> RoutingTable:
@@ -67,8 +76,19 @@ class RoutingTable:
 
     @cached_property
     def owners(self) -> NDArray[np.int16]:
-        """The slot of each cell, or HASHED: int16 (side, side)."""
+        """The slot of each cell, or of its leaf what `slot` has: int16 (side, side)."""
         return self.slot[self.leaf]
+
+    @property
+    def laid(self) -> int:
+        """How many leaves have cells: all but the children of those that are split by texts."""
+        return len(self.slot) - (0 if self.texts is None else CHILDREN * len(self.texts))
+
+    @property
+    def split_leaves(self) -> NDArray[np.int64]:
+        """The leaves that are split by texts, by their numbers among these."""
+        split = np.flatnonzero(self.slot <= TEXT)
+        return split[np.argsort(-self.slot[split])]
 
     @property
     def is_hashed(self) -> bool:
@@ -76,36 +96,72 @@ class RoutingTable:
         return bool((self.slot == HASHED).all())
 
     def slots_of(
-        self, x: NDArray[np.float64], y: NDArray[np.float64], hashes: NDArray[np.uint64]
+        self,
+        x: NDArray[np.float64],
+        y: NDArray[np.float64],
+        hashes: NDArray[np.uint64],
+        texts: pa.Array[Any] | None = None,
     ) -> NDArray[np.int32]:
-        """Return the slot of each record, int32 (n,), by its place, not NaN, and the hash of its key."""
+        """Return the slot of each record, int32 (n,).
+
+        Args:
+            x, y: their places, float64 (n,), not NaN.
+            hashes: the hashes of their keys, uint64 (n,).
+            texts: their texts, a string array (n,); looked at only if leaves are split by texts.
+        """
         if self.is_hashed:
             return slots_of(hashes, self.slots)
         found = self.owners.ravel()[self.cells.of_places(x, y)].astype(np.int32)
+        split = np.flatnonzero(found <= TEXT)
+        if len(split):
+            assert texts is not None, "only streams of events with texts have such leaves"
+            positions: Any = pa.array(split)
+            terms, leaf = TextTerms.of(texts.take(positions)), (TEXT - found[split]).astype(np.int64)
+            found[split] = self.slot[self.leaves_of_texts(leaf, hashes[split], terms)]
         dealt = found == HASHED
         if dealt.any():
             found[dealt] = slots_of(hashes[dealt], self.slots)
         return found
 
+    def leaves_of_texts(
+        self, leaf: NDArray[np.int64], hashes: NDArray[np.uint64], terms: TextTerms
+    ) -> NDArray[np.int64]:
+        """Return the child, as a leaf of the table, of each record in a leaf that is split by texts: (n,).
+
+        Args:
+            leaf: int64 (n,), the number of the leaf among those that are split by texts.
+            hashes: the hashes of their keys, uint64 (n,).
+            terms: their terms.
+        """
+        assert self.texts is not None, "there are such leaves"
+        return self.laid + CHILDREN * leaf + self.texts.children_of_records(leaf, hashes, terms)
+
     @cached_property
     def _cover(self) -> _SlotCover:
         return _SlotCover(self)
 
-    def slots_touching(self, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return the slots whose cells boxes touch, bool (n, slots); for boxes see `Cells.of_boxes`.
+    def slots_touching(
+        self, boxes: NDArray[np.float64], sought: SoughtTerms | None = None
+    ) -> NDArray[np.bool_]:
+        """Return the slots that queries concern, bool (n, slots).
 
-        The slot of each record in a box, its border included, is among them.
+        The slot of each record in a query's box, its border included, is among them, if the record may
+        satisfy it.
+
+        Args:
+            boxes: the boxes of their regions, float64 (n, 4), see `Cells.of_boxes`.
+            sought: the terms of which records need one; None if any may satisfy each query.
         """
         touched = np.zeros((len(boxes), self.slots), np.bool_)
         if len(boxes):
-            self._cover.mark(self.cells.of_boxes(boxes), touched)
+            self._cover.mark(self.cells.of_boxes(boxes), sought, touched)
         return touched
 
     def over(self, slots: int) -> RoutingTable:
         """Return the same table over at most a number of slots; with more, some share one."""
         if self.slots <= slots:
             return self
-        return replace(self, slot=np.where(self.slot == HASHED, HASHED, self.slot % slots), slots=slots)
+        return replace(self, slot=np.where(self.slot < 0, self.slot, self.slot % slots), slots=slots)
 
     def with_owners(self, slot: NDArray[np.int16]) -> RoutingTable:
         """Return the same leaves with other slots."""
@@ -120,14 +176,14 @@ class RoutingTable:
 
         A package has the cells that one slot hands over to another (CheetahGIS section V-D). Cells that are
         dealt by hash count as those of one more slot, unless the number of slots changes: then all slots hand
-        over.
+        over. So do cells that are split by texts.
         """
         x, y = other.cells.centres()
         old, new = self.owners.ravel()[self.cells.of_places(x, y)], other.owners.ravel()
-        count = max(self.slots, other.slots) - HASHED
-        pairs = (old.astype(np.int64) - HASHED) * count + (new - HASHED)
+        count = max(self.slots, other.slots) - TEXT
+        pairs = (np.maximum(old.astype(np.int64), TEXT) - TEXT) * count + (np.maximum(new, TEXT) - TEXT)
         are_there = np.bincount(pairs, minlength=count * count).reshape(count, count) > 0
-        dealt_anew = self.slots != other.slots and bool(are_there[0, 0])
+        dealt_anew = self.slots != other.slots and bool(are_there[HASHED - TEXT, HASHED - TEXT])
         np.fill_diagonal(are_there, False)
         return int(are_there.sum()) + (self.slots if dealt_anew else 0)
 
@@ -138,23 +194,32 @@ class _SlotCover:
     def __init__(self, table: RoutingTable) -> None:
         self._table = table
 
-    def mark(self, spans: NDArray[np.int64], touched: NDArray[np.bool_]) -> None:
-        """Mark the slots that have cells in spans: bool (n, slots)."""
+    def mark(self, spans: NDArray[np.int64], sought: SoughtTerms | None, touched: NDArray[np.bool_]) -> None:
+        """Mark the slots that have cells in spans: bool (n, slots); see `RoutingTable.slots_touching`."""
+        for at, owners in self._touching(spans):
+            split = owners <= TEXT
+            if self._table.texts is not None and split.any():
+                leaf = TEXT - owners[split].astype(np.int64)
+                wanted = self._table.texts.children_of_queries(leaf, at[split], sought)
+                pair, child = np.nonzero(wanted)
+                owners_of_children = self._table.slot[self._table.laid + CHILDREN * leaf[pair] + child]
+                _mark(touched, at[split][pair], owners_of_children)
+            _mark(touched, at[~split], owners[~split])
+
+    def _touching(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int16]]]:
+        """Yield the positions of spans and an owner of cells in each, (n,) each."""
         leaves = self._leaf_boxes
         if len(leaves):
             for at, found in touched_leaves(self._table.leaf, leaves, spans):
-                owners = self._table.slot[found]
-                single = owners != HASHED
-                touched[at[single], owners[single]] = True
-                touched[at[~single]] = True
+                yield at, self._table.slot[found]
             return
-        for rows, owner in self._by_cells(spans) if len(spans) <= _FEW_BOXES else self._by_sums(spans):
-            touched[rows, slice(None) if owner == HASHED else owner] = True
+        for at, owner in self._by_cells(spans) if len(spans) <= _FEW_BOXES else self._by_sums(spans):
+            yield at, np.full(len(at), owner, np.int16)
 
-    def _by_cells(self, spans: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-        """Yield the positions of spans, and an owner of cells in them."""
+    def _by_cells(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
+        """Yield the position of each span, and an owner of cells in it."""
         for at, span in enumerate(spans.tolist()):
-            yield from ((at, owner) for owner in self._owners_in(span))
+            yield from ((np.array([at]), owner) for owner in self._owners_in(span))
 
     def _owners_in(self, span: Sequence[int]) -> list[int]:
         """Return the owners of the cells in a row of `Cells.of_boxes`."""
@@ -175,7 +240,7 @@ class _SlotCover:
 
         It has no rows if some leaf is not a rectangle, or there are about as many leaves as cells.
         """
-        side, count = self._table.cells.side, len(self._table.slot)
+        side, count = self._table.cells.side, self._table.laid
         none = np.empty((0, 4), np.int16)
         if 4 * count > side * side:
             return none
@@ -201,3 +266,10 @@ class _SlotCover:
             sums, mine = np.zeros((side + 1, side + 1), np.int32), self._table.owners == owner
             sums[1:, 1:] = mine.cumsum(axis=0, dtype=np.int32).cumsum(axis=1, dtype=np.int32)
             yield owner, sums
+
+
+def _mark(touched: NDArray[np.bool_], at: NDArray[np.int64], owners: NDArray[np.int16]) -> None:
+    """Mark the slots of owners of cells, all of them for HASHED: bool (n, slots)."""
+    single = owners != HASHED
+    touched[at[single], owners[single]] = True
+    touched[at[~single]] = True

@@ -1,14 +1,24 @@
-"""Routing tables as payloads of the control log."""
+"""Routing tables as payloads of the control log.
+
+A table that has leaves split by texts says what it is under another name: versions of stqsh that know no such
+leaves then fail to read it, and do not deal records by it in another way.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct, json
+from numpy.typing import NDArray
 
 from stqsh.routing.cells import Bounds, Cells, z_order
 from stqsh.routing.table import RoutingTable
+from stqsh.routing.text_leaves import CHILDREN, TextLeaves
 from stqsh.spec.chunk import pack, unpack
+
+_PLAIN, _SPLIT, _LISTS = b"table", b"table split by texts", b"lists"
 
 
 class _About(Struct):
@@ -35,13 +45,17 @@ def pack_table(table: RoutingTable) -> bytes:
     about = _About(table.strategy, (x1, y1, x2, y2), table.cells.side, table.slots, slot)
     columns = {"value": values[starts].astype(np.int32), "length": lengths.astype(np.int32)}
     runs = pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in columns.items()})
-    return pack(runs.replace_schema_metadata({b"table": json.encode(about)}))
+    described = {_PLAIN: json.encode(about)}
+    if table.texts is not None:
+        described = {_SPLIT: json.encode(about), _LISTS: _pack_lists(table.texts)}
+    return pack(runs.replace_schema_metadata(described))
 
 
 def unpack_table(payload: bytes) -> RoutingTable:
     """Read the form of `pack_table`."""
     runs = unpack(payload)
-    about = json.decode((runs.schema.metadata or {})[b"table"], type=_About)
+    described = runs.schema.metadata or {}
+    about = json.decode(described[_SPLIT if _SPLIT in described else _PLAIN], type=_About)
     side, slot = about.side, about.slot
     values = np.empty(side * side, np.int32)
     values[z_order(side)] = np.repeat(runs.column(0).to_numpy(), runs.column(1).to_numpy())
@@ -52,6 +66,7 @@ def unpack_table(payload: bytes) -> RoutingTable:
         leaf.reshape(side, side),
         (values if slot is None else np.array(slot)).astype(np.int16),
         about.slots,
+        _unpack_lists(described[_LISTS]) if _LISTS in described else None,
     )
 
 
@@ -59,3 +74,29 @@ def _leaves_are_cells(table: RoutingTable) -> bool:
     """Return whether each cell is a leaf, and has the number of its leaf."""
     leaf = table.leaf
     return leaf.size == len(table.slot) and bool((leaf.ravel() == np.arange(leaf.size)).all())
+
+
+def _pack_lists(texts: TextLeaves) -> bytes:
+    """Return the lists of leaves that are split by texts: a row for each term; shares beside them."""
+    rows: dict[str, NDArray[Any]] = {
+        "leaf": np.repeat(np.arange(len(texts), dtype=np.int32), np.diff(texts.start)),
+        "term": texts.term,
+        "lists": texts.lists,
+    }
+    lists = pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in rows.items()})
+    shares = {b"records": texts.records, b"cost": texts.cost}
+    return pack(
+        lists.replace_schema_metadata({name: some.astype("<f8").tobytes() for name, some in shares.items()})
+    )
+
+
+def _unpack_lists(payload: bytes) -> TextLeaves:
+    """Read the form of `_pack_lists`."""
+    rows = unpack(payload)
+    leaf, term, on = (rows.column(name).to_numpy() for name in ("leaf", "term", "lists"))
+    shares = rows.schema.metadata or {}
+    records, cost = (
+        np.frombuffer(shares[name], "<f8").reshape(-1, CHILDREN) for name in (b"records", b"cost")
+    )
+    start = np.searchsorted(leaf, np.arange(len(records) + 1))
+    return TextLeaves(start, term, on, records, cost)

@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import NamedTuple
+from unittest import mock
 
 from hypothesis import strategies as st
 
+from stqsh.engine.ingest import stream_routing
 from stqsh.routing.table import RoutingTable
+from stqsh.sources.replay_store.manifest import Manifest
+from stqsh.sources.replay_store.spatial_extent import initial_table
 from stqsh.spec.log import StreamRouted
-from stqsh.spec.stream import GeneratorSourceSpec
+from stqsh.spec.stream import GeneratorSourceSpec, StreamSpec
 from stqsh.storage.stream_routes import append_route
 from support.cases import Case
 from support.live_memory import as_live, live_engine
@@ -52,6 +56,18 @@ def _route(engine: MemoryEngine, case: Case, table: RoutingTable | None) -> None
 
 
 @contextmanager
+def _begun(initial: RoutingTable | None) -> Iterator[None]:
+    """Replays begin with another routing than the usual one."""
+
+    def table(manifest: Manifest | None, stream: StreamSpec, slots: int) -> RoutingTable | None:
+        usual = initial_table(manifest, stream, slots)
+        return usual if usual is None or initial is None else initial.over(slots)
+
+    with mock.patch.object(stream_routing, "initial_table", table):
+        yield
+
+
+@contextmanager
 def _replayed(case: Case, routing: Routing) -> Iterator[Routed]:
     """Run a replay whose batches die as in `deaths`; before each batch in `restarts` all restarts.
 
@@ -59,7 +75,8 @@ def _replayed(case: Case, routing: Routing) -> Iterator[Routed]:
     """
     if routing.is_endless:
         case = replace(case, spec=case.spec | {"source": GeneratorSourceSpec("network")})
-    with memory_engine([case], routing.slots, tuning=routing.tuning) as engine:
+    initial = None if routing.is_endless or case.spec["kind"] != "event" else routing.initial
+    with _begun(initial), memory_engine([case], routing.slots, tuning=routing.tuning) as engine:
         engine.deaths = routing.deaths
         for number, (first, last) in enumerate(cut(case, routing.size)):
             if number in routing.restarts:

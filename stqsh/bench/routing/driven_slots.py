@@ -19,6 +19,7 @@ from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_integers
 from stqsh.core.state.slot_state import SlotState
 from stqsh.routing.table import RoutingTable
+from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack, pack_json, unpack
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.query_rows import QueryRows, pack_alike
@@ -82,6 +83,7 @@ class DrivenSlots:
 
     Attributes:
         boxes: float64 (m, 4), the boxes of the queries.
+        sought: the terms that they need, if they ask for words.
         answers: what all slots together gave.
         sift: leaves records out that slots have no use for, if given. Its time counts as theirs.
         sent: how many records slots got.
@@ -91,6 +93,7 @@ class DrivenSlots:
     stream: StreamSpec
     queries: QueryRows
     boxes: Floats
+    sought: SoughtTerms | None = None
     answers: Answers = field(default_factory=Answers)
     step: int = 0
     sift: Sift | None = None
@@ -98,18 +101,21 @@ class DrivenSlots:
 
     def __post_init__(self) -> None:
         self._slots = [SlotState.fresh(slot) for slot in range(self.table.slots)]
-        self._due = self._known = self.table.slots_touching(self.boxes)
+        self._due = self._known = self._touched(self.table)
 
     @property
     def copies(self) -> float:
         """On how many slots a query is under the present routing."""
-        return float(self.table.slots_touching(self.boxes).sum() / len(self.boxes))
+        return float(self._touched(self.table).sum() / len(self.boxes))
 
     def route(self, table: RoutingTable) -> None:
         """Deal records by another table, of the same number of slots, from the next batch on."""
         self.table = table
-        self._due = table.slots_touching(self.boxes) & ~self._known
+        self._due = self._touched(table) & ~self._known
         self._known = self._known | self._due
+
+    def _touched(self, table: RoutingTable) -> NDArray[np.bool_]:
+        return table.slots_touching(self.boxes, self.sought)
 
     def take(self, records: Records, rng: np.random.Generator) -> Nanoseconds:
         """Take in the records of the next step; return the thread time of each slot, ns (slots,).
@@ -138,7 +144,8 @@ class DrivenSlots:
     def _dealt(self, records: Records) -> list[pa.RecordBatch]:
         """Deal records to slots."""
         x, y = records.places.T
-        slots = self.table.slots_of(x, y, records.hashes)
+        texts = None if self.stream.text is None else records.batch.column(self.stream.text)
+        slots = self.table.slots_of(x, y, records.hashes, texts)
         ends = np.cumsum(np.bincount(slots, minlength=self.table.slots))
         order: Any = pa.array(np.argsort(slots, kind="stable"))
         sorted_ = records.batch.take(order)

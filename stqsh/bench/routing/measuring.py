@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from stqsh.bench.routing.driven_slots import DrivenSlots
 from stqsh.bench.routing.maps import Places
 from stqsh.bench.routing.world import EVENTS, KEPT, POSTS, Records, range_queries, records
 from stqsh.routing.load import Load, balance_of, slot_loads
+from stqsh.routing.slot_terms import sought_terms
 from stqsh.routing.table import RoutingTable
 
 _WARMING = KEPT + 2
@@ -108,6 +109,7 @@ class Trial:
         count: records a batch.
         begun: the routing of the first batch, after which all change to their own; None: they have it then.
         posts: the texts of records, if queries have phrases.
+        texts: draws texts for places instead.
         phrases: the phrase of each query.
     """
 
@@ -118,18 +120,23 @@ class Trial:
     begun: RoutingTable | None = None
     posts: PostSample | None = None
     phrases: Sequence[str] | None = None
+    texts: Callable[[np.random.Generator, Floats], pa.Array[Any]] | None = None
 
     def driven(self) -> dict[str, DrivenSlots]:
         """Return slots for each routing."""
-        stream, queries = POSTS if self.posts else EVENTS, range_queries(self.boxes, self.phrases)
+        stream = POSTS if self.posts or self.texts else EVENTS
+        queries = range_queries(self.boxes, self.phrases)
+        sought = None if self.phrases is None else sought_terms([queries], stream)
         return {
-            name: DrivenSlots(self.begun or table, stream, queries, self.boxes)
+            name: DrivenSlots(self.begun or table, stream, queries, self.boxes, sought)
             for name, table in self.tables.items()
         }
 
     def drawn(self, step: int, rng: np.random.Generator, count: int | None = None) -> Records:
         """Draw the records of a step."""
         places = self.places(rng, self.count if count is None else count)
+        if self.texts is not None:
+            return records(step, places, self.texts(rng, places))
         if self.posts is None:
             return records(step, places)
         which: Any = pa.array(rng.integers(0, len(self.posts.texts), len(places)))

@@ -18,6 +18,7 @@ from stqsh.client.map.region_shades import GroupAnswers, RegionShades
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.catalogue import Catalogue
 from stqsh.lang.syntax.parse import parse
+from stqsh.routing.table import HASHED
 from stqsh.sources.routing_plans import current_table
 from stqsh.spec.region import CircleSpec, NamedRegionSpec
 from stqsh.storage.catalogue import live_areas, live_queries
@@ -43,7 +44,8 @@ class SlotCells:
 
     Attributes:
         bounds: the box: x1, y1, x2, y2.
-        owners: the cells' slots, int16 (rows, columns), with rows upwards; -1 where all slots get records.
+        owners: the cells' slots, int16 (rows, columns), with rows upwards; -1 where
+            several slots get records.
     """
 
     bounds: tuple[float, float, float, float]
@@ -219,4 +221,4 @@ def cells_of(link: Connection, stream: StreamRow) -> SlotCells | None:
     if table is None or table.is_hashed:
         return None
     every = max(1, table.cells.side // MOST_CELLS)
-    return SlotCells(table.cells.bounds, table.owners[::every, ::every])
+    return SlotCells(table.cells.bounds, np.maximum(table.owners[::every, ::every], HASHED))

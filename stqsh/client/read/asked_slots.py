@@ -3,6 +3,7 @@
 A slot is passed over if none of its cells touches the region, under no routing by which records were dealt
 that are still kept (SSTD section 5.2). For nearest neighbours the slots whose cells hold the centre are asked
 first: what they find bounds the circle that the others may add to (SSTD section 6.2, CheetahGIS section VI).
+Where leaves are split by texts, slots whose lists lack the words of `CONTAINS` are passed over, too.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from numpy.typing import NDArray
 
 from stqsh.client.connection import Connection
 from stqsh.core.kernels.geometry.circles import circle_box
+from stqsh.core.matching.keyword_queries import words_needed
 from stqsh.core.snapshots.select import RANK, KeptShares, part
 from stqsh.core.state.slot_state import SlotState
 from stqsh.routing.query_routing import EVERYWHERE, QueryRouting
+from stqsh.routing.slot_terms import sought_words
 from stqsh.routing.table import RoutingTable
+from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.sources.kept_routes import KeptTables
 from stqsh.spec.chunk import unpack
-from stqsh.spec.query import Place, SnapshotSpec
+from stqsh.spec.query import BoundQuery, Place, SnapshotSpec
 from stqsh.spec.region import NearestSpec, Region
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_geometry
@@ -69,9 +73,10 @@ class AskedSlots:
         if _are_hashed(tables):
             return ask(everyone)
         routing = self._routing(count, [table.over(count) for table in tables])
+        sought = _sought(routing, spec, stream)
 
         def touched(box: Box) -> Slots:
-            found: Slots = routing.slots_touching(stream.id, np.array([box]))[0]
+            found: Slots = routing.slots_touching(stream.id, np.array([box]), sought)[0]
             return found
 
         if centre is None or not isinstance(region, NearestSpec):
@@ -82,8 +87,8 @@ class AskedSlots:
         within = circle_box(*centre, far[region.k - 1], stream.planar) if len(far) >= region.k else None
         return [*shares, *ask((everyone if within is None else touched(within)) & ~first)]
 
-    def text(self, stream: StreamSpec, region: Region, otherwise: str) -> str:
-        """Return on how many of a stream's slots a region is, and why, for EXPLAIN.
+    def text(self, stream: StreamSpec, spec: BoundQuery, otherwise: str) -> str:
+        """Return on how many of a stream's slots a query is, and why, for EXPLAIN.
 
         `otherwise` is what to say if all records are dealt by hash.
         """
@@ -93,18 +98,25 @@ class AskedSlots:
             return otherwise
         count = max(table.slots for table in tables)
         routing = self._routing(count, tables)
-        box = routing.box(region, stream.planar)
+        box = routing.box(spec.region, stream.planar)
         if box == EVERYWHERE:
-            return f"{count} of {count}: {_everywhere(region)}"
-        touched = int(routing.slots_touching(stream.id, np.array([box])).sum())
+            return f"{count} of {count}: {_everywhere(spec.region)}"
+        sought = _sought(routing, spec, stream)
+        touched = int(routing.slots_touching(stream.id, np.array([box]), sought).sum())
+        words = " and whose lists have its words" if sought is not None and len(sought.term) else ""
         older = f", under {len(tables)} routings whose records are kept" if len(tables) > 1 else ""
-        return f"{touched} of {count}: those whose cells the region touches{older}"
+        return f"{touched} of {count}: those whose cells the region touches{words}{older}"
 
     def _routing(self, slots: int, tables: list[RoutingTable]) -> QueryRouting:
         def geometry(area: int) -> pa.RecordBatch:
             return unpack(area_geometry(self._link.db, area))
 
         return QueryRouting(slots, lambda _: tables, geometry)
+
+
+def _sought(routing: QueryRouting, spec: BoundQuery, stream: StreamSpec) -> SoughtTerms | None:
+    """Return the terms that a query needs; None if no table of its stream splits records by terms."""
+    return sought_words(words_needed(spec, stream)) if routing.looks_at_terms(stream.id) else None
 
 
 def _are_hashed(tables: list[RoutingTable]) -> bool:

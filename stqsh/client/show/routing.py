@@ -7,14 +7,16 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stqsh.client.connection import Connection
 from stqsh.client.results import Rows
 from stqsh.errors import NotPublishedError
 from stqsh.profile import Profile
-from stqsh.routing.load import leaf_costs, slot_loads
-from stqsh.routing.table import HASHED, RoutingTable
-from stqsh.sources.routing_plans import RecentInput, current_table, load_ratio, recent_input
+from stqsh.routing.load import slot_loads, slot_records
+from stqsh.routing.table import HASHED, TEXT, RoutingTable
+from stqsh.sources.recent_input import RecentInput, recent_input
+from stqsh.sources.routing_plans import current_table, load_ratio
 from stqsh.spec.stats import BatchStats
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import get_meta
@@ -23,7 +25,7 @@ from stqsh.storage.rows import StreamRow
 from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, stream_routes
 
 _COLUMNS = (
-    *("stream", "strategy", "version", "since step", "slots", "leaves", "by hash"),
+    *("stream", "strategy", "version", "since step", "slots", "leaves", "by hash", "by texts"),
     *("max/mean", "expected", "slots a query", "unsent", "state", "last change"),
 )
 _SLOT_COLUMNS = ("stream", "slot", "leaves", "cells", "recent records", "queries", "share of load")
@@ -37,7 +39,8 @@ def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
     for stream, table in tables:
         if table is not None and not table.is_hashed:
             with suppress(NotPublishedError):  # of live streams, while the engine does not run
-                inputs[stream.id] = recent_input(link.home, link.db, stream.spec)
+                by_texts = table.texts is not None
+                inputs[stream.id] = recent_input(link.home, link.db, stream.spec, with_texts=by_texts)
     yield Rows(
         "routing", _COLUMNS, tuple(_stream_row(link, stream, table, inputs) for stream, table in tables)
     )
@@ -57,7 +60,7 @@ def _stream_row(
     link: Connection, stream: StreamRow, table: RoutingTable | None, inputs: dict[int, RecentInput]
 ) -> tuple[Any, ...]:
     if table is None:
-        return (stream.name, *[None] * 10, "being read", None)
+        return (stream.name, *[None] * 11, "being read", None)
     routes = stream_routes(link.db, stream.id)
     last = routes[-1] if routes else None
     progress = link.progress()
@@ -70,8 +73,11 @@ def _stream_row(
         ratio = round(load_ratio(recent, table), 2)
         copies = _copies(table, recent)
     return (
-        *(stream.name, table.strategy, len(routes) + 1, since, table.slots, len(table.slot)),
-        int(np.count_nonzero(table.slot == HASHED)),
+        *(stream.name, table.strategy, len(routes) + 1, since, table.slots),
+        *(
+            int(np.count_nonzero(leaves))
+            for leaves in (table.slot > TEXT, table.slot == HASHED, table.slot <= TEXT)
+        ),
         *(ratio, None if last is None else round(last.entry.predicted, 2), copies),
         _unsent(progress.stats, stream.id),
         *("moving" if is_moving else "in force", _change(last)),
@@ -88,7 +94,12 @@ def _copies(table: RoutingTable, recent: RecentInput) -> float | None:
     """Return on how many slots a query is in the mean; None without queries."""
     if not len(recent.boxes):
         return None
-    return round(float(table.slots_touching(recent.boxes).sum(axis=1).mean()), 2)
+    return round(float(_touched(table, recent).sum(axis=1).mean()), 2)
+
+
+def _touched(table: RoutingTable, recent: RecentInput) -> NDArray[np.bool_]:
+    """Return on which slots queries are, bool (queries, slots)."""
+    return table.slots_touching(recent.boxes, None if recent.texts is None else recent.texts.sought)
 
 
 def _change(last: StreamRoute | None) -> str | None:
@@ -103,11 +114,14 @@ def _change(last: StreamRoute | None) -> str | None:
 
 
 def _slot_rows(stream: str, table: RoutingTable, recent: RecentInput) -> Iterator[tuple[Any, ...]]:
-    """Yield the share of each slot in a stream; of leaves dealt by hash each slot has its part."""
-    load = recent.load(table.cells)
+    """Yield the share of each slot in a stream; of leaves dealt by hash each slot has its part.
+
+    Leaves that are split by texts count as their children, which have no cells of their own.
+    """
+    load, table = recent.load(table.cells), recent.measured(table)
     loads, total = slot_loads(table, load.cost), float(load.cost.sum())
-    records, queries = slot_loads(table, load.records), table.slots_touching(recent.boxes).sum(axis=0)
-    cells = leaf_costs(table, np.ones_like(load.records))
+    records, queries = slot_records(table, load.records), _touched(table, recent).sum(axis=0)
+    cells = np.bincount(table.leaf.ravel(), minlength=len(table.slot))
     for slot in range(table.slots):
         mine = table.slot == slot
         yield (

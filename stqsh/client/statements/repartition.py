@@ -15,8 +15,8 @@ from stqsh.lang.printer.printer import to_sql
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import RoutingTable
+from stqsh.sources.recent_input import RecentInput, recent_input
 from stqsh.sources.routing_plans import (
-    RecentInput,
     RoutePlan,
     current_table,
     find_previous_rows,
@@ -24,13 +24,13 @@ from stqsh.sources.routing_plans import (
     plan_rebalance,
     plan_repartition,
     put_in_force,
-    recent_input,
 )
 from stqsh.spec.log import StreamRouted
 from stqsh.storage.catalogue import live_queries, live_streams
 from stqsh.storage.control_log import get_meta
 from stqsh.storage.progress import step_taken, stream_statuses, unknown_until
 from stqsh.storage.rows import Progress, StreamRow
+from stqsh.storage.session_settings import session_settings
 
 _MOVES = {
     "shift": "moves the borders of rectangles",
@@ -52,7 +52,9 @@ def repartition(desk: StatementContext, statement: Repartition) -> Iterator[Outc
 
     def change(stream: StreamRow, table: RoutingTable) -> Iterator[Message]:
         slots = table.slots if spec.slots is None else spec.slots
-        if table.strategy == spec.strategy and table.slots == slots:
+        by_texts = _may_split_by_texts(desk, stream, spec.strategy)
+        is_laid_so = table.strategy == spec.strategy and by_texts == (table.texts is not None)
+        if is_laid_so and table.slots == slots:
             yield Message(f"{stream.name}: already {table.strategy} over {_slots(slots)}")
             return
         _check_possible(desk, stream, "INTO n SLOTS")
@@ -60,7 +62,7 @@ def repartition(desk: StatementContext, statement: Repartition) -> Iterator[Outc
         if not (stream.spec.is_event or stream.spec.needs_dealer):
             yield _finding(desk, stream)
             find_previous_rows(desk.link.home, stream.spec)
-        recent = _recent(desk, stream)
+        recent = _recent(desk, stream, with_texts=by_texts)
         plan = plan_repartition(recent, table, spec.strategy, slots)
         yield from _put_in_force(desk, stream, plan, text)
 
@@ -69,6 +71,13 @@ def repartition(desk: StatementContext, statement: Repartition) -> Iterator[Outc
             _check_possible(desk, stream, f"USING {spec.strategy}")
 
     yield from _for_streams(desk, spec.stream, change, check)
+
+
+def _may_split_by_texts(desk: StatementContext, stream: StreamRow, strategy: str) -> bool:
+    """Return whether leaves of a new table of a stream may be split by texts."""
+    has_words = stream.spec.is_event and stream.spec.searches_text
+    settings = session_settings(desk.link.db, desk.profile)
+    return strategy == "qttree" and has_words and settings.flag("routing.text_leaves")
 
 
 def rebalance(desk: StatementContext, statement: Rebalance) -> Iterator[Outcome]:
@@ -88,7 +97,7 @@ def rebalance(desk: StatementContext, statement: Rebalance) -> Iterator[Outcome]
                 f" and {stream.name} is routed by {table.strategy}",
                 hint=f"REPARTITION {stream.name} USING {_SUITS.get(spec.adjuster, 'qttree')};",
             )
-        recent = _recent(desk, stream)
+        recent = _recent(desk, stream, with_texts=table.texts is not None)
         plan = plan_rebalance(recent, table, spec.adjuster)
         if plan is None:
             yield Message(f"{stream.name}: nothing to gain (max/mean {load_ratio(recent, table):.2f})")
@@ -160,10 +169,10 @@ def _check_possible(desk: StatementContext, stream: StreamRow, change: str) -> N
         raise NotSupportedError(f"{change} on a {which} of a session on a cluster")
 
 
-def _recent(desk: StatementContext, stream: StreamRow) -> RecentInput:
+def _recent(desk: StatementContext, stream: StreamRow, *, with_texts: bool) -> RecentInput:
     """Return what a stream brought lately; raise `StqshError` if that is not known."""
     try:
-        return recent_input(desk.link.home, desk.link.db, stream.spec)
+        return recent_input(desk.link.home, desk.link.db, stream.spec, with_texts=with_texts)
     except NotPublishedError as error:
         raise StqshError(
             f"the places of {stream.name}'s objects are not known: {error}",

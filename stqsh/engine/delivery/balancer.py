@@ -13,14 +13,12 @@ from dataclasses import dataclass
 
 from stqsh.profile import Profile
 from stqsh.routing.adjusters import ADJUSTERS
+from stqsh.sources.recent_input import EarlierInput, RecentInput, recent_input
 from stqsh.sources.routing_plans import (
-    EarlierInput,
-    RecentInput,
     current_table,
     load_ratio,
     plan_rebalance,
     put_in_force,
-    recent_input,
 )
 from stqsh.spec.clock import BatchClock
 from stqsh.storage.catalogue import live_streams
@@ -136,7 +134,7 @@ class Balancer:
         adjuster = None if how == "auto" else how
         if adjuster and table.strategy not in ADJUSTERS[adjuster].fits:
             return
-        recent = recent_input(self._home, self._control, stream.spec)
+        recent = recent_input(self._home, self._control, stream.spec, with_texts=table.texts is not None)
         ratio = load_ratio(recent, table)
         earlier = watched.earlier(self._looks)
         watched.seen, watched.seen_at = recent, self._looks

@@ -9,7 +9,7 @@ So a change of the routing moves no object: each crosses with its next record, a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -65,12 +65,21 @@ class RowRouting(NamedTuple):
         return slots
 
 
-def deal_places(table: RoutingTable, places: Places) -> Slots:
-    """Return the slot of each record under a table, int32 (n,); those without a place are dealt by keys."""
+def deal_places(table: RoutingTable, places: Places, texts: pa.Array[Any] | None = None) -> Slots:
+    """Return the slot of each record under a table, int32 (n,); those without a place are dealt by keys.
+
+    Events have their `texts` beside them, a string array (n,), for tables that split records by these.
+    """
     slots, placed = slots_of(places.hashes, table.slots), np.flatnonzero(~np.isnan(places.x))
     x, y, hashes = places.x[placed], places.y[placed], places.hashes[placed]
-    slots[placed] = table.slots_of(x, y, hashes)
+    positions: Any = pa.array(placed)
+    slots[placed] = table.slots_of(x, y, hashes, None if texts is None else texts.take(positions))
     return slots
+
+
+def texts_to_deal(table: RoutingTable, records: pa.RecordBatch, stream: StreamSpec) -> pa.Array[Any] | None:
+    """Return the texts by which a table deals records; None if it does not look at any."""
+    return None if table.texts is None or stream.text is None else records.column(stream.text)
 
 
 class StepChanges(NamedTuple):

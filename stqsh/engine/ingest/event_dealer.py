@@ -16,7 +16,14 @@ from stqsh.core.base.clock import BatchTiming
 from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.state.columns import concatenate
 from stqsh.core.state.slot_state import SlotState
-from stqsh.engine.ingest.crossing_records import DealtRecords, Places, coordinates, deal_places, with_role
+from stqsh.engine.ingest.crossing_records import (
+    DealtRecords,
+    Places,
+    coordinates,
+    deal_places,
+    texts_to_deal,
+    with_role,
+)
 from stqsh.routing.table import RoutingTable
 from stqsh.spec.chunk import RecordRole
 from stqsh.spec.clock import DealOrder
@@ -47,6 +54,7 @@ def deal_events(
     again = KeptEventKeys.of(state, spec).duplicates_among(records, spec, timing)
     hashes = records.column("_hash").to_numpy()
     rows = np.arange(records.num_rows)
-    slots = deal_places(table, Places(rows, *coordinates(records, spec), hashes))
+    places, texts = Places(rows, *coordinates(records, spec), hashes), texts_to_deal(table, records, spec)
+    slots = deal_places(table, places, texts)
     roles = np.where(again, RecordRole.STALE, RecordRole.REGULAR)
     return DealtRecords(with_role(records, roles), slots)

@@ -36,12 +36,16 @@ class RecordReplayError(EngineError):
 
 
 class StreamColumns(msgspec.Struct, frozen=True):
-    """The columns of a stream that the task code needs; older versions did not name that of times."""
+    """The columns of a stream that the task code needs.
+
+    Older versions did not name that of times, nor that of texts.
+    """
 
     key: str
     x: str
     y: str
     time: str = ""
+    text: str | None = None
 
 
 class SliceReference(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +92,7 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
         dealing=piece.stream_id in task.dealing,
         sifted=_is_sifted(task, piece.stream_id),
         task=(task.slots, task.first_step, task.last_step, task.base_tick),
-        stream=StreamColumns(stream.key, stream.x, stream.y, stream.time),
+        stream=StreamColumns(stream.key, stream.x, stream.y, stream.time, stream.text),
         slice=(piece.stream_id, piece.start, piece.stop, piece.index, piece.focal),
     )
     return msgspec.to_builtins(reference)

@@ -136,10 +136,10 @@ def adoptions(task: SourceTask, head: BatchHead, stream: StreamSpec) -> tuple[li
         return [], []
     routing, (before, _) = StreamRouting(task), head.commands
     wanted, known = routing.queries(), routing.queries(before)
-    boxes = [np.empty((0, 4)), *(wanted.boxes(stream, command) for command in queries)]
-    every = np.concatenate(boxes)
-    new = wanted.slots_touching(stream.id, every) & ~known.slots_touching(stream.id, every)
-    _, *news = np.split(new, np.cumsum([len(some) for some in boxes])[:-1])
+    boxes = [wanted.boxes(stream, command) for command in queries]
+    asked = stream.id, np.concatenate(boxes), wanted.sought(stream, queries)
+    new = wanted.slots_touching(*asked) & ~known.slots_touching(*asked)
+    news = np.split(new, np.cumsum([len(some) for some in boxes])[:-1])
     learned = [pair for pair in zip(queries, news, strict=True) if pair[1].any()]
     commands: list[Command] = [command for command, _ in learned]
     concerned: Concerned = [slots for _, slots in learned]
@@ -157,8 +157,9 @@ def releases(task: SourceTask, head: BatchHead, stream: StreamSpec) -> list[list
         control, clock = ControlDb(Path(task.home)), head.clock
         queries, _ = living_queries(control, stream.id, head.commands[1], clock.tick_us, clock.first_step)
     boxes = np.concatenate([np.empty((0, 4)), *(routing.boxes(stream, some) for some in queries)])
+    asked = stream.id, boxes, routing.sought(stream, queries)
     ids = np.array([id_ for some in queries for id_ in _ids(some)], np.int64)
-    known, needed = (some.slots_touching(stream.id, boxes) for some in (routing, remaining))
+    known, needed = (some.slots_touching(*asked) for some in (routing, remaining))
     return [ids[rows].tolist() for rows in (known & ~needed).T]
 
 

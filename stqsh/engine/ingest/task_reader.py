@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.engine.ingest.copied_queries import CopyCommands, last_records, separated
-from stqsh.engine.ingest.crossing_records import DealtRecords, SliceRecords, deal_crossing
+from stqsh.engine.ingest.crossing_records import (
+    DealtRecords,
+    SliceRecords,
+    deal_crossing,
+    texts_to_deal,
+)
 from stqsh.engine.ingest.live_reader import read_live
 from stqsh.engine.ingest.record_sieve import RecordSieve, sieve_of_task
 from stqsh.engine.ingest.slot_commands import concerned_slots, for_slot, packed_commands
@@ -299,7 +304,7 @@ def _dealt(
     if table is None or table.is_hashed:  # places may be NULL
         return DealtRecords(records, slots_of(hashes, task.slots if table is None else table.slots))
     x, y = (records.column(name).to_numpy() for name in (stream.x, stream.y))
-    return DealtRecords(records, table.slots_of(x, y, hashes))
+    return DealtRecords(records, table.slots_of(x, y, hashes, texts_to_deal(table, records, stream)))
 
 
 def _to_slots(

@@ -17,8 +17,8 @@ from stqsh.arrays import Floats
 from stqsh.routing.cells import z_order
 from stqsh.routing.load import Load, slot_loads
 from stqsh.routing.partitioning import CellBlock, PrefixSums
-from stqsh.routing.strategies import LEAVES_A_SLOT, boxes_of_leaves, table_of_rectangles
-from stqsh.routing.table import HASHED, RoutingTable
+from stqsh.routing.strategies import LEAVES_A_SLOT, boxes_of_leaves, relaid
+from stqsh.routing.table import RoutingTable
 
 Owners = dict[CellBlock, int]
 """The squares that are dealt to slots, with their slots."""
@@ -37,11 +37,11 @@ def give(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
         load: the load.
         limit: the ratio of the largest load to the mean that suffices.
     """
-    hashed = table.owners == HASHED
+    fixed = table.owners < 0
     loads = slot_loads(table, load.cost)
     giving = _Giving(
-        cost=PrefixSums.of(np.where(hashed, 0.0, load.cost)),
-        queries=PrefixSums.of(np.where(hashed, 0.0, load.queries)),
+        cost=PrefixSums.of(np.where(fixed, 0.0, load.cost)),
+        queries=PrefixSums.of(np.where(fixed, 0.0, load.queries)),
         owners=_owners(table),
         loads=loads,
         enough=limit * float(loads.mean()),
@@ -53,7 +53,7 @@ def give(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
     owners = _united(giving.owners, giving.cost, fair)
     squares = along_the_curve(owners, table.cells.side)
     slots = np.array([owners[square] for square in squares])
-    return table_of_rectangles(table.strategy, table.cells, table.slots, squares, slots, hashed)
+    return relaid(table, squares, slots)
 
 
 @dataclass
@@ -61,7 +61,7 @@ class _Giving:
     """Slots that give leaves.
 
     Attributes:
-        cost, queries: the sums of both over cells that are not dealt by hash.
+        cost, queries: the sums of both over cells that have a slot.
         owners: the leaves; changes.
         loads: float64 (slots,), the load of each slot; changes.
         enough: the load that suffices.
@@ -104,8 +104,8 @@ class _Giving:
 
 
 def _owners(table: RoutingTable) -> Owners:
-    slots = table.slot.tolist()
-    return {box: slot for box, slot in zip(boxes_of_leaves(table), slots, strict=True) if slot != HASHED}
+    slots = table.slot[: table.laid].tolist()
+    return {box: slot for box, slot in zip(boxes_of_leaves(table), slots, strict=True) if slot >= 0}
 
 
 def _united(owners: Owners, cost: PrefixSums, most: float) -> Owners:

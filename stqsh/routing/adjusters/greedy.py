@@ -16,7 +16,8 @@ from stqsh.arrays import Floats
 from stqsh.routing.load import Load, leaf_costs, slot_loads
 from stqsh.routing.partitioning import Integers
 from stqsh.routing.strategies import STRATEGIES
-from stqsh.routing.table import HASHED, RoutingTable
+from stqsh.routing.table import TEXT, RoutingTable
+from stqsh.routing.text_leaves import CHILDREN
 
 _BLOCKS = 32
 """Blocks a side, for `query_copies`."""
@@ -72,12 +73,12 @@ def best_remedy(slot: NDArray[np.int16], costs: Floats, loads: Floats) -> Remedy
     """Return the moves from one slot that lower the variance of loads most.
 
     Args:
-        slot: int16 (n,), the slot of each leaf; those that are HASHED stay.
+        slot: int16 (n,), the slot of each leaf; those that have none stay.
         costs: float64 (n,), the cost of each leaf.
         loads: float64 (slots,), the load of each slot.
     """
     dear_first = np.argsort(-costs, kind="stable")
-    dear_first = dear_first[(costs[dear_first] > 0) & (slot[dear_first] != HASHED)]
+    dear_first = dear_first[(costs[dear_first] > 0) & (slot[dear_first] >= 0)]
     remedies = [
         _remedy_from(giver, dear_first[slot[dear_first] == giver], costs, loads)
         for giver in np.argsort(-loads, kind="stable").tolist()
@@ -118,8 +119,10 @@ def _remedy_in_blocks(table: RoutingTable, costs: Floats, loads: Floats) -> Reme
     blocks, held = slots_of_blocks(table)
     held[:, giver] = False
     takers = [np.flatnonzero(slots).tolist() for slots in held]
-    _, first_cells = np.unique(table.leaf, return_index=True)
-    near = blocks.ravel()[first_cells]
+    near = np.zeros(len(table.slot), np.int64)
+    leaves, first_cells = np.unique(table.leaf, return_index=True)
+    near[leaves] = blocks.ravel()[first_cells]
+    near[table.laid :] = np.repeat(near[table.split_leaves], CHILDREN)
     has_takers: NDArray[np.bool_] = held.sum(axis=1) > 0
     mine = np.flatnonzero((table.slot == giver) & (costs > 0) & has_takers[near])
     remedy, left = Remedy([], [], loads.copy()), loads.tolist()
@@ -148,13 +151,19 @@ def query_copies(table: RoutingTable, load: Load) -> float:
 def slots_of_blocks(table: RoutingTable) -> tuple[Integers, NDArray[np.bool_]]:
     """Return the block of each cell, int64 (side, side), and which slots have cells there: (blocks, slots).
 
-    All slots have cells that are dealt by hash.
+    All slots have cells that are dealt by hash, and the slots of its children have those of a leaf that is
+    split by texts.
     """
     across = min(table.cells.side, _BLOCKS)
     block = np.arange(table.cells.side) * across // table.cells.side
     blocks = block[:, None] * across + block
     held = np.zeros((across * across, table.slots + 1), np.bool_)
-    held[blocks, table.owners] = True  # HASHED, -1, is the last column
+    owners = table.owners
+    placed = owners > TEXT
+    held[blocks[placed], owners[placed]] = True  # HASHED, -1, is the last column
+    split = TEXT - owners[~placed].astype(np.int64)
+    children = table.slot[table.laid :].reshape(-1, CHILDREN)
+    held[blocks[~placed][:, None], children[split]] = True
     return blocks, held[:, :-1] | held[:, -1:]
 
 

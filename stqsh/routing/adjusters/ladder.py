@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stqsh.routing.adjusters import ADJUSTERS, ratio
-from stqsh.routing.load import Load
+from stqsh.routing.load import Load, leaf_costs
 from stqsh.routing.table import RoutingTable
 
 _LEAST_GAIN = 0.01
@@ -64,10 +64,16 @@ def even_out(table: RoutingTable, load: Load, limit: float) -> tuple[RoutingTabl
 
 
 def moved_queries(old: RoutingTable, new: RoutingTable, load: Load) -> float:
-    """Return the share of the queries, counted in each cell, whose cells change owners; 0 without queries."""
-    moved = old.owners != new.owners
+    """Return the share of the queries, counted in each cell, whose cells change owners; 0 without queries.
+
+    Adjusters keep leaves that are split by texts, whose children may move.
+    """
+    moved = float(load.queries[old.owners != new.owners].sum())
+    if new.texts is not None:
+        children = leaf_costs(new, load.queries)[new.laid :]
+        moved += float(children[old.slot[old.laid :] != new.slot[new.laid :]].sum())
     total = float(load.queries.sum())
-    return float(load.queries[moved].sum()) / total if total > 0 else 0.0
+    return moved / total if total > 0 else 0.0
 
 
 def _goal(limit: float) -> float:

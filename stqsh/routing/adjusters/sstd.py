@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-from numpy.typing import NDArray
 
 from stqsh.routing.adjusters.gifts import along_the_curve, give, parent_of
 from stqsh.routing.load import Load, leaf_costs, slot_loads
@@ -15,7 +16,7 @@ from stqsh.routing.partitioning import (
     least_transfer,
     slots_of_sets,
 )
-from stqsh.routing.strategies import boxes_of_leaves, table_of_rectangles
+from stqsh.routing.strategies import boxes_of_leaves, relaid
 from stqsh.routing.table import HASHED, RoutingTable
 
 Leaves = dict[CellBlock, float]
@@ -34,7 +35,7 @@ def adjust_two_slots(table: RoutingTable, load: Load, _: float) -> RoutingTable:
 
 def adjust_all_slots(table: RoutingTable, load: Load, _: float) -> RoutingTable:
     """Deal all leaves again, with as few queries as possible changing slots: SSTD's FM."""
-    return _exchanged(table, load, np.flatnonzero(table.slot != HASHED), np.arange(table.slots))
+    return _exchanged(table, load, np.flatnonzero(table.slot >= 0), np.arange(table.slots))
 
 
 def _exchanged(table: RoutingTable, load: Load, leaves: Integers, among: Integers) -> RoutingTable:
@@ -53,33 +54,38 @@ def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
 
     SSTD deals all leaves again. Here the dearest slots give some away first, see `gifts`. Only where that
     does not suffice all are dealt again. SSTD stops where a merge would make a leaf that is dearer than all
-    others. Here splits go on, up to a bound. A single cell cannot be split, and there are no splits by texts.
+    others. Here splits go on, up to a bound. A single cell cannot be split, and leaves are not split by
+    texts: those that are already remain, with the same lists.
     """
     given = give(table, load, limit)
     if slot_loads(given, load.cost).max() <= limit * float(load.cost.sum()) / table.slots:
         return given
-    hashed = table.owners == HASHED
-    sums = PrefixSums.of(np.where(hashed, 0.0, load.cost))
-    boxes = zip(boxes_of_leaves(table), table.slot.tolist(), strict=True)
-    leaves = {box: sums.total(box) for box, owner in boxes if owner != HASHED}
-    enough = (limit * load.cost.sum() - load.cost[hashed].sum()) / table.slots
+    sums = PrefixSums.of(np.where(table.owners < 0, 0.0, load.cost))
+    boxes = zip(boxes_of_leaves(table), table.slot[: table.laid].tolist(), strict=True)
+    leaves = {box: sums.total(box) for box, owner in boxes if owner >= 0}
+    children = leaf_costs(table, load.cost)[table.laid :]
+    enough = (limit * load.cost.sum() - load.cost[table.owners == HASHED].sum()) / table.slots
     most = _GROWTH * max(len(leaves), table.slots)
-    while not _can_be_dealt(leaves, table.slots, enough) and len(leaves) + 3 <= most and _split(leaves, sums):
+    while not _can_be_dealt([*leaves.values(), *children], table.slots, enough):
+        if len(leaves) + 3 > most or not _split(leaves, sums):
+            break
         _merge(leaves)
-    again = _dealt_again(table, load, leaves, hashed)
+    again = _dealt_again(table, load, leaves)
     return min(given, again, key=lambda found: float(slot_loads(found, load.cost).max()))
 
 
-def _can_be_dealt(leaves: Leaves, slots: int, enough: float) -> bool:
-    """Return whether leaves can be dealt such that no slot costs more than enough."""
-    costs = np.array(list(leaves.values()))
+def _can_be_dealt(leaves: Sequence[float], slots: int, enough: float) -> bool:
+    """Return whether leaves of some costs can be dealt such that no slot costs more than enough."""
+    costs = np.array(leaves)
     if costs.max(initial=0.0) > enough:
         return False
     return bool(np.bincount(karmarkar_karp(costs, slots), costs, slots).max() <= enough)
 
 
 def _split(leaves: Leaves, sums: PrefixSums) -> bool:
-    """Split the dearest leaf; return False if it is a single cell."""
+    """Split the dearest leaf; return False if it is a single cell, or there is none."""
+    if not leaves:
+        return False
     dearest = max(leaves, key=lambda leaf: (leaves[leaf], leaf))
     if dearest.area == 1:
         return False
@@ -107,13 +113,23 @@ def _merge(leaves: Leaves) -> None:
         leaves[cheapest] = costs[cheapest]
 
 
-def _dealt_again(table: RoutingTable, load: Load, leaves: Leaves, hashed: NDArray[np.bool_]) -> RoutingTable:
-    """Deal leaves to sets of equal cost, and give each set to the slot that has most of its queries."""
-    squares = along_the_curve(leaves, table.cells.side)
-    sets = karmarkar_karp(np.array([leaves[square] for square in squares]), table.slots)
-    dealt = table_of_rectangles(table.strategy, table.cells, table.slots, squares, sets, hashed)
-    placed = ~hashed
+def _dealt_again(table: RoutingTable, load: Load, leaves: Leaves) -> RoutingTable:
+    """Deal leaves to sets of equal cost, and give each set to the slot that has most of its queries.
+
+    So are children of leaves that are split by texts, unless they are dealt by hash.
+    """
+    squares, laid = along_the_curve(leaves, table.cells.side), table.laid
+    costs, queries = (leaf_costs(table, values)[laid:] for values in (load.cost, load.queries))
+    sets = karmarkar_karp(np.array([*(leaves[square] for square in squares), *costs]), table.slots)
+    dealt = relaid(table, squares, sets[: len(squares)])
+    children, placed = sets[len(squares) :], table.owners >= 0
     assigned = slots_of_sets(
-        dealt.owners[placed].astype(np.int64), table.owners[placed], load.queries[placed], table.slots
+        np.append(dealt.owners[placed].astype(np.int64), children),
+        np.append(table.owners[placed], table.slot[laid:]),
+        np.append(load.queries[placed], queries),
+        table.slots,
     )
-    return dealt.with_owners(np.where(dealt.slot == HASHED, HASHED, assigned[dealt.slot]))
+    slot = dealt.slot.copy()
+    slot[dealt.laid :] = np.where(table.slot[laid:] == HASHED, HASHED, children)
+    slot[slot >= 0] = assigned[slot[slot >= 0]]
+    return dealt.with_owners(slot)

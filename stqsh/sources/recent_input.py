@@ -1,0 +1,209 @@
+"""What a stream brought lately, and what its queries ask about: what routings are planned by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.arrays import Floats
+from stqsh.core.state.slot_state import SlotState
+from stqsh.routing.cells import Bounds, Cells
+from stqsh.routing.load import Load
+from stqsh.routing.query_routing import QueryRouting
+from stqsh.routing.table import RoutingTable
+from stqsh.routing.text_leaves import SoughtTerms, TextTerms
+from stqsh.routing.text_splits import TextSample
+from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of
+from stqsh.sources.replay_store.store import ReplayStore, open_store
+from stqsh.spec.chunk import unpack
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.catalogue import area_geometry
+from stqsh.storage.control_log import ControlDb, get_meta
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import read_progress
+from stqsh.storage.queries.living_queries import living_queries
+from stqsh.storage.rows import Progress
+from stqsh.storage.slot_files import PublishedSlots
+
+SIDE = 256
+"""Cells a side of a new table."""
+RECENT = 200_000
+"""The most records that count as recent."""
+_PATIENCE_S = 10.0
+"""How long to wait for the slots' objects while a batch is under way."""
+_OUTSIDE = 0.5
+"""Cells are laid over where recent records are if a larger share of these is outside the stream's bounds."""
+
+Texts: TypeAlias = "pa.Array[Any]"
+
+
+class RecentTexts(NamedTuple):
+    """The terms of recent records, and those of which queries need one."""
+
+    terms: TextTerms
+    sought: SoughtTerms
+
+
+@dataclass(frozen=True, eq=False)
+class RecentInput:
+    """What a stream brought lately, and what its queries ask about.
+
+    Attributes:
+        bounds: the bounds of the stream.
+        x, y: the places of recent records, float64 (n,) each.
+        boxes: a box around the region of each continuous query, float64 (m, 4).
+        texts: their terms, if leaves are or may be split by these.
+    """
+
+    bounds: Bounds
+    x: Floats
+    y: Floats
+    boxes: Floats
+    texts: RecentTexts | None = None
+    _loads: dict[Cells, Load] = field(default_factory=dict, init=False, repr=False)
+
+    def load(self, cells: Cells) -> Load:
+        """Return the load of each cell."""
+        if cells not in self._loads:
+            load = Load.of(cells, self.x, self.y, self.boxes)
+            if self.texts is not None:
+                terms, sought = self.texts
+                of_records, of_queries = cells.of_places(self.x, self.y), cells.of_boxes(self.boxes)
+                load = replace(load, texts=TextSample(cells, of_records, terms, of_queries, sought))
+            self._loads[cells] = load
+        return self._loads[cells]
+
+    def measured(self, table: RoutingTable) -> RoutingTable:
+        """Return a table with what the children of its leaves that are split by texts now get."""
+        sample = None if table.texts is None else self.load(table.cells).texts
+        return table if sample is None else sample.measured(table)
+
+    @property
+    def cells(self) -> Cells:
+        """The cells of a new table."""
+        x1, y1, x2, y2 = self.bounds
+        outside = (self.x < x1) | (self.x > x2) | (self.y < y1) | (self.y > y2)
+        if len(outside) and outside.mean() > _OUTSIDE:
+            return Cells(bounds_of(np.column_stack([self.x, self.y])), SIDE)
+        return Cells(self.bounds, SIDE)
+
+
+class EarlierInput(NamedTuple):
+    """What a stream brought before.
+
+    Attributes:
+        recent: what that was.
+        ahead: for how long a change since then is expected to go on, as a multiple of the time since then.
+    """
+
+    recent: RecentInput
+    ahead: float
+
+
+class _Records(NamedTuple):
+    """The places of records, float64 (n,) each, and their texts, if these are wanted."""
+
+    x: Floats
+    y: Floats
+    texts: Texts | None
+
+
+def recent_input(
+    home: SessionHome, control: ControlDb, stream: StreamSpec, *, with_texts: bool = False
+) -> RecentInput:
+    """Return what a stream brought lately, and what it is asked.
+
+    Of a replayed stream these are its last records, or a sample before the first; of a live one the last
+    records of its objects, or its last events.
+
+    Args:
+        home: the session's home.
+        control: its control log.
+        stream: the stream.
+        with_texts: whether terms are wanted, too, which takes 2 µs for each record of a stream with texts.
+
+    Raises:
+        SourceError: its store is not readable.
+        NotPublishedError: the objects of a live stream are not on this host.
+    """
+    progress, bounds, text = read_progress(control), stream.bounds, None
+    if with_texts and stream.is_event and stream.searches_text:
+        text = stream.text
+    if stream.is_live:
+        found = _present_records(home, control, stream, progress, text)
+    else:
+        store = open_store(home.stream(stream.id))
+        found = _stored_records(store, stream, progress.stats.rows.get(stream.id, 0), text)
+        bounds = store.manifest.bounds or bounds
+    present = ~(np.isnan(found.x) | np.isnan(found.y))
+    x, y = found.x[present], found.y[present]
+    bounds = bounds or bounds_of(np.column_stack([x, y]))
+    geometry = QueryRouting(1, lambda _: [], lambda area: unpack(area_geometry(control, area)))
+    living = living_queries(control, stream.id, 1 << 62, progress.tick_us, progress.step + 1)
+    boxes = [geometry.boxes(stream, one) for one in living.queries]
+    texts = None
+    if found.texts is not None:
+        from stqsh.routing.slot_terms import sought_terms  # numba: only when needed
+
+        sought, mask = sought_terms(living.queries, stream), pa.array(present)
+        texts = RecentTexts(TextTerms.of(found.texts.filter(mask)).among(sought.term), sought)
+    return RecentInput(bounds, x, y, np.concatenate([np.empty((0, 4)), *boxes]), texts)
+
+
+def _stored_records(store: ReplayStore, stream: StreamSpec, taken: int, text: str | None) -> _Records:
+    """Return the last records among those taken from a store, or a sample before the first."""
+    gone = store.manifest.gone_rows
+    if taken:
+        recent = store.read(max(gone, taken - RECENT), taken)
+    else:
+        count = min(store.rows - gone, SAMPLE)
+        recent = store.take(np.linspace(gone, store.rows - 1, count).astype(np.int64))
+    x, y = (recent.column(name).to_numpy(zero_copy_only=False) for name in (stream.x, stream.y))
+    return _Records(x, y, None if text is None else recent.column(text))
+
+
+def _present_records(
+    home: SessionHome, control: ControlDb, stream: StreamSpec, progress: Progress, text: str | None
+) -> _Records:
+    """Return the objects that the slots have, or many of them; of events, the last."""
+    slots = get_meta(control, "slots")
+    none = None if text is None else pa.array([], pa.string())
+    if not progress.step or slots is None:
+        return _Records(np.empty(0), np.empty(0), none)
+
+    def records(states: list[SlotState]) -> _Records:
+        own = f"s{stream.id}/objects"
+        mine = [state for state in states if f"{own}/known" in state]
+        known = [np.flatnonzero(state.array(f"{own}/known")) for state in mine]
+        if stream.is_event:
+            times = [state.array(f"{own}/ts") for state in mine]
+            newest = np.sort(np.concatenate([np.empty(0, np.int64), *times]))[-RECENT:]
+            known = [np.flatnonzero(some >= newest[0]) if len(newest) else some for some in times]
+        every = 1 + sum(map(len, known)) // RECENT
+        chosen = [some[::every] for some in known]
+        found = [
+            [state.array(f"{own}/{axis}")[some] for axis in "xy"]
+            for state, some in zip(mine, chosen, strict=True)
+        ]
+        x, y = np.concatenate([np.empty((2, 0)), *found], axis=1)
+        return _Records(x, y, none if text is None else _present_texts(stream, text, mine, chosen))
+
+    return PublishedSlots(home.arena.folders, int(slots)).read(records, progress.step, lambda: _PATIENCE_S)
+
+
+def _present_texts(
+    stream: StreamSpec, text: str, states: Sequence[SlotState], chosen: Sequence[NDArray[np.int64]]
+) -> Texts:
+    """Return the texts of the chosen events of each slot, one slot after the other."""
+    from stqsh.core.objects.object_table import ObjectTable  # numba: only when needed
+
+    found: list[Texts] = [pa.array([], pa.string())]
+    for state, some in zip(states, chosen, strict=True):
+        table, events = ObjectTable(state, f"s{stream.id}/objects", stream), some.astype(np.int32)
+        found.append(table.show(text, table.encode([]), events, events))
+    return pa.concat_arrays(found)
