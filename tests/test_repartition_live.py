@@ -23,6 +23,7 @@ from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.ingest import dealer
 from stqsh.engine.ingest.dropped_stores import DroppedStores
 from stqsh.lang.errors import NotSupportedError
+from stqsh.routing import strategies, text_splits
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import set_meta
 from stqsh.storage.session_settings import session_settings
@@ -182,6 +183,40 @@ def usual_posts(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 @dealt_in_all_ways
 def test_events_are_the_same_under_every_routing(tmp_path: Path, usual_posts: Seen, dealt: Dealt) -> None:
     assert drive(tmp_path / "home", dealt, LIVE_POSTS, POSTS.changes) == usual_posts
+
+
+LIVE_WORDS = LiveStream(
+    CREATE_POSTS
+    + POSTS.queries
+    + "".join(
+        f"REGISTER QUERY {word}{at} AS SELECT id FROM posts INSIDE (0, 0, {10 - at / 10}, 10)"
+        f" WHERE body CONTAINS '{word}';"
+        for word in ("jam", "sun", "rain")
+        for at in range(12)
+    ),
+    [*POST_SNAPSHOTS, "SELECT id FROM posts INSIDE (2, 2, 8, 8) WHERE body CONTAINS ANY 'jam fog';"],
+    Posts,
+)
+BY_TEXTS = [f"SET routing.text_leaves = true; {change}" for change in POSTS.changes]
+BY_TEXTS[0] = BY_TEXTS[0].replace("agrid", "qttree")
+
+
+@pytest.fixture(scope="module")
+def usual_words(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """What is told and answered of posts for words under the routing by object on one slot."""
+    return drive(tmp_path_factory.mktemp("words") / "home", Dealt(1), LIVE_WORDS, POSTS.others)
+
+
+@dealt_in_all_ways
+def test_events_are_the_same_under_leaves_that_are_split_by_texts(
+    tmp_path: Path, usual_words: Seen, dealt: Dealt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_splits, "_LEAST_RECORDS", 8)
+    split: list[object] = []
+    made = text_splits.text_leaves_of
+    monkeypatch.setattr(strategies, "text_leaves_of", lambda splits: split.append(splits) or made(splits))
+    assert drive(tmp_path / "home", dealt, LIVE_WORDS, BY_TEXTS) == usual_words
+    assert any(split)
 
 
 def test_events_are_laid_out_by_where_the_last_ones_are(tmp_path: Path) -> None:
