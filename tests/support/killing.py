@@ -64,12 +64,14 @@ class Disturber:
         return happened
 
     def kill(self, kind: str) -> bool:
-        """Kill a process of a kind of `processes_of`, if there is one."""
+        """Kill a process of a kind of `processes_of`, if there is one, and wait until it is no more."""
         found = self.pick(kind)
         if found is None:
             return False
         with suppress(psutil.NoSuchProcess):
             found.kill()
+            while found.is_running() and found.status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.005)
         return True
 
     def pick(self, kind: str) -> psutil.Process | None:
