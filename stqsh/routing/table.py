@@ -167,10 +167,6 @@ class RoutingTable:
         """Return the same leaves with other slots."""
         return replace(self, slot=slot.astype(np.int16))
 
-    def moved_cells(self, other: RoutingTable) -> int:
-        """Return how many cells have another owner in another table of the same cells."""
-        return int(np.count_nonzero(self.owners != other.owners))
-
     def packages_to(self, other: RoutingTable) -> int:
         """Return how many packages another table makes of the cells that change owners.
 

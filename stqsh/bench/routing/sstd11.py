@@ -56,7 +56,7 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     rows: list[Row] = []
     goals = []
     for (name, side), trial, found in zip(cases, trials, measured(trials, scale), strict=True):
-        agrid = found["agrid"].makespan_ms
+        agrid = found[_AGRID].makespan_ms
         rows += [_row(name, side, routing, trial, each, agrid) for routing, each in found.items()]
         gain = agrid / found[_SPLIT].makespan_ms
         goals.append(Goal(f"{_SPLIT} over agrid, {name}, {side:.0%}", "+15 to 20 %", 1.15, gain))
@@ -67,7 +67,7 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     return [FigureResult("sstd11", "Textual splits for keyword queries", COLUMNS, rows, goals, notes)]
 
 
-_SPLIT = "qttree, by texts too"
+_AGRID, _SPLIT = "agrid", "qttree, by texts too"
 
 
 def _alike(rng: np.random.Generator, places: Floats) -> Words:
@@ -120,7 +120,7 @@ def _trial(topics: Topics, side: float, count: int) -> Trial:
     phrases = [f"w{word}" for word in _words(rng, topics(rng, centres), 1)[:, 0].tolist()]
     load = load_by(places, boxes)
     split = replace(load, texts=_sample(load, places, draw(rng, places), boxes, phrases))
-    tables = {name: STRATEGIES[name](load, _SLOTS) for name in ("object", "agrid", "qttree")}
+    tables = {name: STRATEGIES[name](load, _SLOTS) for name in ("object", _AGRID, "qttree")}
     tables[_SPLIT] = STRATEGIES["qttree"](split, _SLOTS)
     return Trial(hot_spots, boxes, tables, count, texts=draw, phrases=phrases)
 
