@@ -46,14 +46,3 @@ def test_sums_of_any_sizes_stand_side_by_side(play: Play, slots: int) -> None:
         ("-", "q", 1.0),
         ("+", "q", 1e300),
     ]
-
-
-def test_an_event_stream_lasts_until_its_last_record_though_that_is_a_duplicate(play: Play) -> None:
-    events = STREAM.replace("MOVING", "EVENT")
-    script = "REGISTER QUERY q AS SELECT COUNT(*) AS n FROM t WHERE ts > NOW - 2 s SYNC 1 s;"
-    lines = play("a,0,0,p,1 b,0,0,p,1 a,0,0,p,1 b,0,0,p,1", script, definition=events)
-    assert [(line["step"], line["row"]["n"]) for line in lines if line["op"] == "+"] == [
-        (1, 0),
-        (2, 1),
-        (4, 0),
-    ]

@@ -45,8 +45,6 @@ class Manifest:
     began_tick: int | None = None
     #: Of an event stream: how many records were left out as duplicates, ...
     duplicates: int = 0
-    #: ... and the tick of the last record, which may be one of them: the stream lasts until then.
-    end_tick: int | None = None
     #: ... x1, y1, x2, y2 of where most records lie, and places (x, y) of some of them, at even distances.
     bounds: tuple[float, float, float, float] | None = None
     sample: tuple[tuple[float, float], ...] = ()
@@ -65,9 +63,8 @@ class Manifest:
 
     @property
     def last_tick(self) -> int | None:
-        """Give the tick of the last record; None while there is none."""
-        last = self.segments[-1].last_tick if self.segments else None
-        return last if last is None or self.end_tick is None else max(last, self.end_tick)
+        """Give the tick of the last row; None while there is none."""
+        return self.segments[-1].last_tick if self.segments else None
 
     def without(self, row: int) -> Manifest:
         """Return what is listed once the segments wholly before a row are gone; the last one stays."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -74,9 +73,8 @@ def _prepare_files(spec: StreamSpec, directory: Path, report: Report, run_bytes:
     writer = StoreWriter(directory, layout.columns)
     with DeadLetterWriter(directory / DEAD_LETTERS) as dead:
         parts = _read_all(files, source, layout, dead, report)
-        found = write_sorted(parts, layout, writer, directory, run_bytes)
-    manifest = writer.finish(dead=dead.count, duplicates=found.duplicates)
-    return _published(replace(manifest, end_tick=found.end_tick), directory, spec)
+        duplicates = write_sorted(parts, layout, writer, directory, run_bytes)
+    return _published(writer.finish(dead=dead.count, duplicates=duplicates), directory, spec)
 
 
 def _published(manifest: Manifest, directory: Path, spec: StreamSpec) -> Manifest:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -79,25 +78,13 @@ class SortedRun:
         return self.rows.take(self.order[start:stop])
 
 
-class SortedRecords(NamedTuple):
-    """What sorting the records of a stream found.
-
-    Attributes:
-        duplicates: The number of records that were dropped: of an event stream, with a key that is there.
-        end_tick: The tick of the last record, dropped ones among them; None where there is none.
-    """
-
-    duplicates: int
-    end_tick: int | None
-
-
 def write_sorted(
     parts: Iterable[ParsedRecords],
     layout: RecordSchema,
     writer: StoreWriter,
     scratch: Path,
     run_bytes: int,
-) -> SortedRecords:
+) -> int:
     """Sort the records of all parts, which come in order of file and place, and write them.
 
     Args:
@@ -108,13 +95,11 @@ def write_sorted(
         run_bytes: The size of a run.
 
     Returns:
-        What was written, and what was dropped.
+        The number of duplicates that were dropped: records of an event stream whose key is there.
     """
-    runs, duplicates, end_tick = list(_sorted_runs(parts, layout, scratch, run_bytes)), 0, None
+    runs, duplicates = list(_sorted_runs(parts, layout, scratch, run_bytes)), 0
     events = KeptEventKeys(SlotState.fresh(0), "kept", layout.keep_us) if layout.event else None
     for batch in merge_runs(runs, layout):
-        if batch.num_rows:
-            end_tick = batch.column(TICK)[-1].as_py()
         if events is not None:
             times = batch.column(layout.time).cast(pa.int64()).to_numpy()
             begins = batch.column(TICK).to_numpy() * layout.tick_us
@@ -122,7 +107,7 @@ def write_sorted(
             batch = batch.filter(pa.array(~again)) if again.any() else batch  # noqa: PLW2901
             duplicates += int(again.sum())
         writer.append(batch)
-    return SortedRecords(duplicates, end_tick)
+    return duplicates
 
 
 def _sorted_runs(

@@ -101,8 +101,8 @@ class ReplayStore:
 
     @property
     def last_tick(self) -> int:
-        """The tick of the last record; 0 while there is none."""
-        return self._manifest.last_tick or 0
+        """The tick of the last row; 0 while there is none."""
+        return self._manifest.segments[-1].last_tick if self.rows else 0
 
     @property
     def complete(self) -> bool:
