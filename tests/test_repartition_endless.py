@@ -13,6 +13,8 @@ from stqsh.lang.errors import NotSupportedError
 from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.storage.control_log import set_meta
 
+pytestmark = pytest.mark.slow
+
 CREATE = """
 CREATE MOVING STREAM cars FROM GENERATOR 'network' (objects => 150, report_every => 2 s, seed => 3)
   TICK 1 s REPORT EVERY 6 s;

@@ -29,6 +29,8 @@ from stqsh.storage.control_log import set_meta
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.stream_routes import read_table, stream_routes
 
+pytestmark = pytest.mark.slow
+
 CREATE = """
 CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, free BOOLEAN)
   KEY oid LOCATION (x, y) TIME ts FROM INSERTS TICK 1 s REPORT EVERY 8 s PLANAR;

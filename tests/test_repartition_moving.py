@@ -23,6 +23,8 @@ from support.repartition import (
 from stqsh.client.api import Session
 from stqsh.lang.errors import NotSupportedError
 
+pytestmark = pytest.mark.slow
+
 CREATE, QUERIES, CHANGES, OTHERS = TAXIS
 
 

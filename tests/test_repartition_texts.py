@@ -13,6 +13,8 @@ from support.repartition import STEPS, Dealt, dealt_in_all_ways, drive, routing,
 from stqsh.client.api import Session
 from stqsh.client.results import Rows
 
+pytestmark = pytest.mark.slow
+
 TOPICS = [[f"{letter}{number}" for number in range(5)] for letter in "abcdef"]
 CREATE = """
 CREATE EVENT STREAM posts (id BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP, body STRING)

@@ -65,6 +65,7 @@ def test_views_are_chosen_by_the_past(world: World) -> None:
     assert found["Baseline-1"].nbytes == 0
 
 
+@pytest.mark.slow
 def test_a_figure_is_written(tmp_path: Path) -> None:
     results = run([13], tmp_path, lambda text: None, TINY)
     assert [result.name for result in results] == ["13a", "13b", "13c", "13d"]

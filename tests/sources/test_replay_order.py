@@ -71,6 +71,7 @@ def test_the_order_in_which_files_are_found_does_not_matter(tmp_path, monkeypatc
     assert stores[0] == stores[1] == stores[2]
 
 
+@pytest.mark.slow
 def test_ten_thousand_files_take_seconds(tmp_path) -> None:
     (tmp_path / "in").mkdir()
     for taxi in range(10_000):
