@@ -97,6 +97,7 @@ def test_the_first_significant_stream_is_told_what_was_set_before(
             "cache.factor is 0.5; it takes hold with the first stream that is to RETAIN",
         ),
         ("SET engine.slots = 3", "engine.slots is 3, once the engine starts again"),
+        ("SET routing.text_leaves = on", "routing.text_leaves is true"),
         ("SET shell.scheme = dark", "shell.scheme is dark"),
     ],
 )

@@ -27,7 +27,8 @@ def set_setting(desk: StatementContext, statement: statements.SetSetting) -> Ite
             shedding_orders.follow_settings(db, settings)
     if key == "durability":
         db.set_durable(value == "disk")
-    yield Message(f"{key} is {value}{_remark(db, key, settings)}")
+    shown = str(value).lower() if isinstance(value, bool) else value
+    yield Message(f"{key} is {shown}{_remark(db, key, settings)}")
 
 
 def _remark(db: ControlDb, key: str, settings: Profile) -> str:
