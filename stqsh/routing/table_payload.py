@@ -77,7 +77,7 @@ def _leaves_are_cells(table: RoutingTable) -> bool:
 
 
 def _pack_lists(texts: TextLeaves) -> bytes:
-    """Return the lists of leaves that are split by texts: a row for each term; shares beside them."""
+    """Return the lists of leaves that are split by texts: a row for each term; metadata has the shares."""
     rows: dict[str, NDArray[Any]] = {
         "leaf": np.repeat(np.arange(len(texts), dtype=np.int32), np.diff(texts.start)),
         "term": texts.term,

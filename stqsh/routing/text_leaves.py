@@ -34,7 +34,7 @@ CHILDREN = 4
 _EVERY, _FIRST = (1 << CHILDREN) - 1, 1
 """All children, and child 0, as bits."""
 _CHOICES = 12
-"""A hash of a key has one of so many values: a multiple of 1, 2, 3 and 4, so that it chooses evenly."""
+"""How many values of a hash choose a child: a multiple of 1, 2, 3 and 4, so that they choose evenly."""
 _CHOSEN = np.array(
     [
         [among[choice % len(among)] for choice in range(_CHOICES)]
@@ -94,7 +94,7 @@ class TextTerms(NamedTuple):
         return TextTerms(self.row[chosen], number[self.code[chosen]], self.term[is_there])
 
     def those(self, rows: Integers) -> TextTerms:
-        """Return the terms of some of the records, which are numbered anew; rows ascend."""
+        """Return the terms of some of the records, which are numbered from 0; rows ascend."""
         number = np.full(int(max(self.row.max(initial=-1), rows.max(initial=-1))) + 1, -1)
         number[rows] = np.arange(len(rows))
         row = number[self.row]

@@ -138,6 +138,13 @@ def test_output_goes_to_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "out.jsonl").read_text() == done.stdout
 
 
+def test_output_to_a_dash_is_standard_output(tmp_path: Path) -> None:
+    done = stqsh(tmp_path, "--output", "-", "-c", "SHOW STREAMS; SHOW SETTINGS;")
+    assert done.returncode == 0
+    assert done.stdout == stqsh(tmp_path, "-c", "SHOW STREAMS; SHOW SETTINGS;").stdout != ""
+    assert not (tmp_path / "-").exists()
+
+
 def test_sessions_and_stop(tmp_path: Path) -> None:
     assert stqsh(tmp_path, "sessions").stderr == "no sessions yet\n"
     assert stqsh(tmp_path, "--session", "mine", "-c", "SHOW SETTINGS").returncode == 0

@@ -161,7 +161,7 @@ def _kill_a_client(disturber: Disturber) -> bool:
     home = disturber.session.home
     with (disturber.folder / f"client-{len(disturber.done)}.jsonl").open("wb") as printed:
         client = subprocess.Popen(
-            [*STQSH, "-s", home.name, "-o", "jsonl", "-c", f"TAIL {disturber.query} FROM START;"],
+            [*STQSH, "-s", home.name, "--format", "jsonl", "-c", f"TAIL {disturber.query} FROM START;"],
             env=os.environ | {"STQSH_HOME": str(home.path.parent)},
             stdout=printed,
             stderr=subprocess.STDOUT,

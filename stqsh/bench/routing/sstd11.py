@@ -1,4 +1,4 @@
-"""SSTD, Fig. 11: range keyword queries under a QT-tree, with and without textual splits, beside an A-Grid."""
+"""SSTD, Fig. 11: range keyword queries under a QT-tree with and without textual splits, and an A-Grid."""
 
 from __future__ import annotations
 

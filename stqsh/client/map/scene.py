@@ -44,8 +44,8 @@ class SlotCells:
 
     Attributes:
         bounds: the box: x1, y1, x2, y2.
-        owners: the cells' slots, int16 (rows, columns), with rows upwards; -1 where
-            several slots get records.
+        owners: the cells' slots, int16 (rows, columns), with rows upwards; -1 where several slots get
+            records.
     """
 
     bounds: tuple[float, float, float, float]

@@ -20,7 +20,7 @@ but trees are divided by place, too, and meet fewer of many large boxes."""
 def choose_grid(index: KeywordIndex, ids: Array, boxes: Array) -> Array:
     """Return which queries a grid of boxes suits better; call it before the index is refreshed.
 
-    These are most queries, if a record lies in few of their boxes: not more records than have the rarest
+    These are most queries, if a record is in few of their boxes: not more records than have the rarest
     term of the query. Queries in the trees stay there until terms are compared again.
 
     Args:

@@ -68,7 +68,7 @@ class RowRouting(NamedTuple):
 def deal_places(table: RoutingTable, places: Places, texts: pa.Array[Any] | None = None) -> Slots:
     """Return the slot of each record under a table, int32 (n,); those without a place are dealt by keys.
 
-    Events have their `texts` beside them, a string array (n,), for tables that split records by these.
+    Tables that split records by words need their `texts`, a string array (n,).
     """
     slots, placed = slots_of(places.hashes, table.slots), np.flatnonzero(~np.isnan(places.x))
     x, y, hashes = places.x[placed], places.y[placed], places.hashes[placed]

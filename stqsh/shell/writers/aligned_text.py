@@ -31,7 +31,7 @@ class TextColumn:
 
     @property
     def bounded_width(self) -> int:
-        """The width of the values, at most 40."""
+        """The width of the values, at most `_WIDEST`."""
         return min(_WIDEST, max(map(cells, self.values), default=0))
 
     def padded(self, width: int) -> list[str]:
