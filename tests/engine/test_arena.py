@@ -70,14 +70,14 @@ def test_arrays_of_any_length_and_type_survive(tmp_path: Path, array: np.ndarray
 
 
 def test_a_full_folder_gives_way_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = module._make_file
+    real = module._reserve
 
-    def full(path: Path, size: int) -> None:
+    def full(path: Path, flags: int, size: int) -> None:
         if path.parent.name == "full":
             raise OSError(28, "No space left on device")
-        real(path, size)
+        real(path, flags, size)
 
-    monkeypatch.setattr(module, "_make_file", full)
+    monkeypatch.setattr(module, "_reserve", full)
     arena = Arena((tmp_path / "full", tmp_path / "roomy"), "a-0")
     arena.commit("s", {}, {"x": np.ones(3)})
     assert list((tmp_path / "roomy").glob("*.array"))
@@ -117,10 +117,60 @@ def test_an_array_that_has_become_short_gives_its_memory_back(tmp_path: Path) ->
     assert again.resize("a/long", 150).tolist() == [*range(100), *[0] * 50]
 
 
+def test_an_array_that_stays_shorter_gives_its_memory_back_in_time(tmp_path: Path) -> None:
+    arena = Arena((tmp_path,), "evaluate-0")
+    state = SlotState.fresh(0, arena)
+    state.create("a/steady", np.int64, 90_000)
+    state.create("a/shorter", np.int64, 90_000)
+    sizes = []
+    for _ in range(20):
+        for name in ("a/steady", "a/shorter"):
+            state.resize(name, 50_000)
+        state.resize("a/steady", 90_000)
+        state.resize("a/steady", 50_000)
+        state.trim_unused(arena.trim)
+        sizes.append([len(state.buffers[name]) for name in ("a/steady", "a/shorter")])
+    assert sizes[0] == [90_000, 90_000]
+    assert sizes[-1] == [90_000, 50_000]
+
+
+def test_an_array_grows_within_its_file(tmp_path: Path) -> None:
+    arena = Arena((tmp_path,), "evaluate-0")
+    state = SlotState.fresh(0, arena)
+    state.create("a", np.int64, 20)[:] = np.arange(20)
+    files = list(tmp_path.glob("*.array"))
+    state.resize("a", 10)
+    assert state.resize("a", 100_000).tolist() == [*range(10), *[0] * 99_990]
+    state.array("a")[-1] = 7
+    arena.commit("1", state.header, state.buffers)
+    assert list(tmp_path.glob("*.array")) == files
+    head = arena.read_head()
+    assert head is not None
+    assert SlotState(head.header, arena.load(head)).array("a")[[9, 10, -1]].tolist() == [9, 0, 7]
+
+
+def test_an_array_that_cannot_grow_within_its_folder_moves_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = module._reserve
+
+    def small(path: Path, flags: int, size: int) -> None:
+        if path.parent.name == "small" and size > 1000:
+            raise OSError(28, "No space left on device")
+        real(path, flags, size)
+
+    monkeypatch.setattr(module, "_reserve", small)
+    arena = Arena((tmp_path / "small", tmp_path / "roomy"), "a-0")
+    state = SlotState.fresh(0, arena)
+    state.create("a", np.int64, 100)[:] = np.arange(100)
+    assert state.resize("a", 300).tolist() == [*range(100), *[0] * 200]
+    assert list((tmp_path / "roomy").glob("*.array"))
+
+
 def test_room_that_was_never_used_is_left_to_grow_into(tmp_path: Path) -> None:
     arena = Arena((tmp_path,), "evaluate-0")
     state = SlotState.fresh(0, arena)
     state.create("a", np.int64, 50_000)
     state.resize("a", 50_001)
     state.trim_unused(arena.trim)
-    assert len(state.buffers["a"]) == 100_000
+    assert len(state.buffers["a"]) == 62_500

@@ -36,16 +36,16 @@ def test_what_is_said_to_be_held_grows_as_the_process_does(stages: dict[str, dic
     assert (first["objects"], last["objects"]) == (20_000, 400_000)
     said, arena, everything = (last[name] - first[name] for name in ("bytes", "arena", "pss"))
     assert said > 20 << 20
-    assert said == pytest.approx(arena, rel=0.1)
+    assert said == pytest.approx(arena, rel=0.15)
     # Nothing of note is held elsewhere; the interpreter's own heap moves by some MB between two looks.
     assert abs(everything - arena) < 0.25 * said
 
 
 @pytest.mark.parametrize("stage", ["grown", "shed", "few"])
 def test_what_is_shed_is_given_back(stages: dict[str, dict[str, Any]], stage: str) -> None:
-    # Beside its arrays a slot has a file of a page or two for each small one.
+    # Arrays may have an eighth of room to grow into, and small ones have a file of a page or two each.
     told, fixed = stages[stage], stages["begun"]["arena"] - stages["begun"]["bytes"]
-    assert told["bytes"] == pytest.approx(told["arena"] - fixed, rel=0.1)
+    assert told["bytes"] == pytest.approx(told["arena"] - fixed, rel=0.2)
 
 
 def test_objects_in_the_shadow_take_less_than_those_that_are_kept(stages: dict[str, dict[str, Any]]) -> None:

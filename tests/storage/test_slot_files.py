@@ -64,11 +64,13 @@ def test_what_was_published_last_is_read_again_and_again(tmp_path, slots):
     assert read(reader) == [2, 2]
 
 
-def test_arrays_that_were_replaced_are_found_in_their_new_files(tmp_path, slots):
+@pytest.mark.parametrize("change", ["grow within their files", "come into new files"])
+def test_arrays_that_changed_are_read_whole(tmp_path, slots, change):
     reader = PublishedSlots((tmp_path,), 2)
     read(reader)
     for slot in range(2):
-        slots.states[slot].resize("x", 10_000)
+        state = slots.states[slot]
+        state.resize("x", 10_000) if "grow" in change else state.create("x", np.int64, 10_000)
         slots.step(slot, 2)
     assert (
         reader.read(lambda states: [len(state.array("x")) for state in states], 0, lambda: 0.0)

@@ -3,10 +3,9 @@
 `python -m support.memory_growth FOLDER`: a line of JSON a stage. A process of its own, so that nothing but
 the slot grows or shrinks in it.
 
-What is right to compare: the arrays lie in files of the arena that every process of the executor may map, so
-of these it is Pss, which divides a page among those who have mapped it; this process is the only one. `arena`
-is that part alone. The memory that is in no file has a fixed part: the interpreter, kernels, and what a batch
-needs for as long as it lasts.
+What is right to compare: the arrays lie in files of the arena, in memory, and `arena` is what these take. The
+memory that is in no file has a fixed part: the interpreter, kernels, and what a batch needs for as long as it
+lasts.
 """
 
 from __future__ import annotations
@@ -90,6 +89,11 @@ class Slot:
         names = [*(name for name, _ in STREAM.columns), "_step", "_hash"]
         self.batch(pa.RecordBatch.from_arrays(columns, names=names))
 
+    def rest(self) -> None:
+        """Let batches pass after which memory is given back, see `trim_unused`."""
+        for _ in range(8):
+            self.batch()
+
     def tell(self, stage: str) -> None:
         """Print a line."""
         gc.collect()
@@ -101,20 +105,13 @@ class Slot:
 
 
 def resident(folder: Path) -> tuple[int, int]:
-    """The bytes of memory of this process, and those of them in files below a folder.
+    """The bytes of memory of this process and of the files in a folder, and those of the files alone.
 
     Pages of other files are left out: the share of a library rises when another process that uses it ends.
     """
-    anonymous = arena = 0
-    name = ""
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        words = line.split()
-        if "-" in words[0]:
-            name = words[5] if len(words) > 5 else ""
-        elif words[0] == "Anonymous:":
-            anonymous += int(words[1]) << 10
-        elif words[0] == "Pss:" and name.startswith(str(folder)):
-            arena += int(words[1]) << 10
+    lines = Path("/proc/self/smaps").read_text().splitlines()
+    anonymous = sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Anonymous:"))
+    arena = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
     return anonymous + arena, arena
 
 
@@ -141,10 +138,12 @@ def main(folder: Path, most: int = 20) -> None:
     slot.batch(commands=[{"op": "memory", "factor": 1.0, "k": 2, "cache": 1.0, "area": 1.0}])
     for batch in range(most):
         slot.report(batch * A_BATCH)
+    slot.rest()
     slot.tell("shed")
     slot.batch(commands=[{"op": "drop", "id": 10}])
     for batch in range(most):
         slot.report(batch * A_BATCH)
+    slot.rest()
     slot.tell("few")
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from stqsh.core.state.slot_state import HeapAllocator
 from stqsh.engine.operators import local_operators, slot_task
 from stqsh.engine.state.slot_store import SlotMeta
 from stqsh.spec.chunk import Chunk
@@ -83,7 +83,7 @@ class MemoryStore:
         yield from self._log
 
 
-class MemoryArena:
+class MemoryArena(HeapAllocator):
     """The arrays of a slot, as an `Arena` has them."""
 
     def __init__(
@@ -104,14 +104,8 @@ class MemoryArena:
     def begin(self) -> None:
         self._kept.pop(self.name, None)
 
-    def allocate(self, name: str, dtype: np.dtype[Any], capacity: int) -> Array:
-        return np.zeros(capacity, dtype)
-
     def trim(self, name: str, array: Array, capacity: int) -> Array:
         return array[:capacity].copy()
-
-    def release(self, name: str) -> None:
-        """Nothing to do: nothing refers to the array any more."""
 
     def commit(self, stamp: str, header: object, arrays: Mapping[str, Array]) -> None:
         """The header as JSON keeps it: what it cannot hold would be missed by who loads it."""

@@ -15,6 +15,7 @@ from stqsh.core.kernels.events.transitions import (
     AcceptedRows,
     Transitions,
     accept,
+    accept_events,
     build,
     places_after,
     places_at,
@@ -171,6 +172,8 @@ class BatchObjects:
     @cached_property
     def accepted(self) -> AcceptedRows:
         """The outcome of each row, see `accept`."""
+        if self.table.spec.is_event and not len(self.rows.roles):
+            return accept_events(self.rows.arrays.obj, self.numbers.objects)
         return accept(self.rows.arrays, self.rows.roles, self.stored)
 
     @cached_property

@@ -28,6 +28,12 @@ _TOLERATED = 16
 _SMALL_CHANGE = 1 << 16
 """... and beyond this many bytes."""
 
+_SHORT = 3
+"""Arrays that keep less than a third of their elements are trimmed at once, ..."""
+
+_PATIENCE = 4
+"""... others once in this many calls."""
+
 _ROOMY = 8
 """An array that shrinks keeps at most this many times the capacity that it needs."""
 
@@ -58,6 +64,12 @@ class Allocator(Protocol):
         It replaces an earlier array of that name, which must stay readable while it is copied.
         """
 
+    def grow(self, name: str, array: Array, length: int) -> Array:
+        """Return an array of at least `length` elements that begins with a named array; the rest is zero.
+
+        `array` is that array with all its capacity, and is not used afterwards.
+        """
+
     def release(self, name: str) -> None:
         """Release the array of that name."""
 
@@ -69,6 +81,12 @@ class HeapAllocator:
         """Return a zeroed numpy array."""
         return np.zeros(capacity, dtype)
 
+    def grow(self, name: str, array: Array, length: int) -> Array:
+        """Return a copy of at least twice the capacity, so that few elements are copied often."""
+        grown = self.allocate(name, array.dtype, max(length, 2 * len(array)))
+        grown[: len(array)] = array
+        return grown
+
     def release(self, name: str) -> None:
         """Do nothing: memory is freed with the last reference."""
 
@@ -78,8 +96,6 @@ class NamedArrays:
 
     Attributes:
         buffers: The arrays with their spare capacity.
-        reached: The most elements of each array in use since `trim_unused`, so that an allocator can give
-            back unused memory.
     """
 
     def __init__(
@@ -88,7 +104,10 @@ class NamedArrays:
         self._lengths = lengths
         self.buffers = buffers if buffers is not None else {}
         self._allocator = allocator or HeapAllocator()
-        self.reached: dict[str, int] = {}
+        self._calls = 0
+        # The most elements in use of each array that changed: until they are given back, and of late.
+        self._extents: dict[str, int] = {}
+        self._reached: dict[str, int] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._lengths
@@ -100,19 +119,18 @@ class NamedArrays:
     def create(self, name: str, dtype: npt.DTypeLike, length: int = 0) -> Array:
         """Create a zeroed array; one of the same name is replaced."""
         self.buffers[name] = self._allocator.allocate(name, np.dtype(dtype), max(length, _SMALLEST))
-        self._lengths[name] = self.reached[name] = length
+        self._lengths[name] = self._extents[name] = self._reached[name] = length
         return self.array(name)
 
     def resize(self, name: str, length: int) -> Array:
-        """Change an array's length; new elements are zero. Capacity doubles when it is outgrown."""
+        """Change an array's length; new elements are zero."""
         buffer, used = self.buffers[name], self._lengths[name]
-        self.reached[name] = max(length, used, self.reached.get(name, 0))
-        if length > len(buffer):
-            grown = self._allocator.allocate(name, buffer.dtype, max(length, 2 * len(buffer)))
-            grown[:used] = buffer[:used]
-            self.buffers[name] = grown
-        elif length > used:
+        self._reached[name] = max(length, used, self._reached.get(name, 0))
+        self._extents[name] = max(self._reached[name], self._extents.get(name, 0))
+        if length > used:
             buffer[used:length] = 0
+        if length > len(buffer):
+            self.buffers[name] = self._allocator.grow(name, buffer, length)
         self._lengths[name] = length
         return self.array(name)
 
@@ -144,16 +162,27 @@ class NamedArrays:
             self._allocator.release(name)
 
     def trim_unused(self, trim: Callable[[str, Array, int], Array]) -> None:
-        """Give back unused memory behind arrays that became shorter, unless it is small.
+        """Give back unused memory behind arrays, unless it is small.
 
-        `trim` returns a named buffer cut to a number of elements, with its content.
+        An array that grows and shrinks from batch to batch keeps what it needs. Each call trims those that
+        have become much shorter, and one in `_PATIENCE` calls those that have not been longer since the one
+        before it. `trim` returns a named buffer cut to a number of elements, with its content.
         """
-        for name, reached in self.reached.items():
-            used, buffer = self._lengths.get(name, reached), self.buffers.get(name)
-            fallow = 0 if buffer is None else (reached - used) * buffer.itemsize
-            if buffer is not None and fallow > max(_SMALL_CHANGE, used * buffer.itemsize // _TOLERATED):
-                self.buffers[name] = trim(name, buffer, max(used, _SMALLEST))
-        self.reached.clear()
+        self._calls += 1
+        is_due = self._calls % _PATIENCE == 0
+        for name, extent in list(self._extents.items()):
+            used, buffer = self._lengths.get(name, 0), self.buffers.get(name)
+            is_short = used <= extent // _SHORT
+            if buffer is None or extent == used:
+                del self._extents[name]
+            elif is_short or is_due:
+                needed = used if is_short else max(used, self._reached.get(name, 0))
+                fallow = (extent - needed) * buffer.itemsize
+                if fallow > max(_SMALL_CHANGE, needed * buffer.itemsize // _TOLERATED):
+                    self.buffers[name] = trim(name, buffer, max(needed, _SMALLEST))
+                    self._extents[name] = needed
+        if is_due:
+            self._reached.clear()
 
     def names(self, prefix: str | tuple[str, ...] = "") -> list[str]:
         """Return the names of the arrays that begin with a prefix, or with one of several."""

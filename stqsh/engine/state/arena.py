@@ -119,6 +119,25 @@ class Arena:
         self._maps[name] = mapping
         return as_array(mapping.array, dtype, capacity)
 
+    def grow(self, name: str, array: Array, length: int) -> Array:
+        """Extend an array's file, so that nothing is copied, by an eighth at least.
+
+        The array is copied into a new file if it is in none, or if its folder is full.
+
+        Raises:
+            MemoryError: no folder has room.
+        """
+        capacity = max(length, len(array) + len(array) // 8)
+        mapping = self._maps.get(name)
+        if mapping is not None and _holds(mapping, array):
+            with suppress(OSError):
+                mapping = _extended(mapping, array.nbytes, capacity * array.itemsize)
+                self._maps[name] = mapping
+                return as_array(mapping.array, array.dtype, capacity)
+        grown = self.allocate(name, array.dtype, capacity)
+        grown[: len(array)] = array
+        return grown
+
     def trim(self, name: str, array: Array, capacity: int) -> Array:
         """Cut an array and its file to `capacity` elements; the memory behind is free at once.
 
@@ -192,12 +211,23 @@ def _new_file(folders: tuple[Path, ...], name: str, size: int) -> _Mapping:
     for index, folder in enumerate(folders):
         path = folder / f"{name}.{uuid.uuid4().hex}.array"
         try:
-            _make_file(path, size)
+            _reserve(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, size)
         except OSError:
             path.unlink(missing_ok=True)
             continue
         return _Mapping(index, path, map_file(path, mmap.ACCESS_WRITE))
     raise MemoryError(f"there is no room for {size} bytes of slot state in {', '.join(map(str, folders))}")
+
+
+def _extended(mapping: _Mapping, used: int, size: int) -> _Mapping:
+    """Map a file with zeros after its first `used` bytes, up to a size.
+
+    Raises:
+        OSError: there is no room; the file is as before.
+    """
+    mapping.array[used:] = 0
+    _reserve(mapping.path, os.O_RDWR, size)
+    return replace(mapping, array=map_file(mapping.path, mmap.ACCESS_WRITE))
 
 
 def _place(mapping: _Mapping, array: Array) -> ArrayFile:
@@ -206,9 +236,9 @@ def _place(mapping: _Mapping, array: Array) -> ArrayFile:
     return ArrayFile(mapping.folder, mapping.path.name, array.dtype.str, len(array), mark)
 
 
-def _make_file(path: Path, size: int) -> None:
-    """Make a file of zeros with its space allocated: a sparse one kills the process when memory runs out."""
-    descriptor = open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+def _reserve(path: Path, flags: int, size: int) -> None:
+    """Extend a file by zeros with space allocated: a sparse one kills the process when memory runs out."""
+    descriptor = open_private(path, flags)
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, 0, size)

@@ -170,6 +170,21 @@ def accept(rows: RowArrays, roles: Array, stored: StoredArrays) -> AcceptedRows:
     return AcceptedRows(accepted.live, accepted.old, accepted.until, accepted.first, stale)
 
 
+def accept_events(obj: Array, objects: int) -> AcceptedRows:
+    """Accept the rows of events: each is an object of its own that nothing replaces.
+
+    Args:
+        obj: The object of each row, int32 (n,), none twice.
+        objects: The number of objects.
+    """
+    rows = len(obj)
+    first = np.full(objects, -1, np.int32)
+    first[obj] = np.arange(rows, dtype=np.int32)
+    return AcceptedRows(
+        np.ones(rows, np.bool_), np.full(rows, -1, np.int32), np.full(rows, NEVER, np.int64), first, 0
+    )
+
+
 @kernel
 def expiry(ts: Int, timing: BatchTiming) -> Int:
     """Return the first step at which a record of time ts is older than REPORT EVERY allows."""
