@@ -117,6 +117,11 @@ class PrefixSums:
             cuts.reverse()
         return min((cut for cut in cuts if cut is not None), key=lambda cut: cut.cost, default=None)
 
+    def halves(self, within: CellBlock) -> list[CellBlock]:
+        """Return the two parts of the best cut into equal ones; a single cell remains as it is."""
+        cut = self.best_cut(within)
+        return [within] if cut is None else [cut.first, cut.second]
+
     def _parts(self, first: CellBlock, second: CellBlock, share: float) -> Cut:
         dearer = max(self.total(first) / share, self.total(second) / (1 - share)) / 2
         return Cut(dearer, first, second)

@@ -37,7 +37,7 @@ _MOVES = {
     "splitmerge": "splits and merges rectangles",
     "pm": "moves leaves of a tree",
     "fm": "moves leaves of a tree",
-    "fg": "splits and merges leaves of a tree",
+    "fg": "splits and merges leaves",
     "greedy": "moves single leaves",
     "border": "moves leaves at borders",
 }

@@ -60,7 +60,7 @@ ADJUSTERS: dict[str, Adjuster] = {
         Adjuster("splitmerge", _RECTANGLES, splitmerge.adjust),
         Adjuster("pm", _SQUARES, sstd.adjust_two_slots),
         Adjuster("fm", _SQUARES, sstd.adjust_all_slots),
-        Adjuster("fg", _SQUARES, sstd.adjust),
+        Adjuster("fg", _SQUARES | _RECTANGLES, sstd.adjust),
         Adjuster("greedy", _SQUARES | {"grid"}, greedy.adjust),
         Adjuster("border", frozenset({"grid", "quadtree"}), border.adjust),
     )

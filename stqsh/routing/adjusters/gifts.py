@@ -1,4 +1,7 @@
-"""Gifts: dear slots give away the squares of a quadtree for which the fewest queries have to move.
+"""Gifts: dear slots give away the leaves for which the fewest queries have to move.
+
+Leaves are the squares of a quadtree or rectangles. A slot that gives cuts them in quarters, or in halves of
+equal cost as Tornado does (section 4.1).
 
 A hot spot that moves changes the loads of a few leaves from one look to the next. So most leaves stay. What
 goes is what costs most for its queries, in pieces that are no larger than what a slot has to lose.
@@ -7,21 +10,19 @@ goes is what costs most for its queries, in pieces that are no larger than what 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stqsh.arrays import Floats
+from stqsh.routing.adjusters.tiles import Owners, owners_of, united_where_one_slot_has_both, with_tiles
 from stqsh.routing.cells import z_order
 from stqsh.routing.load import Load, slot_loads
 from stqsh.routing.partitioning import CellBlock, PrefixSums
-from stqsh.routing.strategies import LEAVES_A_SLOT, boxes_of_leaves, relaid
+from stqsh.routing.strategies import LEAVES_A_SLOT, relaid
 from stqsh.routing.table import RoutingTable
-
-Owners = dict[CellBlock, int]
-"""The squares that are dealt to slots, with their slots."""
 
 _MOST_LEAVES_A_SLOT = 64
 """How many leaves there may be for each slot, before squares with one owner are made one again."""
@@ -33,22 +34,26 @@ def give(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
     """Let dear slots give leaves to cheap ones until none costs more than the limit, or it does not help.
 
     Args:
-        table: has leaves that are nodes of a quadtree.
+        table: has leaves that are nodes of a quadtree, or rectangles if it is an `agrid`.
         load: the load.
         limit: the ratio of the largest load to the mean that suffices.
     """
-    fixed = table.owners < 0
+    fixed, has_tiles = table.owners < 0, table.strategy == "agrid"
     loads = slot_loads(table, load.cost)
+    cost = PrefixSums.of(np.where(fixed, 0.0, load.cost))
     giving = _Giving(
-        cost=PrefixSums.of(np.where(fixed, 0.0, load.cost)),
+        cost=cost,
         queries=PrefixSums.of(np.where(fixed, 0.0, load.queries)),
-        owners=_owners(table),
+        parts_of=cost.halves if has_tiles else CellBlock.quarters,
+        owners=owners_of(table),
         loads=loads,
         enough=limit * float(loads.mean()),
         most=_MOST_LEAVES_A_SLOT * table.slots,
     )
     while loads.max() > giving.enough and giving.give_from(int(loads.argmax())):
         pass
+    if has_tiles:
+        return with_tiles(table, united_where_one_slot_has_both(giving.owners))
     fair = float(load.cost.sum()) / (LEAVES_A_SLOT * table.slots)
     owners = _united(giving.owners, giving.cost, fair)
     squares = along_the_curve(owners, table.cells.side)
@@ -62,6 +67,7 @@ class _Giving:
 
     Attributes:
         cost, queries: the sums of both over cells that have a slot.
+        parts_of: cuts a leaf that has several cells.
         owners: the leaves; changes.
         loads: float64 (slots,), the load of each slot; changes.
         enough: the load that suffices.
@@ -70,6 +76,7 @@ class _Giving:
 
     cost: PrefixSums
     queries: PrefixSums
+    parts_of: Callable[[CellBlock], Sequence[CellBlock]]
     owners: Owners
     loads: Floats
     enough: float
@@ -93,19 +100,14 @@ class _Giving:
                 gave = True
             elif cost > 0 and is_split:
                 del self.owners[leaf]
-                for quarter in leaf.quarters():
-                    self.owners[quarter] = giver
-                    heapq.heappush(heap, self._ranked(quarter))
+                for part in self.parts_of(leaf):
+                    self.owners[part] = giver
+                    heapq.heappush(heap, self._ranked(part))
         return gave
 
     def _ranked(self, leaf: CellBlock) -> tuple[float, CellBlock]:
         """Return a leaf such that those come first that cost most for their queries."""
         return -self.cost.total(leaf) / (1 + self.queries.total(leaf)), leaf
-
-
-def _owners(table: RoutingTable) -> Owners:
-    slots = table.slot[: table.laid].tolist()
-    return {box: slot for box, slot in zip(boxes_of_leaves(table), slots, strict=True) if slot >= 0}
 
 
 def _united(owners: Owners, cost: PrefixSums, most: float) -> Owners:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
 from stqsh.routing.adjusters import ADJUSTERS, ratio
@@ -26,8 +27,10 @@ class Proposal(NamedTuple):
     table: RoutingTable
 
 
-def proposals(table: RoutingTable, load: Load, limit: float) -> list[Proposal]:
-    """Return what the adjusters that fit a table propose, first the one that moves least query weight.
+def proposals(
+    table: RoutingTable, load: Load, limit: float, among: Container[str] = ADJUSTERS
+) -> list[Proposal]:
+    """Return what those among some adjusters propose that fit a table, first what moves least query weight.
 
     Each aims below `limit`, the ratio of the largest load to the mean that is allowed, half the way to 1, so
     that the next adjustment is not due at once. Gains below 1 % do not count.
@@ -36,16 +39,19 @@ def proposals(table: RoutingTable, load: Load, limit: float) -> list[Proposal]:
     found = [
         Proposal(name, proposed)
         for name, adjuster in ADJUSTERS.items()
-        if table.strategy in adjuster.fits
+        if name in among
+        and table.strategy in adjuster.fits
         and (proposed := adjuster.propose(table, load, goal)) is not None
         and ratio(proposed, load) <= (1 - _LEAST_GAIN) * ratio(table, load)
     ]
     return sorted(found, key=lambda proposal: moved_queries(table, proposal.table, load))
 
 
-def suggest(table: RoutingTable, load: Load, limit: float) -> Proposal | None:
+def suggest(
+    table: RoutingTable, load: Load, limit: float, among: Container[str] = ADJUSTERS
+) -> Proposal | None:
     """Return the first of `proposals` that reaches their goal, else the most even one; None without any."""
-    found = proposals(table, load, limit)
+    found = proposals(table, load, limit, among)
     enough = (proposal for proposal in found if ratio(proposal.table, load) <= _goal(limit))
     return next(enough, None) or min(found, key=lambda one: ratio(one.table, load), default=None)
 

@@ -1,18 +1,21 @@
-"""Shift: the dearest rectangle gives a strip to a neighbour (Tornado sections 4.2 and 4.3).
+"""Shift: the dearest slot gives a strip of a rectangle to a neighbour (Tornado sections 4.2 and 4.3).
 
 Tornado also weighs what a shift gains against the time that queries take to move. That is left to callers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stqsh.routing.load import Load
+from stqsh.arrays import Floats
+from stqsh.routing.adjusters.tiles import Owners, owners_of, united, with_tiles
+from stqsh.routing.load import Load, slot_loads
 from stqsh.routing.partitioning import CellBlock, PrefixSums
-from stqsh.routing.strategies import boxes_of_leaves, table_of_rectangles
 from stqsh.routing.table import HASHED, RoutingTable
 
 _STEPS_A_SLOT = 4
@@ -22,106 +25,140 @@ _LEAST_GAIN = 1e-9
 """The share by which a step has to lower the largest load; below are rounding errors."""
 
 
-@dataclass(frozen=True, eq=False)
-class Tiling:
-    """Rectangles that tile the cells, each on a slot of its own.
+class Change(NamedTuple):
+    """Tiles that are replaced.
 
     Attributes:
-        rectangles: the rectangle of each slot that has one.
-        slots: the number of slots.
+        gone: the tiles that there were.
+        come: those in their place, with their slots.
+    """
+
+    gone: Sequence[CellBlock]
+    come: Owners
+
+
+@dataclass(frozen=True, eq=False)
+class Tiling:
+    """Tiles, and what is known of them.
+
+    Attributes:
+        owners: the tiles; changes.
+        loads: float64 (slots,), the load of each slot; changes.
         cost: the cost of cells, without those that are dealt by hash.
         queries: how many queries touch each cell.
     """
 
-    rectangles: dict[int, CellBlock]
-    slots: int
+    owners: Owners
+    loads: Floats
     cost: PrefixSums
     queries: PrefixSums
 
-    def dearest(self) -> tuple[int, float]:
-        """Return the slot whose rectangle costs most, and its cost; there is at least one."""
-        costs = self.costs()
-        slot = max(costs, key=lambda one: (costs[one], -one))
-        return slot, costs[slot]
+    def of_slot(self, slot: int) -> list[CellBlock]:
+        """Return the tiles of a slot, in order."""
+        return sorted(tile for tile, owner in self.owners.items() if owner == slot)
 
-    def costs(self) -> dict[int, float]:
-        """Return the cost of each slot's rectangle."""
-        return {slot: self.cost.total(rectangle) for slot, rectangle in self.rectangles.items()}
+    def loads_after(self, change: Change) -> dict[int, float]:
+        """Return the loads of the slots that a change concerns."""
+        found: dict[int, float] = {}
+        taken = [(self.owners[tile], -self.cost.total(tile)) for tile in change.gone]
+        for slot, cost in taken + [(slot, self.cost.total(tile)) for tile, slot in change.come.items()]:
+            found[slot] = found.get(slot, float(self.loads[slot])) + cost
+        return found
+
+    def dearest_after(self, change: Change) -> float:
+        """Return the largest load of the slots that a change concerns."""
+        return max(self.loads_after(change).values())
+
+    def best(self, changes: Iterable[Change]) -> Change | None:
+        """Return the change after which the dearest slot that it concerns costs least; None without any."""
+        return min(changes, key=self.dearest_after, default=None)
+
+    def apply(self, change: Change) -> None:
+        """Replace the tiles."""
+        for slot, load in self.loads_after(change).items():
+            self.loads[slot] = load
+        for tile in change.gone:
+            del self.owners[tile]
+        self.owners.update(change.come)
 
 
-Step = Callable[[Tiling], tuple[float, dict[int, CellBlock]] | None]
-"""Returns new rectangles of some slots, and the largest cost among these; None if it knows none."""
+Step = Callable[[Tiling], Change | None]
+"""Returns a change that concerns the dearest slot; None if it knows none."""
 
 
 def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
-    """Shift borders of the dearest rectangle until it is within the limit, or no shift helps."""
+    """Shift borders of the dearest slot's tiles until it is within the limit, or no shift helps."""
     return repeated(_best_shift, table, load, limit)
 
 
 def repeated(step: Step, table: RoutingTable, load: Load, limit: float) -> RoutingTable:
-    """Take steps until the dearest rectangle is within the limit, or a step does not make it cheaper.
+    """Take steps until the dearest slot is within the limit, or a step does not make it cheaper.
 
     Args:
         step: the step.
-        table: has a rectangle a slot, as those of Tornado's A-Grid.
+        table: has leaves that are rectangles.
         load: the load.
         limit: the ratio of the largest load to the mean that suffices.
     """
-    hashed = table.owners == HASHED
-    placed = [at for at, owner in enumerate(table.slot.tolist()) if owner != HASHED]
-    if not placed:
-        return table
-    boxes = boxes_of_leaves(table)
-    tiling = Tiling(
-        {int(table.slot[at]): boxes[at] for at in placed},
-        table.slots,
-        PrefixSums.of(np.where(hashed, 0.0, load.cost)),
-        PrefixSums.of(load.queries),
-    )
-    enough = (limit * load.cost.sum() - load.cost[hashed].sum()) / table.slots
+    cost = PrefixSums.of(np.where(table.owners == HASHED, 0.0, load.cost))
+    tiling = Tiling(owners_of(table), slot_loads(table, load.cost), cost, PrefixSums.of(load.queries))
+    enough = limit * float(tiling.loads.mean())
     for _ in range(_STEPS_A_SLOT * table.slots):
-        _, cost = tiling.dearest()
-        found = step(tiling) if cost > enough else None
-        if found is None or found[0] >= cost * (1 - _LEAST_GAIN):
+        dearest = float(tiling.loads.max())
+        change = step(tiling) if dearest > enough else None
+        if change is None or tiling.dearest_after(change) >= dearest * (1 - _LEAST_GAIN):
             break
-        tiling.rectangles.update(found[1])
-    owners, rectangles = zip(*sorted(tiling.rectangles.items()), strict=True)
-    return table_of_rectangles(table.strategy, table.cells, table.slots, rectangles, np.array(owners), hashed)
+        tiling.apply(change)
+    return with_tiles(table, tiling.owners)
 
 
-def united(one: CellBlock, other: CellBlock) -> CellBlock | None:
-    """Return the rectangle of two that have an entire side in common, else None."""
-    around = CellBlock(
-        min(one.low, other.low),
-        max(one.high, other.high),
-        min(one.left, other.left),
-        max(one.right, other.right),
-    )
-    in_line = one[:2] == other[:2] or one[2:] == other[2:]
-    return around if in_line and around.area == one.area + other.area else None
-
-
-def _best_shift(tiling: Tiling) -> tuple[float, dict[int, CellBlock]] | None:
+def _best_shift(tiling: Tiling) -> Change | None:
     """Return the shift from the dearest slot to a neighbour after which the dearer of them is cheapest."""
-    giver, most = tiling.dearest()
-    best: tuple[float, dict[int, CellBlock]] | None = None
-    for taker, rectangle in sorted(tiling.rectangles.items()):
-        if taker == giver or tiling.cost.total(rectangle) >= most:
-            continue
-        for given, taken in _shifts(tiling.cost, tiling.rectangles[giver], rectangle):
-            cost = max(tiling.cost.total(given), tiling.cost.total(taken))
-            if best is None or cost < best[0]:
-                best = cost, {giver: given, taker: taken}
-    return best
+    return tiling.best(_shifts_from(tiling, int(tiling.loads.argmax())))
 
 
-def _shifts(cost: PrefixSums, giver: CellBlock, taker: CellBlock) -> Iterator[tuple[CellBlock, CellBlock]]:
-    """Yield what two rectangles become by shifts: horizontal or vertical, or of a corner."""
+def _shifts_from(tiling: Tiling, giver: int) -> Iterator[Change]:
+    """Yield the shifts from the tiles of a slot to those of slots that cost less."""
+    tiles = sorted(tiling.owners)
+    boxes = np.array(tiles).reshape(-1, 4)
+    loads = tiling.loads[[tiling.owners[tile] for tile in tiles]]
+    cheaper = np.flatnonzero(loads < tiling.loads[giver])
+    for given in tiling.of_slot(giver):
+        for at in cheaper[_flush(given, boxes[cheaper])].tolist():
+            taker = tiling.owners[tiles[at]]
+            apart = float(tiling.loads[taker] - tiling.loads[giver])
+            for kept, grown in _shifts(tiling.cost, given, tiles[at], apart):
+                yield Change((given, tiles[at]), {kept: giver, grown: taker})
+
+
+def _flush(tile: CellBlock, boxes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which boxes, (n, 4), have a side that is part of a side of a tile, up to an end of it."""
+    found = np.zeros(len(boxes), np.bool_)
+    for (low, high, left, right), (first, last, near, far) in (
+        (tile, boxes.T),
+        (_turned(tile), boxes[:, [2, 3, 0, 1]].T),
+    ):
+        beside = ((near == right) | (far == left)) & (first >= low) & (last <= high)
+        found |= beside & ((first == low) | (last == high))
+    return found
+
+
+def _shifts(
+    cost: PrefixSums, giver: CellBlock, taker: CellBlock, apart: float
+) -> Iterator[tuple[CellBlock, CellBlock]]:
+    """Yield what two rectangles become by shifts: horizontal or vertical, or of a corner.
+
+    Where they have an entire side in common, the taker's slot, which costs `apart` more (less, if negative),
+    gets as much of both as evens out the slots.
+    """
     around = united(giver, taker)
     if around is not None:
-        cut = cost.cut_columns(around) if giver[:2] == taker[:2] else cost.cut_rows(around)
-        if cut is not None:
-            yield (cut.first, cut.second) if giver < taker else (cut.second, cut.first)
+        both, given = cost.total(around), cost.total(giver) + apart / 2
+        share = (given if giver < taker else both - given) / both if both > 0 else 0.0
+        if 0 < share < 1:
+            cut = cost.cut_columns(around, share) if giver[:2] == taker[:2] else cost.cut_rows(around, share)
+            if cut is not None:
+                yield (cut.first, cut.second) if giver < taker else (cut.second, cut.first)
         return
     beside = _corner(giver, taker)
     if beside is not None:

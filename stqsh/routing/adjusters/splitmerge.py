@@ -2,56 +2,49 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections.abc import Iterator
 
-from stqsh.routing.adjusters.shift import Tiling, repeated, united
+from stqsh.routing.adjusters.shift import Change, Tiling, repeated
+from stqsh.routing.adjusters.tiles import Owners, tiles_in_line
 from stqsh.routing.load import Load
 from stqsh.routing.partitioning import CellBlock
 from stqsh.routing.table import RoutingTable
 
 
 def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
-    """Split the dearest rectangle and merge two others until it is within the limit, or that does not help.
+    """Split a rectangle of the dearest slot and merge two others until it is within the limit.
 
-    Tornado keeps a spare slot for the part that is split off. Here it goes to the slot that a merge frees at
-    the same time.
+    It ends as well where that does not help. Tornado keeps a spare slot for the part that is split off. Here
+    it goes to the slot that a merge frees at the same time.
     """
     return repeated(_split_and_merge, table, load, limit)
 
 
-def _split_and_merge(tiling: Tiling) -> tuple[float, dict[int, CellBlock]] | None:
-    """Return the best cut of the dearest rectangle, with the cheapest merge of others if no slot is free."""
-    split, _ = tiling.dearest()
-    cut = tiling.cost.best_cut(tiling.rectangles[split])
-    if cut is None:
+def _split_and_merge(tiling: Tiling) -> Change | None:
+    """Return the best cut of the dearest tile, with the cheapest merge of others if no slot is free."""
+    dearest = int(tiling.loads.argmax())
+    tile = max(tiling.of_slot(dearest), key=tiling.cost.total, default=None)
+    cut = None if tile is None else tiling.cost.best_cut(tile)
+    if tile is None or cut is None:
         return None
-    by_queries = sorted((cut.first, cut.second), key=tiling.queries.total)
-    free = next((slot for slot in range(tiling.slots) if slot not in tiling.rectangles), None)
+    less, more = sorted((cut.first, cut.second), key=tiling.queries.total)
+    taken = set(tiling.owners.values())
+    free = next((slot for slot in range(len(tiling.loads)) if slot not in taken), None)
     if free is not None:
-        return cut.cost, {split: by_queries[1], free: by_queries[0]}
-    merge = _cheapest_merge(tiling, split)
-    if merge is None:
-        return None
-    cost, freed, grown, around = merge
-    return max(cut.cost, cost), {split: by_queries[1], freed: by_queries[0], grown: around}
+        return Change((tile,), {more: dearest, less: free})
+    return tiling.best(_with_merges(tiling, dearest, tile, more, less))
 
 
-def _cheapest_merge(tiling: Tiling, without: int) -> tuple[float, int, int, CellBlock] | None:
-    """Return the cost of the cheapest merge, the slot that it frees, the other and its new rectangle.
+def _with_merges(
+    tiling: Tiling, dearest: int, tile: CellBlock, kept: CellBlock, given: CellBlock
+) -> Iterator[Change]:
+    """Yield the changes that cut a tile in two and give one part to a slot that a merge of others frees.
 
     The slot with fewer queries is freed: they have to move.
     """
-    costs = tiling.costs()
-    slots = sorted(slot for slot in costs if slot != without)
-    best: tuple[float, int, int, CellBlock] | None = None
-    for one, other in combinations(slots, 2):
-        cost = costs[one] + costs[other]
-        if best is not None and cost >= best[0]:
-            continue
-        around = united(tiling.rectangles[one], tiling.rectangles[other])
-        if around is not None:
-            freed, grown = sorted(
-                (one, other), key=lambda slot: (tiling.queries.total(tiling.rectangles[slot]), slot)
-            )
-            best = cost, freed, grown, around
-    return best
+    for one, other, around in tiles_in_line(sorted(tiling.owners)):
+        freed, grown = sorted((one, other), key=tiling.queries.total)
+        owners = tiling.owners[freed], tiling.owners[grown]
+        if dearest not in owners:
+            come: Owners = {around: owners[1], kept: dearest, given: owners[0]}
+            yield Change((tile, one, other), come)

@@ -53,12 +53,13 @@ def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
     """Split and merge leaves until they can be dealt evenly, and move as few queries as can be: SSTD's FG.
 
     SSTD deals all leaves again. Here the dearest slots give some away first, see `gifts`. Only where that
-    does not suffice all are dealt again. SSTD stops where a merge would make a leaf that is dearer than all
-    others. Here splits go on, up to a bound. A single cell cannot be split, and leaves are not split by
-    texts: those that are already remain, with the same lists.
+    does not suffice all are dealt again, unless they are rectangles instead of squares. SSTD stops where a
+    merge would make a leaf that is dearer than all others. Here splits go on, up to a bound. A single cell
+    cannot be split, and leaves are not split by texts: those that are already remain, with the same lists.
     """
     given = give(table, load, limit)
-    if slot_loads(given, load.cost).max() <= limit * float(load.cost.sum()) / table.slots:
+    is_enough = slot_loads(given, load.cost).max() <= limit * float(load.cost.sum()) / table.slots
+    if is_enough or table.strategy == "agrid":
         return given
     sums = PrefixSums.of(np.where(table.owners < 0, 0.0, load.cost))
     boxes = zip(boxes_of_leaves(table), table.slot[: table.laid].tolist(), strict=True)
