@@ -41,10 +41,10 @@ def test_every_figure_has_rows_for_its_columns_and_goals(name: str, tmp_path: Pa
 
 
 def test_unknown_figures_are_refused() -> None:
-    with pytest.raises(ValueError, match="no figure 'sstd8'; there are balance"):
-        run(["sstd8"], None, silent)
+    with pytest.raises(ValueError, match="no figure 'sstd7'; there are balance"):
+        run(["sstd7"], None, silent)
     with pytest.raises(SystemExit) as left:
-        cli.app(["routing", "--figure", "sstd8"])
+        cli.app(["routing", "--figure", "sstd7"])
     assert left.value.code == 2
 
 

@@ -104,6 +104,11 @@ class DrivenSlots:
         self._due = self._known = self._touched(self.table)
 
     @property
+    def states(self) -> list[SlotState]:
+        """The states of the slots, in order."""
+        return self._slots
+
+    @property
     def copies(self) -> float:
         """On how many slots a query is under the present routing."""
         return float(self._touched(self.table).sum() / len(self.boxes))

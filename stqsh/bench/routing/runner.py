@@ -23,6 +23,7 @@ ROUTING = Paper(
         "tornado6c": "tornado6c:measure",
         "tornado7": "tornado7:measure",
         "tornado9": "tornado9:measure",
+        "sstd8": "sstd8:measure",
         "sstd11": "sstd11:measure",
         "sstd14": "sstd:inserted",
         "sstd15": "sstd:registered",

@@ -26,7 +26,7 @@ from stqsh.routing.table import RoutingTable
 from stqsh.routing.text_leaves import TextTerms
 from stqsh.routing.text_splits import TextSample
 
-_SLOTS, _QUERIES, _SIDES = 8, 4_000, (0.01, 0.1)
+SLOTS, _QUERIES, _SIDES = 8, 4_000, (0.01, 0.1)
 _SAMPLE, _TRIED = 50_000, 20_000
 _VOCABULARY, _LENGTH, _TOPICS = 50_000, 10, 8
 
@@ -50,16 +50,16 @@ Topics = Callable[[np.random.Generator, Floats], Words]
 
 def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     """Measure throughput for texts that are alike everywhere, and that have topics by place or anywhere."""
-    cases = [(name, side) for name in _TEXTS for side in _SIDES]
+    cases = [(name, side) for name in TEXTS for side in _SIDES]
     say("sstd11: texts and routings")
-    trials = [_trial(_TEXTS[name], side, scale.count(100_000)) for name, side in cases]
+    trials = [trial_of(TEXTS[name], side, scale.count(100_000)) for name, side in cases]
     rows: list[Row] = []
     goals = []
     for (name, side), trial, found in zip(cases, trials, measured(trials, scale), strict=True):
         agrid = found[_AGRID].makespan_ms
         rows += [_row(name, side, routing, trial, each, agrid) for routing, each in found.items()]
-        gain = agrid / found[_SPLIT].makespan_ms
-        goals.append(Goal(f"{_SPLIT} over agrid, {name}, {side:.0%}", "+15 to 20 %", 1.15, gain))
+        gain = agrid / found[SPLIT].makespan_ms
+        goals.append(Goal(f"{SPLIT} over agrid, {name}, {side:.0%}", "+15 to 20 %", 1.15, gain))
     notes = [
         f"{_QUERIES:,} squares where the records are, each for one word; texts have {_LENGTH} words by "
         f"Zipf's law of {_VOCABULARY:,}, or of as many in {_TOPICS} topics. Dealing is done at the source."
@@ -67,7 +67,7 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     return [FigureResult("sstd11", "Textual splits for keyword queries", COLUMNS, rows, goals, notes)]
 
 
-_AGRID, _SPLIT = "agrid", "qttree, by texts too"
+_AGRID, SPLIT = "agrid", "qttree, by texts too"
 
 
 def _alike(rng: np.random.Generator, places: Floats) -> Words:
@@ -84,7 +84,7 @@ def _anywhere(rng: np.random.Generator, places: Floats) -> Words:
     return rng.integers(0, _TOPICS, len(places))
 
 
-_TEXTS: dict[str, Topics] = {
+TEXTS: dict[str, Topics] = {
     "alike": _alike,
     "topics by place": _by_place,
     "topics anywhere": _anywhere,
@@ -113,15 +113,16 @@ def _texts(topics: Topics) -> Callable[[np.random.Generator, Floats], pa.Array[A
     return draw
 
 
-def _trial(topics: Topics, side: float, count: int) -> Trial:
+def trial_of(topics: Topics, side: float, count: int) -> Trial:
+    """Return texts and queries for a word each in squares of a side, and the routings made for them."""
     rng = np.random.default_rng(11)
     centres, places = hot_spots(rng, _QUERIES), hot_spots(rng, _SAMPLE)
     boxes, draw = squares_around(centres, side), _texts(topics)
     phrases = [f"w{word}" for word in _words(rng, topics(rng, centres), 1)[:, 0].tolist()]
     load = load_by(places, boxes)
     split = replace(load, texts=_sample(load, places, draw(rng, places), boxes, phrases))
-    tables = {name: STRATEGIES[name](load, _SLOTS) for name in ("object", _AGRID, "qttree")}
-    tables[_SPLIT] = STRATEGIES["qttree"](split, _SLOTS)
+    tables = {name: STRATEGIES[name](load, SLOTS) for name in ("object", _AGRID, "quadtree", "qttree")}
+    tables[SPLIT] = STRATEGIES["qttree"](split, SLOTS)
     return Trial(hot_spots, boxes, tables, count, texts=draw, phrases=phrases)
 
 
@@ -145,7 +146,7 @@ def _row(name: str, side: float, routing: str, trial: Trial, each: Measured, agr
         "makespan_ms": each.makespan_ms,
         "gain": agrid / each.makespan_ms,
         "dealing": _dealing_us(table, trial),
-        "paper": "1.15 to 1.2" if routing == _SPLIT else "",
+        "paper": "1.15 to 1.2" if routing == SPLIT else "",
     }
 
 
