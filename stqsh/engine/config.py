@@ -47,6 +47,8 @@ class EngineTuning:
     slices: int = 2
     #: Up to this many records times slots, each slot's task reads all records: that is faster than a shuffle.
     by_slot_records: int = 400_000
+    #: Up to this many slots, that is so for any number of records of stores.
+    by_slot_slots: int = 4
     #: The same for messages of live streams, each of which takes ten times what a stored record does.
     by_slot_messages: int = 20_000
     #: The same for messages that are decoded: slots map them, and a shuffle would copy them.

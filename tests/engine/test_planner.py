@@ -524,7 +524,7 @@ def test_no_step_is_taken_while_the_disk_is_full(world: World, monkeypatch: pyte
     assert batch is not None and clock(batch)["last_step"] == 2
 
 
-def test_a_small_batch_is_read_by_a_task_for_each_slot_with_the_same_chunks(
+def test_a_batch_for_few_slots_is_read_by_a_task_for_each_with_the_same_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path, slots=3, max_records=8)
@@ -540,8 +540,8 @@ def test_a_small_batch_is_read_by_a_task_for_each_slot_with_the_same_chunks(
 def made_by_slot_or_not(world: World) -> list[Chunk]:
     """The chunks of the next batch, which are the same however it is read."""
     made, slots = {}, world.planner.slots
-    for most in (0, TUNING.by_slot_records):
-        tuning = replace(TUNING, by_slot_records=most, by_slot_routed=slots)
+    for most in (0, slots):
+        tuning = replace(TUNING, by_slot_records=0, by_slot_slots=most, by_slot_routed=slots)
         planner = Planner(world.home, slots, max_records=8, tuning=tuning)
         planned = planner.plan(world.at, planner.latest(world.at, 0))
         assert [task.only for task in planned] == ([*range(slots)] if most else [None])

@@ -38,7 +38,7 @@ from stqsh.engine.planning.tasks import (
     BatchSpan,
     SourceTask,
     cut_into_tasks,
-    is_small,
+    is_read_by_slot,
     with_live,
 )
 from stqsh.spec.clock import QueriesInForce
@@ -131,7 +131,7 @@ class Planner:
     def _is_by_slot(self, first: Offset, last: Offset) -> bool:
         """Return whether a batch is best read by a task for each slot."""
         is_decoded, tuning = self.live.ahead.covers(first, last), self._tuning
-        if not is_small(first, last, self.slots, tuning, is_decoded=is_decoded):
+        if not is_read_by_slot(first, last, self.slots, tuning, is_decoded=is_decoded):
             return False
         return self._view.log.is_light(first, last, with_routes=self.slots <= tuning.by_slot_routed)
 

@@ -167,7 +167,7 @@ def cut_into_tasks(
 ) -> list[SourceTask]:
     """Cut the rows between two offsets into slices, and spread them over tasks of similar size.
 
-    A small batch is one task for each slot, which reads all rows for that slot: see `is_small`.
+    There may be one task for each slot instead, which reads all rows for it: see `is_read_by_slot`.
     """
     first, last = span.first, span.last
     slices: list[list[StreamSlice]] = [[] for _ in range(tuning.slices)]
@@ -208,18 +208,21 @@ def with_live(
     return [replace(task, live=tuple(group), access=access) for task, group in pairs]
 
 
-def is_small(
+def is_read_by_slot(
     first: Offset, last: Offset, slots: int, tuning: EngineTuning = TUNING, *, is_decoded: bool = False
 ) -> bool:
-    """Return whether a batch has so few records that it is best read by a task for each slot.
+    """Return whether a batch is best read by a task for each slot, as it is small, or as slots are few.
 
     That costs no shuffle, and readers can fold what they read. Each of these tasks reads all rows, so there
-    must be few records, fewer still of live streams whose messages are not decoded yet. Messages that are
-    decoded are cheaper to read again than to shuffle. For what it takes in of the log see
+    must be few records or slots, and fewer records of live streams whose messages are not decoded yet.
+    Messages that are decoded are cheaper to read again than to shuffle. For what it takes in of the log see
     `PendingLog.is_light`.
     """
     before = first.taken
     new = {stream: taken - before.get(stream, 0) for stream, taken in last.taken.items()}
     messages = sum(new[stream] for stream in last.live)
     most = tuning.by_slot_decoded if is_decoded else tuning.by_slot_messages
-    return sum(new.values()) - messages <= tuning.by_slot_records // slots and messages <= most // slots
+    is_light = (
+        slots <= tuning.by_slot_slots or sum(new.values()) - messages <= tuning.by_slot_records // slots
+    )
+    return is_light and messages <= most // slots
