@@ -11,6 +11,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
+# Compiled modules are kept, whatever the user's environment says: the tests start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
 SYSTEMS := spark or slow or kafka or peers or browser or data
 # A process that dies ends the run: pytest-xdist would wait for ever for another one.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
@@ -84,3 +86,4 @@ screens: $(READY)  ## the README's pictures: the real shell on sample_data/, dra
 
 clean:           ## remove what the recipes made
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find stqsh tests -name __pycache__ -prune -exec rm -rf {} +

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -31,3 +32,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         long = {item.path for item in items if any(map(item.get_closest_marker, ("spark", "slow")))}
         items.sort(key=lambda item: (item.path not in long, len(item.path.parts)))
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays: the garbage collector need not look at it time and again."""
+    gc.collect()
+    gc.freeze()

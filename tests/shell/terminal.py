@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +12,9 @@ from pathlib import Path
 
 import pexpect
 import pyte
+
+from stqsh.client.engine_process import stop_engine
+from stqsh.storage.home import SessionHome
 
 STQSH = (sys.executable, "-m", "stqsh")
 
@@ -25,7 +27,7 @@ def environment(home: Path) -> Iterator[dict[str, str]]:
     try:
         yield values
     finally:
-        subprocess.run([*STQSH, "stop", "mine"], env=values, capture_output=True, check=False)
+        stop_engine(SessionHome(home / "mine"))
 
 
 class Terminal:

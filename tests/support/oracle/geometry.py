@@ -50,9 +50,11 @@ def in_polygon(place: Place, rings: Rings) -> bool:
     odd = False
     for ring in rings:
         for a, b in pairwise(ring):
-            if _on_edge(place, a, b):
+            turn = _turn(place, a, b)
+            if turn == 0 and _is_between(place, a, b):
                 return True
-            odd ^= _is_left_of_edge(place, a, b)
+            if (a[1] > place[1]) != (b[1] > place[1]):
+                odd ^= (turn > 0) == (b[1] > a[1])
     return odd
 
 
@@ -60,12 +62,7 @@ def _turn(place: Place, a: Sequence[float], b: Sequence[float]) -> float:
     return (b[0] - a[0]) * (place[1] - a[1]) - (b[1] - a[1]) * (place[0] - a[0])
 
 
-def _on_edge(place: Place, a: Sequence[float], b: Sequence[float]) -> bool:
-    between = all(min(a[i], b[i]) <= place[i] <= max(a[i], b[i]) for i in (0, 1))
-    return between and _turn(place, a, b) == 0
-
-
-def _is_left_of_edge(place: Place, a: Sequence[float], b: Sequence[float]) -> bool:
-    if (a[1] > place[1]) == (b[1] > place[1]):
-        return False
-    return (_turn(place, a, b) > 0) == (b[1] > a[1])
+def _is_between(place: Place, a: Sequence[float], b: Sequence[float]) -> bool:
+    """Whether a place lies in the rectangle of which an edge is a diagonal."""
+    x, y = place
+    return (a[0] <= x <= b[0] or b[0] <= x <= a[0]) and (a[1] <= y <= b[1] or b[1] <= y <= a[1])

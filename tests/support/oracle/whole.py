@@ -29,16 +29,21 @@ def moments(case: Case) -> list[int]:
 def instants_of(case: Case) -> set[int]:
     """When records grow silent, comparisons with NOW turn, and FOR has passed."""
     spec, out, world = case.spec, set(), world_of(case)
+    times = [name for name, kind in spec["columns"] if kind == "TIMESTAMP"]
+    turning = [e for query in case.queries for e in nows(query["condition"])]
+    computing = [
+        e
+        for query in case.queries
+        for name in ("aggregates", "first")
+        for e in nows([*(query.get(name) or {}).values()])
+    ]
     for _, row in case.records:
         out.add(row[spec["time"]] + (spec["report_every_us"] or spec["keep_us"] or 0))
-        for query in case.queries:
-            for _, _, left, right in nows(query["condition"]):
-                when = value(left, row, 0, world)
-                out.add(0 if when is None else when - value(right, row, 0, world))
-            computed = [*(query.get("aggregates") or {}).values(), *(query.get("first") or {}).values()]
-            for _, _, _, right in nows(computed):
-                times = [row[name] for name, kind in spec["columns"] if kind == "TIMESTAMP"]
-                out |= {when - value(right, row, 0, world) for when in times if when is not None}
+        for _, _, left, right in turning:
+            when = value(left, row, 0, world)
+            out.add(0 if when is None else when - value(right, row, 0, world))
+        for _, _, _, right in computing:
+            out |= {row[name] - value(right, row, 0, world) for name in times if row[name] is not None}
     for step, command in case.commands:
         if command["op"] == "register":
             out.add(case.clock.at(step) + (command["query"]["for_us"] or 0))
