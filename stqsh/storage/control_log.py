@@ -289,14 +289,15 @@ def check_queries(control: ControlDb) -> None:
 
 
 def _migrate(control: ControlDb) -> None:
-    if (control.path.parent / "checkpoint").exists() and _version(control) == 0:
+    has_run, version = (control.path.parent / "checkpoint").exists(), _version(control)
+    if has_run and version == 0:
         raise HomeError(f"{control.path} is missing or empty, although the session has run", hint=_DAMAGED)
-    if _version(control) < SCHEMA_VERSION:
+    if version < SCHEMA_VERSION:
         with control.transaction() as connection:
             bring_up(connection, _version(control), control.path.parent)
-    if _version(control) > SCHEMA_VERSION:
+    if version > SCHEMA_VERSION:
         raise HomeError(
-            f"{control.path} was written by a newer stqsh (layout {_version(control)})",
+            f"{control.path} was written by a newer stqsh (layout {version})",
             hint="install that version, or use another session with --session NAME",
         )
 

@@ -72,10 +72,9 @@ def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
         yield from _to_all(task, stream_id, "lookup", Phase.LOOKUP, pack_json(list(keys)))
     for ask in head.clock.asks:
         yield from _to_all(task, ask.spec.stream_id, "ask", Phase.SNAPSHOT, pack_json([ask]))
-    control = ControlDb(Path(task.home))
-    for row in _rows(control, head.defined):
+    for row in _rows(task, head.defined):
         yield from _definition_chunks(task, row)
-    rows = _rows(control, head.commands)
+    rows = _rows(task, head.commands)
     for row in rows:
         match row.entry:
             case StreamSpec():
@@ -114,9 +113,10 @@ def _home(task: SourceTask) -> SessionHome:
     return SessionHome(Path(task.home))
 
 
-def _rows(control: ControlDb, span: tuple[int, int]) -> list[LogRow]:
+def _rows(task: SourceTask, span: tuple[int, int]) -> list[LogRow]:
+    """Return rows of the log; most batches have none, and do not open it."""
     after, up_to = span
-    return read_log(control, after, up_to) if after < up_to else []
+    return read_log(ControlDb(Path(task.home)), after, up_to) if after < up_to else []
 
 
 def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
