@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,8 @@ CHILDREN = 4
 
 _EVERY, _FIRST = (1 << CHILDREN) - 1, 1
 """All children, and child 0, as bits."""
+_NO_TERM = np.uint64(2**64 - 1)
+"""At the end of all terms, for those that no leaf keeps; a term may well have this hash, too."""
 _CHOICES = 12
 """How many values of a hash choose a child: a multiple of 1, 2, 3 and 4, so that they choose evenly."""
 _CHOSEN = np.array(
@@ -140,15 +143,13 @@ class TextLeaves:
             hashes: the hashes of their keys, uint64 (n,).
             terms: their terms.
         """
-        bits = np.full(len(leaf), _EVERY)
-        for number in np.unique(leaf).tolist():
-            is_kept, lists = (some[terms.code] for some in self._listed(number, terms.term))
-            at = np.flatnonzero((leaf[terms.row] == number) & is_kept)
-            rows = terms.row[at]
-            starts = np.flatnonzero(np.diff(rows, prepend=-1))
-            if len(starts):
-                fitting = np.bitwise_and.reduceat(lists[at], starts) & ~_FIRST
-                bits[rows[starts]] = np.where(fitting, fitting, _FIRST)
+        bits, found = np.full(len(leaf), _EVERY), self._listed(leaf[terms.row], terms.term, terms.code)
+        at = np.flatnonzero(found)
+        rows = terms.row[at]
+        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        if len(starts):
+            fitting = np.bitwise_and.reduceat(found[at], starts) & (_EVERY - _FIRST)
+            bits[rows[starts]] = np.where(fitting, fitting, _FIRST)
         high = hashes >> np.uint64(32)  # the low bits are for hash tables
         chosen: Integers = _CHOSEN[bits - 1, (high % np.uint64(_CHOICES)).astype(np.int64)]
         return chosen
@@ -166,24 +167,38 @@ class TextLeaves:
         children = np.full(len(leaf), _EVERY)
         if sought is None:
             return _among(children)
-        count = np.diff(sought.start)[query]
-        for number in np.unique(leaf).tolist():
-            pairs = np.flatnonzero((leaf == number) & (count > 0))
-            if len(pairs):
-                start, term = sought.those(query[pairs])
-                is_kept, lists = self._listed(number, term)
-                bits = np.where(is_kept, lists | _FIRST, _EVERY)
-                children[pairs] = np.bitwise_or.reduceat(bits, start[:-1])
+        pairs = np.flatnonzero(np.diff(sought.start)[query] > 0)
+        if len(pairs):
+            start, term = sought.those(query[pairs])
+            found = self._listed(np.repeat(leaf[pairs], np.diff(start)), term, np.arange(len(term)))
+            children[pairs] = np.bitwise_or.reduceat(np.where(found, found, _EVERY), start[:-1])
         return _among(children)
 
-    def _listed(self, leaf: int, terms: Hashes) -> tuple[NDArray[np.bool_], Integers]:
-        """Return whether a leaf keeps each term, and on which lists it is, as bits."""
-        mine = slice(self.start[leaf], self.start[leaf + 1])
-        known, lists = self.term[mine], self.lists[mine]
-        if not len(known):
-            return np.zeros(len(terms), np.bool_), np.zeros(len(terms), np.int64)
-        at = np.minimum(np.searchsorted(known, terms), len(known) - 1)
-        return known[at] == terms, lists[at].astype(np.int64)
+    def _listed(self, leaf: Integers, terms: Hashes, code: Integers) -> NDArray[np.uint8]:
+        """Return on which lists of a leaf a term is, as bits, and child 0; 0 if the leaf lacks it: (n,).
+
+        Args:
+            leaf: int64 (n,).
+            terms: the hashes of terms, each at least once.
+            code: int64 (n,), the term of each.
+        """
+        known, lists = self._lists
+        at = np.searchsorted(known, terms)
+        at[known[at] != terms] = len(known) - 1
+        found: NDArray[np.uint8] = lists[leaf, at[code]]
+        return found
+
+    @cached_property
+    def _lists(self) -> tuple[Hashes, NDArray[np.uint8]]:
+        """The terms of all leaves, ascending, and the lists as `_listed` has them, uint8 (leaves, terms).
+
+        The last term is one that no leaf keeps.
+        """
+        known = np.append(np.unique(self.term), _NO_TERM)
+        lists = np.zeros((len(self), len(known)), np.uint8)
+        leaf = np.repeat(np.arange(len(self)), np.diff(self.start))
+        lists[leaf, np.searchsorted(known, self.term)] = self.lists | _FIRST
+        return known, lists
 
 
 def _among(children: Integers) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from stqsh.routing.cells import Cells
 from stqsh.routing.slot_terms import sought_words
 from stqsh.routing.table import HASHED, TEXT, RoutingTable
 from stqsh.routing.table_payload import pack_table, unpack_table
-from stqsh.routing.text_leaves import CHILDREN, SoughtTerms, TextLeaves
+from stqsh.routing.text_leaves import CHILDREN, SoughtTerms, TextLeaves, TextTerms
 
 BOX = np.array([[-9.0, -9.0, 9.0, 9.0]])
 
@@ -99,6 +99,22 @@ def test_a_leaf_without_terms_deals_by_key_and_sends_queries_everywhere() -> Non
     table = split_table({})
     assert set(slots(table, *["fire"] * 400)) == {0, 1, 2, 3}
     assert touched(table, "fire") == [0, 1, 2, 3]
+
+
+def test_each_leaf_has_its_own_lists_whatever_the_hashes_of_terms() -> None:
+    last = 2**64 - 1
+    lists = [{3: 0b0010, last: 0b0100}, {3: 0b1000}, {}]
+    leaves = TextLeaves.of(
+        [(np.array(list(some), np.uint64), np.array(list(some.values()), np.uint8)) for some in lists]
+    )
+    sought = SoughtTerms(np.arange(4), np.array([3, last, 4], np.uint64))
+    leaf, query = np.divmod(np.arange(9), 3)
+    found = leaves.children_of_queries(leaf, query, sought) @ (1 << np.arange(CHILDREN))
+    every = (1 << CHILDREN) - 1
+    assert found.tolist() == [0b0011, 0b0101, every, 0b1001, every, every, every, every, every]
+    terms = TextTerms(np.arange(9), np.tile(np.arange(3), 3), sought.term)
+    child = leaves.children_of_records(leaf, np.zeros(9, np.uint64), terms)
+    assert child.tolist() == [1, 2, 0, 3, 0, 0, 0, 0, 0]
 
 
 def test_children_may_be_dealt_by_hash_and_share_slots() -> None:
