@@ -1,7 +1,7 @@
 """Parts of the language that stqsh does not support yet: one small function for each, in order.
 
-Each function returns the words after "not supported yet: ", or None if the statement does not use that part.
-A function is removed when its part is built.
+Each function returns the error, or None if the statement does not use that part. A function is removed when
+its part is built.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ from typing import Any
 
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Call, Star
-from stqsh.lang.ast.source import NOWHERE
 from stqsh.lang.binder.aggregates import is_aggregated
 from stqsh.lang.errors import NotSupportedError
 
-Rule = Callable[[Any], str | None]
+Rule = Callable[[Any], NotSupportedError | None]
 
 
-def _plain_windows(select: statements.Select) -> str | None:
-    if not (select.sync or select.window) or is_aggregated(select):
+def _plain_windows(select: statements.Select) -> NotSupportedError | None:
+    length = select.sync or select.window
+    if length is None or is_aggregated(select):
         return None
-    return f"{'SYNC' if select.sync else 'WINDOW'} on a query without aggregates"
+    clause = "SYNC" if select.sync else "WINDOW"
+    return NotSupportedError(f"{clause} on a query without aggregates", length.span)
 
 
 QUERY_RULES: tuple[Rule, ...] = (_plain_windows,)
 """Parts that no query supports yet."""
 
 
-def _other_than_files(table: statements.CreateTable | statements.CreateRegions) -> str | None:
+def _other_than_files(table: statements.CreateTable | statements.CreateRegions) -> NotSupportedError | None:
     kinds = {
         statements.KafkaSource: "KAFKA",
         statements.StdinSource: "STDIN",
@@ -39,7 +40,7 @@ def _other_than_files(table: statements.CreateTable | statements.CreateRegions) 
         statements.GeneratorSource: "generators",
     }
     name = kinds.get(type(table.source))
-    return f"{name} of other things than streams" if name else None
+    return NotSupportedError(f"{name} of other things than streams", table.span) if name else None
 
 
 SOURCE_RULES: tuple[Rule, ...] = (_other_than_files,)
@@ -47,11 +48,11 @@ SOURCE_RULES: tuple[Rule, ...] = (_other_than_files,)
 
 
 def check(rules: tuple[Rule, ...], node: object) -> None:
-    """Apply the rules in order; raise `NotSupportedError` with the words of the first that returns any."""
+    """Apply the rules in order; raise the first error that one returns."""
     for rule in rules:
-        what = rule(node)
-        if what is not None:
-            raise NotSupportedError(what, getattr(node, "span", NOWHERE))
+        error = rule(node)
+        if error is not None:
+            raise error
 
 
 def counts(select: statements.Select) -> bool:

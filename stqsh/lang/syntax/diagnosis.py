@@ -102,9 +102,13 @@ def in_words(follow: Collection[str]) -> tuple[str, ...]:
 
 def _missing_name(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
     """Explain `SELECT FROM t`, where FROM was taken for a name."""
-    for word in scan.tokens[-3:]:
+    for stack, word in list(zip(scan.stacks, scan.tokens, strict=False))[-3:]:
         if word.type == _NAME and word.upper() in _AFTER_NAMES & set(follow):
-            return StatementSyntaxError(f"something is missing before {_shown(word)}", span_of(word))
+            missing, expected = (
+                f"something is missing before {_shown(word)}",
+                in_words(what_may_follow(stack)),
+            )
+            return StatementSyntaxError(missing, span_of(word), expected=expected)
     return None
 
 
