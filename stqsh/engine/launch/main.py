@@ -21,6 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stqsh.core import compile_kernels
 from stqsh.engine.config import CRASHED, STACKS_SIGNAL, STATE_FORMAT, TUNING, EngineSettings
 from stqsh.engine.launch.audit import audit_home
 from stqsh.engine.launch.heartbeat import Heartbeat, Origin, running_alone
@@ -220,8 +221,6 @@ class Engine:
         Kernels are kept on disk for the workers. What the first batches call, the workers compile themselves,
         and they come first.
         """
-        from stqsh.core import compile_kernels
-
         try:
             compile_kernels(_KERNEL_NICENESS)
         except Exception:

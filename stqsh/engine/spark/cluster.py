@@ -11,7 +11,10 @@ import re
 import socket
 from pathlib import Path
 
+from stqsh.core import compile_kernels
 from stqsh.engine.config import TUNING
+from stqsh.storage.arena_cleanup import own_arena, remove_lost_arenas
+from stqsh.storage.home import SessionHome
 
 LOOPBACK = "127.0.0.1"
 STANDALONE = re.compile(r"spark://(?P<host>[^:/,]+):(?P<port>\d+)")
@@ -45,10 +48,6 @@ def prepare_host(places: tuple[str, str]) -> None:
     Arenas of dead sessions are removed, because no client of theirs was ever on this host. `places` are the
     session's home and arena.
     """
-    from stqsh.core import compile_kernels
-    from stqsh.storage.arena_cleanup import own_arena, remove_lost_arenas
-    from stqsh.storage.home import SessionHome
-
     home, arena = places
     own_arena(Path(arena), SessionHome(Path(home)))
     remove_lost_arenas()
