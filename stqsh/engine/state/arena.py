@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -169,25 +169,28 @@ class Arena:
         with suppress(FileNotFoundError):
             places = {name: _place(self._maps[name], array) for name, array in arrays.items()}
             write_head(self.folders[0], self.name, HeadFile(stamp, header, places))
-        self._remove_dead()
+        # The first time, what another process has left goes as well.
+        dead = _unmapped_files(self.folders, self.name, self._maps) if self._dead is None else self._dead
+        _remove(dead)
+        self._dead = []
 
     def clear(self) -> None:
         """Forget everything, as before a rebuild."""
         self.begin()
-        self._maps, self._dead = {}, None
-        self._remove_dead()
+        self._maps, self._dead = {}, []
+        _remove(_unmapped_files(self.folders, self.name, self._maps))
 
-    # Files.
 
-    def _remove_dead(self) -> None:
-        """Delete the files of arrays that were replaced; the first time, all that are not in use."""
-        if self._dead is None:
-            live = {mapping.path for mapping in self._maps.values()}
-            found = [path for folder in self.folders for path in folder.glob(f"{self.name}.*.array")]
-            self._dead = [path for path in found if path not in live]
-        for path in self._dead:
-            path.unlink(missing_ok=True)
-        self._dead.clear()
+def _unmapped_files(folders: tuple[Path, ...], name: str, maps: Mapping[str, _Mapping]) -> list[Path]:
+    """Return the files of arrays that are not in use."""
+    live = {mapping.path for mapping in maps.values()}
+    found = (path for folder in folders for path in folder.glob(f"{name}.*.array"))
+    return [path for path in found if path not in live]
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def _holds(mapping: _Mapping | None, array: Array) -> bool:
