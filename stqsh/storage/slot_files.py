@@ -217,10 +217,8 @@ class _SlotReader:
 
         Nothing here writes, but numba compiles kernels again for read-only arrays.
         """
-        known = self._maps.get(array.file)
-        if known is not None and array.length * np.dtype(array.dtype).itemsize <= len(
-            known
-        ):  # it has not grown
+        known, size = self._maps.get(array.file), array.length * np.dtype(array.dtype).itemsize
+        if known is not None and size <= len(known):  # a file may have grown since
             return known
         return map_file(file_path(self._folders, array), mmap.ACCESS_COPY, array.mark)
 

@@ -22,6 +22,7 @@ from stqsh.core.kernels.events.transitions import (
     versions_at,
 )
 from stqsh.core.kernels.events.updates import LEFT, VersionSources, reasons
+from stqsh.core.objects.event_objects import EventKeyColumn
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.objects.stored_columns import BatchRows
 from stqsh.spec.chunk import RecordRole
@@ -172,7 +173,7 @@ class BatchObjects:
     @cached_property
     def accepted(self) -> AcceptedRows:
         """The outcome of each row, see `accept`."""
-        if self.table.spec.is_event and not len(self.rows.roles):
+        if isinstance(self.table.keys, EventKeyColumn) and not len(self.rows.roles):
             return accept_events(self.rows.arrays.obj, self.numbers.objects)
         return accept(self.rows.arrays, self.rows.roles, self.stored)
 

@@ -226,7 +226,7 @@ def _extended(mapping: _Mapping, used: int, size: int) -> _Mapping:
     """Map a file with zeros after its first `used` bytes, up to a size.
 
     Raises:
-        OSError: there is no room; the file is as before.
+        OSError: there is no room, or the file is gone.
     """
     mapping.array[used:] = 0
     _reserve(mapping.path, os.O_RDWR, size)

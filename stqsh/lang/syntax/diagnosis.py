@@ -104,11 +104,8 @@ def _missing_name(scan: ScannedText, follow: Collection[str]) -> StatementSyntax
     """Explain `SELECT FROM t`, where FROM was taken for a name."""
     for stack, word in list(zip(scan.stacks, scan.tokens, strict=False))[-3:]:
         if word.type == _NAME and word.upper() in _AFTER_NAMES & set(follow):
-            missing, expected = (
-                f"something is missing before {_shown(word)}",
-                in_words(what_may_follow(stack)),
-            )
-            return StatementSyntaxError(missing, span_of(word), expected=expected)
+            said, expected = f"something is missing before {_shown(word)}", in_words(what_may_follow(stack))
+            return StatementSyntaxError(said, span_of(word), expected=expected)
     return None
 
 
