@@ -50,10 +50,11 @@ class Cells:
         """
         everywhere = np.array([-np.inf, -np.inf, np.inf, np.inf])
         boxes = np.where(np.isnan(boxes).any(axis=1, keepdims=True), everywhere, boxes)
-        x1, y1, x2, y2 = self.bounds
-        columns = [_indices(boxes[:, at], x1, x2, self.side) for at in (0, 2)]
-        rows = [_indices(boxes[:, at], y1, y2, self.side) for at in (1, 3)]
-        return np.column_stack([rows[0], rows[1] + 1, columns[0], columns[1] + 1])
+        low, high = np.array(self.bounds).reshape(2, 2)
+        cells = _indices(boxes, np.tile(low, 2), np.tile(high, 2), self.side)
+        spans = cells[:, [1, 3, 0, 2]]
+        spans[:, 1::2] += 1
+        return spans
 
 
 @cache
@@ -69,7 +70,12 @@ def z_order(side: int) -> NDArray[np.int64]:
     return order
 
 
-def _indices(values: NDArray[np.float64], low: float, high: float, side: int) -> NDArray[np.int64]:
+def _indices(
+    values: NDArray[np.float64],
+    low: float | NDArray[np.float64],
+    high: float | NDArray[np.float64],
+    side: int,
+) -> NDArray[np.int64]:
     """Return the column (or row) of each coordinate, 0 .. side - 1; never falls where coordinates rise."""
     scaled = np.clip((values - low) * (side / (high - low)), 0, side - 1)
     return np.floor(scaled).astype(np.int64)

@@ -193,13 +193,15 @@ class _SlotCover:
     def mark(self, spans: NDArray[np.int64], sought: SoughtTerms | None, touched: NDArray[np.bool_]) -> None:
         """Mark the slots that have cells in spans: bool (n, slots); see `RoutingTable.slots_touching`."""
         for at, owners in self._touching(spans):
+            if self._table.texts is None:
+                _mark(touched, at, owners)
+                continue
             split = owners <= TEXT
-            if self._table.texts is not None and split.any():
-                leaf = TEXT - owners[split].astype(np.int64)
-                wanted = self._table.texts.children_of_queries(leaf, at[split], sought)
-                pair, child = np.nonzero(wanted)
-                owners_of_children = self._table.slot[self._table.laid + CHILDREN * leaf[pair] + child]
-                _mark(touched, at[split][pair], owners_of_children)
+            leaf = TEXT - owners[split].astype(np.int64)
+            wanted = self._table.texts.children_of_queries(leaf, at[split], sought)
+            pair, child = np.nonzero(wanted)
+            owners_of_children = self._table.slot[self._table.laid + CHILDREN * leaf[pair] + child]
+            _mark(touched, at[split][pair], owners_of_children)
             _mark(touched, at[~split], owners[~split])
 
     def _touching(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int16]]]:
@@ -266,6 +268,8 @@ class _SlotCover:
 
 def _mark(touched: NDArray[np.bool_], at: NDArray[np.int64], owners: NDArray[np.int16]) -> None:
     """Mark the slots of owners of cells, all of them for HASHED: bool (n, slots)."""
-    single = owners != HASHED
-    touched[at[single], owners[single]] = True
-    touched[at[~single]] = True
+    hashed = owners == HASHED
+    if hashed.any():
+        touched[at[hashed]] = True
+        at, owners = at[~hashed], owners[~hashed]
+    touched[at, owners] = True
