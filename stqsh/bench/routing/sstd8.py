@@ -1,11 +1,13 @@
 """SSTD, Fig. 8a: snapshots of the posts in a square that have a word, under a QT-tree and other routings.
 
 A slot of SSTD has an index for each leaf, and looks at the leaves that a snapshot touches (section 6.1). A
-slot of ours scans all of its posts, so what a routing spares is whole slots.
+slot of ours scans all of its posts, so what a routing spares is whole slots. How many posts lie in the leaves
+that a snapshot touches says what there would be to look at if slots kept their posts by leaf.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import thread_time_ns
 from typing import NamedTuple
 
@@ -19,11 +21,12 @@ from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.driven_slots import DrivenSlots
 from stqsh.bench.routing.measuring import RoutingScale, Trial
 from stqsh.bench.routing.sstd11 import SLOTS, SPLIT, TEXTS, trial_of
-from stqsh.bench.routing.world import EVENTS, POSTS, range_queries
+from stqsh.bench.routing.world import EVENTS, POSTS, Records, range_queries
 from stqsh.core.snapshots.select import part
 from stqsh.core.state.slot_state import SlotState
 from stqsh.routing.slot_terms import sought_words
-from stqsh.routing.table import RoutingTable
+from stqsh.routing.table import HASHED, RoutingTable
+from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.spec.expression import ColumnExpr, ContainsExpr
 from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.region import RectangleSpec
@@ -43,6 +46,7 @@ COLUMNS = {
     "longest": "longest slot, ms",
     "all": "all slots, ms",
     "gain": "times quadtree",
+    "posts": "posts of its leaves, most of a slot",
     "paper": "paper",
 }
 
@@ -54,13 +58,37 @@ class _Asked(NamedTuple):
         slots: how many slots were asked.
         longest: the thread time of the slot that took longest, ms.
         together: that of all slots, ms.
+        posts: the most posts of a slot that lie in leaves which the snapshot touches.
         rows: the number of rows of each answer.
     """
 
     slots: float
     longest: float
     together: float
+    posts: float
     rows: list[int]
+
+
+class _LeafPosts:
+    """How many posts lie in each leaf of a routing table, and on which slot."""
+
+    def __init__(self, table: RoutingTable, posts: Records) -> None:
+        numbers = np.arange(len(table.slot), dtype=np.int16)
+        is_marked = table.slot < 0  # dealt by hash, or split by texts
+        self._table, self._hashed = table, table.slot == HASHED
+        self._by_leaf = replace(
+            table, slot=np.where(is_marked & ~self._hashed, table.slot, numbers), slots=len(numbers)
+        )
+        x, y = posts.places.T
+        leaf = self._by_leaf.slots_of(x, y, posts.hashes, posts.batch.column("body"))
+        self._posts = np.bincount(leaf, minlength=len(numbers)).astype(np.float64)
+
+    def most(self, box: Floats, sought: SoughtTerms) -> float:
+        """Return the most posts of a slot that lie in leaves which a snapshot touches."""
+        touched = self._by_leaf.slots_touching(box[None], sought)[0] & (self._posts > 0)
+        own = touched & ~self._hashed
+        of_slots = np.bincount(self._table.slot[own], self._posts[own], self._table.slots)
+        return float(of_slots.max() + self._posts[touched & self._hashed].sum() / self._table.slots)
 
 
 def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
@@ -85,6 +113,7 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
                         "longest": each.longest,
                         "all": each.together,
                         "gain": before / each.longest,
+                        "posts": each.posts,
                         "paper": paper if routing == SPLIT else "",
                     }
                 )
@@ -111,8 +140,9 @@ def _found(trial: Trial) -> dict[str, _Asked]:
     for name, table in trial.tables.items():
         driven = DrivenSlots(table, POSTS, one, trial.boxes[:1])
         driven.take(drawn, rng)
+        posts = _LeafPosts(table, drawn)
         asked = zip(trial.boxes[:_ASKED], trial.phrases[:_ASKED], strict=True)
-        found[name] = _summed([_asked(driven.states, table, box, word) for box, word in asked])
+        found[name] = _summed([_asked(driven.states, table, posts, box, word) for box, word in asked])
     first = found[_QUADTREE].rows
     for name, each in found.items():
         if each.rows != first:
@@ -120,12 +150,13 @@ def _found(trial: Trial) -> dict[str, _Asked]:
     return found
 
 
-def _asked(states: list[SlotState], table: RoutingTable, box: Floats, word: str) -> _Asked:
+def _asked(states: list[SlotState], table: RoutingTable, posts: _LeafPosts, box: Floats, word: str) -> _Asked:
     """Ask the slots that may have posts with a word in a box."""
     condition = ContainsExpr(ColumnExpr("body"), word, "all")
     region = RectangleSpec(*box.tolist())
     spec = SnapshotSpec(stream_id=EVENTS.id, kind="range", region=region, condition=condition)
-    touched = np.flatnonzero(table.slots_touching(box[None], sought_words([word]))[0])
+    sought = sought_words([word])
+    touched = np.flatnonzero(table.slots_touching(box[None], sought)[0])
     spent, rows = np.full((_TURNS, len(touched)), 0), 0
     for turn in range(_TURNS):
         shares: list[pa.RecordBatch | None] = []
@@ -135,10 +166,12 @@ def _asked(states: list[SlotState], table: RoutingTable, box: Floats, word: str)
             spent[turn, at] = thread_time_ns() - begun
         rows = sum(share.num_rows for share in shares if share is not None)
     least = spent.min(axis=0) / 1e6
-    return _Asked(len(touched), float(least.max()), float(least.sum()), [rows])
+    most = posts.most(box, sought)
+    return _Asked(len(touched), float(least.max()), float(least.sum()), most, [rows])
 
 
 def _summed(asked: list[_Asked]) -> _Asked:
-    slots, longest, together, rows = zip(*asked, strict=True)
+    slots, longest, together, posts, rows = zip(*asked, strict=True)
     counts = [count for each in rows for count in each]
-    return _Asked(float(np.mean(slots)), float(np.mean(longest)), float(np.mean(together)), counts)
+    means = (float(np.mean(slots)), float(np.mean(longest)), float(np.mean(together)), float(np.mean(posts)))
+    return _Asked(*means, counts)
