@@ -43,6 +43,8 @@ class EngineTuning:
 
     #: A slice of a store with fewer records is not worth a task of its own.
     slice_records: int = 50_000
+    #: The same for messages of a live stream.
+    slice_messages: int = 5_000
     #: Maximum number of slices of one stream in a batch, which tasks read in parallel.
     slices: int = 2
     #: Up to this many records times slots, each slot's task reads all records: that is faster than a shuffle.

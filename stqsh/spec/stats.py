@@ -35,8 +35,9 @@ class SiftedRecords(Struct, frozen=True):
     Attributes:
         stream: the stream's id.
         sent: records that the slot got.
-        unsent: records that no query of the slot can have use for.
+        unsent: records that no query of the slot can have use for, and that it did not get.
         stale: duplicates among those.
+        emptied: those among `sent` that no query has use for, which came without their columns.
     """
 
     slot: int
@@ -44,6 +45,7 @@ class SiftedRecords(Struct, frozen=True):
     sent: int
     unsent: int
     stale: int = 0
+    emptied: int = 0
 
 
 class StreamMemory(Struct, frozen=True):

@@ -21,9 +21,10 @@ from support.worked_kinds import POST, events, saying
 
 from stqsh.client.api import Session
 from stqsh.client.results import Rows
-from stqsh.engine.config import EngineSettings
-from stqsh.engine.ingest import record_replay, record_sieve
+from stqsh.engine.config import TUNING, EngineSettings
+from stqsh.engine.ingest import record_replay, record_sieve, task_reader
 from stqsh.engine.ingest.record_replay import RecordReplayError
+from stqsh.engine.ingest.task_reader import packed_records
 from stqsh.engine.ingest.textual_summary import summary_at
 from stqsh.spec.clock import QueriesInForce
 from stqsh.spec.stats import SlotStats
@@ -133,6 +134,27 @@ def test_a_duplicate_of_a_live_record_that_is_of_no_use_does_not_count() -> None
     # Both of "a" come, as the slot finds that the second is a duplicate.
     assert (stats.slots[0].records, stats.slots[0].unsent) == (3, 2)
     assert (stats.records, stats.stale) == (len(sent.records), 2)
+
+
+def test_in_slices_of_a_live_batch_records_without_use_come_without_their_content() -> None:
+    bodies = [("a", "no"), ("b", "fire"), ("c", "no"), ("a", "fire"), ("c", "no"), ("d", "fire")]
+    made = as_live(published(2, [(1, asks(2, "fire"))], [post(2, *one) for one in bodies]), [(1, 1), (2, 2)])
+    tuning = replace(TUNING, by_slot_slots=0, by_slot_messages=0, slice_messages=3)
+    with (
+        live_engine(made.sent, 1, tuning) as engine,
+        mock.patch.object(task_reader, "packed_records", side_effect=packed_records) as packed,
+    ):
+        engine.take(1, 1)
+        engine.take(2, 2)
+        assert engine.delivered().updates == oracle.run(made.counted)
+        assert {update.key for update in engine.delivered().updates} == {"b", "d"}
+        stats = read_progress(engine.control).stats
+    slices = [call.args[0].column("body").to_pylist() for call in packed.call_args_list]
+    assert slices == [[None, "fire", None], ["fire", None, "fire"]]
+    # All come, so the slot counts all, and finds the second "a" and the second "c" to be duplicates.
+    assert (stats.slots[0].records, stats.slots[0].unsent) == (6, 0)
+    assert (stats.records, stats.stale) == (6, 2)
+    assert stats.sifted == {1: (3, 3)}
 
 
 def test_a_batch_is_repeated_with_the_queries_that_it_had() -> None:

@@ -29,11 +29,11 @@ def by_slot(stats: Sequence[SlotStats], sifted: Sequence[SiftedRecords] = ()) ->
 
 
 def by_stream(sifted: Sequence[SiftedRecords]) -> dict[int, tuple[int, int]]:
-    """Return how many records slots got and did not get, by stream."""
+    """Return how many records slots had use for and how many not, by stream."""
     counts: dict[int, tuple[int, int]] = {}
     for one in sifted:
-        sent, unsent = counts.get(one.stream, (0, 0))
-        counts[one.stream] = sent + one.sent, unsent + one.unsent
+        used, unused = counts.get(one.stream, (0, 0))
+        counts[one.stream] = used + one.sent - one.emptied, unused + one.unsent + one.emptied
     return counts
 
 

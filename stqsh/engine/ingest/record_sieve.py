@@ -4,6 +4,9 @@ It changes no update. A log of a slot that names the records' slice brings all o
 not sent are then looked at in vain. Tornado (section 3.1) does so in its routers. Splitting a text in terms
 costs as much there as on the slot, which has to split the texts that it gets again, so a slot gets a whole
 slice if it has use for most of it.
+
+Of live records with one key in a tick only the first counts, wherever it lies. If a batch has several slices,
+of which a task sees one, a record without use is therefore sent without its content, not left out.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stqsh.arrays import Mask
 from stqsh.engine.ingest.textual_summary import summary_at
@@ -38,10 +42,11 @@ class RecordSieve:
     Args:
         stream: the stream.
         terms: what slots need.
+        sees_all: whether a slice of a live stream has all records of its batch.
     """
 
-    def __init__(self, stream: StreamSpec, terms: SlotTerms) -> None:
-        self._stream, self._terms = stream, terms
+    def __init__(self, stream: StreamSpec, terms: SlotTerms, *, sees_all: bool = True) -> None:
+        self._stream, self._terms, self._sees_all = stream, terms, sees_all
         self._counts: list[SiftedRecords] = []
 
     def sent(self, slot: int, records: pa.RecordBatch) -> Mask | None:
@@ -56,7 +61,6 @@ class RecordSieve:
         """
         useful = self._are_useful(slot, records)
         if useful is None:
-            self._counts.append(SiftedRecords(slot, self._stream.id, records.num_rows, 0))
             return None
         hashes, stale = records.column("_hash").to_numpy(), 0
         if ROLE in records.schema.names:
@@ -68,6 +72,28 @@ class RecordSieve:
         sent = int(np.count_nonzero(useful))
         self._counts.append(SiftedRecords(slot, self._stream.id, sent, len(useful) - sent, stale))
         return useful
+
+    def sift(self, slot: int, records: pa.RecordBatch) -> tuple[pa.RecordBatch, Mask | None]:
+        """Return the records of a slot in a slice, and which of them it gets, bool (n,); None if all."""
+        if self._stream.is_live and not self._sees_all:
+            return self._emptied(slot, records), None
+        return records, self.sent(slot, records)
+
+    def _emptied(self, slot: int, records: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a slot's records, those without use with NULL in all columns but key, place and time."""
+        useful = self._are_useful(slot, records)
+        if useful is None:
+            return records
+        used = int(np.count_nonzero(useful))
+        self._counts.append(SiftedRecords(slot, self._stream.id, len(useful), 0, emptied=len(useful) - used))
+        stream, there = self._stream, pa.array(useful)
+        kept = {stream.key, stream.x, stream.y, stream.time}
+        for at, name in enumerate(records.schema.names):
+            if name in stream.types and name not in kept:
+                column = records.column(at)
+                some: Any = pc.if_else(there, column, pa.scalar(None, column.type))
+                records = records.set_column(at, records.schema.field(at), some)
+        return records
 
     def counts(self, span: tuple[int, int], piece: int) -> Iterator[Chunk]:
         """Yield the counts for Deliver.
@@ -81,22 +107,28 @@ class RecordSieve:
             yield Chunk(one.slot, one.stream, ChunkKind.SIFTED, order, *span, 0, pack_json(one))
 
     def _are_useful(self, slot: int, records: pa.RecordBatch) -> Mask | None:
+        """Return which records are of use, bool (n,); None, after counting them, if all are to be sent."""
         texts: Any = records.column(self._stream.text or "")
-        if not len(texts) or self._terms.needs_all(slot):
-            return None
-        sample = self._terms.are_useful(slot, texts[:_SAMPLE])
-        if np.count_nonzero(sample) > _WORTH_IT * len(sample):
-            return None
-        return np.append(sample, self._terms.are_useful(slot, texts[_SAMPLE:]))
+        if len(texts) and not self._terms.needs_all(slot):
+            sample = self._terms.are_useful(slot, texts[:_SAMPLE])
+            if np.count_nonzero(sample) <= _WORTH_IT * len(sample):
+                return np.append(sample, self._terms.are_useful(slot, texts[_SAMPLE:]))
+        self._counts.append(SiftedRecords(slot, self._stream.id, records.num_rows, 0))
+        return None
 
 
-def sieve_of_task(task: SourceTask, stream: StreamSpec, table: RoutingTable | None) -> RecordSieve | None:
-    """Return the sieve for the records that a task deals by a table; None if all are sent."""
+def sieve_of_task(
+    task: SourceTask, stream: StreamSpec, table: RoutingTable | None, *, sees_all: bool = True
+) -> RecordSieve | None:
+    """Return the sieve for the records that a task deals by a table; None if all are sent.
+
+    `sees_all` is as for `RecordSieve`.
+    """
     if task.queries is None or not stream.is_sifted:
         return None
     summary = summary_at(Path(task.home), stream, task.queries, task.first_step)
     route = task.routes.get(stream.id, (INITIAL,))[-1]
-    return RecordSieve(stream, summary.by_slot(route, table, task.first_step))
+    return RecordSieve(stream, summary.by_slot(route, table, task.first_step), sees_all=sees_all)
 
 
 def sieve_of_dealer(

@@ -283,7 +283,7 @@ def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
         yield from _to_slots(task, piece, _by_key(task, records), task.wanted, ChunkKind.DEAL_RECORDS)
     else:
         table = StreamRouting(task).records(piece.stream_id)
-        sieve = sieve_of_task(task, stream, table) if piece.is_only else None
+        sieve = sieve_of_task(task, stream, table, sees_all=piece.is_only)
         yield from _to_slots(task, piece, _dealt(task, stream, records, table), task.wanted, sieve=sieve)
     yield from _to_followers(task, piece, records)
     if reports:
@@ -315,11 +315,11 @@ def _to_slots(
     kind: str = ChunkKind.RECORDS,
     sieve: RecordSieve | None = None,
 ) -> Iterator[Chunk]:
-    """Yield the records of a slice for each wanted slot, those without use for it left out by a sieve."""
+    """Yield the records of a slice for each wanted slot, without those that a sieve holds back."""
     span = (task.first_step, task.last_step)
     for slot in wanted:
         mine = dealt.records if task.slots == 1 else dealt.records.filter(pa.array(dealt.slots == slot))
-        sent = None if sieve is None else sieve.sent(slot, mine)
+        mine, sent = (mine, None) if sieve is None else sieve.sift(slot, mine)
         for order, payload, rows in packed_records(mine, piece.index, sent):
             yield Chunk(slot, piece.stream_id, kind, order, *span, rows, payload)
     if sieve is not None:

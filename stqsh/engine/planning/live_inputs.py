@@ -44,8 +44,6 @@ from stqsh.storage.session_settings import session_settings
 IDLE_US = 1_000_000
 #: The size of a message before one has been read.
 _UNKNOWN_BYTES = 4096.0
-#: A slice of fewer messages is not worth a task of its own.
-_SLICE_MESSAGES = 5_000
 
 
 class LiveInputs:
@@ -189,7 +187,9 @@ class LiveInputs:
             if not count:
                 continue
             ahead = self.ahead.folder_of(stream, first, last)
-            pieces = 1 if last.by_slot or ahead else max(1, min(tuning.slices, count // _SLICE_MESSAGES))
+            pieces = (
+                1 if last.by_slot or ahead else max(1, min(tuning.slices, count // tuning.slice_messages))
+            )
             focal = ledger.focal_keys(stream)
             parts = [tuple(some) for some in split(wanted, pieces)]
             for index, some in enumerate(parts):

@@ -55,7 +55,7 @@ class Routing:
         """The tunables of the engine."""
         if self.by_slot:
             return replace(TUNING, by_slot_routed=self.slots)
-        return replace(TUNING, by_slot_records=0, by_slot_slots=0, by_slot_messages=0)
+        return replace(TUNING, by_slot_records=0, by_slot_slots=0, by_slot_messages=0, slice_messages=1)
 
 
 @st.composite
