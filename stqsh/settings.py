@@ -125,9 +125,9 @@ def driver_memory() -> str:
 
 def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     def read(text: str) -> str:
-        if text not in choices:
+        if text.lower() not in choices:
             raise ValueError(f"one of {', '.join(choices)}")
-        return text
+        return text.lower()
 
     return read
 

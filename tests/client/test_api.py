@@ -320,6 +320,23 @@ def test_a_setting_is_set_for_the_session(session, opened):
     assert ("engine.slots", 4, "SET") in rows.rows
 
 
+def test_words_of_a_setting_are_not_case_sensitive(session):
+    (told,) = messages(run(session, "SET Balance = SHIFT;"))
+    assert told == "balance is shift"
+    (rows,) = run(session, "SHOW SETTINGS;")
+    assert ("balance", "shift", "SET") in rows.rows
+
+
+def test_help_on_an_unknown_statement_points_at_its_name(session):
+    with pytest.raises(StqshError, match="there is no statement FO BAR") as caught:
+        run(session, "HELP  fo bar;")
+    assert str(caught.value).splitlines()[:3] == [
+        "1:7: there is no statement FO BAR",
+        "  HELP  fo bar;",
+        "        ^^^^^^",
+    ]
+
+
 def test_a_kind_of_query_that_there_is_not_is_refused(session, glob):
     run(session, TAXIS.format(glob=glob))
     with pytest.raises(StqshError, match="there is no kind of query called 'fence'"):

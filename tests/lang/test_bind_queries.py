@@ -168,6 +168,19 @@ def test_wrong_queries(query: str, message: str, taxis: Catalogue) -> None:
     assert caught.value.span.end > 0
 
 
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [("NEAREST 0 TO (1, 2)", "0"), ("KNN (0, 1, 2)", "0"), ("KNN ('M', -3, 7)", "-3")],
+)
+def test_a_wrong_number_of_neighbours_is_shown_where_it_stands(
+    query: str, place: str, taxis: Catalogue
+) -> None:
+    text = f"SELECT * FROM taxis {query}"
+    with pytest.raises(BindError, match="the number must be at least 1") as caught:
+        bound(text, taxis)
+    assert text[caught.value.span.start : caught.value.span.end] == place
+
+
 def test_planar_rectangles_know_no_poles(taxis: Catalogue) -> None:
     assert (
         bound("SUBSCRIBE SELECT * FROM robots INSIDE (0, 0, 500, 500)", taxis).spec["region"]["y2"] == 500.0

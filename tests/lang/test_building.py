@@ -56,7 +56,7 @@ def test_other_names_and_constants_take_the_places_of_those_before(driver: Drive
     other = SELECT.format(name='"of all"', number="2.5", count="7", place="'it''s'")
     built = driver.parse(ScannedText(other))
     assert list(in_full(built)) == list(in_full(driver.scan(ScannedText(other)).value))
-    assert (built.nearest.k, built.nearest.focal.value, built.where.left.name) == (7, "it's", "of all")
+    assert (built.nearest.k.value, built.nearest.focal.value, built.where.left.name) == (7, "it's", "of all")
 
 
 @pytest.mark.parametrize("name", ["status", "time", "key"])

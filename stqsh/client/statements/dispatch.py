@@ -275,7 +275,8 @@ def help_(desk: StatementContext, statement: statements.Help) -> Iterator[Outcom
     """Execute HELP."""
     del desk
     with locating(statement.piece):
-        text = help_text(statement.topic)
+        topic = statement.topic
+        text = help_text() if topic is None else help_text(topic.text, span=topic.span)
     yield Message(text)
 
 

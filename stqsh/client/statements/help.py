@@ -7,6 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from stqsh.docs import TOPICS, document
+from stqsh.lang.ast.source import NOWHERE, Span
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.reference import ALL, PARTS, STATEMENTS
 
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
     from stqsh.lang.reference import ReferenceEntry
 
 
-def help_text(topic: str = "", width: int = 100) -> str:
+def help_text(topic: str = "", width: int = 100, *, span: Span = NOWHERE) -> str:
     """Return the help on a topic, or on all topics without one.
 
     Args:
         topic: the name of a document, or words of a statement or a part of one.
         width: characters a line.
+        span: where the topic is written.
 
     Raises:
         BindError: there is no such topic.
@@ -31,7 +33,7 @@ def help_text(topic: str = "", width: int = 100) -> str:
     if wanted.lower() in TOPICS:
         return document(wanted.lower())
     if wanted:
-        return "\n\n".join(_page(entry, width) for entry in _found(wanted))
+        return "\n\n".join(_page(entry, width) for entry in _found(wanted, span))
     sections = (
         two_columns([(one.name, one.help) for one in STATEMENTS], width),
         "Parts of statements",
@@ -43,7 +45,7 @@ def help_text(topic: str = "", width: int = 100) -> str:
     return "\n\n".join(sections)
 
 
-def _found(wanted: str) -> list[ReferenceEntry]:
+def _found(wanted: str, span: Span) -> list[ReferenceEntry]:
     """Return the entries with that name, else those whose name has it, else those whose syntax has it."""
     found = (
         [one for one in ALL if one.name == wanted]
@@ -53,7 +55,7 @@ def _found(wanted: str) -> list[ReferenceEntry]:
     )
     if not found:
         close = near(wanted, [*(one.name for one in ALL), *(topic.upper() for topic in TOPICS)])
-        raise BindError(f"there is no statement {wanted}", near=close, hint="HELP; lists them")
+        raise BindError(f"there is no statement {wanted}", span, near=close, hint="HELP; lists them")
     return found
 
 

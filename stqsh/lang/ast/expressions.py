@@ -280,6 +280,6 @@ class NamedRegion(Region):
 class Nearest(Node):
     """`NEAREST k TO (x, y)` with a point, `NEAREST k TO id` with a focal object; KNN(…) means the same."""
 
-    k: int | Parameter
+    k: Literal | Parameter
     point: tuple[Coordinate, Coordinate] | None = None
     focal: Literal | Parameter | None = None

@@ -90,9 +90,9 @@ class Map(Statement):
 
 @dataclass(frozen=True)
 class Help(Statement):
-    """`HELP [statement]`; `topic` is in capitals, with one space between words; empty for all."""
+    """`HELP [statement]`; `topic` is in capitals, with one space between words; None for all."""
 
-    topic: str = ""
+    topic: Name | None = None
 
 
 @dataclass(frozen=True)

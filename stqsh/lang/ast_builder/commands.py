@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Column, Name
+from stqsh.lang.ast.source import cover
 from stqsh.lang.ast_builder.rules import Clause, Parts, by_field, fill, node_of, only_part, rule, rules
 from stqsh.lang.errors import StatementSyntaxError, near
 
@@ -93,7 +94,10 @@ def map_(parts: Parts) -> statements.Map:
 @rule("help")
 def help_(parts: Parts) -> statements.Help:
     """Build `HELP [words]`."""
-    return statements.Help(" ".join(word.text.upper() for word in parts))
+    if not parts:
+        return statements.Help()
+    text = " ".join(word.text.upper() for word in parts)
+    return statements.Help(Name(text, span=cover(parts[0].span, parts[-1].span)))
 
 
 def _format(clause: Clause | None) -> str | None:

@@ -66,7 +66,7 @@ def relation(parts: Parts) -> statements.Relation:
 @rule("nearest_clause")
 def nearest_clause(parts: Parts) -> Clause:
     """Build `NEAREST k TO place`."""
-    return Clause("nearest", nearest(parts[0], parts[1]), "NEAREST")
+    return Clause("nearest", nearest(_count(parts[0]), parts[1]), "NEAREST")
 
 
 @rule("knn_clause")
@@ -140,12 +140,10 @@ def explained_query(parts: Parts) -> statements.Explain:
     return statements.Explain(query=name, format=None if output is None else output.value)
 
 
-def _count(value: Literal | Parameter) -> int | Parameter:
-    if isinstance(value, Parameter):
-        return value
-    if value.kind != "INTEGER" or not isinstance(value.value, int) or value.value < 0:
-        raise StatementSyntaxError("NEAREST takes a whole number of neighbours", value.span)
-    return value.value
+def _count(value: Literal | Parameter) -> Literal | Parameter:
+    if isinstance(value, Literal) and value.kind != "INTEGER":
+        raise StatementSyntaxError(f"{value.value!r} is not a whole number", value.span)
+    return value
 
 
 def _with_inside_clause(select: statements.Select) -> statements.Select:

@@ -115,7 +115,7 @@ def point(parts: Parts) -> Coordinates:
     return Coordinates(coordinate(parts[0]), coordinate(parts[1]), cover(parts[0].span, parts[1].span))
 
 
-def nearest(k: int | Parameter, place: Coordinates | Literal | Parameter) -> Nearest:
+def nearest(k: Literal | Parameter, place: Coordinates | Literal | Parameter) -> Nearest:
     """Return the NEAREST of a point or a focal object."""
     if isinstance(place, Literal | Parameter):
         return Nearest(k, focal=key(place), span=place.span)

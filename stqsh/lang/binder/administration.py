@@ -205,7 +205,7 @@ def watch(statement: statements.Watch, catalogue: CatalogueView) -> tuple[str, .
 
 def set_setting(statement: statements.SetSetting, catalogue: CatalogueView) -> SettingChanged:
     """Bind SET; a quantity stays as the user wrote it."""
-    key = statement.key.text
+    key = statement.key.text.lower()
     if key in SECRETS:
         variable = next(known.variable for known in KEYS if known.name == key)
         hint = f"give it in the environment ({variable}) or in the profile"

@@ -163,7 +163,7 @@ _BINDERS: dict[type[statements.Statement], Binder] = {
     statements.Repartition: _as("repartition", administration.repartition),
     statements.Rebalance: _as("rebalance", administration.rebalance),
     statements.SetSetting: _as("set", administration.set_setting),
-    statements.Help: _as("help", lambda statement, _: statement.topic),
+    statements.Help: _as("help", lambda statement, _: statement.topic and statement.topic.text),
     statements.Dump: _as("dump", lambda statement, _: ()),
     statements.ExportDeadLetters: _as("export", administration.export),
 }

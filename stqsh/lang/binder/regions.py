@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -160,10 +160,10 @@ def fixed_region(region: Region, catalogue: CatalogueView) -> BoundRegion:
 
 def bound_nearest(nearest: Nearest, stream: StreamSpec) -> NearestSpec:
     """Bind `NEAREST k TO place` over a stream; raise `BindError` if it makes no sense there."""
-    k = hole(nearest.k, "count") if isinstance(nearest.k, Parameter) else nearest.k
+    k = hole(nearest.k, "count") if isinstance(nearest.k, Parameter) else cast(int, nearest.k.value)
     if not isinstance(k, Hole) and not 1 <= k <= MOST_NEIGHBOURS:
         wanted = "at least 1" if k < 1 else f"at most {MOST_NEIGHBOURS}"
-        raise BindError(f"NEAREST {k}: the number must be {wanted}", nearest.span)
+        raise BindError(f"NEAREST {k}: the number must be {wanted}", nearest.k.span)
     if nearest.point is not None:
         x, y = nearest.point
         _check_latitudes([x], [y], stream, nearest.span, "(lon, lat)")

@@ -158,7 +158,7 @@ _REGIONS: dict[type[Region], Callable[[Any], str]] = {
 
 def nearest(node: Nearest) -> str:
     """Return `NEAREST k TO place`."""
-    k = parameter(node.k) if isinstance(node.k, Parameter) else str(node.k)
+    k = constant(node.k)
     if node.point is None:
         return f"NEAREST {k} TO {'' if node.focal is None else constant(node.focal)}"
     return f"NEAREST {k} TO ({coordinate(node.point[0])}, {coordinate(node.point[1])})"

@@ -27,9 +27,9 @@ def to_sql(statement: statements.Statement) -> str:
     return text if statement.format is None else f"{text} FORMAT {identifier(statement.format)}"
 
 
-def _topic(word: str) -> str:
-    """Return a word of HELP, where no word is reserved."""
-    return word if word.isidentifier() else identifier(word)
+def _topic(topic: str) -> str:
+    """Return the words of HELP, where none is reserved."""
+    return " ".join(word if word.isidentifier() else identifier(word) for word in topic.split())
 
 
 def _name(name: Name | None) -> str | None:
@@ -112,7 +112,7 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.SetSetting: _set,
     statements.Watch: lambda node: f"WATCH {_names(node.names)}",
     statements.Map: _map,
-    statements.Help: lambda node: joined(("HELP", *map(_topic, node.topic.split()))),
+    statements.Help: lambda node: joined(("HELP", node.topic and _topic(node.topic.text))),
     statements.Dump: lambda node: "DUMP",
     statements.ExportDeadLetters: _export,
 }
