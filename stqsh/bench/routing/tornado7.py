@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import thread_time_ns
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import shapely
 
 from stqsh.arrays import Floats
-from stqsh.bench.figures import Row, Value
+from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.maps import squares_around, towns, uniform
@@ -27,11 +27,13 @@ _NS, _FLAT = 20.0, 1.1
 _FLAT_RANGES = 1.2
 _TURNS = 15
 
+_OURS = "ours"
+
 COLUMNS = {
     "partitions": "partitions",
     "what": "what",
     "touched": "partitions each",
-    "ours": "A-Grid here",
+    _OURS: "A-Grid here",
     "a_partition": "a partition",
     "scan": "plain scan of cells",
     "tree": "R-tree",
@@ -42,10 +44,24 @@ COLUMNS = {
 
 @dataclass
 class _Timed:
-    """A row of the figure, and what is timed for it: by column, a piece of work and of how many lookups."""
+    """A row of the figure, and what is timed for it.
 
-    row: dict[str, Value]
+    Attributes:
+        row: what is known of the row without timing.
+        touched: the partitions that a point or a range touches, in the mean.
+        works: by column, a piece of work, and of how many lookups it is.
+        ns: by column, the thread time of a lookup.
+    """
+
+    row: Row
+    touched: float
     works: dict[str, tuple[Callable[[], Any], int]]
+    ns: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> Row:
+        """The row with all that was timed."""
+        return {**self.row, **self.ns, "touched": self.touched, "a_partition": self.ns[_OURS] / self.touched}
 
 
 def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
@@ -63,9 +79,7 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
             boxes = squares_around(uniform(rng, _RANGES), side)
             timed.append(_range_row(table, tree, side, boxes))
     _time_in_turns(timed)
-    rows: list[Row] = []
-    for row in (one.row for one in timed):
-        rows.append(row | {"a_partition": float(str(row["ours"])) / float(str(row["touched"]))})
+    rows = [one.whole for one in timed]
     notes = [
         f"An A-Grid of {SIDE} x {SIDE} cells; {_RANGES:,} ranges are looked up at once, by Tornado's "
         "neighbour routing, which grows with the touched partitions. The result has a flag for each slot, "
@@ -78,17 +92,11 @@ def _point_row(table: RoutingTable, tree: shapely.STRtree, points: Floats) -> _T
     x, y = points.T
     hashes = hash_integers(np.arange(len(points)))
     some = points[: len(points) // 20]
-    row: dict[str, Value] = {
-        "partitions": table.slots,
-        "what": "points",
-        "touched": 1.0,
-        "unit": "ns each",
-        "paper": "flat",
-    }
     return _Timed(
-        row,
+        {"partitions": table.slots, "what": "points", "unit": "ns each", "paper": "flat"},
+        1.0,
         {
-            "ours": (lambda: table.slots_of(x, y, hashes), len(points)),
+            _OURS: (lambda: table.slots_of(x, y, hashes), len(points)),
             "tree": (lambda: tree.query(shapely.points(some), "intersects"), len(some)),
         },
     )
@@ -97,17 +105,17 @@ def _point_row(table: RoutingTable, tree: shapely.STRtree, points: Floats) -> _T
 def _range_row(table: RoutingTable, tree: shapely.STRtree, side: float, boxes: Floats) -> _Timed:
     regions = shapely.box(*boxes.T)
     few = boxes[:200]
-    row: dict[str, Value] = {
+    row: Row = {
         "partitions": table.slots,
         "what": f"ranges of {side:.1%} side",
-        "touched": float(table.slots_touching(boxes).sum()) / len(boxes),
         "unit": "ns each",
         "paper": "A-Grid first, flat",
     }
     return _Timed(
         row,
+        float(table.slots_touching(boxes).sum()) / len(boxes),
         {
-            "ours": (lambda: table.slots_touching(boxes), len(boxes)),
+            _OURS: (lambda: table.slots_touching(boxes), len(boxes)),
             "scan": (lambda: _scanned(table, few), len(few)),
             "tree": (lambda: tree.query(regions, "intersects"), len(boxes)),
         },
@@ -118,7 +126,7 @@ def _goals(rows: list[Row], scale: RoutingScale) -> list[Goal]:
     def of(what: str, column: str) -> list[float]:
         return [float(str(row[column])) for row in rows if str(row["what"]).startswith(what)]
 
-    points = of("points", "ours")
+    points = of("points", _OURS)
     # A range costs the more the more partitions it touches, so it is the time for one of these that stays.
     by_side = [of(f"ranges of {side:.1%}", "a_partition") for side in _SIDES]
     grown_by_side = max(large / small for small, large in zip(by_side[0], by_side[-1], strict=True))
@@ -150,7 +158,7 @@ def _scanned(table: RoutingTable, boxes: Floats) -> None:
 
 
 def _time_in_turns(timed: list[_Timed]) -> None:
-    """Note the thread time of a lookup, ns: the least of several turns with all pieces of work."""
+    """Note the thread time of lookups: the least of several turns with all pieces of work."""
     for _ in range(_TURNS):
         for one in timed:
             for column, (work, count) in one.works.items():
@@ -158,4 +166,4 @@ def _time_in_turns(timed: list[_Timed]) -> None:
                 begun = thread_time_ns()
                 work()
                 took = (thread_time_ns() - begun) / count
-                one.row[column] = min(took, float(str(one.row.get(column, took))))
+                one.ns[column] = min(took, one.ns.get(column, took))

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from stqsh.engine.planning.planner import Planner
     from stqsh.engine.planning.tasks import SourceTask
     from stqsh.engine.state.payload_files import PayloadFolders
-    from stqsh.storage.control_log import ControlDb
 
 #: A file of this name in the home holds back further batches while the engine stops.
 HOLD_FILE = "hold"
