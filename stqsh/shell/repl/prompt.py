@@ -41,8 +41,8 @@ _HAS_SECRET = re.compile(
     rf"\bSET\s+(?:kafka\.|{'|'.join(map(re.escape, sorted(SECRETS)))})|://[^/\s'@]*:[^/\s'@]*@", re.IGNORECASE
 )
 """A statement that sets a secret, or has an address with a password, which is refused."""
-BARE_WORDS = ("help", "quit", "exit")
-"""Words that take no semicolon."""
+LEAVING = ("quit", "exit")
+"""Words that leave the shell; like HELP and its topics, they take no semicolon."""
 
 
 class StatementSuggest(AutoSuggest):
@@ -113,9 +113,10 @@ def bindings() -> KeyBindings:
 
 
 def may_run(text: str) -> bool:
-    """Return whether Enter runs this: nothing, a backslash command, a bare word, or complete statements."""
-    stripped = text.strip()
-    if not stripped or stripped.startswith("\\") or stripped.lower() in BARE_WORDS:
+    """Return whether Enter runs this: nothing, a backslash command, HELP, a word that leaves, or complete
+    statements."""
+    words = text.lower().split()
+    if not words or words[0].startswith("\\") or words[0] == "help" or " ".join(words) in LEAVING:
         return True
     # The language comes with the first Enter and the first word: the prompt is up before it is loaded.
     from stqsh.lang.syntax.split import is_complete
