@@ -13,7 +13,7 @@ pytest_plugins = ["support.kafka"]
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 _USUAL = settings(deadline=None, suppress_health_check=_SLOW_IS_FINE)
-settings.register_profile("quick", _USUAL, max_examples=40)
+settings.register_profile("quick", _USUAL, max_examples=25)
 settings.register_profile("thorough", _USUAL, max_examples=250)
 # CI says of a change what the change does: the same examples each time. `make hunt` looks for new ones.
 settings.register_profile("ci", _USUAL, max_examples=60, derandomize=True, database=None)
