@@ -98,6 +98,8 @@ def states_of(store: GroupStore, spec: AggregateSpec, versions: GroupVersions, a
         if f"c{j}" not in columns:
             columns[f"c{j}"] = np.zeros(len(at), np.int64)
     totals = pa.table(columns)
+    if not versions.values.num_rows:
+        return States(pa.table({KEY: keys}), totals, versions.values)
     place = np.full(len(versions.group), -1, np.int32)
     place[at] = np.arange(len(at), dtype=np.int32)
     rows = place[versions.values["row"].to_numpy()]

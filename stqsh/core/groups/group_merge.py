@@ -40,7 +40,7 @@ class _GroupMerge:
         self._time = PassingTime(self._store, self._marks, specs)
         self._totals, self._values = self._store.totals(), self._store.values()
         self._held = np.full(len(self._totals.query), -1)  # the number of each stored group to look at
-        self._moved = np.empty(0, np.int64)  # and of each group that is heard to differ
+        self._moved = np.empty(0, np.int32)  # and of each group that is heard to differ
 
     def run(self) -> MergedUpdates:
         """Return the updates, and store the groups."""
@@ -68,7 +68,7 @@ class _GroupMerge:
     def _versions(self, groups: PairIndex, moves: Differences) -> tuple[GroupVersions, GroupValues]:
         """Return the states of groups in the batch, and the occurrences after it."""
         known = len(self._moved)
-        more = groups.find(moves.totals.query[known:], moves.totals.key[known:])
+        more = groups.find(moves.totals.query[known:], moves.totals.key[known:]).astype(np.int32)
         which = np.concatenate([self._moved, more]) if len(more) else self._moved
         stored = StoredGroups(self._totals, self._held)
         versions = versions_of(groups, stored, moves, which, self._first_step(moves))
@@ -83,8 +83,8 @@ class _GroupMerge:
 
     def _first_step(self, moves: Differences) -> int:
         """Return the first step of all that happens."""
-        steps = np.concatenate([moves.steps, moves.value_steps, self._marks.step])
-        return int(steps.min(initial=1 << 62)) if len(steps) else 1
+        parts = [part for part in (moves.steps, moves.value_steps, self._marks.step) if len(part)]
+        return min((int(part.min()) for part in parts), default=1)
 
     def _limited(self, ids: Array) -> Array:
         """Return those of the queries, given by id once or more often, that have a LIMIT, ascending."""

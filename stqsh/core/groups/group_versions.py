@@ -12,7 +12,7 @@ from stqsh.arrays import Array
 from stqsh.core.aggregates.states import VALUES
 from stqsh.core.groups.distinct_numbers import DistinctNumbers
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
-from stqsh.core.kernels.groups.distinct import find_pairs, pair_codes
+from stqsh.core.kernels.groups.distinct import find_pairs, number_pairs, pair_codes
 from stqsh.core.kernels.groups.running_values import (
     ALL,
     FIRST,
@@ -97,36 +97,38 @@ class PairIndex:
     """Numbers for groups, given by query and key, in the order of queries, then keys.
 
     Attributes:
-        given: The number of each given group, int64 (n,).
+        queries: The ids of the queries, ascending, int64.
+        owner: The position among them of each group's query, int64 (groups,).
+        key: The key of each group, int32.
+        given: The number of each given group, int32 (n,).
     """
 
     def __init__(self, query: Array, key: Array) -> None:
         self._queries, self._keys = DistinctNumbers(query), DistinctNumbers(key)
-        codes = self._codes(query, key)
-        self._pairs = DistinctNumbers(codes)
-        self.given: Array = self._pairs.find(codes)
+        self.queries: Array = self._queries.values
+        self._codes: DistinctNumbers | None = None
+        firsts, seconds = self._queries.table, self._keys.table
+        count, size = len(self._keys), len(self._queries) * len(self._keys)
+        if firsts and seconds and size <= _SPARE + _EACH * len(query):
+            pairs = number_pairs(*_typed(query, key), firsts, seconds, size, count)
+            self.owner, place, self._places, self.given = pairs
+        else:
+            codes = self._pair_codes(query, key)
+            self._codes = DistinctNumbers(codes)
+            self.owner, place = np.divmod(self._codes.values, max(count, 1))
+            self.given = self._codes.find(codes).astype(np.int32)
+        self.key: Array = self._keys.values[place].astype(np.int32)
 
     def __len__(self) -> int:
-        return len(self._pairs)
+        return len(self.owner)
 
     def find(self, query: Array, key: Array) -> Array:
         """Return the number of each group, -1 for unknown ones."""
-        tables = self._queries.table, self._keys.table, self._pairs.table
-        if tables[0] is None or tables[1] is None or tables[2] is None:
-            return self._pairs.find(self._codes(query, key))
-        queries = frozen(np.ascontiguousarray(query, np.int64))
-        keys = frozen(np.ascontiguousarray(key, np.int32))
-        return find_pairs(queries, keys, tables[0], tables[1], len(self._keys), tables[2])
-
-    @property
-    def queries(self) -> Array:
-        """The ids of the queries, ascending."""
-        return self._queries.values
-
-    @property
-    def owner(self) -> Array:
-        """The position of each group's query among them."""
-        return self._pairs.values // max(len(self._keys), 1)
+        if self._codes is not None:
+            return self._codes.find(self._pair_codes(query, key))
+        firsts, seconds = self._queries.table, self._keys.table
+        assert firsts and seconds, "pairs in a table are made of numbers in tables"
+        return find_pairs(*_typed(query, key), firsts, seconds, len(self._keys), frozen(self._places))
 
     @property
     def query(self) -> Array:
@@ -134,15 +136,14 @@ class PairIndex:
         query: Array = self.queries[self.owner]
         return query
 
-    @property
-    def key(self) -> Array:
-        """The key of each group."""
-        keys: Array = self._keys.values[self._pairs.values % max(len(self._keys), 1)].astype(np.int32)
-        return keys
-
-    def _codes(self, query: Array, key: Array) -> Array:
+    def _pair_codes(self, query: Array, key: Array) -> Array:
         """Return each pair as one number, negative for unknown ones."""
         return pair_codes(self._queries.find(query), self._keys.find(key), len(self._keys))
+
+
+def _typed(query: Array, key: Array) -> tuple[Array, Array]:
+    """Return queries and keys in the types of which kernels have one version."""
+    return frozen(np.ascontiguousarray(query, np.int64)), frozen(np.ascontiguousarray(key, np.int32))
 
 
 class StoredGroups(NamedTuple):
@@ -161,14 +162,14 @@ def versions_of(
         groups: The groups that are wanted; those of the differences are among them.
         before: The stored states.
         moves: The differences.
-        which: The number of each one's group, int64 (n,).
+        which: The number of each one's group, int32 (n,).
         first: The first step of the batch.
     """
     steps = DistinctNumbers(moves.steps)
-    own = steps.find(moves.steps) if len(steps) > 1 else np.zeros(len(which), np.int64)
-    table = _numbered(len(groups), len(steps) + 1, which, own + 1)
+    own = steps.find(moves.steps) if len(steps) > 1 else np.zeros(1, np.int64)
+    table = _numbered(len(groups), which, own, np.append(first - 1, steps.values))
     start, at = table.start, table.at
-    until = np.full(len(before.number), -1)
+    until = np.full(len(before.number), -1, np.int32)
     until[moves.again] = at[moves.first_again : moves.first_again + len(moves.again)]
     wanted = before.number >= 0
     known, nothing = before.totals.where(wanted).totals, np.empty(0, np.int64)
@@ -180,19 +181,21 @@ def versions_of(
             totals[name] = totals["n"]  # no argument has ever been NULL
         else:
             totals[name] = running_totals(frozen(start), base, frozen(own), frozen(at), frozen(change))
-    step = np.append(first - 1, steps.values)[table.step]
     empty = VALUES.empty_table()
-    return GroupVersions(groups.queries, groups.owner, groups.key, start, table.group, step, totals, empty)
+    known_groups = (groups.queries, groups.owner, groups.key)
+    return GroupVersions(*known_groups, start, table.group, table.step, totals, empty)
 
 
-def _numbered(groups: int, span: int, which: Array, steps: Array) -> VersionTable:
+def _numbered(groups: int, which: Array, places: Array, steps: Array) -> VersionTable:
     """Return the versions of groups as `version_table` does, whose table may be too empty to be made."""
+    span = len(steps)
     if groups * span <= _SPARE + _EACH * (groups + len(which)):
-        return version_table(frozen(which), frozen(steps), groups, span)
-    every, changed = np.arange(groups) * span, which * span + steps
+        return version_table(frozen(which), frozen(places), frozen(steps), groups)
+    every, changed = np.arange(groups) * span, which.astype(np.int64) * span + places + 1
     distinct = DistinctNumbers(np.concatenate([every, changed]))
     start = np.append(distinct.find(every), len(distinct))
-    return VersionTable(start, *np.divmod(distinct.values, span), distinct.find(changed))
+    group, place = np.divmod(distinct.values, span)
+    return VersionTable(start, group, steps[place], distinct.find(changed).astype(np.int32))
 
 
 def with_values(

@@ -66,20 +66,63 @@ def pair_codes(first: Array, second: Array, count: Int) -> Array:
     return first
 
 
+class NumberedPairs(NamedTuple):
+    """Distinct pairs of numbers in order, (m,), and what finds them.
+
+    Attributes:
+        first, second: The places of the numbers of each pair, int64 and int32.
+        places: The place of each pair that there may be, first * count + second, int32; -1 for none.
+        given: The place of each given pair, int32 (n,).
+    """
+
+    first: Array
+    second: Array
+    places: Array
+    given: Array
+
+
+@kernel
+def number_pairs(
+    first: Array, second: Array, firsts: PlaceTable, seconds: PlaceTable, size: int, count: Int
+) -> NumberedPairs:
+    """Number the distinct ones of pairs of numbers, which are all in the tables.
+
+    Args:
+        first, second: int64 and int32 (n,).
+        firsts, seconds: The places of the numbers.
+        size: How many pairs there may be.
+        count: How many different second numbers there are.
+    """
+    low, places, low2, places2 = firsts.low, firsts.places, seconds.low, seconds.places
+    pairs, found = np.full(size, -1, np.int32), np.int64(0)
+    for i in range(len(first)):
+        pairs[np.int64(places[first[i] - low]) * count + places2[second[i] - low2]] = 0
+    for at in range(size):
+        found += pairs[at] + 1
+    one, other, used = np.empty(found, np.int64), np.empty(found, np.int32), np.int32(0)
+    for a in range(size // max(count, 1)):
+        for b in range(count):
+            if pairs[a * count + b] == 0:
+                pairs[a * count + b] = used
+                one[used], other[used] = a, b
+                used += np.int32(1)
+    given = np.empty(len(first), np.int32)
+    for i in range(len(first)):
+        given[i] = pairs[np.int64(places[first[i] - low]) * count + places2[second[i] - low2]]
+    return NumberedPairs(one, other, pairs, given)
+
+
 @kernel
 def find_pairs(
-    first: Array, second: Array, firsts: PlaceTable, seconds: PlaceTable, count: Int, pairs: PlaceTable
+    first: Array, second: Array, firsts: PlaceTable, seconds: PlaceTable, count: Int, pairs: Array
 ) -> Array:
-    """Return the place of each pair of numbers, int64 (n,), as `pair_codes` and `find_places` give it."""
+    """Return the place of each pair of numbers, int64 (n,), as `number_pairs` has it; -1 for unknown ones."""
     out = np.empty(len(first), np.int64)
     low, places, low2, places2 = firsts.low, firsts.places, seconds.low, seconds.places
-    low3, places3 = pairs.low, pairs.places
     for i in range(len(first)):
         a, b, place = first[i] - low, second[i] - low2, np.int64(-1)
         if 0 <= a < len(places) and 0 <= b < len(places2) and places[a] >= 0 and places2[b] >= 0:
-            code = np.int64(places[a]) * count + places2[b] - low3
-            if 0 <= code < len(places3):
-                place = np.int64(places3[code])
+            place = np.int64(pairs[np.int64(places[a]) * count + places2[b]])
         out[i] = place
     return out
 

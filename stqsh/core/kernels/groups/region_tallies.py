@@ -144,18 +144,45 @@ class GroupScratch(NamedTuple):
     is_seen: Array
 
 
-@kernel
-def _find_groups(words: Array, found: Array, members: Int, totals: Array, scratch: GroupScratch) -> Int:
-    """Put the groups of members, which have totals, into `scratch`, ascending; return how many there are.
+class SumRows(NamedTuple):
+    """Room for rows: region and group, int32 (room,), and their words and other totals, int64, flat."""
 
-    All groups are looked through if these are few: that takes no sort, and no branch for each member.
+    region: Array
+    group: Array
+    sums: Array
+
+
+@inlined
+def _move_row(totals: Array, wide: Int, q: Int, group: Int, rows: SumRows, used: Int) -> None:
+    """Move the totals of a group, flat and in lots, into the next row."""
+    region, groups, sums = rows
+    region[used], groups[used] = q, group
+    at, to = np.uint64(group) * np.uint64(wide), np.uint64(used) * np.uint64(wide)
+    end = at + np.uint64(wide)
+    while at < end:  # TOGETHER
+        sums[to], sums[to + np.uint64(1)] = totals[at], totals[at + np.uint64(1)]
+        totals[at], totals[at + np.uint64(1)] = 0, 0
+        at += np.uint64(TOGETHER)
+        to += np.uint64(TOGETHER)
+
+
+@kernel
+def _move_rows(totals: Array, wide: Int, q: Int, rows: SumRows, used: Int) -> Int:
+    """Move all totals of region q into rows, and return the number of rows with those before.
+
+    There is no branch for each group: the next row takes the place of one without members.
     """
+    for group in range(len(totals) // wide):
+        is_there = totals[group * wide] != 0
+        _move_row(totals, wide, q, group, rows, used)
+        used += np.int64(is_there)
+    return used
+
+
+@kernel
+def _find_groups(words: Array, found: Array, members: Int, scratch: GroupScratch) -> Int:
+    """Put the groups of members into `scratch`, ascending; return how many there are."""
     groups, is_seen, seen = scratch.groups, scratch.is_seen, np.int64(0)
-    if len(totals) <= max(_FEW * members, _ALWAYS):
-        for group in range(len(totals)):
-            groups[seen] = group
-            seen += np.int64(totals[group, 0] != 0)
-        return seen
     for i in range(members):
         group = words[np.uint64(found[i]), 0]
         if not is_seen[group]:
@@ -199,13 +226,14 @@ def tally_regions(
     boxes, area, circle, words = regions.boxes, regions.area, regions.circles.x, terms.words
     places, start, frame, most = records.places, records.start, records.frame, terms.groups
     lots = words.shape[1] - 1
-    wide = lots + terms.width - terms.packed
+    limbs = terms.width - terms.packed
+    wide = lots + limbs + limbs % TOGETHER
     totals, flat = np.zeros((most, wide), np.int64), words.reshape(-1)
-    found, groups = np.empty(len(places) + 1, np.int32), np.empty(most, np.int32)
-    tallies = TallyScratch(found, totals.reshape(-1))
-    scratch = GroupScratch(groups, np.zeros(most, np.bool_))
-    region, group = np.empty(room, np.int32), np.empty(room, np.int32)
-    columns, used, q = np.empty((wide, room), np.int64), 0, begin
+    found, every = np.empty(len(places) + 1, np.int32), totals.reshape(-1)
+    tallies = TallyScratch(found, every)
+    scratch = GroupScratch(np.empty(most, np.int32), np.zeros(most, np.bool_))
+    sums, used, q = np.empty((room, wide), np.int64), np.int64(0), begin
+    rows = SumRows(np.empty(room, np.int32), np.empty(room, np.int32), sums.reshape(-1))
     while q < len(boxes) and used + most <= room:
         is_box = area[q] < 0 and np.isnan(circle[q]) and not np.isnan(boxes[q, 0])
         if is_box and most <= _ALWAYS and wide == TOGETHER:
@@ -215,23 +243,23 @@ def tally_regions(
             if area[q] >= 0 or not np.isnan(circle[q]):
                 members = within_outline(places, regions, q, found, members)
             _add_words(words, found, members, totals)
-            if wide > lots:
+            if limbs > 0:
                 _add_values(terms, found, members, totals)
-        seen = _find_groups(words, found, members, totals, scratch)
-        for i in range(seen):
-            region[used], group[used] = q, groups[i]
-            for c in range(wide):
-                columns[c, used] = totals[groups[i], c]
-                totals[groups[i], c] = 0
-            used += 1
+        if most <= max(_FEW * members, _ALWAYS):
+            used = _move_rows(every, wide, q, rows, used)
+        else:
+            for i in range(_find_groups(words, found, members, scratch)):
+                _move_row(every, wide, q, scratch.groups[i], rows, used)
+                used += 1
         q += 1
-    rows = np.empty((terms.width, used), np.int64)
+    columns = np.empty((terms.width, used), np.int64)
     for at in range(0, used, _BLOCK):
         until = min(at + _BLOCK, used)
-        rows[: terms.packed, at:until] = 0
-        take_apart(columns[:lots, at:until], terms.fields, rows[:, at:until])
-    rows[terms.packed :] = columns[lots:, :used]
-    return q, TallyRows(region[:used], group[:used], rows)
+        columns[: terms.packed, at:until] = 0
+        take_apart(sums[at:until, :lots].T.copy(), terms.fields, columns[:, at:until])
+        for c in range(limbs):
+            columns[terms.packed + c, at:until] = sums[at:until, lots + c]
+    return q, TallyRows(rows.region[:used], rows.group[:used], columns)
 
 
 class RecordValues(NamedTuple):

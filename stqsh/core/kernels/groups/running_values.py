@@ -125,8 +125,8 @@ class VersionTable(NamedTuple):
     Attributes:
         start: The versions of group g are start[g] .. start[g + 1]; int64 (groups + 1,).
         group: The group of each version, int64 (versions,).
-        step: Its step, from 1 on, or 0 for before the batch; int64 (versions,).
-        at: The version that each difference makes, int64 (n,).
+        step: Its step, int64 (versions,).
+        at: The version that each difference makes, int32 (n,).
     """
 
     start: Array
@@ -136,17 +136,19 @@ class VersionTable(NamedTuple):
 
 
 @kernel
-def version_table(which: Array, steps: Array, groups: int, span: int) -> VersionTable:
+def version_table(which: Array, own: Array, steps: Array, groups: int) -> VersionTable:
     """Number the versions of groups, by a table of all that there may be.
 
     Args:
-        which, steps: The group of each difference, and its step, from 1 on; int64 (n,) each.
+        which: The group of each difference, int32 (n,).
+        own: The place of its step, from 0 on, int64 (n,); or one place for all, (1,).
+        steps: The step before the batch, and those of the differences, int64.
         groups: The number of groups.
-        span: The number of steps, with the one before the batch.
     """
+    span, each = np.int64(len(steps)), np.int64(len(own) > 1)
     places = np.full(groups * span, -1, np.int32)
     for i in range(len(which)):
-        places[which[i] * span + steps[i]] = 0
+        places[which[i] * span + own[i * each] + 1] = 0
     count, start = np.int64(0), np.empty(groups + 1, np.int64)
     for g in range(groups):
         start[g] = count
@@ -156,14 +158,14 @@ def version_table(which: Array, steps: Array, groups: int, span: int) -> Version
                 places[place] = count
                 count += 1
     start[groups] = count
-    group, step, at = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(len(which), np.int64)
+    group, step, at = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(len(which), np.int32)
     for g in range(groups):
         for s in range(span):
             v = places[g * span + s]
             if v >= 0:
-                group[v], step[v] = g, s
+                group[v], step[v] = g, steps[s]
     for i in range(len(which)):
-        at[i] = places[which[i] * span + steps[i]]
+        at[i] = places[which[i] * span + own[i * each] + 1]
     return VersionTable(start, group, step, at)
 
 
@@ -182,7 +184,7 @@ def running_totals(start: Array, held: HeldVersions, before: Array, at: Array, a
         start: The versions of group g are start[g] .. start[g + 1]; int64 (groups + 1,).
         held: The versions of groups that have a total before, int64 (m,) each.
         before: That total, int64 (m,); empty if it is 0 everywhere.
-        at: The versions with which differences begin to count, int64 (n,).
+        at: The versions with which differences begin to count, int32 (n,).
         amounts: The first differences, int64; the others are 0.
     """
     out, base, until = np.zeros(start[-1], np.int64), held.base, held.until
@@ -191,7 +193,7 @@ def running_totals(start: Array, held: HeldVersions, before: Array, at: Array, a
         if until[i] >= 0:
             out[until[i]] -= before[i]
     for i in range(len(amounts)):
-        out[at[i]] += amounts[i]
+        out[np.uint32(at[i])] += amounts[i]
     for group in range(len(start) - 1):
         for version in range(start[group] + 1, start[group + 1]):
             out[version] += out[version - 1]
