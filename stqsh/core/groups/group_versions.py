@@ -18,7 +18,7 @@ from stqsh.core.kernels.groups.running_values import (
     FIRST,
     LAST,
     TOP,
-    HeldVersions,
+    HeldGroups,
     ValueCells,
     ValueChanges,
     VersionTable,
@@ -169,18 +169,19 @@ def versions_of(
     own = steps.find(moves.steps) if len(steps) > 1 else np.zeros(1, np.int64)
     table = _numbered(len(groups), which, own, np.append(first - 1, steps.values))
     start, at = table.start, table.at
-    until = np.full(len(before.number), -1, np.int32)
-    until[moves.again] = at[moves.first_again : moves.first_again + len(moves.again)]
+    row, until = (np.full(len(groups), -1, np.int32) for _ in range(2))
     wanted = before.number >= 0
+    row[before.number[wanted]] = np.arange(np.count_nonzero(wanted), dtype=np.int32)
+    until[before.number[moves.again]] = at[moves.first_again : moves.first_again + len(moves.again)]
     known, nothing = before.totals.where(wanted).totals, np.empty(0, np.int64)
-    base = HeldVersions(start[before.number[wanted]], until[wanted])
+    held = HeldGroups(row, until)
     totals, moved = dict[str, Array](), moves.totals.totals
     for name in sorted({"n", *known, *moved}, key=lambda name: (name != "n", name)):
         own, change = known.get(name, nothing), moved.get(name, nothing)
         if name != "n" and change is moved.get("n") and np.array_equal(own, known["n"]):
             totals[name] = totals["n"]  # no argument has ever been NULL
         else:
-            totals[name] = running_totals(frozen(start), base, frozen(own), frozen(at), frozen(change))
+            totals[name] = running_totals(frozen(start), held, frozen(own), frozen(at), frozen(change))
     empty = VALUES.empty_table()
     known_groups = (groups.queries, groups.owner, groups.key)
     return GroupVersions(*known_groups, start, table.group, table.step, totals, empty)

@@ -119,12 +119,12 @@ class Summands:
     def sum(self, name: str, column: Any) -> None:
         """Add the sum of an argument."""
         if pa.types.is_integer(column.type):
-            wholes: Any = column.cast(pa.int64()).fill_null(0)
+            wholes: Any = _without_nulls(column.cast(pa.int64()), 0)
             values = wholes.to_numpy(zero_copy_only=False)
             widest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
             self._add_sum(_Word(name, values, _UNITS, _UNITS + widest.bit_length(), is_sum=True))
         else:
-            doubles: Any = pc.cast(column, pa.float64()).fill_null(0.0)
+            doubles: Any = _without_nulls(column.cast(pa.float64()), 0.0)
             values = doubles.to_numpy(zero_copy_only=False).view(np.int64)
             self._add_sum(_Word(name, values, *double_bits(frozen(values)), is_sum=True, is_double=True))
 
@@ -165,7 +165,7 @@ class Summands:
         words = first_words(frozen(groups.ids), order, 1 + layout.words + layout.words % TOGETHER)
         for word, part in zip(self._words, parts, strict=True):
             own = WordFields(*(column[part] for column in fields))
-            pack_digits(put_in_order(frozen(word.values), order), word.is_double, word.low, own, words)
+            pack_digits(frozen(word.values), order, word.is_double, word.low, own, words)
         packed = len(names)
         values, place_0 = np.empty((count, len(self._values)), np.int64), list[int]()
         for s, value in enumerate(self._values):
@@ -217,6 +217,11 @@ class _Layout:
     def fields(self) -> WordFields:
         """Return all fields."""
         return WordFields(*(np.array(column, np.int64) for column in zip(*self._rows, strict=True)))
+
+
+def _without_nulls(column: Any, value: float) -> Any:
+    """Return a column with a value in place of NULL; it is not copied if it has none."""
+    return column.fill_null(value) if column.null_count else column
 
 
 def _ranked(column: Any, function: str) -> tuple[Array, pa.BinaryArray]:

@@ -157,7 +157,7 @@ class StoredColumns:
         if name not in self.names or self.types[name] != "STRING":
             return None
         column, texts = pick(self[name], rows.columns[name], versions), self.pool.strings()
-        codes = np.where(column.valid, column.values, len(texts)).astype(np.int32)
+        codes = np.where(column.valid, column.values, np.int32(len(texts)))
         numbers, distinct = number(codes, np.full(len(texts) + 1, -1, np.int32))
         shown: Any = pa.array(distinct, mask=distinct == len(texts))
         coded: pa.Array[Any] = pa.DictionaryArray.from_arrays(numbers, texts.take(shown))

@@ -132,8 +132,13 @@ def _split_by_query(chunk: Chunk, slots: int) -> Iterator[Chunk]:
     owners = batch.column(0).to_numpy() % slots
     order = chunk.order._replace(sender=chunk.slot)
     for slot in range(slots):
-        mine = batch if (owners == slot).all() else batch.filter(pa.array(owners == slot))
-        if mine.num_rows:
+        is_mine = owners == slot
+        if not is_mine.any():
+            continue
+        if is_mine.all():
+            yield replace(chunk, slot=slot, order=order)
+        else:
+            mine = batch.filter(pa.array(is_mine))
             yield replace(chunk, slot=slot, order=order, rows=mine.num_rows, payload=pack(mine))
 
 

@@ -94,9 +94,11 @@ def number_pairs(
         count: How many different second numbers there are.
     """
     low, places, low2, places2 = firsts.low, firsts.places, seconds.low, seconds.places
-    pairs, found = np.full(size, -1, np.int32), np.int64(0)
+    pairs, given, found = np.full(size, -1, np.int32), np.empty(len(first), np.int32), np.int64(0)
     for i in range(len(first)):
-        pairs[np.int64(places[first[i] - low]) * count + places2[second[i] - low2]] = 0
+        a, b = places[np.uint64(first[i] - low)], places2[np.uint64(second[i] - low2)]
+        code = np.uint64(a) * np.uint64(count) + np.uint64(b)
+        pairs[code], given[i] = 0, code
     for at in range(size):
         found += pairs[at] + 1
     one, other, used = np.empty(found, np.int64), np.empty(found, np.int32), np.int32(0)
@@ -106,9 +108,8 @@ def number_pairs(
                 pairs[a * count + b] = used
                 one[used], other[used] = a, b
                 used += np.int32(1)
-    given = np.empty(len(first), np.int32)
-    for i in range(len(first)):
-        given[i] = pairs[np.int64(places[first[i] - low]) * count + places2[second[i] - low2]]
+    for i in range(len(given)):
+        given[i] = pairs[np.uint64(given[i])]
     return NumberedPairs(one, other, pairs, given)
 
 

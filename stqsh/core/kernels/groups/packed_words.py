@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.arrays import Array
+from stqsh.core.kernels.groups.region_members import PlaceOrder, put_in_rows
 from stqsh.core.kernels.jit import Flag, Int, inlined, kernel
 
 WORD_BITS = 64
@@ -70,11 +71,14 @@ def _apart(bits: Int) -> tuple[Int, Int]:
 
 
 @kernel
-def pack_digits(values: Array, is_double: Flag, low: Int, fields: WordFields, words: Array) -> None:
+def pack_digits(
+    values: Array, order: PlaceOrder, is_double: Flag, low: Int, fields: WordFields, words: Array
+) -> None:
     """Add the digits of values, which are whole numbers or the bits of doubles, to the words of records.
 
     Args:
-        values: The values, int64 (n,).
+        values: The values, int64 (n,), in the order of the records.
+        order: The order of the words.
         is_double: Whether they are doubles.
         low: The lowest bit of doubles.
         fields: The digits, the lowest first. All but the last are as wide as the first two are apart.
@@ -83,8 +87,9 @@ def pack_digits(values: Array, is_double: Flag, low: Int, fields: WordFields, wo
     digits = len(fields.word)
     every = fields.position[1] - fields.position[0] if digits > 1 else np.int64(63)
     mask = (np.uint64(1) << np.uint64(every)) - np.uint64(1)
+    by_row, within = put_in_rows(values, order), order.within
     for k in range(len(values)):
-        value, shift = values[k], np.int64(0)
+        value, shift = by_row[within[k]], np.int64(0)
         size = np.uint64(value) if value >= 0 else ~np.uint64(value) + np.uint64(1)
         if is_double:
             position, mantissa = _apart(value)

@@ -101,12 +101,18 @@ def place_records(x: Array, y: Array, frame: GridFrame) -> PlacedRecords:
 
 
 @kernel
-def put_in_order(values: Array, order: PlaceOrder) -> Array:
-    """Return the values of records, (n,), in the order of their cells."""
-    by_row, out = np.empty_like(values), np.empty_like(values)
-    in_rows, within = order.in_rows, order.within
+def put_in_rows(values: Array, order: PlaceOrder) -> Array:
+    """Return the values of records, (n,), in the order of their rows of cells."""
+    by_row, in_rows = np.empty_like(values), order.in_rows
     for i in range(len(values)):
         by_row[in_rows[i]] = values[i]
+    return by_row
+
+
+@kernel
+def put_in_order(values: Array, order: PlaceOrder) -> Array:
+    """Return the values of records, (n,), in the order of their cells."""
+    by_row, out, within = put_in_rows(values, order), np.empty_like(values), order.within
     for k in range(len(values)):
         out[k] = by_row[within[k]]
     return out
@@ -115,10 +121,8 @@ def put_in_order(values: Array, order: PlaceOrder) -> Array:
 @kernel
 def first_words(groups: Array, order: PlaceOrder, count: int) -> Array:
     """Return words of records in the order of their cells, int64 (n, count): the group, 1, and zeros."""
-    by_row, words = np.empty_like(groups), np.empty((len(groups), count), np.int64)
-    in_rows, within_row = order.in_rows, order.within
-    for i in range(len(groups)):
-        by_row[in_rows[i]] = groups[i]
+    by_row, within_row = put_in_rows(groups, order), order.within
+    words = np.empty((len(groups), count), np.int64)
     for k in range(len(groups)):
         words[k, 0], words[k, 1] = by_row[within_row[k]], 1
         for c in range(2, count):

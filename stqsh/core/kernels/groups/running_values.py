@@ -147,8 +147,10 @@ def version_table(which: Array, own: Array, steps: Array, groups: int) -> Versio
     """
     span, each = np.int64(len(steps)), np.int64(len(own) > 1)
     places = np.full(groups * span, -1, np.int32)
+    at = np.empty(len(which), np.int32)
     for i in range(len(which)):
-        places[which[i] * span + own[i * each] + 1] = 0
+        at[i] = np.int64(which[i]) * span + own[i * each] + 1
+        places[np.uint64(at[i])] = 0
     count, start = np.int64(0), np.empty(groups + 1, np.int64)
     for g in range(groups):
         start[g] = count
@@ -158,43 +160,43 @@ def version_table(which: Array, own: Array, steps: Array, groups: int) -> Versio
                 places[place] = count
                 count += 1
     start[groups] = count
-    group, step, at = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(len(which), np.int32)
+    group, step = np.empty(count, np.int64), np.empty(count, np.int64)
     for g in range(groups):
         for s in range(span):
             v = places[g * span + s]
             if v >= 0:
                 group[v], step[v] = g, steps[s]
-    for i in range(len(which)):
-        at[i] = places[which[i] * span + own[i * each] + 1]
+    for i in range(len(at)):
+        at[i] = places[np.uint64(at[i])]
     return VersionTable(start, group, step, at)
 
 
-class HeldVersions(NamedTuple):
-    """The versions of groups with totals before: the first of each, and that which begins again, or -1."""
+class HeldGroups(NamedTuple):
+    """The row of the totals of groups before, and the version that begins again; (groups,), -1 for none."""
 
-    base: Array
+    row: Array
     until: Array
 
 
 @kernel
-def running_totals(start: Array, held: HeldVersions, before: Array, at: Array, amounts: Array) -> Array:
+def running_totals(start: Array, held: HeldGroups, before: Array, at: Array, amounts: Array) -> Array:
     """Return a total of groups in all their versions, int64 (versions,).
 
     Args:
         start: The versions of group g are start[g] .. start[g + 1]; int64 (groups + 1,).
-        held: The versions of groups that have a total before, int64 (m,) each.
+        held: The groups that have a total before, int32.
         before: That total, int64 (m,); empty if it is 0 everywhere.
         at: The versions with which differences begin to count, int32 (n,).
         amounts: The first differences, int64; the others are 0.
     """
-    out, base, until = np.zeros(start[-1], np.int64), held.base, held.until
-    for i in range(len(before)):
-        out[base[i]] = before[i]
-        if until[i] >= 0:
-            out[until[i]] -= before[i]
+    out, row, until, is_held = np.zeros(start[-1], np.int64), held.row, held.until, len(before) > 0
     for i in range(len(amounts)):
         out[np.uint32(at[i])] += amounts[i]
-    for group in range(len(start) - 1):
+    for group in range(len(row)):
+        own = before[np.uint32(row[group])] if is_held and row[group] >= 0 else np.int64(0)
+        total, again = own, until[group]
+        out[start[group]] = total
         for version in range(start[group] + 1, start[group + 1]):
-            out[version] += out[version - 1]
+            total += out[version] - own * np.int64(version == again)
+            out[version] = total
     return out
