@@ -291,20 +291,11 @@ def in_order(chunks: Iterable[Chunk]) -> list[Chunk]:
 
 
 def pack(batch: pa.RecordBatch) -> bytes:
-    """Return a record batch as a self-contained Arrow IPC stream.
-
-    Its size is found first: a buffer that grows as it is written is copied several times.
-    """
-    size = pa.MockOutputStream()
-    _write(batch, size)
-    content = pa.allocate_buffer(size.size())
-    _write(batch, pa.FixedSizeBufferWriter(content))
-    return content.to_pybytes()
-
-
-def _write(batch: pa.RecordBatch, sink: pa.NativeFile) -> None:
+    """Return a record batch as a self-contained Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
 
 
 def unpack(payload: bytes) -> pa.RecordBatch:

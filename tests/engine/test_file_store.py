@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stqsh.engine.state.file_store import FileStore, first_logged_rows
-from stqsh.engine.state.slot_store import SlotMeta, pack_chunks, unpack_chunks
+from stqsh.engine.state.slot_store import SlotMeta
 from stqsh.spec.chunk import Chunk, ChunkOrder
 from stqsh.spec.payload_refs import Reference
 
@@ -51,15 +51,3 @@ def test_the_slot_that_is_farthest_behind_counts(tmp_path: Path) -> None:
     for number, start in enumerate((30, 20, 25)):
         batch(tmp_path / f"evaluate-{number}", 0, named(3, start))
     assert first_logged_rows(tmp_path) == {3: 20}
-
-
-def test_large_partials_are_logged_as_they_are_and_all_else_is_compressed() -> None:
-    def logged(kind: str, size: int) -> int:
-        chunks = [Chunk(0, 3, kind, ChunkOrder(number=number), 1, 1, 1, bytes(size)) for number in range(2)]
-        content = pack_chunks(chunks)
-        assert unpack_chunks(content.to_pybytes()) == chunks
-        return content.size
-
-    assert logged("partial/aggregate", 3 << 20) > 6 << 20
-    assert logged("partial/aggregate", 1 << 20) < 1 << 20
-    assert logged("records", 3 << 20) < 1 << 20

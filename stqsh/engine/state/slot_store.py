@@ -19,11 +19,6 @@ from stqsh.spec.chunk import CHUNK, Chunk, from_table, to_table
 
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)  # payloads are one column
 
-_AS_IT_IS = pa.ipc.IpcWriteOptions()
-
-_LARGE = 4 << 20
-"""More bytes of partials than this are not compressed."""
-
 
 class StaleBatchError(EngineError):
     """A batch that comes after a slot has stored a later one: a late attempt, or older files of Spark's."""
@@ -95,13 +90,9 @@ class SlotStore(Protocol):
 
 
 def pack_chunks(chunks: list[Chunk]) -> pa.Buffer:
-    """Return the chunks of a batch as bytes, compressed unless it takes too long.
-
-    Large partials have narrow numbers. LZ4 halves these, and took longer than anything else that stores them.
-    """
-    partial = sum(len(chunk.payload) for chunk in chunks if chunk.kind.startswith("partial/"))
+    """Return the chunks of a batch as compressed bytes."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, CHUNK, options=_AS_IT_IS if partial > _LARGE else _LZ4) as writer:
+    with pa.ipc.new_stream(sink, CHUNK, options=_LZ4) as writer:
         writer.write_table(to_table(chunks))
     return sink.getvalue()
 
