@@ -12,7 +12,7 @@ from stqsh.arrays import Array
 from stqsh.core.aggregates.states import VALUES
 from stqsh.core.groups.distinct_numbers import DistinctNumbers
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
-from stqsh.core.kernels.groups.distinct import find_pairs, number_pairs, pair_codes
+from stqsh.core.kernels.groups.distinct import find_pairs, number_pairs
 from stqsh.core.kernels.groups.running_values import (
     ALL,
     FIRST,
@@ -137,8 +137,10 @@ class PairIndex:
         return query
 
     def _pair_codes(self, query: Array, key: Array) -> Array:
-        """Return each pair as one number, negative for unknown ones."""
-        return pair_codes(self._queries.find(query), self._keys.find(key), len(self._keys))
+        """Return each pair as one number, -1 for unknown ones."""
+        first, second = self._queries.find(query), self._keys.find(key)
+        codes: Array = np.where((first < 0) | (second < 0), -1, first * len(self._keys) + second)
+        return codes
 
 
 def _typed(query: Array, key: Array) -> tuple[Array, Array]:

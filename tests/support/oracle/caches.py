@@ -80,7 +80,10 @@ class Caches(NamedTuple):
             return False
         if region["type"] == "moving_circle":
             return distance(centre, place, self.world.planar) <= region["radius"] * root + self.reach
-        sides = (region[name] * root / 2 + self.reach for name in ("xdist", "ydist"))
+        x, y = (region[name] * root for name in ("xdist", "ydist"))
+        if self.reach == 0:
+            return is_around(place, centre, x, y, self.world.planar)
+        sides = (x / 2 + self.reach, y / 2 + self.reach)
         return in_rectangle(place, *grown(centre, *sides, self.reach, self.world.planar))
 
     def near_neighbours(self, query: Spec, place: Place, centre: Place | None, past: Past) -> bool:
@@ -117,7 +120,7 @@ def grown(centre: Place, x: float, y: float, reach: float, planar: bool) -> tupl
     On the sphere that is at the latitude farthest from the equator; it goes all around where that is a pole,
     and where it comes to the line at which longitudes begin anew.
     """
-    if planar or reach == 0:
+    if planar:
         return around(centre, 2 * x, 2 * y, planar)
     high = math.degrees(y / EARTH_M)
     latitude = math.radians(abs(centre[1])) + reach / EARTH_M

@@ -55,17 +55,6 @@ def find_places(numbers: Array, low: Int, places: Array) -> Array:
     return out
 
 
-@kernel
-def pair_codes(first: Array, second: Array, count: Int) -> Array:
-    """Return pairs of numbers as one number each, first * count + second, in place of the first ones.
-
-    Those that lack a number, which is negative then, become -1.
-    """
-    for i in range(len(first)):
-        first[i] = first[i] * count + second[i] if first[i] >= 0 and second[i] >= 0 else -1
-    return first
-
-
 class NumberedPairs(NamedTuple):
     """Distinct pairs of numbers in order, (m,), and what finds them.
 
