@@ -25,7 +25,7 @@ from stqsh.bench.routing.world import EVENTS, POSTS, Records, range_queries
 from stqsh.core.snapshots.select import part
 from stqsh.core.state.slot_state import SlotState
 from stqsh.routing.slot_terms import sought_words
-from stqsh.routing.table import HASHED, RoutingTable
+from stqsh.routing.table import HASHED, TEXT, RoutingTable
 from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.spec.expression import ColumnExpr, ContainsExpr
 from stqsh.spec.query import SnapshotSpec
@@ -74,11 +74,9 @@ class _LeafPosts:
 
     def __init__(self, table: RoutingTable, posts: Records) -> None:
         numbers = np.arange(len(table.slot), dtype=np.int16)
-        is_marked = table.slot < 0  # dealt by hash, or split by texts
         self._table, self._hashed = table, table.slot == HASHED
-        self._by_leaf = replace(
-            table, slot=np.where(is_marked & ~self._hashed, table.slot, numbers), slots=len(numbers)
-        )
+        own = np.where(table.slot <= TEXT, table.slot, numbers)
+        self._by_leaf = replace(table, slot=own, slots=len(numbers))
         x, y = posts.places.T
         leaf = self._by_leaf.slots_of(x, y, posts.hashes, posts.batch.column("body"))
         self._posts = np.bincount(leaf, minlength=len(numbers)).astype(np.float64)

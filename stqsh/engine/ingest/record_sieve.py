@@ -42,7 +42,7 @@ class RecordSieve:
     Args:
         stream: the stream.
         terms: what slots need.
-        sees_all: whether a slice of a live stream has all records of its batch.
+        sees_all: whether a slice has all records of its ticks, so that duplicates are found in it.
     """
 
     def __init__(self, stream: StreamSpec, terms: SlotTerms, *, sees_all: bool = True) -> None:
@@ -75,7 +75,7 @@ class RecordSieve:
 
     def sift(self, slot: int, records: pa.RecordBatch) -> tuple[pa.RecordBatch, Mask | None]:
         """Return the records of a slot in a slice, and which of them it gets, bool (n,); None if all."""
-        if self._stream.is_live and not self._sees_all:
+        if not self._sees_all:
             return self._emptied(slot, records), None
         return records, self.sent(slot, records)
 

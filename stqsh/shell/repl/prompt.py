@@ -113,8 +113,7 @@ def bindings() -> KeyBindings:
 
 
 def may_run(text: str) -> bool:
-    """Return whether Enter runs this: nothing, a backslash command, HELP, a word that leaves, or complete
-    statements."""
+    """Return whether Enter runs this: nothing, a backslash command, HELP, quit, or complete statements."""
     words = text.lower().split()
     if not words or words[0].startswith("\\") or words[0] == "help" or " ".join(words) in LEAVING:
         return True
