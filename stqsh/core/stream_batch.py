@@ -33,6 +33,7 @@ from stqsh.core.retention.object_retention import compact, forget_silent
 from stqsh.core.retention.retention_step import close, take_out
 from stqsh.core.retention.step_runs import cut_batch
 from stqsh.core.retention.stream_stats import figures
+from stqsh.core.snapshots.select import answer
 from stqsh.core.state.columns import concatenate
 from stqsh.core.state.retention_mode import forget_memory, remember
 from stqsh.core.state.slot_state import SlotState
@@ -353,8 +354,6 @@ def answers(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
     asked = [ask for chunk in chunks if chunk.kind == "ask" for ask in unpack_asks(chunk.payload)]
     if not asked:
         return []
-    from stqsh.core.snapshots.select import answer  # few batches need it
-
     found = [(ask.ask, answer(batch.state, ask)) for ask in asked]
     return [
         batch.chunk("answer", pack(rows), spec.id, rows.num_rows, number=number)

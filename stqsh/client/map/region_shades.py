@@ -10,12 +10,11 @@ import pyarrow as pa
 
 from stqsh.client.connection import Connection
 from stqsh.client.map.region_outlines import RegionOutline, RegionOutlines
-from stqsh.client.read.answer_fold import AnswerFold, take
+from stqsh.client.read.answer_fold import AnswerFold, read_on
 from stqsh.client.read.group_keys import group_types, group_values
 from stqsh.spec.aggregate import AggregateSpec, GroupOutput, shown_column
 from stqsh.spec.expression import ColumnExpr, RegionOfExpr, find_nodes
 from stqsh.storage.rows import QueryRow
-from stqsh.storage.update_log.files import LogCompactedError
 
 Number: TypeAlias = int | float
 _NUMBERS = ("INT", "BIGINT", "DOUBLE")
@@ -83,14 +82,9 @@ class GroupAnswers:
         return RegionShades(column.name, area, least, most, regions)
 
     def _take(self, queries: list[QueryRow], after: int, up_to: int) -> None:
-        """Take in some queries' updates; forget their answers if the log has been folded since."""
-        folds = [self._folds.setdefault(query.id, AnswerFold(query)) for query in queries]
-        try:
-            take(folds, self.link, after, up_to)
-        except LogCompactedError:
-            for query in queries:
-                del self._folds[query.id]
-            up_to = -1
+        """Take in some queries' updates."""
+        folds = [self._folds.get(query.id, AnswerFold(query)) for query in queries]
+        self._folds |= {fold.query.id: fold for fold in read_on(folds, self.link, after, up_to)}
         self._after.update((query.id, up_to) for query in queries)
 
     def _table(self, query: int) -> pa.Table | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 
 from stqsh.client.connection import Connection
 from stqsh.storage.rows import QueryRow
+from stqsh.storage.update_log.files import LogCompactedError
 from stqsh.storage.update_log.reader import UpdateLog, last_of_each_key
 
 STEPS_KEPT = 1000
@@ -20,7 +20,19 @@ _FOLD_AT = 200_000
 _MANY_CHUNKS = 64
 
 
-def take(folds: Sequence[AnswerFold], link: Connection, after: int, up_to: int) -> None:
+def read_on(folds: list[AnswerFold], link: Connection, after: int, up_to: int) -> list[AnswerFold]:
+    """Take in batches after one, up to another; from the beginning if the log has since been folded."""
+    while up_to > after:
+        try:
+            _take(folds, link, after, up_to)
+        except LogCompactedError:
+            folds, after = [AnswerFold(fold.query) for fold in folds], -1
+        else:
+            break
+    return folds
+
+
+def _take(folds: list[AnswerFold], link: Connection, after: int, up_to: int) -> None:
     """Take batches after one, up to another, into the folds.
 
     Raises:

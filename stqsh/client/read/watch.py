@@ -12,7 +12,6 @@ from stqsh.client.read.accuracy import accuracies
 from stqsh.client.results import Updates
 from stqsh.storage.catalogue import query_now
 from stqsh.storage.rows import Progress, QueryRow
-from stqsh.storage.update_log.files import LogCompactedError
 
 if TYPE_CHECKING:
     from stqsh.client.read.answer_fold import AnswerFold
@@ -58,7 +57,9 @@ class WatchFeed:
             EngineDeadError: the engine has died.
             SourceError: a stream cannot be read.
         """
-        folds, worth = self._begun(), {}
+        from stqsh.client.read.answer_fold import AnswerFold, read_on  # numpy and pyarrow: only when needed
+
+        folds, worth = [AnswerFold(query) for query in self.queries], {}
         after, looked = -1, float("-inf")
         for progress in self.link.watch():
             is_due = time.monotonic() - looked >= LOOK_EVERY_S
@@ -67,28 +68,10 @@ class WatchFeed:
             rows = [query_now(self.link.db, query) for query in self.queries]
             if is_due:
                 looked, worth = time.monotonic(), accuracies(self.link, rows)
-            folds = self._read(folds, after, progress.batch)
+            folds = read_on(folds, self.link, after, progress.batch)
             after = max(after, progress.batch)
             texts = [worth[query.id].text() for query in rows]
             yield progress, tuple(map(self._standing, folds, rows, texts))
-
-    def _begun(self) -> list[AnswerFold]:
-        from stqsh.client.read.answer_fold import AnswerFold  # numpy and pyarrow: only when needed
-
-        return [AnswerFold(query) for query in self.queries]
-
-    def _read(self, folds: list[AnswerFold], after: int, up_to: int) -> list[AnswerFold]:
-        """Take in batches after one, up to another; from the beginning if the log has since been folded."""
-        from stqsh.client.read.answer_fold import take
-
-        while up_to > after:
-            try:
-                take(folds, self.link, after, up_to)
-            except LogCompactedError:
-                folds, after = self._begun(), -1
-            else:
-                break
-        return folds
 
     def _standing(self, fold: AnswerFold, query: QueryRow, worth: str) -> AnswerState:
         answer = None

@@ -14,13 +14,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from stqsh.engine.config import TUNING
 from stqsh.engine.spark.arrow_alone import keep_pandas_out
 from stqsh.engine.spark.schema import SPARK_SCHEMA
-from stqsh.engine.spark.spark_internals import BATCH_PROPERTY
 from stqsh.spec.offset import Offset, OffsetJson
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
@@ -40,14 +38,6 @@ HOLD_FILE = "hold"
 
 def _steady_us() -> int:
     return time.monotonic_ns() // 1000
-
-
-def _batch() -> int:
-    """Return Spark's number of the batch whose task this worker runs."""
-    context = TaskContext.get()
-    number = None if context is None else context.getLocalProperty(BATCH_PROPERTY)
-    assert number is not None, "Spark tells its workers the number of the batch"
-    return int(number)
 
 
 def _import_routing() -> None:
@@ -186,16 +176,12 @@ class StqshReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task in a worker, and fold what it reads where the task says so."""
-        from stqsh.engine.ingest.task_output import write_task
-        from stqsh.engine.operators.local_operators import read_and_fold
-        from stqsh.engine.operators.slot_task import OperatorContext
+        from stqsh.engine.operators import local_operators, slot_task
 
         assert isinstance(partition, TaskPartition)
-        task, slots = partition.task, self._numbers[0]
-        if self.spool is None or not task.folds:
-            return write_task(task, slots, self.spool)
-        arena = SessionHome(self._home).arena.folders
-        return read_and_fold(task, OperatorContext(slots, arena, self._home, self.spool), _batch())
+        slots, arena = self._numbers[0], SessionHome(self._home).arena.folders
+        context = slot_task.OperatorContext(slots, arena, self._home, self.spool)
+        return local_operators.read_task(partition.task, context)
 
     def commit(self, end: OffsetJson) -> None:
         """Let spools go as far as batches are committed; all else stays in the log and the replay stores."""

@@ -19,14 +19,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from stqsh.engine.ingest.dealer import Dealer
+from stqsh.engine.ingest.task_output import write_task
 from stqsh.engine.operators.slot_task import EVALUATE, OperatorContext, fold_slot, read_slot
 from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.spark.chunk_codec import in_groups, to_batch
 from stqsh.engine.spark.schema import SPARK_SCHEMA
-from stqsh.engine.spark.spark_internals import read_offset
+from stqsh.engine.spark.spark_internals import BATCH_PROPERTY, read_offset
 from stqsh.engine.state.attendance import Attendance
 from stqsh.engine.state.file_store import FileStore
 from stqsh.engine.state.slot_runner import Fold
@@ -156,18 +158,27 @@ class LocalSlotTask:
         return fold_slot(self.fold, self.context, store, chunks)
 
 
-def read_and_fold(task: SourceTask, context: OperatorContext, batch: int) -> Iterator[pa.RecordBatch]:
-    """Read a task of the source for one slot, run Evaluate on it, and yield the chunks to send.
+def read_task(task: SourceTask, context: OperatorContext) -> Iterator[pa.RecordBatch]:
+    """Read a task of the source in a worker, and yield its chunks.
 
-    Args:
-        task: reads all that the slot gets in the batch.
-        context: where the slot's state is.
-        batch: Spark's number of the batch.
+    A task that reads all that one slot gets in the batch runs Evaluate too, and yields the chunks to send.
     """
+    if context.spool is None or not task.folds:
+        yield from write_task(task, context.slots, context.spool)
+        return
     assert task.only is not None, "the task reads for one slot"
+    batch = _batch_of_task()
     store = _store(context, EVALUATE, task.only, (batch - 1, batch))
     sent = read_slot(task, context, store)
     yield from (to_batch(some, context.slots) for some in in_groups(sent))
+
+
+def _batch_of_task() -> int:
+    """Return Spark's number of the batch whose task this worker runs."""
+    context = TaskContext.get()
+    number = None if context is None else context.getLocalProperty(BATCH_PROPERTY)
+    assert number is not None, "Spark tells its workers the number of the batch"
+    return int(number)
 
 
 def _store(context: OperatorContext, fold: Fold, slot: int, batches: tuple[int, int]) -> FileStore:
