@@ -7,6 +7,8 @@ from support import memory, oracle
 from support.crowds import crowd, crowd_of_kinds
 from support.strategies import cut
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_crowd_gets_the_oracles_updates(seed: int) -> None:

@@ -35,6 +35,7 @@ def test_updates_are_the_oracles(
     assert {query: size for query, size in outcome.sizes.items() if size} == sizes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", [False, True], ids=["objects", "events"])
 def test_a_crowd_pushes_and_is_pushed_out(event: bool) -> None:
     case = limited_crowd(int(event), objects=150, queries=60, steps=16, event=event)

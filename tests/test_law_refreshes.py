@@ -29,6 +29,8 @@ from stqsh.engine.planning.planner_state import RefreshedQuery
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.offset import Offset
 
+pytestmark = pytest.mark.slow
+
 
 @share(6)
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)

@@ -26,6 +26,8 @@ from stqsh.core.retention import object_retention
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.ingest import dealer, record_sieve, textual_summary
 
+pytestmark = pytest.mark.slow
+
 EVENTS = {
     "rectangles": frozenset({"events"}),
     "circles": frozenset({"events", "circles", "nearest"}),

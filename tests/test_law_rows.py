@@ -90,6 +90,7 @@ def literal(value: Any) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("slots", "records"), [(1, 400_000), (3, 20)])
 def test_two_thousand_queries_of_files_answer_as_single_ones(
     slots: int, records: int, tmp_path: Path

@@ -175,6 +175,7 @@ def test_neighbours_on_any_slots_are_those_of_retain_all() -> None:
     assert members_compared > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_crowd_is_kept_and_told_of_as_the_oracle_says(seed: int) -> None:
     case = significant_crowd(seed, objects=200, queries=40, steps=16)

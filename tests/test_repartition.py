@@ -43,6 +43,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     return drive(folder, "usual", Dealt(1), CREATE + QUERIES, OTHERS)
 
 
+@pytest.mark.slow
 @dealt_in_all_ways
 def test_updates_are_the_same_under_every_routing(
     folder: Path, usual: list[dict[str, object]], dealt: Dealt
