@@ -405,7 +405,15 @@ def test_snapshots_look_at_the_slots_that_may_hold_something(session: Session, f
     touched, word, of, *why = explained(session, f"EXPLAIN {texts[0]}").split()
     assert (word, of, " ".join(why)) == ("of", "8:", "those whose cells the region touches")
     assert 1 <= int(touched) < 8
-    assert explained(session, f"EXPLAIN {texts[2]}") == "8 of 8: the nearest may be on any"
+    asked, _, _, *why = explained(session, f"EXPLAIN {texts[2]}").split()
+    assert " ".join(why) == "those that may have objects as near as the first that were found"
+    assert 1 <= int(asked) < 8
+    assert explained(session, f"EXPLAIN {texts[3]}") == "8 of 8: the nearest may be on any"
+    nowhere = "0 of 3: those that may have objects in the region of the 1 whose cells it touches"
+    counts = [f"SELECT COUNT(*) FROM posts INSIDE ({x}, 4.001, {x + 0.001}, 4.002);" for x in range(2, 7)]
+    passed_over = [text for text in counts if explained(session, f"EXPLAIN {text}") == nowhere]
+    assert passed_over
+    assert all(list(found.values()) == [0] for text in passed_over for found in answer(session, text))
     assert explained(session, "EXPLAIN SELECT id FROM posts;") == "8 of 8: there is no region"
 
 

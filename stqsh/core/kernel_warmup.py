@@ -22,6 +22,7 @@ from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_hashes import add_hashes
 from stqsh.core.objects.kept_keys import KeptEventKeys
+from stqsh.core.objects.presence import may_hold
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.access_path import clear_without_words
 from stqsh.core.texts.keyword_index import KeywordIndex
@@ -203,6 +204,7 @@ def warm_up(*, backwards: bool = False) -> None:
         for step in range(1, 7):
             chunks = [_clock(step), *(_table() if step == 1 else ()), *_stream(stream, step)]
             aggregate(sizes, evaluate(state, chunks))
+        may_hold(state, stream.id, np.zeros(4))
     _warm_up_rare_paths()
 
 

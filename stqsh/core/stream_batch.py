@@ -26,6 +26,7 @@ from stqsh.core.objects.event_objects import RENUMBERED, count_kept, forget_all,
 from stqsh.core.objects.event_objects import make_room as keep_only
 from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.objects.object_table import ObjectTable
+from stqsh.core.objects.presence import count_presence
 from stqsh.core.output.batch_output import BatchOutput, chunks_of, known_rows
 from stqsh.core.queries.query_table import QueryCommands, digest
 from stqsh.core.queries.registrations import NewQueries, commands_in
@@ -240,7 +241,10 @@ def _left(stream: StreamBatch) -> int:
     if stream.commands.stream_dropped:
         forget(stream.state, stream.spec.id)
         return 0
-    return make_room(stream)
+    there = make_room(stream)
+    if not stream.spec.keeps_none:
+        count_presence(stream.state, stream.spec.id, stream.objects)
+    return there
 
 
 def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece, clock: BatchClock) -> StreamBatch:

@@ -3,10 +3,15 @@
 A slot is passed over if none of its cells touches the region, under no routing by which records were dealt
 that are still kept (SSTD section 5.2). For nearest neighbours the slots whose cells hold the centre are asked
 first: what they find bounds the circle that the others may add to (SSTD section 6.2, CheetahGIS section VI).
+Slots also count their objects by cell; those without any in the cells of the region are passed over, too
+(CheetahGIS section V-C), however the stream is routed.
 Where leaves are split by texts, slots whose lists lack the words of `CONTAINS` are passed over, too.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +20,7 @@ from numpy.typing import NDArray
 from stqsh.client.connection import Connection
 from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.matching.keyword_queries import words_needed
+from stqsh.core.objects.presence import may_hold
 from stqsh.core.snapshots.select import RANK, KeptShares, part
 from stqsh.core.state.slot_state import SlotState
 from stqsh.routing.query_routing import EVERYWHERE, QueryRouting
@@ -30,6 +36,32 @@ from stqsh.storage.catalogue import area_geometry
 
 Slots = NDArray[np.bool_]
 Box = tuple[float, float, float, float]
+
+
+class AskedCount(NamedTuple):
+    """How many slots a snapshot asks.
+
+    Attributes:
+        asked: those.
+        touched: the slots whose cells its region touches; for nearest neighbours, all.
+        slots: all slots.
+    """
+
+    asked: int
+    touched: int
+    slots: int
+
+
+Others = Callable[[list[pa.RecordBatch]], Slots]
+"""Returns the slots to ask after the first ones, whose shares it gets."""
+
+
+class _Chosen(NamedTuple):
+    """The slots to ask first, how many the routing leaves, and what finds those to ask after the first."""
+
+    first: Slots
+    touched: int
+    others: Others | None = None
 
 
 class AskedSlots:
@@ -61,31 +93,57 @@ class AskedSlots:
             shares = (part(state, spec, place, kept=kept) for state in asked)
             return [share for share in shares if share is not None]
 
+        chosen = self._chosen(states, spec, stream, place)
+        shares = ask(chosen.first)
+        return shares if chosen.others is None else [*shares, *ask(chosen.others(shares))]
+
+    def count(
+        self, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, place: Place | None
+    ) -> AskedCount:
+        """Return how many slots `shares` asks; for nearest neighbours, the first ones are asked."""
+        first, touched, others = self._chosen(states, spec, stream, place)
+        asked = int(first.sum())
+        if others is not None:
+            shares = (part(states[slot], spec, place) for slot in np.flatnonzero(first).tolist())
+            asked += int(others([share for share in shares if share is not None]).sum())
+        return AskedCount(asked, touched, len(states))
+
+    def _chosen(
+        self, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, place: Place | None
+    ) -> _Chosen:
+        """Return the slots to ask."""
         clock, count, region = states[0].clock, len(states), spec.region
         everyone, centre = np.ones(count, np.bool_), None
         if isinstance(region, NearestSpec) and spec.aggregate is None and spec.aggregates is None:
             centre = region.place or place
         is_bounded = centre is not None or not region.is_nearest
         if spec.lookup is not None or not is_bounded:
-            return ask(everyone)
+            return _Chosen(everyone, count)
         # The states come first: a routing that they know is in the log by now.
         tables = self._tables.of(stream, clock.step, clock.tick_us)
-        if _are_hashed(tables):
-            return ask(everyone)
+        is_hashed = _are_hashed(tables)
         routing = self._routing(count, [table.over(count) for table in tables])
-        sought = _sought(routing, spec, stream)
+        sought = None if is_hashed else _sought(routing, spec, stream)
 
         def touched(box: Box) -> Slots:
+            if is_hashed:
+                return everyone
             found: Slots = routing.slots_touching(stream.id, np.array([box]), sought)[0]
             return found
 
         if centre is None or not isinstance(region, NearestSpec):
-            return ask(touched(routing.box(region, stream.planar)))
-        first = touched((*centre, *centre))
-        shares = ask(first)
-        far = np.sort(np.concatenate([np.empty(0), *(share.column(RANK).to_numpy() for share in shares)]))
-        within = circle_box(*centre, far[region.k - 1], stream.planar) if len(far) >= region.k else None
-        return [*shares, *ask((everyone if within is None else touched(within)) & ~first)]
+            box = routing.box(region, stream.planar)
+            among = touched(box)
+            return _Chosen(slots_holding(states, stream.id, box, among), int(among.sum()))
+        k, (x, y) = region.k, centre
+        first = touched((x, y, x, y))
+
+        def others(shares: list[pa.RecordBatch]) -> Slots:
+            far = np.sort(np.concatenate([np.empty(0), *(share.column(RANK).to_numpy() for share in shares)]))
+            box = circle_box(x, y, far[k - 1], stream.planar) if len(far) >= k else EVERYWHERE
+            return slots_holding(states, stream.id, box, touched(box) & ~first)
+
+        return _Chosen(first, count, others)
 
     def text(self, stream: StreamSpec, spec: BoundQuery, otherwise: str) -> str:
         """Return on how many of a stream's slots a query is, and why, for EXPLAIN.
@@ -112,6 +170,14 @@ class AskedSlots:
             return unpack(area_geometry(self._link.db, area))
 
         return QueryRouting(slots, lambda _: tables, geometry)
+
+
+def slots_holding(states: list[SlotState], stream: int, box: Box, among: Slots) -> Slots:
+    """Return those among some slots that may have objects of a stream in a box, by their counts."""
+    corners, found = np.array(box), np.zeros(len(states), np.bool_)
+    for slot in np.flatnonzero(among).tolist():
+        found[slot] = may_hold(states[slot], stream, corners)
+    return found
 
 
 def _sought(routing: QueryRouting, spec: BoundQuery, stream: StreamSpec) -> SoughtTerms | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from stqsh.client.read.asked_slots import AskedSlots
+from stqsh.client.read.asked_slots import AskedCount, AskedSlots
 from stqsh.client.read.projection import FunctionError
 from stqsh.client.read.snapshots import SnapshotResult
 from stqsh.core.conditions.user_functions import FAILURE
@@ -38,6 +38,13 @@ def answer(
     clock = states[0].clock
     progress = Progress(step=clock.step, base_tick=clock.base_tick, tick_us=clock.tick_us)
     return merged(shares, spec, stream, progress)
+
+
+def count_asked(
+    asked: AskedSlots, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec
+) -> AskedCount:
+    """Return how many slots `answer` asks."""
+    return asked.count(states, spec, stream, _place(states, spec))
 
 
 def planned(states: list[SlotState], spec: SnapshotSpec, kept: KeptAnswers) -> list[Usage]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stqsh.client.catalogue_view import SessionCatalogue
-    from stqsh.client.read.asked_slots import AskedSlots
+    from stqsh.client.read.asked_slots import AskedCount, AskedSlots
     from stqsh.core.snapshots.analysis import OperatorRun
     from stqsh.core.state.slot_state import SlotState
     from stqsh.core.views.event_views import Usage
@@ -141,6 +141,13 @@ class SnapshotReader:
         if not found:
             return None
         return reduce(lambda one, other: one.plus(other), found)
+
+    def count_asked(self, spec: SnapshotSpec, stream: StreamSpec) -> AskedCount | None:
+        """Return how many slots a snapshot asks; None before the first step, and where it asks by the log."""
+        from stqsh.client.read.slot_answers import count_asked
+
+        step = self._link.progress().step
+        return self.read(lambda states: count_asked(self.asked, states, spec, stream), step) if step else None
 
     def measure(self, spec: BoundQuery) -> QueryMeasure:
         """Return the measurements of a query or snapshot over all slots.

@@ -66,7 +66,7 @@ def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
         ("kind", f"snapshot {'count of ' if spec.aggregate == 'count' else ''}{spec.kind}"),
         *_kept(desk, spec, stream),
         *_place(spec, stream, measured),
-        ("slots", desk.snapshots.asked.text(stream, spec, _each(measured))),
+        ("slots", _asked(desk, spec, stream, measured)),
         ("access", _access(spec, kind)),
         *_from_kept(desk, spec, stream),
         *_order(spec, kind, measured, "the snapshot"),
@@ -169,6 +169,18 @@ def _sent(spec: QuerySpec, stream: StreamSpec) -> list[Item]:
 
 def _slots(measured: QueryMeasure) -> str:
     return f"{measured.holders} of {measured.slots}: objects are on all of them"
+
+
+def _asked(desk: StatementContext, spec: SnapshotSpec, stream: StreamSpec, measured: QueryMeasure) -> str:
+    """Return how many slots a snapshot asks, and why."""
+    found = desk.snapshots.count_asked(spec, stream)
+    if found is None or found.asked == found.touched:
+        return desk.snapshots.asked.text(stream, spec, _each(measured))
+    how_many = f"{found.asked} of {found.slots}"
+    if spec.region.is_nearest:
+        return f"{how_many}: those that may have objects as near as the first that were found"
+    among = f" of the {found.touched} whose cells it touches" if found.touched < found.slots else ""
+    return f"{how_many}: those that may have objects in the region{among}"
 
 
 def _each(measured: QueryMeasure) -> str:

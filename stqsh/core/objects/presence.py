@@ -1,0 +1,83 @@
+"""Counts of objects by cell on a slot, so that snapshots pass over slots with nothing in their region.
+
+This is the metadata of CheetahGIS (section V-C). There counts reach the index with a delay, and may be wrong
+meanwhile. Here they are part of a slot's state after each batch, and never too low: where a count is 0 there
+is no object, so no answer depends on them. Each place that a record brings is counted at once (accumulative).
+What has left, expired or moved stays counted until there were as many records as there are objects. Then all
+is counted anew (periodic), over a grid for where objects are now. So a record is counted about twice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stqsh.arrays import Array
+from stqsh.core.kernels.index.presence import any_in_box, count_places
+from stqsh.core.kernels.index.static_rects import GridFrame
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.objects.batch_objects import BatchObjects
+from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.chunk import RecordRole
+
+SIDE = 64
+"""Cells a side."""
+_FEW = 256
+"""Records after which fewer objects than that are counted anew."""
+_SAMPLE = 1024
+"""The most objects by whose places a grid is laid."""
+_OUTSIDE = 0.01
+"""The share of them that may be beyond each side of it: those count to the cells at the border."""
+
+
+def count_presence(state: SlotState, stream: int, objects: BatchObjects) -> None:
+    """Count the places of a batch's records, after these are stored."""
+    rows = objects.rows
+    counts, frame, noted = (f"s{stream}/presence/{name}" for name in ("counts", "frame", "noted"))
+    if counts in state:
+        there = np.ones(len(rows), np.bool_) if not len(rows.roles) else rows.roles != RecordRole.DEPARTED
+        _count(rows.arrays.x, rows.arrays.y, there, state.array(frame), state.array(counts))
+        state.array(noted)[0] += len(rows)
+        if state.array(noted)[0] <= max(len(objects.table), _FEW):
+            return
+    elif not len(objects.table):
+        return
+    stored = objects.table.stored
+    laid = _laid(stored.x, stored.y, stored.known)
+    anew = np.zeros(SIDE * SIDE, np.int32)
+    _count(stored.x, stored.y, stored.known, laid, anew)
+    for name, values in ((counts, anew), (frame, laid), (noted, np.zeros(1, np.int64))):
+        state.replace(name, values)
+
+
+def may_hold(state: SlotState, stream: int, box: Array) -> bool:
+    """Return whether a slot may have objects of a stream in a box, x1, y1, x2, y2: float64 (4,)."""
+    places, counts = f"s{stream}/objects/x", f"s{stream}/presence/counts"
+    if places in state and not len(state.array(places)):
+        return False
+    if counts not in state:
+        return True
+    frame = _frame(state.array(f"s{stream}/presence/frame"))
+    return bool(any_in_box(frozen(state.array(counts)), frame, frozen(box)))
+
+
+def _laid(x: Array, y: Array, known: Array) -> Array:
+    """Return a grid for places: its corner, and cells per unit of x and of y, float64 (4,)."""
+    every = 1 + len(x) // _SAMPLE
+    places = np.column_stack([x[::every], y[::every]])[known[::every]]
+    places = places[~np.isnan(places).any(axis=1)]
+    if not len(places):
+        return np.array([0.0, 0.0, 1.0, 1.0])
+    low, high = np.quantile(places, [_OUTSIDE, 1 - _OUTSIDE], axis=0)
+    width = high - low
+    with np.errstate(divide="ignore", over="ignore"):
+        per_unit = np.where(width > 0, SIDE / width, 1.0)
+    return np.concatenate([low, np.where(np.isfinite(per_unit), per_unit, 1.0)])
+
+
+def _count(x: Array, y: Array, counted: Array, laid: Array, counts: Array) -> None:
+    count_places(frozen(x), frozen(y), frozen(counted), _frame(laid), counts)
+
+
+def _frame(laid: Array) -> GridFrame:
+    x0, y0, per_x, per_y = laid.tolist()
+    return GridFrame(x0, y0, per_x, per_y, SIDE)
