@@ -117,10 +117,14 @@ def _size_or_none(text: str) -> str:
     return text
 
 
+def memory_bytes() -> int:
+    """Return the size of the machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def driver_memory() -> str:
     """Return a quarter of the machine's memory, between 1g and 4g."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return f"{min(4, max(1, total >> 32))}g"
+    return f"{min(4, max(1, memory_bytes() >> 32))}g"
 
 
 def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:

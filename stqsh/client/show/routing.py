@@ -13,8 +13,10 @@ from stqsh.client.connection import Connection
 from stqsh.client.results import Rows
 from stqsh.errors import NotPublishedError
 from stqsh.profile import Profile
+from stqsh.routing.choice import Asked, chosen, predictions
 from stqsh.routing.load import slot_loads, slot_records
 from stqsh.routing.table import HASHED, TEXT, RoutingTable
+from stqsh.settings import memory_bytes
 from stqsh.sources.recent_input import RecentInput, recent_input
 from stqsh.sources.routing_plans import current_table, load_ratio
 from stqsh.spec.stats import BatchStats
@@ -23,16 +25,26 @@ from stqsh.storage.control_log import get_meta
 from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import StreamRow
 from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, stream_routes
+from stqsh.units import format_size
 
 _COLUMNS = (
     *("stream", "strategy", "version", "since step", "slots", "leaves", "by hash", "by texts"),
     *("max/mean", "expected", "slots a query", "unsent", "state", "last change"),
 )
+_STRATEGY_COLUMNS = (
+    *("stream", "strategy", "expected max/mean", "slots a query", "memory of queries", "cost", "choice"),
+)
+_ROOM = 0.5
+"""The share of the machine's memory up to which copies of queries make a strategy no dearer."""
 _SLOT_COLUMNS = ("stream", "slot", "leaves", "cells", "recent records", "queries", "share of load")
 
 
 def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW ROUTING: a row for each stream, then one for each slot of streams routed by space."""
+    """Yield SHOW ROUTING.
+
+    That is a row for each stream, one for each slot of streams routed by space, and what each strategy would
+    cost for streams with queries.
+    """
     del profile
     tables = [(stream, current_table(link.home, link.db, stream)) for stream in live_streams(link.db)]
     inputs = {}
@@ -52,6 +64,14 @@ def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
     ]
     if slots:
         yield Rows("slots by stream", _SLOT_COLUMNS, tuple(slots))
+    strategies = [
+        row
+        for stream, table in tables
+        if table is not None and not stream.spec.is_significant
+        for row in _strategy_rows(link, stream, table)
+    ]
+    if strategies:
+        yield Rows("strategies by stream", _STRATEGY_COLUMNS, tuple(strategies))
     if error := get_meta(link.db, BALANCE_ERROR):
         yield Rows("balance", ("item", "value"), (("failed", error),))
 
@@ -128,4 +148,29 @@ def _slot_rows(stream: str, table: RoutingTable, recent: RecentInput) -> Iterato
             *(stream, slot, int(np.count_nonzero(mine)), int(cells[mine].sum())),
             *(round(float(records[slot])), int(queries[slot])),
             f"{loads[slot] / total:.1%}" if total else None,
+        )
+
+
+def _strategy_rows(link: Connection, stream: StreamRow, table: RoutingTable) -> Iterator[tuple[Any, ...]]:
+    """Yield what a new table of each strategy is expected to cost, as a multiple of the least.
+
+    There are no rows for a stream without queries, or of which it is not known what it brought.
+    """
+    try:
+        recent = recent_input(link.home, link.db, stream.spec)
+    except NotPublishedError:
+        return
+    if not len(recent.boxes):
+        return
+    found = predictions(
+        recent.load(recent.cells), table.slots, Asked(recent.boxes, is_moving=not stream.spec.is_event)
+    )
+    room = memory_bytes() * _ROOM
+    choice, least = chosen(found, room, table.strategy).strategy, min(one.cost(room) for one in found)
+    for one in found:
+        marks = {"present": table.strategy, "chosen": choice}
+        yield (
+            *(stream.name, one.strategy, round(one.ratio, 2), round(one.copies, 2)),
+            *(format_size(one.memory), round(one.cost(room) / least, 2)),
+            ", ".join(mark for mark, strategy in marks.items() if strategy == one.strategy) or None,
         )

@@ -1,0 +1,99 @@
+"""The choice of a strategy: what each is expected to cost the slots, in time and in memory.
+
+Times are in records, as in `load`: what a slot spends on a record that no query asks about, 0.46 µs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stqsh.arrays import Floats
+from stqsh.routing.load import Load, balance_of, slot_loads
+from stqsh.routing.strategies import STRATEGIES
+from stqsh.routing.table import RoutingTable
+from stqsh.routing.text_leaves import SoughtTerms
+
+HELD = 0.025
+"""The time for a query on a slot in a batch, whatever comes: 12 ns (300,000 of them)."""
+DEALT = 0.02
+"""The time to find the slot of a record by its place instead of its key: 10 ns."""
+CROSSED = 1.0
+"""The time to deal a record of an object that may cross from slot to slot, 0.31 µs, and to copy it, 0.16."""
+QUERY_BYTES = 250
+"""What a query takes on each slot, with its part of the index."""
+
+_STEEP = 10.0
+"""How much dearer a strategy is for each time that its queries fill the room for them once more."""
+_KEPT = 1.2
+"""Another strategy has to be cheaper by this factor than the present one."""
+
+
+class Prediction(NamedTuple):
+    """What a strategy is expected to cost.
+
+    Attributes:
+        strategy: its name.
+        table: its table.
+        ratio: the largest load of a slot divided by the mean.
+        copies: on how many slots a query is; 0 without queries.
+        makespan: the time of the slot that has most to do, in records.
+        memory: the bytes of all copies of queries.
+    """
+
+    strategy: str
+    table: RoutingTable
+    ratio: float
+    copies: float
+    makespan: float
+    memory: float
+
+    def cost(self, room: float = float("inf")) -> float:
+        """Return the makespan, times more if all copies of queries take more bytes than there is room for."""
+        return self.makespan * (1 + _STEEP * max(self.memory / room - 1, 0.0))
+
+
+class Asked(NamedTuple):
+    """The queries of a stream.
+
+    Attributes:
+        boxes: float64 (m, 4), their boxes.
+        sought: the terms that they need, if leaves may be split by texts.
+        is_moving: whether the stream's objects cross from slot to slot.
+    """
+
+    boxes: Floats
+    sought: SoughtTerms | None = None
+    is_moving: bool = False
+
+
+def predict(table: RoutingTable, load: Load, asked: Asked) -> Prediction:
+    """Return what a routing table is expected to cost under the load of a batch."""
+    count = len(asked.boxes)
+    on_slots = table.slots_touching(asked.boxes, asked.sought).sum(axis=0)
+    loads = slot_loads(table, load.cost) + HELD * on_slots
+    dealing = 0.0 if table.is_hashed else CROSSED if asked.is_moving else DEALT
+    makespan = float(loads.max()) + dealing * float(load.records.sum()) / table.slots
+    copies = int(on_slots.sum())
+    per_query = copies / count if count else 0.0
+    return Prediction(
+        table.strategy, table, balance_of(loads).ratio, per_query, makespan, QUERY_BYTES * copies
+    )
+
+
+def predictions(load: Load, slots: int, asked: Asked) -> list[Prediction]:
+    """Return what each strategy is expected to cost under the load of a batch."""
+    return [predict(lay(load, slots), load, asked) for lay in STRATEGIES.values()]
+
+
+def chosen(found: Sequence[Prediction], room: float = float("inf"), present: str | None = None) -> Prediction:
+    """Return the strategy that costs least, or the present one unless another is much cheaper.
+
+    Args:
+        found: what each strategy costs.
+        room: the bytes that copies of queries may take.
+        present: the strategy in force, if there is one.
+    """
+    best = min(found, key=lambda one: one.cost(room))
+    kept = next((one for one in found if one.strategy == present), None)
+    return best if kept is None or kept.cost(room) > _KEPT * best.cost(room) else kept
