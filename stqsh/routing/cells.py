@@ -48,10 +48,11 @@ class Cells:
             int64 (n, 4): first row, row after the last, first column, column after the last. The cell of
             each place in a box, its border included, is among them.
         """
-        everywhere = np.array([-np.inf, -np.inf, np.inf, np.inf])
-        boxes = np.where(np.isnan(boxes).any(axis=1, keepdims=True), everywhere, boxes)
-        low, high = np.array(self.bounds).reshape(2, 2)
-        cells = _indices(boxes, np.tile(low, 2), np.tile(high, 2), self.side)
+        missing = np.isnan(boxes).any(axis=1, keepdims=True)
+        if missing.any():
+            boxes = np.where(missing, np.array([-np.inf, -np.inf, np.inf, np.inf]), boxes)
+        x1, y1, x2, y2 = self.bounds
+        cells = _indices(boxes, np.array([x1, y1, x1, y1]), np.array([x2, y2, x2, y2]), self.side)
         spans = cells[:, [1, 3, 0, 2]]
         spans[:, 1::2] += 1
         return spans
@@ -77,5 +78,5 @@ def _indices(
     side: int,
 ) -> NDArray[np.int64]:
     """Return the column (or row) of each coordinate, 0 .. side - 1; never falls where coordinates rise."""
-    scaled = np.clip((values - low) * (side / (high - low)), 0, side - 1)
-    return np.floor(scaled).astype(np.int64)
+    scaled = np.minimum(np.maximum((values - low) * (side / (high - low)), 0), side - 1)
+    return scaled.astype(np.int64)

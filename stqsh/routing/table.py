@@ -211,18 +211,20 @@ class _SlotCover:
             for at, found in touched_leaves(self._table.leaf, leaves, spans):
                 yield at, self._table.slot[found]
             return
-        for at, owner in self._by_cells(spans) if len(spans) <= _FEW_BOXES else self._by_sums(spans):
+        if len(spans) <= _FEW_BOXES:
+            for number, span in enumerate(spans.tolist()):
+                owners = self._owners_in(span)
+                yield np.full(len(owners), number), owners
+            return
+        for at, owner in self._by_sums(spans):
             yield at, np.full(len(at), owner, np.int16)
 
-    def _by_cells(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
-        """Yield the position of each span, and an owner of cells in it."""
-        for at, span in enumerate(spans.tolist()):
-            yield from ((np.array([at]), owner) for owner in self._owners_in(span))
-
-    def _owners_in(self, span: Sequence[int]) -> list[int]:
-        """Return the owners of the cells in a row of `Cells.of_boxes`."""
+    def _owners_in(self, span: Sequence[int]) -> NDArray[np.int16]:
+        """Return the owners of the cells in a row of `Cells.of_boxes`, each once."""
         low, high, left, right = span
-        found: list[int] = np.unique(self._table.owners[low:high, left:right]).tolist()
+        owners = self._table.owners[low:high, left:right].ravel()
+        least = int(owners.min())
+        found: NDArray[np.int16] = (np.flatnonzero(np.bincount(owners - least)) + least).astype(np.int16)
         return found
 
     def _by_sums(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
