@@ -139,12 +139,15 @@ def routing_command(
     figure: Annotated[list[str] | None, typer.Option(help="A figure; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, less than a minute.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for JSON.")] = None,
+    places: Annotated[
+        str, typer.Option(help="CSV files with columns longitude and latitude of real objects, for cheetah7.")
+    ] = "",
 ) -> None:
     """Measure what routing strategies and load adjusters bring, beside the figures of their papers."""
     from stqsh.bench.routing.runner import run
 
     with _figures_checked():
-        run(figure or [], out, _say, quick=quick)
+        run(figure or [], out, _say, quick=quick, places=places)
 
 
 _OWN: dict[str, Callable[..., None]] = {

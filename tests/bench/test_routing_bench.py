@@ -14,13 +14,16 @@ from stqsh.bench import cli
 from stqsh.bench.paper_figures import Goal
 from stqsh.bench.routing.baselines import BASELINES
 from stqsh.bench.routing.driven_slots import Answers, DrivenSlots
+from stqsh.bench.routing.maps import read_places, resampled
 from stqsh.bench.routing.measuring import QUICK, RoutingScale, Trial, check_answers, measured
 from stqsh.bench.routing.runner import ROUTING, run
 from stqsh.bench.routing.world import EVENTS, load_by, range_queries, records
 from stqsh.routing.load import slot_loads
 from stqsh.routing.strategies import STRATEGIES
 
-TINY = RoutingScale(0.01, batches=1, tries=1, windows=3, most_slots=8, biased_slots=12, partitions=(16, 64))
+TINY = RoutingScale(
+    0.01, batches=1, tries=1, windows=3, most_slots=8, biased_slots=12, partitions=(16, 64), cells=8
+)
 
 
 def silent(_: str) -> None:
@@ -38,6 +41,24 @@ def test_every_figure_has_rows_for_its_columns_and_goals(name: str, tmp_path: Pa
     written = json.loads((tmp_path / f"{name}.json").read_bytes())
     assert len(written["results"]) == len(result.rows)
     assert [goal["reached"] for goal in written["goals"]] == [goal.is_reached for goal in result.goals]
+
+
+def test_real_places_are_one_more_map_of_cheetah7(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    places = rng.normal((-97.7, 30.3), 0.1, (2_000, 2))
+    places[:4] = 0
+    lines = [f"{at},{x},{y}" for at, (x, y) in enumerate(places.tolist())]
+    (tmp_path / "objects.csv").write_text("\n".join(["id,longitude,latitude", *lines, "9,,"]) + "\n")
+    pattern = str(tmp_path / "*.csv")
+    read = read_places(pattern)
+    assert 1_960 < len(read) < 1_996 and read.min() >= 0 and read.max() < 1
+    assert read.std() > 0.1
+    assert len(resampled(read)(rng, 10)) == 10
+    with pytest.raises(ValueError, match="no files"):
+        read_places(str(tmp_path / "*.txt"))
+    [result] = run(["cheetah7"], None, silent, scale=replace(TINY, places=pattern))
+    assert "real objects" in {row["map"] for row in result.rows}
+    assert len(result.goals) == 2
 
 
 def test_unknown_figures_are_refused() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from glob import glob
 
 import numpy as np
+from pyarrow import concat_tables
+from pyarrow.csv import read_csv
 
 from stqsh.arrays import Floats
 from stqsh.routing.cells import Bounds, Cells
@@ -19,6 +22,9 @@ ROUND = 96
 """The windows in which the hot spot of `orbiting` goes round once."""
 
 _INSIDE = 1 - 1e-9
+
+_FAR = 0.002
+"""The share of real places that is left out at either end of each axis."""
 
 
 def uniform(rng: np.random.Generator, count: int) -> Floats:
@@ -50,7 +56,12 @@ def towns(rng: np.random.Generator, count: int) -> Floats:
 
 def condensed(rng: np.random.Generator, count: int) -> Floats:
     """Draw places of `towns`, scaled to 0.4 of each side: float64 (n, 2)."""
-    return 0.3 + 0.4 * towns(rng, count)
+    return condensed_to(rng, count, 0.4)
+
+
+def condensed_to(rng: np.random.Generator, count: int, factor: float) -> Floats:
+    """Draw places of `towns`, scaled about the centre: float64 (n, 2)."""
+    return 0.5 + factor * (towns(rng, count) - 0.5)
 
 
 def biased(rng: np.random.Generator, count: int) -> Floats:
@@ -59,6 +70,42 @@ def biased(rng: np.random.Generator, count: int) -> Floats:
     many = rng.random(count) < 0.95
     places[many] = 0.5 + 0.158 * rng.random((int(many.sum()), 2))
     return places
+
+
+def roads(rng: np.random.Generator, count: int, streets: int = 60) -> Floats:
+    """Draw places on streets, half of them from south to north and half from west to east: float64 (n, 2)."""
+    lines = np.random.default_rng(4).random(streets)
+    street = rng.choice(streets, count)
+    places = np.column_stack([lines[street], rng.random(count)])
+    places[street % 2 == 1] = places[street % 2 == 1, ::-1]
+    return places
+
+
+def resampled(known: Floats) -> Places:
+    """Return what draws places from known ones, float64 (n, 2), again and again."""
+    return lambda rng, count: known[rng.choice(len(known), count)]
+
+
+def read_places(pattern: str) -> Floats:
+    """Read the places of real objects from CSV files with columns longitude and latitude: float64 (n, 2).
+
+    They are scaled to the unit square. Places that are far from nearly all others are left out.
+
+    Raises:
+        ValueError: there are no such files.
+    """
+    files = sorted(glob(pattern))  # noqa: PTH207  # Path.glob takes no absolute pattern
+    if not files:
+        raise ValueError(f"no files {pattern}")
+    tables = [read_csv(file).select(["longitude", "latitude"]) for file in files]
+    places: Floats = np.column_stack(
+        [concat_tables(tables)[axis].to_numpy() for axis in ("longitude", "latitude")]
+    )
+    places = places[~np.isnan(places).any(axis=1)]
+    low, high = np.quantile(places, [_FAR, 1 - _FAR], axis=0)
+    inside = ((places >= low) & (places <= high)).all(axis=1)
+    found: Floats = np.clip((places[inside] - low) / (high - low), 0, _INSIDE)
+    return found
 
 
 FOUR_MAPS: dict[str, Places] = {

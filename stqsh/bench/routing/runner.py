@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,13 +24,17 @@ ROUTING = Paper(
         "tornado6c": "tornado6c:measure",
         "tornado7": "tornado7:measure",
         "tornado9": "tornado9:measure",
+        "tornado9b": "tornado9b:measure",
         "sstd8": "sstd8:measure",
         "sstd11": "sstd11:measure",
         "sstd14": "sstd:inserted",
         "sstd15": "sstd:registered",
+        "cheetah7": "cheetah7:measure",
         "cheetah12": "cheetah12:measure",
+        "cheetah12a": "cheetah12a:measure",
         "star12": "star12:measure",
         "orbit": "orbit:measure",
+        "defaults": "defaults:measure",
         "dealing": "dealing:measure",
     },
 )
@@ -52,8 +57,17 @@ def run(
     *,
     quick: bool = False,
     scale: RoutingScale | None = None,
+    places: str = "",
 ) -> list[FigureResult]:
     """Measure figures, or all of them; show each as it comes, and write it to the folder `out` if given.
+
+    Args:
+        figures: those that are wanted; all of them if empty.
+        out: the folder.
+        say: shows progress.
+        quick: whether sizes are small.
+        scale: other sizes.
+        places: files with the places of real objects, see `maps.read_places`.
 
     Raises:
         ValueError: there is no such figure.
@@ -61,7 +75,7 @@ def run(
     ROUTING.check(figures)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    scale = scale or (QUICK if quick else FULL)
+    scale = scale or replace(QUICK if quick else FULL, places=places)
     keep_freed_memory()
     pa.set_cpu_count(1)
     results = []

@@ -16,7 +16,7 @@ from stqsh.arrays import Floats
 from stqsh.bench.figures import Row, Value
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, Goal
-from stqsh.bench.routing.maps import squares_around, towns
+from stqsh.bench.routing.maps import condensed_to, squares_around, towns
 from stqsh.bench.routing.measuring import RoutingScale, Trial, measured, modelled_ratio
 from stqsh.bench.routing.world import load_by
 from stqsh.routing.adjusters import ADJUSTERS
@@ -113,7 +113,8 @@ def _measured_rows(boxes: Floats, count: int, scale: RoutingScale, rng: np.rando
     base = agrid_table(load_by(towns(rng, count), boxes), _FEW)
     cases = [_case(base, boxes, factor, count, rng) for factor in _FACTORS]
     condensed = [
-        Trial(partial(_condensed, factor=case.factor), case.boxes, case.tables, count, base) for case in cases
+        Trial(partial(condensed_to, factor=case.factor), case.boxes, case.tables, count, base)
+        for case in cases
     ]
     first, *others = measured([Trial(towns, boxes, {_STATIC: base}, count), *condensed], scale)
     uncondensed = first[_STATIC]
@@ -150,12 +151,8 @@ def _reference_row(slots: int) -> dict[str, Value]:
 def _case(base: RoutingTable, boxes: Floats, factor: float, count: int, rng: np.random.Generator) -> _Case:
     there = 0.5 + factor * (boxes - 0.5)
     adjusted = {name: _adjusted(base, there, factor, count, rng, among) for name, among in _ADAPTIVE.items()}
-    load = load_by(_condensed(rng, count, factor), there)
+    load = load_by(condensed_to(rng, count, factor), there)
     return _Case(factor, there, load, {_STATIC: _Adjusted(base, 0, 0.0), **adjusted})
-
-
-def _condensed(rng: np.random.Generator, count: int, factor: float) -> Floats:
-    return 0.5 + factor * (towns(rng, count) - 0.5)
 
 
 def _adjusted(
@@ -169,7 +166,7 @@ def _adjusted(
     """Adjust a table by some adjusters until it is even enough, or none helps."""
     moved = 0.0
     for number in range(_MOST):
-        load = load_by(_condensed(rng, count, factor), boxes)
+        load = load_by(condensed_to(rng, count, factor), boxes)
         found = suggest(table, load, _LIMIT, among) if modelled_ratio(table, load) > _LIMIT else None
         if found is None:
             return _Adjusted(table, number, moved)
