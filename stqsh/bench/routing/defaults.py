@@ -20,7 +20,7 @@ from stqsh.sources.recent_input import RECENT
 from stqsh.sources.replay_store.spatial_extent import SAMPLE
 
 _QUERIES, _SIDE = 4_000, 0.005
-_SLOTS, _MEASURED_ON, _MEASURED = (2, 8, 64), 8, ("hot spots", "biased")
+_SLOTS, _MEASURED_ON, _MEASURED = (2, 8, 64), 8, ("uniform", "hot spots")
 _ROOMS = {"plenty": float("inf"), "scarce": 1.75 * QUERY_BYTES * _QUERIES}
 """The bytes that copies of queries may take: scarce is 1.75 copies of each."""
 _NEAR, _SHARE = 1.1, 0.9
