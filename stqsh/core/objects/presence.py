@@ -67,7 +67,8 @@ def _laid(x: Array, y: Array, known: Array) -> Array:
     places = places[~np.isnan(places).any(axis=1)]
     if not len(places):
         return np.array([0.0, 0.0, 1.0, 1.0])
-    low, high = np.quantile(places, [_OUTSIDE, 1 - _OUTSIDE], axis=0)
+    ordered, beyond = np.sort(places, axis=0), int(_OUTSIDE * len(places))
+    low, high = ordered[beyond], ordered[-1 - beyond]
     width = high - low
     with np.errstate(divide="ignore", over="ignore"):
         per_unit = np.where(width > 0, SIDE / width, 1.0)
