@@ -11,7 +11,7 @@ Where leaves are split by texts, slots whose lists lack the words of `CONTAINS` 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -56,7 +56,14 @@ Others = Callable[[list[pa.RecordBatch]], Slots]
 """Returns the slots to ask after the first ones, whose shares it gets."""
 
 
-class _Chosen(NamedTuple):
+class Tables(Protocol):
+    """Knows the routings of streams."""
+
+    def of(self, stream: StreamSpec, step: int, tick_us: int | None) -> list[RoutingTable]:
+        """Return the tables by which records that are kept after a step were dealt, the newest last."""
+
+
+class Chosen(NamedTuple):
     """The slots to ask first, how many the routing leaves, and what finds those to ask after the first."""
 
     first: Slots
@@ -64,11 +71,64 @@ class _Chosen(NamedTuple):
     others: Others | None = None
 
 
-class AskedSlots:
+class SlotChoice:
+    """Chooses the slots that a snapshot looks at.
+
+    Args:
+        tables: knows the routings.
+        geometry: returns the geometry of an area by id, a record batch [member, wkb].
+    """
+
+    def __init__(self, tables: Tables, geometry: Callable[[int], pa.RecordBatch]) -> None:
+        self._tables, self._geometry = tables, geometry
+
+    def chosen(
+        self, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, place: Place | None
+    ) -> Chosen:
+        """Return the slots to ask, with the arguments of `AskedSlots.shares`."""
+        clock, count, region = states[0].clock, len(states), spec.region
+        everyone, centre = np.ones(count, np.bool_), None
+        if isinstance(region, NearestSpec) and spec.aggregate is None and spec.aggregates is None:
+            centre = region.place or place
+        is_bounded = centre is not None or not region.is_nearest
+        if spec.lookup is not None or not is_bounded:
+            return Chosen(everyone, count)
+        # The states come first: a routing that they know is in the log by now.
+        tables = self._tables.of(stream, clock.step, clock.tick_us)
+        is_hashed = _are_hashed(tables)
+        routing = self._routing(count, [table.over(count) for table in tables])
+        sought = None if is_hashed else _sought(routing, spec, stream)
+
+        def touched(box: Box) -> Slots:
+            if is_hashed:
+                return everyone
+            found: Slots = routing.slots_touching(stream.id, np.array([box]), sought)[0]
+            return found
+
+        if centre is None or not isinstance(region, NearestSpec):
+            box = routing.box(region, stream.planar)
+            among = touched(box)
+            return Chosen(slots_holding(states, stream.id, box, among), int(among.sum()))
+        k, (x, y) = region.k, centre
+        first = touched((x, y, x, y))
+
+        def others(shares: list[pa.RecordBatch]) -> Slots:
+            far = np.sort(np.concatenate([np.empty(0), *(share.column(RANK).to_numpy() for share in shares)]))
+            box = circle_box(x, y, far[k - 1], stream.planar) if len(far) >= k else EVERYWHERE
+            return slots_holding(states, stream.id, box, touched(box) & ~first)
+
+        return Chosen(first, count, others)
+
+    def _routing(self, slots: int, tables: list[RoutingTable]) -> QueryRouting:
+        return QueryRouting(slots, lambda _: tables, self._geometry)
+
+
+class AskedSlots(SlotChoice):
     """Finds the slots that snapshots of a client look at, and asks them."""
 
     def __init__(self, link: Connection) -> None:
-        self._link, self._tables = link, KeptTables(link.home, link.db)
+        super().__init__(KeptTables(link.home, link.db), lambda area: unpack(area_geometry(link.db, area)))
+        self._link = link
 
     def shares(
         self,
@@ -93,7 +153,7 @@ class AskedSlots:
             shares = (part(state, spec, place, kept=kept) for state in asked)
             return [share for share in shares if share is not None]
 
-        chosen = self._chosen(states, spec, stream, place)
+        chosen = self.chosen(states, spec, stream, place)
         shares = ask(chosen.first)
         return shares if chosen.others is None else [*shares, *ask(chosen.others(shares))]
 
@@ -101,49 +161,12 @@ class AskedSlots:
         self, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, place: Place | None
     ) -> AskedCount:
         """Return how many slots `shares` asks; for nearest neighbours, the first ones are asked."""
-        first, touched, others = self._chosen(states, spec, stream, place)
+        first, touched, others = self.chosen(states, spec, stream, place)
         asked = int(first.sum())
         if others is not None:
             shares = (part(states[slot], spec, place) for slot in np.flatnonzero(first).tolist())
             asked += int(others([share for share in shares if share is not None]).sum())
         return AskedCount(asked, touched, len(states))
-
-    def _chosen(
-        self, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, place: Place | None
-    ) -> _Chosen:
-        """Return the slots to ask."""
-        clock, count, region = states[0].clock, len(states), spec.region
-        everyone, centre = np.ones(count, np.bool_), None
-        if isinstance(region, NearestSpec) and spec.aggregate is None and spec.aggregates is None:
-            centre = region.place or place
-        is_bounded = centre is not None or not region.is_nearest
-        if spec.lookup is not None or not is_bounded:
-            return _Chosen(everyone, count)
-        # The states come first: a routing that they know is in the log by now.
-        tables = self._tables.of(stream, clock.step, clock.tick_us)
-        is_hashed = _are_hashed(tables)
-        routing = self._routing(count, [table.over(count) for table in tables])
-        sought = None if is_hashed else _sought(routing, spec, stream)
-
-        def touched(box: Box) -> Slots:
-            if is_hashed:
-                return everyone
-            found: Slots = routing.slots_touching(stream.id, np.array([box]), sought)[0]
-            return found
-
-        if centre is None or not isinstance(region, NearestSpec):
-            box = routing.box(region, stream.planar)
-            among = touched(box)
-            return _Chosen(slots_holding(states, stream.id, box, among), int(among.sum()))
-        k, (x, y) = region.k, centre
-        first = touched((x, y, x, y))
-
-        def others(shares: list[pa.RecordBatch]) -> Slots:
-            far = np.sort(np.concatenate([np.empty(0), *(share.column(RANK).to_numpy() for share in shares)]))
-            box = circle_box(x, y, far[k - 1], stream.planar) if len(far) >= k else EVERYWHERE
-            return slots_holding(states, stream.id, box, touched(box) & ~first)
-
-        return _Chosen(first, count, others)
 
     def text(self, stream: StreamSpec, spec: BoundQuery, otherwise: str) -> str:
         """Return on how many of a stream's slots a query is, and why, for EXPLAIN.
@@ -164,12 +187,6 @@ class AskedSlots:
         words = " and whose lists have its words" if sought is not None and len(sought.term) else ""
         older = f", under {len(tables)} routings whose records are kept" if len(tables) > 1 else ""
         return f"{touched} of {count}: those whose cells the region touches{words}{older}"
-
-    def _routing(self, slots: int, tables: list[RoutingTable]) -> QueryRouting:
-        def geometry(area: int) -> pa.RecordBatch:
-            return unpack(area_geometry(self._link.db, area))
-
-        return QueryRouting(slots, lambda _: tables, geometry)
 
 
 def slots_holding(states: list[SlotState], stream: int, box: Box, among: Slots) -> Slots:
