@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from routing.maps import FOUR_MAPS, leaves_are_rectangles, load_of, squares_around
 
+from stqsh.arrays import Floats
 from stqsh.bench import cli
 from stqsh.bench.paper_figures import Goal
 from stqsh.bench.routing.baselines import BASELINES
@@ -17,12 +20,26 @@ from stqsh.bench.routing.driven_slots import Answers, DrivenSlots
 from stqsh.bench.routing.maps import read_places, resampled
 from stqsh.bench.routing.measuring import QUICK, RoutingScale, Trial, check_answers, measured
 from stqsh.bench.routing.runner import ROUTING, run
-from stqsh.bench.routing.world import EVENTS, load_by, range_queries, records
+from stqsh.bench.routing.sstd11 import TEXTS, trial_of
+from stqsh.bench.routing.sstd12 import terms_query
+from stqsh.bench.routing.sstd_snapshots import RoutedPosts, bound, under_all
+from stqsh.bench.routing.world import EVENTS, POSTS, load_by, queries_like, range_queries, records
 from stqsh.routing.load import slot_loads
 from stqsh.routing.strategies import STRATEGIES
+from stqsh.routing.table import RoutingTable
+from stqsh.spec.query import SlotQuery
+from stqsh.spec.region import NearestSpec
 
 TINY = RoutingScale(
-    0.01, batches=1, tries=1, windows=3, most_slots=8, biased_slots=12, partitions=(16, 64), cells=8
+    0.01,
+    batches=1,
+    tries=1,
+    windows=3,
+    most_slots=8,
+    biased_slots=12,
+    partitions=(16, 64),
+    cells=8,
+    cases=1,
 )
 
 
@@ -123,6 +140,84 @@ def test_answers_do_not_depend_on_the_routing_or_its_changes() -> None:
     assert one.answers == Answers()
     with pytest.raises(ValueError, match="gave"):
         check_answers({**driven, "one that missed all": one})
+
+
+MERGED = {
+    "neighbours": (SlotQuery(kind="nearest", region=NearestSpec(5, 0.0, 0.0)), ["w1 w2"] * 20),
+    "terms": (terms_query(5), None),
+}
+
+
+@pytest.mark.parametrize("kind", MERGED)
+def test_merged_answers_do_not_depend_on_the_routing(kind: str) -> None:
+    places = FOUR_MAPS["hot spots"]
+    boxes = squares_around(places(np.random.default_rng(1), 20), 0.2)
+    tables = {name: STRATEGIES[name](load_of(places, side=16), 3) for name in ("object", "grid")}
+    pattern, phrases = MERGED[kind]
+
+    def texts(rng: np.random.Generator, places: Floats) -> pa.Array[Any]:
+        return pa.array([f"w{one} w{other}" for one, other in rng.integers(0, 4, (len(places), 2))])
+
+    trial = Trial(places, boxes, tables, 300, texts=texts, phrases=phrases, pattern=pattern)
+    driven, rng = trial.driven(), np.random.default_rng(2)
+    for step in range(1, 5):
+        drawn = trial.drawn(step, rng)
+        for slots in driven.values():
+            slots.take(drawn, rng)
+    check_answers(driven)
+    assert (driven["grid"].copies == 3) is (kind == "neighbours")
+    assert driven["object"].answers.updates > len(boxes)
+    assert all(len(slots.merging) == 4 and min(slots.merging) > 0 for slots in driven.values())
+
+    other = trial.driven()["grid"]
+    for step in range(1, 5):
+        other.take(trial.drawn(step, rng), rng)
+    with pytest.raises(ValueError, match="other gave"):
+        check_answers({**driven, "other": other})
+
+
+def test_counts_of_terms_are_part_of_answers() -> None:
+    table, boxes = RoutingTable.by_object(2), np.array([[0.0, 0.0, 1.0, 1.0]])
+    found = []
+    for count in (300, 299):
+        places = FOUR_MAPS["uniform"](np.random.default_rng(1), count)
+        slots = DrivenSlots(table, POSTS, queries_like(terms_query(5), boxes), boxes)
+        for step in (1, 2):
+            slots.take(records(step, places, pa.repeat("rain", count)), np.random.default_rng(2))
+        found.append(slots.answers)
+    assert found[0].updates == found[1].updates > 1
+    assert found[0].checksum != found[1].checksum
+
+
+def test_another_answer_to_a_snapshot_is_found() -> None:
+    trial = trial_of(TEXTS["alike"], 0.1, replace(TINY, share=0.001))
+    drawn = [trial.drawn(1, np.random.default_rng(seed)) for seed in (1, 2)]
+    select = "SELECT TOPK(body, 3) FROM events INSIDE RECT(0, 0, 1, 1) WINDOW 1 s"
+    one, same, other = (
+        RoutedPosts(table, posts)
+        for table, posts in (
+            (trial.tables["object"], drawn[0]),
+            (trial.tables["agrid"], drawn[0]),
+            (trial.tables["agrid"], drawn[1]),
+        )
+    )
+    assert set(under_all({"one": one, "same": same}, bound(select), 1)) == {"one", "same"}
+    with pytest.raises(ValueError, match="other has another answer than one to SELECT TOPK"):
+        under_all({"one": one, "other": other}, bound(select), 1)
+
+
+def test_neighbours_are_asked_of_the_slot_at_their_place_first() -> None:
+    trial = trial_of(TEXTS["alike"], 0.1, replace(TINY, share=0.02))
+    posts = trial.drawn(1, np.random.default_rng(1))
+    (x, y), every = posts.places[0].tolist(), len(posts)
+    routed = {name: RoutedPosts(trial.tables[name], posts) for name in ("object", "quadtree")}
+    few, all_ = (
+        under_all(routed, bound(f"SELECT id, DISTANCE FROM events NEAREST {k} TO ({x}, {y})"), 1)
+        for k in (1, every)
+    )
+    assert few["object"].slots == all_["object"].slots == all_["quadtree"].slots == 8
+    assert few["quadtree"].slots == 1
+    assert few["quadtree"].posts < all_["quadtree"].posts <= every
 
 
 def test_a_slot_that_lacks_a_query_is_found() -> None:

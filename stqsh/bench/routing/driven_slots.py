@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from stqsh.arrays import Floats
 from stqsh.bench.routing.world import SECOND, Records
+from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
-from stqsh.core.kernels.index.hashing import hash_integers
+from stqsh.core.kernels.index.hashing import hash_integers, hash_keys
 from stqsh.core.state.slot_state import SlotState
+from stqsh.routing.query_routing import QueryRouting
 from stqsh.routing.table import RoutingTable
 from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack, pack_json, unpack
@@ -37,29 +39,51 @@ _FIRST = 1
 class Answers:
     """What slots gave: the number of updates, and the sum of the hashes of step, query, key, sign and cause.
 
-    Sums do not depend on which slot gives what, nor in which order.
+    Rows of TOPK have their terms and counts in place of a key. Sums do not depend on which slot gives what,
+    nor in which order.
     """
 
     updates: int = 0
     checksum: int = 0
 
     def add(self, sent: Iterable[Chunk]) -> None:
-        """Add the updates among the chunks that a slot sent."""
+        """Add the updates among the chunks that slots sent."""
         chunks = [chunk for chunk in sent if chunk.kind in (ChunkKind.UPDATES, ChunkKind.ROWS)]
-        rows = {chunk.order: chunk for chunk in chunks if chunk.kind == ChunkKind.ROWS}
+        rows = {(chunk.slot, chunk.order): chunk for chunk in chunks if chunk.kind == ChunkKind.ROWS}
         for chunk in chunks:
             if chunk.kind == ChunkKind.UPDATES:
-                self._add(unpack(chunk.payload), unpack(rows[chunk.order].payload))
+                self._add(unpack(chunk.payload), unpack(rows[chunk.slot, chunk.order].payload))
 
     def _add(self, updates: pa.RecordBatch, rows: pa.RecordBatch) -> None:
         given = {name: updates.column(name).to_numpy() for name in updates.schema.names}
-        keys = rows.column("id").to_numpy()[given["row"]]
+        keys = _content(rows)[given["row"]]
         signs = given["op"].astype(np.int64) * 16 + given["why"]
         mixed = np.zeros(len(keys), np.uint64)
         for values in (given["step"], given["query"], keys, signs):
             mixed = hash_integers(mixed.view(np.int64) ^ values)
         self.updates += len(keys)
         self.checksum = (self.checksum + int(mixed.sum(dtype=np.uint64))) % 2**64
+
+
+def no_area(area: int) -> pa.RecordBatch:
+    """Return the geometry of an area: there is none.
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError(f"there is no area {area}")
+
+
+def _content(rows: pa.RecordBatch) -> NDArray[np.int64]:
+    """Return the key of each record, or a sum over the terms and counts of each TOPK: int64 (n,)."""
+    if "id" in rows.schema.names:
+        keys: NDArray[np.int64] = rows.column("id").to_numpy()
+        return keys
+    shown: Any = rows.column(rows.schema.get_field_index("s0:TOPK"))
+    terms, counts = hash_keys(shown.values.field("term")), shown.values.field("count").to_numpy()
+    sums = np.append(np.uint64(0), hash_integers(terms.view(np.int64) ^ counts).cumsum(dtype=np.uint64))
+    found: NDArray[np.int64] = np.diff(sums[shown.offsets.to_numpy()]).view(np.int64)
+    return found
 
 
 @contextmanager
@@ -87,6 +111,7 @@ class DrivenSlots:
         answers: what all slots together gave.
         sift: leaves records out that slots have no use for, if given. Its time counts as theirs.
         sent: how many records slots got.
+        merging: the thread time of Aggregate in each batch, ns.
     """
 
     table: RoutingTable
@@ -98,9 +123,11 @@ class DrivenSlots:
     step: int = 0
     sift: Sift | None = None
     sent: int = 0
+    merging: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._slots = [SlotState.fresh(slot) for slot in range(self.table.slots)]
+        self._merging = SlotState.fresh(0)
         self._due = self._known = self._touched(self.table)
 
     @property
@@ -120,7 +147,8 @@ class DrivenSlots:
         self._known = self._known | self._due
 
     def _touched(self, table: RoutingTable) -> NDArray[np.bool_]:
-        return table.slots_touching(self.boxes, self.sought)
+        routing = QueryRouting(table.slots, lambda _: [table], no_area)
+        return routing.slots_touching(self.stream.id, self.boxes, self.sought)
 
     def take(self, records: Records, rng: np.random.Generator) -> Nanoseconds:
         """Take in the records of the next step; return the thread time of each slot, ns (slots,).
@@ -130,7 +158,7 @@ class DrivenSlots:
         The slots run in random order, without garbage collection.
         """
         parts = self._dealt(records)
-        spent = np.zeros(self.table.slots, np.int64)
+        spent, sent = np.zeros(self.table.slots, np.int64), list[Chunk]()
         for slot in rng.permutation(self.table.slots).tolist():
             begun, part = thread_time_ns(), parts[slot]
             part = part if self.sift is None else self.sift(slot, part)
@@ -139,9 +167,12 @@ class DrivenSlots:
             chunks = list(self._chunks(slot, records.step, part))
             with _uncollected():
                 begun = thread_time_ns()
-                sent = evaluate(self._slots[slot], chunks)
+                sent += evaluate(self._slots[slot], chunks)
                 spent[slot] += thread_time_ns() - begun
-            self.answers.add(sent)
+        begun = thread_time_ns()
+        merged = aggregate(self._merging, sent)
+        self.merging.append(thread_time_ns() - begun)
+        self.answers.add(merged)
         self._due = np.zeros_like(self._due)
         self.step = records.step
         return spent

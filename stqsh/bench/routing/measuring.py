@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,15 +13,19 @@ from stqsh.arrays import Floats
 from stqsh.bench.harness.posts import PostSample
 from stqsh.bench.routing.driven_slots import DrivenSlots
 from stqsh.bench.routing.maps import Places
-from stqsh.bench.routing.world import EVENTS, KEPT, POSTS, Records, range_queries, records
+from stqsh.bench.routing.world import EVENTS, KEPT, POSTS, RANGE_QUERY, Records, queries_like, records
 from stqsh.routing.load import Load, balance_of, slot_loads
+from stqsh.routing.query_routing import EVERYWHERE
 from stqsh.routing.slot_terms import sought_terms
 from stqsh.routing.table import RoutingTable
+from stqsh.spec.query import SlotQuery
 
 _WARMING = KEPT + 2
 """Batches before those that are measured: the first registers all queries, then events begin to expire."""
 
 _EMPTY_BATCHES = 2
+
+_Case = TypeVar("_Case")
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class RoutingScale:
         partitions: the sizes of the tables whose routing is timed.
         cells: how many cells a side have a slot each in cheetah12a; those of defaults are eight times finer.
         places: files with the places of real objects; none if empty.
+        cases: how many sizes and kinds of texts SSTD's figures have, at most.
     """
 
     share: float = 1.0
@@ -49,10 +54,15 @@ class RoutingScale:
     partitions: tuple[int, ...] = (16, 64, 256, 1024)
     cells: int = 32
     places: str = ""
+    cases: int = 4
 
-    def count(self, full: int) -> int:
-        """Return a number of records at this scale."""
-        return max(100, round(full * self.share))
+    def count(self, full: int, least: int = 100) -> int:
+        """Return a number of records or others at this scale."""
+        return max(least, round(full * self.share))
+
+    def some(self, cases: Sequence[_Case]) -> Sequence[_Case]:
+        """Return the first cases, as many as the scale has."""
+        return cases[: self.cases]
 
 
 FULL = RoutingScale()
@@ -68,12 +78,14 @@ class Measured:
         records: records a batch.
         copies: on how many slots a query is.
         floor_ms: the thread time of an empty batch on a slot, ms.
+        merging_ms: the thread time of Aggregate in a typical batch, over all slots' partials, ms.
     """
 
     spent: np.ndarray[tuple[int, int], np.dtype[np.int64]]
     records: int
     copies: float
     floor_ms: float
+    merging_ms: float = 0.0
 
     @property
     def slots_ms(self) -> Floats:
@@ -115,6 +127,7 @@ class Trial:
         posts: the texts of records, if queries have phrases.
         texts: draws texts for places instead.
         phrases: the phrase of each query.
+        pattern: what queries are like but for their places and phrases.
     """
 
     places: Places
@@ -125,14 +138,16 @@ class Trial:
     posts: PostSample | None = None
     phrases: Sequence[str] | None = None
     texts: Callable[[np.random.Generator, Floats], pa.Array[Any]] | None = None
+    pattern: SlotQuery = RANGE_QUERY
 
     def driven(self) -> dict[str, DrivenSlots]:
         """Return slots for each routing."""
         stream = POSTS if self.posts or self.texts else EVENTS
-        queries = range_queries(self.boxes, self.phrases)
+        queries = queries_like(self.pattern, self.boxes, self.phrases)
         sought = None if self.phrases is None else sought_terms([queries], stream)
+        boxes = np.full_like(self.boxes, EVERYWHERE) if self.pattern.region.is_nearest else self.boxes
         return {
-            name: DrivenSlots(self.begun or table, stream, queries, self.boxes, sought)
+            name: DrivenSlots(self.begun or table, stream, queries, boxes, sought)
             for name, table in self.tables.items()
         }
 
@@ -168,10 +183,13 @@ def measured(trials: Sequence[Trial], scale: RoutingScale, seed: int = 1) -> lis
     found = []
     for trial, driven, costs in zip(trials, all_driven, spent, strict=True):
         check_answers(driven)
+        merging = {name: float(np.median(slots.merging[_WARMING:])) / 1e6 for name, slots in driven.items()}
         floor = _floor_ms(trial, driven, rng)
         found.append(
             {
-                name: Measured(np.array(costs[name][_WARMING:]), trial.count, slots.copies, floor)
+                name: Measured(
+                    np.array(costs[name][_WARMING:]), trial.count, slots.copies, floor, merging[name]
+                )
                 for name, slots in driven.items()
             }
         )

@@ -50,24 +50,25 @@ Topics = Callable[[np.random.Generator, Floats], Words]
 
 def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     """Measure throughput for texts that are alike everywhere, and that have topics by place or anywhere."""
-    cases = [(name, side) for name in TEXTS for side in _SIDES]
+    cases = [(name, side) for name in scale.some(list(TEXTS)) for side in scale.some(_SIDES)]
     say("sstd11: texts and routings")
-    trials = [trial_of(TEXTS[name], side, scale.count(100_000)) for name, side in cases]
+    trials = [trial_of(TEXTS[name], side, scale) for name, side in cases]
     rows: list[Row] = []
     goals = []
     for (name, side), trial, found in zip(cases, trials, measured(trials, scale), strict=True):
-        agrid = found[_AGRID].makespan_ms
+        agrid = found[AGRID].makespan_ms
         rows += [_row(name, side, routing, trial, each, agrid) for routing, each in found.items()]
         gain = agrid / found[SPLIT].makespan_ms
         goals.append(Goal(f"{SPLIT} over agrid, {name}, {side:.0%}", "+15 to 20 %", 1.15, gain))
     notes = [
-        f"{_QUERIES:,} squares where the records are, each for one word; texts have {_LENGTH} words by "
-        f"Zipf's law of {_VOCABULARY:,}, or of as many in {_TOPICS} topics. Dealing is done at the source."
+        f"{len(trials[0].boxes):,} squares where the records are, each for one word; texts have {_LENGTH} "
+        f"words by Zipf's law of {_VOCABULARY:,}, or of as many in {_TOPICS} topics. "
+        "Dealing is done at the source."
     ]
     return [FigureResult("sstd11", "Textual splits for keyword queries", COLUMNS, rows, goals, notes)]
 
 
-_AGRID, SPLIT = "agrid", "qttree, by texts too"
+AGRID, SPLIT = "agrid", "qttree, by texts too"
 
 
 def _alike(rng: np.random.Generator, places: Floats) -> Words:
@@ -113,17 +114,28 @@ def _texts(topics: Topics) -> Callable[[np.random.Generator, Floats], pa.Array[A
     return draw
 
 
-def trial_of(topics: Topics, side: float, count: int) -> Trial:
-    """Return texts and queries for a word each in squares of a side, and the routings made for them."""
+def phrases_at(rng: np.random.Generator, topics: Topics, places: Floats, words: int) -> list[str]:
+    """Draw some words that a post at each place may have."""
+    drawn = _words(rng, topics(rng, places), words)
+    return [" ".join(f"w{word}" for word in each) for each in drawn.tolist()]
+
+
+def trial_of(
+    topics: Topics, side: float, scale: RoutingScale, count: int = 100_000, queries: int = _QUERIES
+) -> Trial:
+    """Return texts and queries for a word each in squares of a side, and the routings made for them.
+
+    There are as many records a batch, and queries, as given, of a full run.
+    """
     rng = np.random.default_rng(11)
-    centres, places = hot_spots(rng, _QUERIES), hot_spots(rng, _SAMPLE)
+    centres, places = hot_spots(rng, scale.count(queries)), hot_spots(rng, scale.count(_SAMPLE))
     boxes, draw = squares_around(centres, side), _texts(topics)
-    phrases = [f"w{word}" for word in _words(rng, topics(rng, centres), 1)[:, 0].tolist()]
+    phrases = phrases_at(rng, topics, centres, 1)
     load = load_by(places, boxes)
     split = replace(load, texts=_sample(load, places, draw(rng, places), boxes, phrases))
-    tables = {name: STRATEGIES[name](load, SLOTS) for name in ("object", _AGRID, "quadtree", "qttree")}
+    tables = {name: STRATEGIES[name](load, SLOTS) for name in ("object", AGRID, "quadtree", "qttree")}
     tables[SPLIT] = STRATEGIES["qttree"](split, SLOTS)
-    return Trial(hot_spots, boxes, tables, count, texts=draw, phrases=phrases)
+    return Trial(hot_spots, boxes, tables, scale.count(count), texts=draw, phrases=phrases)
 
 
 def _sample(

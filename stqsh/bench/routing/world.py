@@ -20,7 +20,7 @@ from stqsh.routing.load import Load
 from stqsh.spec.expression import ColumnExpr, ContainsExpr
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.query_rows import Path, QueryRows
-from stqsh.spec.region import RectangleSpec
+from stqsh.spec.region import NearestSpec, RectangleSpec
 from stqsh.spec.stream import ColumnSpec
 
 SECOND = 1_000_000
@@ -81,16 +81,30 @@ def records(step: int, places: Floats, texts: pa.Array[Any] | None = None) -> Re
     return Records(step, places, hashes, batch)
 
 
+RANGE_QUERY = SlotQuery(kind="range", region=RectangleSpec(*UNIT))
+
+
 def range_queries(boxes: Floats, phrases: Sequence[str] | None = None) -> QueryRows:
-    """Make a query for each box, float64 (n, 4); with phrases, for posts with all words of one."""
-    region = RectangleSpec(*boxes[0].tolist())
+    """Make a range query for each box, see `queries_like`."""
+    return queries_like(RANGE_QUERY, boxes, phrases)
+
+
+def queries_like(pattern: SlotQuery, boxes: Floats, phrases: Sequence[str] | None = None) -> QueryRows:
+    """Make a query like a pattern for each box, float64 (n, 4), or for the neighbours of its centre.
+
+    With phrases, they are for posts with all words of one.
+    """
+    if isinstance(pattern.region, NearestSpec):
+        regions = {"x": boxes[:, [0, 2]].mean(axis=1), "y": boxes[:, [1, 3]].mean(axis=1)}
+    else:
+        regions = {name: boxes[:, at].copy() for at, name in enumerate(("x1", "y1", "x2", "y2"))}
+    paths: list[Path] = [("region", name) for name in regions]
+    values: list[Any] = [pa.array(numbers) for numbers in regions.values()]
     condition = None if phrases is None else ContainsExpr(ColumnExpr("body"), phrases[0], "all")
-    pattern = SlotQuery(id=1, kind="range", region=region, condition=condition)
-    paths: list[Path] = [("region", name) for name in ("x1", "y1", "x2", "y2")]
-    values: list[Any] = [pa.array(boxes[:, at].copy()) for at in range(4)]
     if phrases is not None:
         paths.append(("condition", 2))
         values.append(pa.array(phrases))
+    pattern = msgspec.structs.replace(pattern, id=1, condition=condition)
     return QueryRows(pattern, np.arange(1, len(boxes) + 1), tuple(paths), tuple(values))
 
 
