@@ -25,8 +25,6 @@ QUERY_BYTES = 250
 
 _STEEP = 10.0
 """How much dearer a strategy is for each time that its queries fill the room for them once more."""
-_KEPT = 1.2
-"""Another strategy has to be cheaper by this factor than the present one."""
 
 
 class Prediction(NamedTuple):
@@ -86,14 +84,6 @@ def predictions(load: Load, slots: int, asked: Asked) -> list[Prediction]:
     return [predict(lay(load, slots), load, asked) for lay in STRATEGIES.values()]
 
 
-def chosen(found: Sequence[Prediction], room: float = float("inf"), present: str | None = None) -> Prediction:
-    """Return the strategy that costs least, or the present one unless another is much cheaper.
-
-    Args:
-        found: what each strategy costs.
-        room: the bytes that copies of queries may take.
-        present: the strategy in force, if there is one.
-    """
-    best = min(found, key=lambda one: one.cost(room))
-    kept = next((one for one in found if one.strategy == present), None)
-    return best if kept is None or kept.cost(room) > _KEPT * best.cost(room) else kept
+def chosen(found: Sequence[Prediction], room: float = float("inf")) -> Prediction:
+    """Return the strategy that costs least, where copies of queries may take `room` bytes."""
+    return min(found, key=lambda one: one.cost(room))

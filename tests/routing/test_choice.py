@@ -49,17 +49,6 @@ def test_moving_streams_stay_with_object_until_queries_outgrow_the_memory(slots:
     assert scarce.cost(room) == min(one.cost(room) for one in found)
 
 
-def test_the_present_strategy_stays_unless_another_is_much_cheaper() -> None:
-    found = predictions(load_of(FOUR_MAPS["hot spots"]), 8, asked())
-    best = chosen(found)
-    near = [one for one in found if one.makespan <= 1.2 * best.makespan]
-    assert len(near) > 1
-    assert all(chosen(found, present=one.strategy) is one for one in near)
-    dear = best._replace(strategy="dear", makespan=1.21 * best.makespan)
-    assert chosen([*found, dear], present="dear") is best
-    assert chosen(found, present="unknown") is best
-
-
 def test_without_queries_there_is_a_prediction_too() -> None:
     found = predictions(load_of(FOUR_MAPS["uniform"]), 3, Asked(np.empty((0, 4))))
     assert all((one.copies, one.memory) == (0, 0) and one.makespan > 0 for one in found)

@@ -67,7 +67,7 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
         f"of each. The choice is by {scale.count(RECENT):,} records and all queries, the early one by "
         f"{SAMPLE:,} records, as a new stream has; both are judged by as many other records. The grid of a "
         "new stream is what engines begin with: it is laid by early records alone. Engines do not choose by "
-        "this model; SHOW ROUTING says what it would choose."
+        "this model; SHOW ROUTING shows what it expects."
     ]
     return [FigureResult("defaults", "the automatic choice of a strategy", COLUMNS, rows, goals, notes)]
 

@@ -13,26 +13,23 @@ from stqsh.client.connection import Connection
 from stqsh.client.results import Rows
 from stqsh.errors import NotPublishedError
 from stqsh.profile import Profile
-from stqsh.routing.choice import Asked, chosen, predictions
+from stqsh.routing.choice import Asked, predictions
 from stqsh.routing.load import slot_loads, slot_records
 from stqsh.routing.table import HASHED, TEXT, RoutingTable
 from stqsh.settings import memory_bytes
 from stqsh.sources.recent_input import RecentInput, recent_input
 from stqsh.sources.routing_plans import current_table, load_ratio
 from stqsh.spec.stats import BatchStats
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import get_meta
 from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import StreamRow
 from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, stream_routes
-from stqsh.units import format_size
 
 _COLUMNS = (
     *("stream", "strategy", "version", "since step", "slots", "leaves", "by hash", "by texts"),
-    *("max/mean", "expected", "slots a query", "unsent", "state", "last change"),
-)
-_STRATEGY_COLUMNS = (
-    *("stream", "strategy", "expected max/mean", "slots a query", "memory of queries", "cost", "choice"),
+    *("max/mean", "expected", "slots a query", "cost by strategy", "unsent", "state", "last change"),
 )
 _ROOM = 0.5
 """The share of the machine's memory up to which copies of queries make a strategy no dearer."""
@@ -40,16 +37,12 @@ _SLOT_COLUMNS = ("stream", "slot", "leaves", "cells", "recent records", "queries
 
 
 def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW ROUTING.
-
-    That is a row for each stream, one for each slot of streams routed by space, and what each strategy would
-    cost for streams with queries.
-    """
+    """Yield SHOW ROUTING: a row for each stream, then one for each slot of streams routed by space."""
     del profile
     tables = [(stream, current_table(link.home, link.db, stream)) for stream in live_streams(link.db)]
     inputs = {}
     for stream, table in tables:
-        if table is not None and not table.is_hashed:
+        if table is not None and not stream.spec.is_significant:
             with suppress(NotPublishedError):  # of live streams, while the engine does not run
                 by_texts = table.texts is not None
                 inputs[stream.id] = recent_input(link.home, link.db, stream.spec, with_texts=by_texts)
@@ -59,19 +52,11 @@ def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
     slots = [
         row
         for stream, table in tables
-        if table is not None and stream.id in inputs
+        if table is not None and not table.is_hashed and stream.id in inputs
         for row in _slot_rows(stream.name, table, inputs[stream.id])
     ]
     if slots:
         yield Rows("slots by stream", _SLOT_COLUMNS, tuple(slots))
-    strategies = [
-        row
-        for stream, table in tables
-        if table is not None and not stream.spec.is_significant
-        for row in _strategy_rows(link, stream, table)
-    ]
-    if strategies:
-        yield Rows("strategies by stream", _STRATEGY_COLUMNS, tuple(strategies))
     if error := get_meta(link.db, BALANCE_ERROR):
         yield Rows("balance", ("item", "value"), (("failed", error),))
 
@@ -80,25 +65,27 @@ def _stream_row(
     link: Connection, stream: StreamRow, table: RoutingTable | None, inputs: dict[int, RecentInput]
 ) -> tuple[Any, ...]:
     if table is None:
-        return (stream.name, *[None] * 11, "being read", None)
+        return (stream.name, *[None] * 12, "being read", None)
     routes = stream_routes(link.db, stream.id)
     last = routes[-1] if routes else None
     progress = link.progress()
     taken = 1 if last is None else step_taken(link.db, last.seq)
     is_moving = taken is None and (progress.stats.running or progress.stats.playing)
     since = progress.step + 1 if taken is None else taken
-    ratio = copies = None
+    ratio = copies = costs = None
     if stream.id in inputs:
         recent = inputs[stream.id]
-        ratio = round(load_ratio(recent, table), 2)
-        copies = _copies(table, recent)
+        costs = _costs(stream.spec, table, recent)
+        if not table.is_hashed:
+            ratio = round(load_ratio(recent, table), 2)
+            copies = _copies(table, recent)
     return (
         *(stream.name, table.strategy, len(routes) + 1, since, table.slots),
         *(
             int(np.count_nonzero(leaves))
             for leaves in (table.slot > TEXT, table.slot == HASHED, table.slot <= TEXT)
         ),
-        *(ratio, None if last is None else round(last.entry.predicted, 2), copies),
+        *(ratio, None if last is None else round(last.entry.predicted, 2), copies, costs),
         _unsent(progress.stats, stream.id),
         *("moving" if is_moving else "in force", _change(last)),
     )
@@ -115,6 +102,16 @@ def _copies(table: RoutingTable, recent: RecentInput) -> float | None:
     if not len(recent.boxes):
         return None
     return round(float(_touched(table, recent).sum(axis=1).mean()), 2)
+
+
+def _costs(stream: StreamSpec, table: RoutingTable, recent: RecentInput) -> str | None:
+    """Return what a new table of each strategy would cost, times the least; None without queries."""
+    if not len(recent.boxes):
+        return None
+    asked = Asked(recent.boxes, is_moving=not stream.is_event)
+    found, room = predictions(recent.load(recent.cells), table.slots, asked), memory_bytes() * _ROOM
+    costs = sorted((one.cost(room), one.strategy) for one in found)
+    return ", ".join(f"{strategy} {cost / costs[0][0]:.2f}" for cost, strategy in costs)
 
 
 def _touched(table: RoutingTable, recent: RecentInput) -> NDArray[np.bool_]:
@@ -148,29 +145,4 @@ def _slot_rows(stream: str, table: RoutingTable, recent: RecentInput) -> Iterato
             *(stream, slot, int(np.count_nonzero(mine)), int(cells[mine].sum())),
             *(round(float(records[slot])), int(queries[slot])),
             f"{loads[slot] / total:.1%}" if total else None,
-        )
-
-
-def _strategy_rows(link: Connection, stream: StreamRow, table: RoutingTable) -> Iterator[tuple[Any, ...]]:
-    """Yield what a new table of each strategy is expected to cost, as a multiple of the least.
-
-    There are no rows for a stream without queries, or of which it is not known what it brought.
-    """
-    try:
-        recent = recent_input(link.home, link.db, stream.spec)
-    except NotPublishedError:
-        return
-    if not len(recent.boxes):
-        return
-    found = predictions(
-        recent.load(recent.cells), table.slots, Asked(recent.boxes, is_moving=not stream.spec.is_event)
-    )
-    room = memory_bytes() * _ROOM
-    choice, least = chosen(found, room, table.strategy).strategy, min(one.cost(room) for one in found)
-    for one in found:
-        marks = {"present": table.strategy, "chosen": choice}
-        yield (
-            *(stream.name, one.strategy, round(one.ratio, 2), round(one.copies, 2)),
-            *(format_size(one.memory), round(one.cost(room) / least, 2)),
-            ", ".join(mark for mark, strategy in marks.items() if strategy == one.strategy) or None,
         )
