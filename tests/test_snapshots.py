@@ -127,6 +127,23 @@ def test_both_ways_of_asking_give_the_same(session, text):
     assert direct.names == by_log.names
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT T.oid, F.who, F.since FROM taxis T, favourites F WHERE T.oid = F.oid INSIDE (8, 8, 9, 9);",
+        "SELECT oid, n + 1 AS more FROM taxis INSIDE (8, 8, 9, 9) ORDER BY n + 1 LIMIT 3;",
+        "SELECT COUNT(*) FROM taxis INSIDE (8, 8, 9, 9);",
+        "SELECT COUNT(*) AS n, MAX(n) AS most, SUM(n) AS all_of_them FROM taxis INSIDE (8, 8, 9, 9);",
+        "SELECT COUNT(*) AS n FROM posts WINDOW 20 s INSIDE (8, 8, 9, 9) HAVING COUNT(*) = 0;",
+        "SELECT F.who, COUNT(*) AS n FROM taxis T, favourites F WHERE T.oid = F.oid INSIDE (8, 8, 9, 9)"
+        " GROUP BY F.who;",
+    ],
+)
+def test_where_no_slot_has_objects_the_answer_is_that_of_slots_that_looked(session, text):
+    direct, by_log = ask(session, text, direct=True), ask(session, text, direct=False)
+    assert direct.table.equals(by_log.table) and direct.at_us == by_log.at_us
+
+
 def test_an_idle_engine_is_not_needed_to_read_what_is_published(session, monkeypatch):
     monkeypatch.setattr(SnapshotReader, "_answer_by_log", lambda *_: pytest.fail("went by the log"))
     assert ask(session, "SELECT COUNT(*) FROM taxis;", direct=True).table["count"][0].as_py() > 0

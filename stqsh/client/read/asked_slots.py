@@ -21,7 +21,7 @@ from stqsh.client.connection import Connection
 from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.matching.keyword_queries import words_needed
 from stqsh.core.objects.presence import may_hold
-from stqsh.core.snapshots.select import RANK, KeptShares, part
+from stqsh.core.snapshots.select import RANK, KeptShares, empty_share, part
 from stqsh.core.state.slot_state import SlotState
 from stqsh.routing.query_routing import EVERYWHERE, QueryRouting
 from stqsh.routing.slot_terms import sought_words
@@ -155,7 +155,12 @@ class AskedSlots(SlotChoice):
 
         chosen = self.chosen(states, spec, stream, place)
         shares = ask(chosen.first)
-        return shares if chosen.others is None else [*shares, *ask(chosen.others(shares))]
+        if chosen.others is not None:
+            shares += ask(chosen.others(shares))
+        if shares:
+            return shares
+        empty = empty_share(states[0], spec)
+        return [] if empty is None else [empty]
 
     def count(
         self, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, place: Place | None

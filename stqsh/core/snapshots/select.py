@@ -192,22 +192,29 @@ def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
 
 
 def nothing(stream: StreamSpec, spec: SnapshotSpec) -> pa.RecordBatch:
-    """Return the share of a slot without objects: an empty batch with the columns of `part`, for `whole`."""
+    """Return the share of a slot that does not know the stream: no rows, with the columns of `part`."""
     state = SlotState.fresh(0)
     state.entry("streams")[str(stream.id)] = msgspec.to_builtins(stream)
-    present = PresentObjects.of(state, stream.id)
-    assert present is not None, "the stream is there"
-    if spec.aggregate == "count":
-        return _counted(0)
-    nobody = np.empty(0, np.int32)
     if spec.aggregates is not None:
-        rank = np.empty(0) if spec.region.is_nearest else None
-        known = replace(spec, aggregates=_without_tables(spec.aggregates))
-        return groups_part(SnapshotSelection(present, known, RegionNow(EVERYWHERE)), nobody, rank)
+        spec = replace(spec, aggregates=_without_tables(spec.aggregates))
     select = tuple(SelectColumn(column.name, _known(column.value)) for column in spec.select)
     order = tuple(replace(column, value=_known(column.value)) for column in spec.order)
-    empty = SnapshotSelection(present, replace(spec, select=select, order=order), RegionNow(EVERYWHERE))
-    return _rows(empty, nobody, None)
+    share = empty_share(state, replace(spec, select=select, order=order))
+    assert share is not None, "the stream is there"
+    return share
+
+
+def empty_share(state: SlotState, spec: SnapshotSpec) -> pa.RecordBatch | None:
+    """Return the share of a slot without members, and look at none of its objects; None without the stream."""
+    present = _present(state, spec)
+    if present is None:
+        return None
+    if spec.aggregate == "count":
+        return _counted(0)
+    nobody, selection = np.empty(0, np.int32), SnapshotSelection(present, spec, RegionNow(EVERYWHERE))
+    if spec.aggregates is not None:
+        return groups_part(selection, nobody, np.empty(0) if spec.region.is_nearest else None)
+    return _rows(selection, nobody, None)
 
 
 def _present(state: SlotState, spec: BoundQuery) -> PresentObjects | None:
