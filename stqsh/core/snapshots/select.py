@@ -205,7 +205,7 @@ def nothing(stream: StreamSpec, spec: SnapshotSpec) -> pa.RecordBatch:
 
 
 def empty_share(state: SlotState, spec: SnapshotSpec) -> pa.RecordBatch | None:
-    """Return the share of a slot without members, and look at none of its objects; None without the stream."""
+    """Return the share of a slot without members, reading none of its objects; None without the stream."""
     present = _present(state, spec)
     if present is None:
         return None
