@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,6 +175,42 @@ def test_an_uneven_stream_is_balanced_by_itself(
     assert str(shown["last change"]).startswith("balance, ")
     run(session, "RUN 5 STEPS;")
     assert routing(session)["state"] == "in force"
+
+
+def test_the_cheapest_strategy_takes_the_place_of_a_first_grid_that_stays_uneven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(balancer, "LOOK_EVERY", 1 << 30)  # looks are the test's
+    chance = random.Random(3)
+    places = [(chance.gauss(5, 0.01), chance.gauss(5, 0.01)) for _ in range(900)]  # in a cell of the grid
+    places += [(chance.uniform(0, 10), chance.uniform(0, 10)) for _ in range(100)]
+    rows = [f"{key},{x:.4f},{y:.4f},{1_718_409_300 + key // 10},sun" for key, (x, y) in enumerate(places)]
+    (tmp_path / "posts.csv").write_text("\n".join(["id,x,y,ts,body", *rows, ""]))
+    with local_session(tmp_path / "home", 6, 100, published=True) as session:
+        link = session.link
+        run(session, CREATE.format(folder=tmp_path) + "SET balance = auto;")
+        run(session, "REGISTER QUERY near AS SELECT id FROM posts INSIDE (4, 4, 6, 6); RUN 60 STEPS;")
+        assert float(str(routing(session)["max/mean"])) > 3
+        watching = Balancer(link.home, link.db, lambda: session_settings(link.db))
+        for _ in range(balancer.LOOKS):
+            watching.look()
+        [change] = stream_routes(link.db, 1)
+        cheapest = str(routing(session)["cost by strategy"]).split(" ")[0]
+        assert (change.entry.is_automatic, change.entry.strategy) == (True, cheapest)
+        assert str(routing(session)["last change"]).startswith(f"balance, {cheapest} is cheapest: max/mean ")
+        run(session, "RUN;")
+        (near,) = session.queries()
+        [answer] = [
+            one
+            for one in session.execute("SELECT id FROM posts INSIDE (4, 4, 6, 6);")
+            if isinstance(one, Answer)
+        ]
+        assert near.size == answer.table.num_rows > 100
+        # What somebody has chosen stays.
+        run(session, "REPARTITION posts USING grid;")
+        for _ in range(20):
+            watching.look()
+        assert routing(session)["strategy"] == "grid"
 
 
 def test_a_balancer_that_fails_is_told_and_the_engine_goes_on(

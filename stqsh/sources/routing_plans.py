@@ -8,9 +8,11 @@ import numpy as np
 
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.adjusters.ladder import even_out
+from stqsh.routing.choice import Asked, Prediction, predictions
 from stqsh.routing.load import Load, balance_of, slot_loads
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import TEXT, RoutingTable
+from stqsh.settings import memory_bytes
 from stqsh.sources.recent_input import EarlierInput, RecentInput
 from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.sources.replay_store.spatial_extent import initial_table
@@ -25,6 +27,9 @@ from stqsh.storage.stream_routes import append_route, read_table, stream_routes
 EVEN = 1.05
 """A routing is even enough for REBALANCE if no slot's load is above this multiple of the mean."""
 
+_ROOM = 0.5
+"""The share of the machine's memory up to which copies of queries make no strategy dearer."""
+
 
 class RoutePlan(NamedTuple):
     """A new routing.
@@ -35,7 +40,8 @@ class RoutePlan(NamedTuple):
         moved: the share of the queries that some slot has to learn of, 0 to 1.
         before, after: the largest load of a slot divided by the mean, under the old table now, and under this
             one as it is expected.
-        adjuster: the load adjuster that made it, None for a new layout.
+        adjuster: the load adjuster that made it, or the strategy that was chosen; None for a layout that was
+            asked for.
     """
 
     table: RoutingTable
@@ -94,6 +100,20 @@ def plan_repartition(recent: RecentInput, old: RoutingTable, strategy: str, slot
     """Lay out the cells of a stream again by a strategy, and deal them to a number of slots."""
     load = recent.load(recent.cells)
     return _plan(recent, old, STRATEGIES[strategy](load, slots), load)
+
+
+def compare_strategies(recent: RecentInput, slots: int, *, is_event: bool) -> list[tuple[float, Prediction]]:
+    """Return what a new table of each strategy is expected to cost, in records, the cheapest first."""
+    sought = None if recent.texts is None else recent.texts.sought
+    found = predictions(recent.load(recent.cells), slots, Asked(recent.boxes, sought, is_moving=not is_event))
+    room = memory_bytes() * _ROOM
+    return sorted(((one.cost(room), one) for one in found), key=lambda compared: compared[0])
+
+
+def plan_anew(recent: RecentInput, old: RoutingTable, *, is_event: bool) -> RoutePlan:
+    """Lay out the cells of a stream again by the strategy that is expected to cost least."""
+    _, best = compare_strategies(recent, old.slots, is_event=is_event)[0]
+    return _plan(recent, old, best.table, recent.load(recent.cells), f"{best.strategy} is cheapest")
 
 
 def plan_rebalance(

@@ -13,12 +13,10 @@ from stqsh.client.connection import Connection
 from stqsh.client.results import Rows
 from stqsh.errors import NotPublishedError
 from stqsh.profile import Profile
-from stqsh.routing.choice import Asked, predictions
 from stqsh.routing.load import slot_loads, slot_records
 from stqsh.routing.table import HASHED, TEXT, RoutingTable
-from stqsh.settings import memory_bytes
 from stqsh.sources.recent_input import RecentInput, recent_input
-from stqsh.sources.routing_plans import current_table, load_ratio
+from stqsh.sources.routing_plans import compare_strategies, current_table, load_ratio
 from stqsh.spec.stats import BatchStats
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import live_streams
@@ -31,8 +29,6 @@ _COLUMNS = (
     *("stream", "strategy", "version", "since step", "slots", "leaves", "by hash", "by texts"),
     *("max/mean", "expected", "slots a query", "cost by strategy", "unsent", "state", "last change"),
 )
-_ROOM = 0.5
-"""The share of the machine's memory up to which copies of queries make a strategy no dearer."""
 _SLOT_COLUMNS = ("stream", "slot", "leaves", "cells", "recent records", "queries", "share of load")
 
 
@@ -108,10 +104,9 @@ def _costs(stream: StreamSpec, table: RoutingTable, recent: RecentInput) -> str 
     """Return what a new table of each strategy would cost, times the least; None without queries."""
     if not len(recent.boxes):
         return None
-    asked = Asked(recent.boxes, is_moving=not stream.is_event)
-    found, room = predictions(recent.load(recent.cells), table.slots, asked), memory_bytes() * _ROOM
-    costs = sorted((one.cost(room), one.strategy) for one in found)
-    return ", ".join(f"{strategy} {cost / costs[0][0]:.2f}" for cost, strategy in costs)
+    found = compare_strategies(recent, table.slots, is_event=stream.is_event)
+    least = found[0][0]
+    return ", ".join(f"{one.strategy} {cost / least:.2f}" for cost, one in found)
 
 
 def _touched(table: RoutingTable, recent: RecentInput) -> NDArray[np.bool_]:

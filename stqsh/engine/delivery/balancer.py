@@ -17,6 +17,7 @@ from stqsh.sources.recent_input import EarlierInput, RecentInput, recent_input
 from stqsh.sources.routing_plans import (
     current_table,
     load_ratio,
+    plan_anew,
     plan_rebalance,
     put_in_force,
 )
@@ -37,6 +38,8 @@ REST, SHORT_REST, LONGEST_REST = 4, 0, 128
 that bring less than half of what they promised."""
 AHEAD = 1.5
 """For how many looks a load that moves is expected to go on as it did since the look before."""
+CLEARLY = 1.2
+"""The cheapest strategy takes the place of the first grid if its largest load is smaller by this factor."""
 
 _log = logging.getLogger("stqsh.engine")
 
@@ -145,6 +148,10 @@ class Balancer:
             return
         watched.uneven = 0
         plan = plan_rebalance(recent, table, adjuster, above, earlier)
+        if adjuster is None and not routes:  # nobody has chosen the strategy
+            anew = plan_anew(recent, table, is_event=stream.spec.is_event)
+            if anew.after * CLEARLY <= (ratio if plan is None else plan.after):
+                plan = anew
         if plan is not None:
             _log.info("stream %s is balanced by %s: max/mean %.2f", stream.name, plan.adjuster, ratio)
             watched.route = put_in_force(self._control, stream, plan, is_automatic=True).seq
