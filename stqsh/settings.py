@@ -108,7 +108,7 @@ def _budget(text: str) -> str | int:
 
 
 def _size_or_none(text: str) -> str:
-    if text.strip() == "0":
+    if re.fullmatch(r"0\s*([kmg]?b)?", text.strip(), re.IGNORECASE):
         return "0"
     try:
         parse_size(text)

@@ -40,6 +40,11 @@ def test_shedding_is_a_setting_and_a_group_of_settings(tmp_path: Path) -> None:
     assert (found.share("cache.factor"), found.share("shedding.keep")) == (0.25, 0.9)
 
 
+@pytest.mark.parametrize("text", ["0", "0 MB", "0kb"])
+def test_no_memory_for_views_may_have_a_unit(tmp_path: Path, text: str) -> None:
+    assert profile(tmp_path, f"cache.views: {text}").text("cache.views") == "0"
+
+
 def test_an_unknown_key_is_named_with_its_line_and_a_near_one(tmp_path: Path) -> None:
     with pytest.raises(ProfileError) as caught:
         profile(tmp_path, "engine:\n  memory: 2g\n  slot: 4\n")

@@ -53,6 +53,14 @@ def test_a_snapshot_tells_how_it_finds_its_objects_and_what_lies_in_its_box(sess
     assert told["registered: candidates a record"] == "0.25"
 
 
+def test_a_snapshot_tells_what_it_makes_of_its_members(session):
+    for select, kind in (
+        ("COUNT(*)", "snapshot count of range"),
+        ("SUM(n)", "snapshot aggregate of range"),
+    ):
+        assert items(session, f"EXPLAIN SELECT {select} FROM taxis INSIDE (0, 0, 4, 4);")["kind"] == kind
+
+
 def test_a_key_comes_before_everything_else(session):
     told = items(session, "EXPLAIN SELECT * FROM taxis WHERE oid = 'o4';")
     assert told["order"] == "key -> region's box -> condition"

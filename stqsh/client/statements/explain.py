@@ -63,7 +63,7 @@ def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
     measured = desk.snapshots.measure(spec)
     kind = _kind_explanation(spec, stream, measured)
     items = [
-        ("kind", f"snapshot {'count of ' if spec.aggregate == 'count' else ''}{spec.kind}"),
+        ("kind", f"snapshot {_aggregate(spec)}{spec.kind}"),
         *_kept(desk, spec, stream),
         *_place(spec, stream, measured),
         ("slots", _asked(desk, spec, stream, measured)),
@@ -74,6 +74,13 @@ def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
         ("registered: candidates a record", _candidates(kind, measured)),
     ]
     return Rows("explain", ("item", "value"), tuple(items))
+
+
+def _aggregate(spec: SnapshotSpec) -> str:
+    """Return what a snapshot makes of its members, before the name of its kind."""
+    if spec.aggregates is not None:
+        return "aggregate of "
+    return "count of " if spec.aggregate == "count" else ""
 
 
 def analyse_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
