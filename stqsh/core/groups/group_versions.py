@@ -32,6 +32,9 @@ from stqsh.spec.aggregate import AggregateSpec
 _SPARE, _EACH = 1 << 12, 8
 """A table of all versions that there may be has this many at least, and for each group and difference."""
 
+_RADIX = 1 << 16
+"""So many numbers are sorted by their digits, in a tenth of the time."""
+
 
 class Differences(NamedTuple):
     """By how much groups differ from the step before, unordered.
@@ -232,7 +235,7 @@ def with_values(
     span = int(versions.step.max()) + 2
     known = versions.group * span + versions.step
     at = np.searchsorted(known, their * span + moves.value_steps)
-    order = np.argsort(at, kind="stable")
+    order = np.argsort(at.astype(np.uint16) if len(known) < _RADIX else at, kind="stable")
     changes = ValueChanges(at[order], place[len(own) :][order], moves.values.count[order])
     version, cell, times = running_values(table, changes, versions.start)
     chosen: Any = pa.array(cell_rank[cell])
@@ -252,21 +255,21 @@ def with_values(
 
 def _ranked(store: GroupStore, value: Array) -> tuple[pa.BinaryArray, Array]:
     """Return the distinct values in order, and each one's rank."""
-    distinct, position = np.unique(value, return_inverse=True)
-    texts = store.keys.texts(distinct)
+    distinct = DistinctNumbers(value)
+    texts = store.keys.texts(distinct.values)
     order = pc.sort_indices(texts)
     rank = np.empty(len(distinct), np.int64)
     rank[order.to_numpy()] = np.arange(len(distinct))
-    return texts.take(order), rank[position.reshape(-1)]
+    return texts.take(order), rank[distinct.find(value)]
 
 
 def _wanted(store: GroupStore, query: Array, measure: Array) -> tuple[Array, Array]:
     """Return which values are wanted of measures of queries, and how many of them."""
     wanted, most = np.zeros(len(query), np.int8), np.zeros(len(query), np.int32)
     form = store.queries.form[store.positions(query)]
-    for number in np.unique(form).tolist():
+    for number in DistinctNumbers(form).values.tolist():
         spec = store.spec(number)
-        for j in np.unique(measure[form == number]).tolist():
+        for j in DistinctNumbers(measure[form == number]).values.tolist():
             mine = (form == number) & (measure == j)
             wanted[mine], most[mine] = _sort_of(spec, j)
     return wanted, most
