@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.arrays import Array
+from stqsh.core.aggregates.distinct_numbers import DistinctNumbers
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.contract.merging_kind import MergingKind
-from stqsh.core.groups.distinct_numbers import DistinctNumbers
 from stqsh.core.kernels.events.versions import tally
 from stqsh.core.kinds import KINDS
 from stqsh.core.output.batch_output import UpdateOrigin, update_chunks

@@ -89,7 +89,7 @@ def states(function, values, kind, rows, signs=None, count=1, lasting=True):
     by = pa.table({"key": pa.array(range(count))})
     records = entering(rows) if signs is None else Contribution(rows, signs)
     measures = (Measure(function, ARGUMENT, kind, 2),)
-    return contribute(measures, [stored(values, kind)], by, records, lasting=lasting)
+    return add_states([contribute(measures, [stored(values, kind)], by, records, lasting=lasting)])
 
 
 def shown(function, kind, given: States):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.groups.distinct_numbers import DistinctNumbers
+from stqsh.core.aggregates.distinct_numbers import DistinctNumbers
 from stqsh.core.groups.group_versions import PairIndex
 
 NEAR = st.lists(st.integers(-50, 50))

@@ -35,9 +35,12 @@ def output_type(name: str) -> pa.DataType:
 
 
 def show_measures(measures: tuple[Measure, ...], states: States, *, about: bool = False) -> pa.Table:
-    """Return the values of measures, the columns `m0`, `m1`, …; states must not be negative.
+    """Return the values of measures, the columns `m0`, `m1`, ….
 
-    `about`: whether TOPK has summaries.
+    Args:
+        measures: the measures.
+        states: their states, none of them negative, with values in order, as `add_states` has them.
+        about: whether TOPK has summaries.
     """
     rows = states.by.num_rows
     totals = {name: states.totals[name].to_numpy() for name in states.totals.column_names}

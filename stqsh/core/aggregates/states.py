@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.arrays import Array
+from stqsh.core.aggregates.distinct_numbers import DistinctNumbers
 from stqsh.core.aggregates.keys import canonical, distinct_rows, encode_keys
 from stqsh.core.aggregates.limbs import add_terms, normalised
 from stqsh.core.aggregates.summaries import summarised
@@ -104,7 +105,7 @@ def contribute(
     lasting: bool = True,
     error: float = 0.0,
 ) -> States:
-    """Return what records contribute to the rows of `by`.
+    """Return what records contribute to the rows of `by`; values are unordered.
 
     Args:
         measures: The measures.
@@ -132,7 +133,7 @@ def contribute(
             found = _occurrences(j, measure, known, own, lasting)
             is_about = error > 0 and function == "topk"
             values.append(summarised(found, totals["n"], error, measure.k) if is_about else found)
-    return States(by, _table(totals), _by_value(values))
+    return States(by, _table(totals), pa.concat_tables(values) if values else VALUES.empty_table())
 
 
 def add_states(parts: Sequence[States]) -> States:
@@ -231,11 +232,13 @@ def _occurrences(
     if measure.function in EXTREMES and not lasting:
         return _extremes(number, measure.function, values, codes, records.rows)
     size = max(len(values), 1)
-    pairs, position = np.unique(records.rows * np.int64(size) + codes, return_inverse=True)
-    counts = np.zeros(len(pairs), np.int64)
-    np.add.at(counts, position, records.signs)
+    pairs = records.rows * np.int64(size) + codes
+    distinct = DistinctNumbers(pairs)
+    place = distinct.find(pairs).astype(np.int32)
+    counts = tally(frozen(place), frozen(records.signs), len(distinct))
     kept = counts != 0
-    return _listed(number, pairs[kept] // size, values, pairs[kept] % size, counts[kept])
+    row, code = np.divmod(distinct.values[kept], size)
+    return _listed(number, row, values, code, counts[kept])
 
 
 def value_lists(measure: Measure, column: pa.Array[Any]) -> ValueLists:

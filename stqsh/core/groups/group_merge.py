@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stqsh.arrays import Array
-from stqsh.core.groups.distinct_numbers import sorted_distinct
+from stqsh.core.aggregates.distinct_numbers import sorted_distinct
 from stqsh.core.groups.group_changes import changes, removals, show_versions
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
 from stqsh.core.groups.group_versions import (

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.arrays import Array
+from stqsh.core.aggregates.distinct_numbers import DistinctNumbers
 from stqsh.core.aggregates.states import VALUES
-from stqsh.core.groups.distinct_numbers import DistinctNumbers
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
 from stqsh.core.kernels.groups.distinct import find_pairs, number_pairs
 from stqsh.core.kernels.groups.running_values import (

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.arrays import Array
+from stqsh.core.aggregates.distinct_numbers import DistinctNumbers
 from stqsh.core.aggregates.states import same_totals
-from stqsh.core.groups.distinct_numbers import DistinctNumbers
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
 from stqsh.core.groups.group_versions import Differences
 from stqsh.core.groups.marks import BEGIN, GroupMarks

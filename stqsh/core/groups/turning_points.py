@@ -8,9 +8,9 @@ from itertools import chain
 import numpy as np
 
 from stqsh.arrays import Array
+from stqsh.core.aggregates.distinct_numbers import sorted_distinct
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.groups.distinct_numbers import sorted_distinct
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.time_events import compared_values, values_compared
 from stqsh.core.objects.batch_objects import BatchObjects

@@ -124,7 +124,7 @@ def _of_nearest(parts: Sequence[pa.RecordBatch], spec: AggregateSpec, k: int) ->
     order = pc.sort_indices(found, sort_keys=[(_RANK, "ascending"), (KEY, "ascending")])
     nearest = found.take(order[:k]).combine_chunks()
     records = {name: whole(nearest[name]) for name in nearest.column_names}
-    return _states(spec.groups, spec.measures, records, nearest.num_rows)
+    return add_states([_states(spec.groups, spec.measures, records, nearest.num_rows)])
 
 
 def _packed(states: States) -> pa.Table:
