@@ -30,11 +30,9 @@ def draw(result: FigureResult, path: Path) -> None:
     Raises:
         ModuleNotFoundError: matplotlib is not installed; see `can_draw`.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(_WIDTH * len(result.charts), _HEIGHT), layout="constrained")
-    FigureCanvasAgg(figure)
     figure.suptitle(f"Fig. {result.name}: {result.title}", fontsize=11)
     for number, chart in enumerate(result.charts, start=1):
         _chart(figure.add_subplot(1, len(result.charts), number), chart)

@@ -8,7 +8,7 @@ counts as a difference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeGuard
 
@@ -47,6 +47,15 @@ Value: TypeAlias = str | int | float | Figure | Sequence[float] | None
 
 Row: TypeAlias = Mapping[str, Value]
 """A row of a benchmark: its values by the keys of the benchmark's COLUMNS."""
+
+
+def numbers_of(rows: Iterable[Row], key: str) -> list[float]:
+    """Return the numbers of a column, without rows that have none.
+
+    >>> numbers_of([{"gain": 2}, {"gain": None}, {}], "gain")
+    [2.0]
+    """
+    return [float(str(row[key])) for row in rows if row.get(key) is not None]
 
 
 def figure(samples: Sequence[float]) -> Figure:

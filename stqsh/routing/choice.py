@@ -51,7 +51,7 @@ class Prediction(NamedTuple):
         return self.makespan * (1 + _STEEP * max(self.memory / room - 1, 0.0))
 
 
-class Asked(NamedTuple):
+class AskedQueries(NamedTuple):
     """The queries of a stream.
 
     Attributes:
@@ -65,7 +65,7 @@ class Asked(NamedTuple):
     is_moving: bool = False
 
 
-def predict(table: RoutingTable, load: Load, asked: Asked) -> Prediction:
+def predict(table: RoutingTable, load: Load, asked: AskedQueries) -> Prediction:
     """Return what a routing table is expected to cost under the load of a batch."""
     count = len(asked.boxes)
     on_slots = table.slots_touching(asked.boxes, asked.sought).sum(axis=0)
@@ -79,7 +79,7 @@ def predict(table: RoutingTable, load: Load, asked: Asked) -> Prediction:
     )
 
 
-def predictions(load: Load, slots: int, asked: Asked) -> list[Prediction]:
+def predictions(load: Load, slots: int, asked: AskedQueries) -> list[Prediction]:
     """Return what each strategy is expected to cost under the load of a batch."""
     return [predict(lay(load, slots), load, asked) for lay in STRATEGIES.values()]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.adjusters.ladder import even_out
-from stqsh.routing.choice import Asked, Prediction, predictions
+from stqsh.routing.choice import AskedQueries, Prediction, predictions
 from stqsh.routing.load import Load, balance_of, slot_loads
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import TEXT, RoutingTable
@@ -105,7 +105,9 @@ def plan_repartition(recent: RecentInput, old: RoutingTable, strategy: str, slot
 def compare_strategies(recent: RecentInput, slots: int, *, is_event: bool) -> list[tuple[float, Prediction]]:
     """Return what a new table of each strategy is expected to cost, in records, the cheapest first."""
     sought = None if recent.texts is None else recent.texts.sought
-    found = predictions(recent.load(recent.cells), slots, Asked(recent.boxes, sought, is_moving=not is_event))
+    found = predictions(
+        recent.load(recent.cells), slots, AskedQueries(recent.boxes, sought, is_moving=not is_event)
+    )
     room = memory_bytes() * _ROOM
     return sorted(((one.cost(room), one) for one in found), key=lambda compared: compared[0])
 

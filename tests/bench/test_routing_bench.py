@@ -20,9 +20,9 @@ from stqsh.bench.routing.driven_slots import Answers, DrivenSlots
 from stqsh.bench.routing.maps import read_places, resampled
 from stqsh.bench.routing.measuring import QUICK, RoutingScale, Trial, check_answers, measured
 from stqsh.bench.routing.runner import ROUTING, run
-from stqsh.bench.routing.sstd11 import TEXTS, trial_of
-from stqsh.bench.routing.sstd12 import terms_query
-from stqsh.bench.routing.sstd_snapshots import RoutedPosts, bound, under_all
+from stqsh.bench.routing.sstd.asking import RoutedPosts, bound, under_all
+from stqsh.bench.routing.sstd.sstd11 import TEXTS, trial_of
+from stqsh.bench.routing.sstd.sstd12 import terms_query
 from stqsh.bench.routing.world import EVENTS, POSTS, load_by, queries_like, range_queries, records
 from stqsh.routing.load import slot_loads
 from stqsh.routing.strategies import STRATEGIES

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from routing.maps import FOUR_MAPS, load_of, squares_around
 
-from stqsh.routing.choice import CROSSED, DEALT, HELD, QUERY_BYTES, Asked, chosen, predict, predictions
+from stqsh.routing.choice import CROSSED, DEALT, HELD, QUERY_BYTES, AskedQueries, chosen, predict, predictions
 from stqsh.routing.load import slot_loads
 from stqsh.routing.strategies import STRATEGIES
 
 
-def asked(name: str = "hot spots", *, is_moving: bool = False) -> Asked:
+def asked(name: str = "hot spots", *, is_moving: bool = False) -> AskedQueries:
     boxes = squares_around(FOUR_MAPS[name](np.random.default_rng(2), 500), 0.01)
-    return Asked(boxes, is_moving=is_moving)
+    return AskedQueries(boxes, is_moving=is_moving)
 
 
 def test_a_prediction_is_of_the_slot_that_has_most_to_do() -> None:
@@ -50,5 +50,5 @@ def test_moving_streams_stay_with_object_until_queries_outgrow_the_memory(slots:
 
 
 def test_without_queries_there_is_a_prediction_too() -> None:
-    found = predictions(load_of(FOUR_MAPS["uniform"]), 3, Asked(np.empty((0, 4))))
+    found = predictions(load_of(FOUR_MAPS["uniform"]), 3, AskedQueries(np.empty((0, 4))))
     assert all((one.copies, one.memory) == (0, 0) and one.makespan > 0 for one in found)

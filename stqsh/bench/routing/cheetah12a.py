@@ -12,18 +12,17 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.arrays import Floats
-from stqsh.bench.figures import Row
+from stqsh.bench.figures import Row, numbers_of
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.driven_slots import DrivenSlots
-from stqsh.bench.routing.maps import UNIT, squares_around, towns
+from stqsh.bench.routing.maps import squares_around, towns
 from stqsh.bench.routing.measuring import RoutingScale
-from stqsh.bench.routing.world import EVENTS, SECOND, load_by, range_queries, records
+from stqsh.bench.routing.world import EVENTS, SECOND, Records, load_by, range_queries, records
 from stqsh.core.contract.batch import SlotBatch
 from stqsh.core.snapshots.select import whole
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.stream_batch import answers
-from stqsh.routing.cells import Cells
 from stqsh.routing.strategies import grid_table
 from stqsh.routing.table import RoutingTable
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack_json, unpack
@@ -59,28 +58,16 @@ class _Taken(NamedTuple):
 def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     """Count objects in regions with both ways to deal cells."""
     rng = np.random.default_rng(31)
-    cells, count = Cells(UNIT, scale.cells), scale.count(_OBJECTS)
-    drawn = records(1, towns(rng, count))
-    load = load_by(drawn.places, np.empty((0, 4)), scale.cells)
-    leaf = np.arange(scale.cells**2, dtype=np.int32).reshape(scale.cells, scale.cells)
-    tables = {
-        "slots": grid_table(load, _SLOTS),
-        "cells": RoutingTable("grid", cells, leaf, leaf.ravel().astype(np.int16), leaf.size),
-    }
-    driven = {}
-    nowhere = np.full((1, 4), 2.0)
-    for name, table in tables.items():
-        say(f"cheetah12a: {count:,} objects on {table.slots:,} slots")
-        driven[name] = DrivenSlots(table, EVENTS, range_queries(nowhere), nowhere)
-        driven[name].take(drawn, rng)
+    count = scale.count(_OBJECTS)
+    driven = _driven(records(1, towns(rng, count)), scale, rng)
+    say(f"cheetah12a: {count:,} objects, on {_SLOTS} slots and on {scale.cells**2:,}")
     rows: list[Row] = []
     for area in _AREAS:
         say(f"cheetah12a: regions of {area:.2%}")
         boxes = squares_around(towns(rng, _ASKED), area**0.5)
-        taken = {name: _taken(slots.states, tables[name], boxes) for name, slots in driven.items()}
-        if taken["slots"].found != taken["cells"].found:
-            raise ValueError(f"counts differ: {taken['slots'].found} and {taken['cells'].found}")
-        many, one = taken["slots"], taken["cells"]
+        many, one = (_taken(slots.states, slots.table, boxes) for slots in driven)
+        if many.found != one.found:
+            raise ValueError(f"counts differ: {many.found} and {one.found}")
         rows.append(
             {
                 "area": f"{area:.2%}",
@@ -94,7 +81,7 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
                 "paper": "> 1, grows",
             }
         )
-    gains = [float(str(row["gain"])) for row in rows]
+    gains = numbers_of(rows, "gain")
     goals = [
         Goal(f"one-to-one over many-to-one, {_AREAS[0]:.2%} of the area", "> 1", _WANTED, gains[0]),
         Goal(
@@ -102,7 +89,7 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
         ),
     ]
     notes = [
-        f"{count:,} objects in towns; {_SLOTS} slots with runs of {cells.side} x {cells.side} cells, or a "
+        f"{count:,} objects in towns; {_SLOTS} slots with runs of {scale.cells} x {scale.cells} cells, or a "
         f"slot for each cell, with its objects alone. {_ASKED} squares around objects for each row, the "
         f"least of {_TURNS} turns. Times are those of reading a question, counting, and packing the share, "
         "for all chunks of a count, and of putting shares together. What a batch takes a slot besides is "
@@ -110,6 +97,21 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     ]
     title = "many cells to a slot, or one"
     return [FigureResult("cheetah12a", title, COLUMNS, rows, goals, notes)]
+
+
+def _driven(drawn: Records, scale: RoutingScale, rng: np.random.Generator) -> list[DrivenSlots]:
+    """Return slots that have the objects: few with many cells each, and one for each cell."""
+    load = load_by(drawn.places, np.empty((0, 4)), scale.cells)
+    leaf = np.arange(scale.cells**2, dtype=np.int32).reshape(scale.cells, scale.cells)
+    by_cell = RoutingTable("grid", load.cells, leaf, leaf.ravel().astype(np.int16), leaf.size)
+    nowhere = np.full((1, 4), 2.0)
+    driven = [
+        DrivenSlots(table, EVENTS, range_queries(nowhere), nowhere)
+        for table in (grid_table(load, _SLOTS), by_cell)
+    ]
+    for slots in driven:
+        slots.take(drawn, rng)
+    return driven
 
 
 def _taken(states: list[SlotState], table: RoutingTable, boxes: Floats) -> _Taken:

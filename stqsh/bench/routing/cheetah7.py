@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.arrays import Floats
-from stqsh.bench.figures import Row
+from stqsh.bench.figures import Row, numbers_of
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.driven_slots import DrivenSlots
@@ -31,7 +31,9 @@ _FEW, _MANY = 8, 64
 _OBJECTS, _ASKED, _TURNS = 400_000, 20, 3
 _AREAS = (0.0001, 0.01, 0.1)
 _SMALL, _WANTED, _LEAST = 0.01, 1.9, 1.0
+_PAPER_SMALL = "up to 1.2, 1.9"
 _ROADS, _REAL = "roads", "real objects"
+_BY_KEY, _BY_CELL = "object", "grid"
 
 COLUMNS = {
     "map": "map",
@@ -89,7 +91,7 @@ def _rows(name: str, places: Places, slots: int, scale: RoutingScale) -> list[Ro
     rng, asked = np.random.default_rng(23), _asked(scale)
     drawn = records(1, places(rng, scale.count(_OBJECTS)))
     load = load_by(drawn.places, np.empty((0, 4)))
-    tables = {strategy: STRATEGIES[strategy](load, slots) for strategy in ("object", "grid")}
+    tables = {strategy: STRATEGIES[strategy](load, slots) for strategy in (_BY_KEY, _BY_CELL)}
     states = {strategy: _states(table, drawn, rng) for strategy, table in tables.items()}
     rows: list[Row] = []
     for where, centres in (("around objects", places(rng, asked)), ("anywhere", rng.random((asked, 2)))):
@@ -113,7 +115,7 @@ def _rows(name: str, places: Places, slots: int, scale: RoutingScale) -> list[Ro
                     "held_ms": held,
                     "gain_without": broadcast / touched,
                     "gain": broadcast / held,
-                    "paper": "up to 1.2, 1.9" if area <= _SMALL else "falls",
+                    "paper": _PAPER_SMALL if area <= _SMALL else "falls",
                 }
             )
     return rows
@@ -138,9 +140,9 @@ def _counted(
     """Count the objects in a box in turns: on all slots, those that it touches, and those with objects."""
     turns = [
         (
-            _count(states["object"], None, box, by_counts=False),
-            _count(states["grid"], tables["grid"], box, by_counts=False),
-            _count(states["grid"], tables["grid"], box, by_counts=True),
+            _count(states[_BY_KEY], None, box, by_counts=False),
+            _count(states[_BY_CELL], tables[_BY_CELL], box, by_counts=False),
+            _count(states[_BY_CELL], tables[_BY_CELL], box, by_counts=True),
         )
         for _ in range(_TURNS)
     ]
@@ -164,25 +166,17 @@ def _count(states: list[SlotState], table: RoutingTable | None, box: Floats, *, 
 
 def _goals(rows: list[Row]) -> list[Goal]:
     """Return goals for small regions of real objects, and for all others."""
-    gains = {
-        is_small: [
-            float(str(row["gain"])) for row in rows if (row["map"] == _REAL and _is_small(row)) == is_small
-        ]
-        for is_small in (True, False)
-    }
+    small = [row for row in rows if (row.get("map"), row.get("paper")) == (_REAL, _PAPER_SMALL)]
+    others = numbers_of([row for row in rows if row not in small], "gain")
     goals = [
         Goal(
             "all slots over those with objects, all other rows, the worst",
             "up to 1.9",
             _LEAST,
-            min(gains[False]),
+            min(others),
         )
     ]
-    if gains[True]:
+    if small:
         what = f"the same, real objects, up to {_SMALL:.0%} of the area, the worst row"
-        goals.append(Goal(what, "up to 1.9", _WANTED, min(gains[True])))
+        goals.append(Goal(what, "up to 1.9", _WANTED, min(numbers_of(small, "gain"))))
     return goals
-
-
-def _is_small(row: Row) -> bool:
-    return float(str(row["area"]).rstrip("%")) / 100 <= _SMALL

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from stqsh.bench.figures import Row
+from stqsh.bench.figures import Row, numbers_of
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.maps import FOUR_MAPS, UNIT, Places, squares_around
 from stqsh.bench.routing.measuring import RoutingScale, Trial, measured
 from stqsh.bench.routing.world import load_by
 from stqsh.routing.cells import Cells
-from stqsh.routing.choice import QUERY_BYTES, Asked, chosen, predict, predictions
+from stqsh.routing.choice import QUERY_BYTES, AskedQueries, chosen, predict, predictions
 from stqsh.routing.initial_routing import sampled_grid
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.recent_input import RECENT
@@ -52,9 +52,9 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
                 rows += _rows(scale, name, places, slots)
 
     def near(key: str) -> float:
-        return float(np.mean([float(str(row[key])) <= _NEAR for row in rows]))
+        return float(np.mean([cost <= _NEAR for cost in numbers_of(rows, key)]))
 
-    worst = max(float(str(row["measured"])) for row in rows if "measured" in row)
+    worst = max(numbers_of(rows, "measured"))
     on = f"on {_MEASURED_ON} slots with plenty of memory, over the least, {' and '.join(_MEASURED)}, measured"
     goals = [
         Goal("cells where the choice is within 10 % of the best, modelled", "-", _SHARE, near("times")),
@@ -74,7 +74,7 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
 
 def _rows(scale: RoutingScale, name: str, places: Places, slots: int) -> list[Row]:
     rng = np.random.default_rng(17)
-    asked, count = Asked(squares_around(places(rng, _QUERIES), _SIDE)), scale.count(RECENT)
+    asked, count = AskedQueries(squares_around(places(rng, _QUERIES), _SIDE)), scale.count(RECENT)
     first = places(rng, SAMPLE)
     side, drawn = _FINER * scale.cells, [places(rng, count) for _ in range(2)]
     few, many, later = (load_by(some, asked.boxes, side) for some in (first, *drawn))

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.arrays import Floats
-from stqsh.bench.figures import Row
+from stqsh.bench.figures import Row, numbers_of
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.maps import UNIT, condensed_to, squares_around, towns
@@ -64,19 +64,24 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
             say(f"tornado9b: {side} cells a side, {slots} slots")
             table = agrid_table(before, slots)
             rows += [_row(table, condensed_to(rng, count, factor), factor, boxes) for factor in _FACTORS]
-    after = [float(str(row["after"])) for row in rows if row["after"] is not None]
     goals = [
         *(
             Goal(
                 f"{name} over cells with records, worst row",
                 "much less",
                 _MUCH_LESS,
-                max(float(str(row[key])) for row in rows),
+                max(numbers_of(rows, key)),
                 least=False,
             )
             for key, name in (("totals_share", "totals"), ("share", "row and column sums"))
         ),
-        Goal("max/mean after a plan without messages, worst row", "-", _EVEN, max(after), least=False),
+        Goal(
+            "max/mean after a plan without messages, worst row",
+            "-",
+            _EVEN,
+            max(numbers_of(rows, "after")),
+            least=False,
+        ),
     ]
     notes = [
         f"{count:,} records in a window, {_QUERIES:,} squares. Bytes are those of a message of the engine's "

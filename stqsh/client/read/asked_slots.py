@@ -63,7 +63,7 @@ class Tables(Protocol):
         """Return the tables by which records that are kept after a step were dealt, the newest last."""
 
 
-class Chosen(NamedTuple):
+class ChosenSlots(NamedTuple):
     """The slots to ask first, how many the routing leaves, and what finds those to ask after the first."""
 
     first: Slots
@@ -84,7 +84,7 @@ class SlotChoice:
 
     def chosen(
         self, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, place: Place | None
-    ) -> Chosen:
+    ) -> ChosenSlots:
         """Return the slots to ask, with the arguments of `AskedSlots.shares`."""
         clock, count, region = states[0].clock, len(states), spec.region
         everyone, centre = np.ones(count, np.bool_), None
@@ -92,7 +92,7 @@ class SlotChoice:
             centre = region.place or place
         is_bounded = centre is not None or not region.is_nearest
         if spec.lookup is not None or not is_bounded:
-            return Chosen(everyone, count)
+            return ChosenSlots(everyone, count)
         # The states come first: a routing that they know is in the log by now.
         tables = self._tables.of(stream, clock.step, clock.tick_us)
         is_hashed = _are_hashed(tables)
@@ -108,7 +108,7 @@ class SlotChoice:
         if centre is None or not isinstance(region, NearestSpec):
             box = routing.box(region, stream.planar)
             among = touched(box)
-            return Chosen(slots_holding(states, stream.id, box, among), int(among.sum()))
+            return ChosenSlots(slots_holding(states, stream.id, box, among), int(among.sum()))
         k, (x, y) = region.k, centre
         first = touched((x, y, x, y))
 
@@ -117,7 +117,7 @@ class SlotChoice:
             box = circle_box(x, y, far[k - 1], stream.planar) if len(far) >= k else EVERYWHERE
             return slots_holding(states, stream.id, box, touched(box) & ~first)
 
-        return Chosen(first, count, others)
+        return ChosenSlots(first, count, others)
 
     def _routing(self, slots: int, tables: list[RoutingTable]) -> QueryRouting:
         return QueryRouting(slots, lambda _: tables, self._geometry)

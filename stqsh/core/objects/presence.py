@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from stqsh.arrays import Array
-from stqsh.core.kernels.index.presence import any_in_box, count_places
+from stqsh.core.kernels.index.object_grid import any_in_box, count_places
 from stqsh.core.kernels.index.static_rects import GridFrame
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.objects.batch_objects import BatchObjects

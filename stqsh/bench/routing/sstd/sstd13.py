@@ -10,8 +10,8 @@ from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.measuring import RoutingScale, Trial, measured
-from stqsh.bench.routing.sstd11 import AGRID, SLOTS, SPLIT, TEXTS, trial_of
-from stqsh.bench.routing.sstd_snapshots import asked, in_squares
+from stqsh.bench.routing.sstd.asking import asked, in_squares
+from stqsh.bench.routing.sstd.sstd11 import AGRID, SLOTS, SPLIT, TEXTS, trial_of
 
 _QTTREE = "qttree"
 _TEXTS, _SIDE, _LIMIT = "topics anywhere", 0.1, 0.2

@@ -15,7 +15,7 @@ from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.measuring import Measured, RoutingScale, Trial, measured
-from stqsh.bench.routing.sstd11 import AGRID, SLOTS, SPLIT, TEXTS, phrases_at, trial_of
+from stqsh.bench.routing.sstd.sstd11 import AGRID, SLOTS, SPLIT, TEXTS, phrases_at, trial_of
 from stqsh.bench.routing.world import RANGE_QUERY, SECOND
 from stqsh.spec.aggregate import AggregateSpec, GroupOutput, Measure, measure_column
 from stqsh.spec.expression import ColumnExpr

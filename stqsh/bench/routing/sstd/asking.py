@@ -23,7 +23,7 @@ from stqsh.bench.harness.drive import Say
 from stqsh.bench.paper_figures import FigureResult, Goal
 from stqsh.bench.routing.driven_slots import DrivenSlots, no_area
 from stqsh.bench.routing.measuring import RoutingScale, Trial
-from stqsh.bench.routing.sstd11 import SLOTS, SPLIT, TEXTS, phrases_at, trial_of
+from stqsh.bench.routing.sstd.sstd11 import SLOTS, SPLIT, TEXTS, phrases_at, trial_of
 from stqsh.bench.routing.world import POSTS, Records, range_queries
 from stqsh.client.read.asked_slots import SlotChoice
 from stqsh.core.kernels.geometry.circles import circle_box
@@ -65,7 +65,7 @@ COLUMNS = {
 }
 
 
-class Asked(NamedTuple):
+class AskedTimes(NamedTuple):
     """What a snapshot took, or in the mean some of them.
 
     Attributes:
@@ -129,7 +129,7 @@ class RoutedPosts:
         self._states, self._choice = driven.states, SlotChoice(_OneTable(table), no_area)
         self._leaves = _LeafPosts(table, posts)
 
-    def ask(self, spec: SnapshotSpec, turns: int) -> tuple[Asked, pa.Table]:
+    def ask(self, spec: SnapshotSpec, turns: int) -> tuple[AskedTimes, pa.Table]:
         """Ask the slots that a client asks, the least of some turns; return the answer, too."""
         taken = [self._turn(spec) for _ in range(turns)]
         spent = [np.min(one, axis=0) / 1e6 for one in zip(*(phases for phases, _, _ in taken), strict=True)]
@@ -137,7 +137,7 @@ class RoutedPosts:
         longest = max(_LEAST_MS, sum(one.max(initial=0) for one in spent))
         together = sum(one.sum() for one in spent)
         posts = self._leaves.most(np.array(_box(spec, answer)), sought_words(words_needed(spec, POSTS)))
-        return Asked(sum(map(len, spent)), longest, together, merging, posts), answer
+        return AskedTimes(sum(map(len, spent)), longest, together, merging, posts), answer
 
     def _turn(self, spec: SnapshotSpec) -> tuple[list[list[int]], int, pa.Table]:
         """Return the thread time of each slot that is asked first, and later; that of merging; the answer."""
@@ -189,7 +189,7 @@ def _box(spec: SnapshotSpec, answer: pa.Table) -> tuple[float, float, float, flo
     assert isinstance(spec.region, NearestSpec) and spec.region.place is not None, "snapshots have either"
     if answer.num_rows < spec.region.k:
         return EVERYWHERE
-    return circle_box(*spec.region.place, float(answer["distance"].to_numpy().max()), POSTS.planar)
+    return circle_box(*spec.region.place, float(answer.column("distance").to_numpy().max()), POSTS.planar)
 
 
 def bound(select: str) -> SnapshotSpec:
@@ -199,7 +199,7 @@ def bound(select: str) -> SnapshotSpec:
     return spec
 
 
-def asked(trial: Trial, groups: Sequence[Sequence[str]], scale: RoutingScale) -> list[dict[str, Asked]]:
+def asked(trial: Trial, groups: Sequence[Sequence[str]], scale: RoutingScale) -> list[dict[str, AskedTimes]]:
     """Ask for snapshots under each routing, and return what those of each group took in the mean.
 
     Raises:
@@ -211,7 +211,7 @@ def asked(trial: Trial, groups: Sequence[Sequence[str]], scale: RoutingScale) ->
     return [_means([under_all(routed, bound(select), turns) for select in selects]) for selects in groups]
 
 
-def under_all(routed: Mapping[str, RoutedPosts], spec: SnapshotSpec, turns: int) -> dict[str, Asked]:
+def under_all(routed: Mapping[str, RoutedPosts], spec: SnapshotSpec, turns: int) -> dict[str, AskedTimes]:
     """Ask for a snapshot under each routing; raise ValueError if two give other answers."""
     found = {name: posts.ask(spec, turns) for name, posts in routed.items()}
     (first, (_, wanted)), *others = found.items()
@@ -221,8 +221,8 @@ def under_all(routed: Mapping[str, RoutedPosts], spec: SnapshotSpec, turns: int)
     return {name: took for name, (took, _) in found.items()}
 
 
-def _means(found: list[dict[str, Asked]]) -> dict[str, Asked]:
-    return {name: Asked(*np.mean([each[name] for each in found], axis=0).tolist()) for name in found[0]}
+def _means(found: list[dict[str, AskedTimes]]) -> dict[str, AskedTimes]:
+    return {name: AskedTimes(*np.mean([each[name] for each in found], axis=0).tolist()) for name in found[0]}
 
 
 def in_squares(trial: Trial, count: int) -> list[str]:
@@ -311,7 +311,7 @@ def _measured(figure: _Figure, ask: Ask, scale: RoutingScale, say: Say) -> list[
     return [FigureResult(figure.name, figure.title, columns, rows, goals, notes)]
 
 
-def _row(texts: str, each: _Questions, routing: str, trial: Trial, found: Mapping[str, Asked]) -> Row:
+def _row(texts: str, each: _Questions, routing: str, trial: Trial, found: Mapping[str, AskedTimes]) -> Row:
     lists, took = trial.tables[routing].texts, found[routing]
     return {
         "texts": texts,

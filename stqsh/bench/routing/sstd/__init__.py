@@ -1,0 +1,1 @@
+"""The figures of SSTD (section 7 of the paper)."""
