@@ -112,7 +112,7 @@ def compare_strategies(recent: RecentInput, slots: int, *, is_event: bool) -> li
     return sorted(((one.cost(room), one) for one in found), key=lambda compared: compared[0])
 
 
-def plan_anew(recent: RecentInput, old: RoutingTable, *, is_event: bool) -> RoutePlan:
+def plan_cheapest(recent: RecentInput, old: RoutingTable, *, is_event: bool) -> RoutePlan:
     """Lay out the cells of a stream again by the strategy that is expected to cost least."""
     _, best = compare_strategies(recent, old.slots, is_event=is_event)[0]
     return _plan(recent, old, best.table, recent.load(recent.cells), f"{best.strategy} is cheapest")

@@ -33,7 +33,7 @@ _SPARE, _EACH = 1 << 12, 8
 """A table of all versions that there may be has this many at least, and for each group and difference."""
 
 _RADIX = 1 << 16
-"""So many numbers are sorted by their digits, in a tenth of the time."""
+"""Numbers below this are sorted by their digits, in a tenth of the time."""
 
 
 class Differences(NamedTuple):

@@ -1,10 +1,10 @@
 """Counts of objects by cell on a slot, so that snapshots pass over slots with nothing in their region.
 
 This is the metadata of CheetahGIS (section V-C). There counts reach the index with a delay, and may be wrong
-meanwhile. Here they are part of a slot's state after each batch, and never too low: where a count is 0 there
+until then. Here they are part of a slot's state after each batch, and never too low: where a count is 0 there
 is no object, so no answer depends on them. Each place that a record brings is counted at once (accumulative).
 What has left, expired or moved stays counted until there were as many records as there are objects. Then all
-is counted anew (periodic), over a grid for where objects are now. So a record is counted about twice.
+is counted again (periodic), over a grid for where objects are now. So a record is counted about twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stqsh.spec.chunk import RecordRole
 SIDE = 64
 """Cells a side."""
 _FEW = 256
-"""Records after which fewer objects than that are counted anew."""
+"""Fewer objects than this are counted again after so many records."""
 _SAMPLE = 1024
 """The most objects by whose places a grid is laid."""
 _OUTSIDE = 0.01
@@ -43,10 +43,13 @@ def count_presence(state: SlotState, stream: int, objects: BatchObjects) -> None
         return
     stored = objects.table.stored
     laid = _laid(stored.x, stored.y, stored.known)
-    anew = np.zeros(SIDE * SIDE, np.int32)
-    _count(stored.x, stored.y, stored.known, laid, anew)
-    for name, values in ((counts, anew), (frame, laid), (noted, np.zeros(1, np.int64))):
-        state.replace(name, values)
+    every = np.zeros(SIDE * SIDE, np.int32)
+    _count(stored.x, stored.y, stored.known, laid, every)
+    for name, values in ((counts, every), (frame, laid), (noted, np.zeros(1, np.int64))):
+        if name in state:
+            state.array(name)[:] = values  # in place: a new file would be made for a new array
+        else:
+            state.replace(name, values)
 
 
 def may_hold(state: SlotState, stream: int, box: Array) -> bool:

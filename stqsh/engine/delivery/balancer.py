@@ -17,7 +17,7 @@ from stqsh.sources.recent_input import EarlierInput, RecentInput, recent_input
 from stqsh.sources.routing_plans import (
     current_table,
     load_ratio,
-    plan_anew,
+    plan_cheapest,
     plan_rebalance,
     put_in_force,
 )
@@ -149,9 +149,9 @@ class Balancer:
         watched.uneven = 0
         plan = plan_rebalance(recent, table, adjuster, above, earlier)
         if adjuster is None and not routes:  # nobody has chosen the strategy
-            anew = plan_anew(recent, table, is_event=stream.spec.is_event)
-            if anew.after * CLEARLY <= (ratio if plan is None else plan.after):
-                plan = anew
+            cheapest = plan_cheapest(recent, table, is_event=stream.spec.is_event)
+            if cheapest.after * CLEARLY <= (ratio if plan is None else plan.after):
+                plan = cheapest
         if plan is not None:
             _log.info("stream %s is balanced by %s: max/mean %.2f", stream.name, plan.adjuster, ratio)
             watched.route = put_in_force(self._control, stream, plan, is_automatic=True).seq
