@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support import memory, oracle
 from support.budget import share
@@ -18,7 +18,17 @@ from support.oracle.significant import Significant, Warmth
 from support.retention_cases import Kept, homes, kept, should_keep
 from support.strategies import BATCHES, cut, cuts
 from support.strategies.significant import MOVING, honest_cases, retaining_all, wild_cases
-from support.worked_significant import EXAMPLES, FIFTEEN, TEN, drive_past, seven, significant_case
+from support.worked_kinds import nearest
+from support.worked_significant import (
+    EXAMPLES,
+    FIFTEEN,
+    TEN,
+    drive_past,
+    line,
+    seven,
+    significant_case,
+    timed,
+)
 
 from stqsh.core.retention import object_retention
 
@@ -151,9 +161,13 @@ def test_no_drop_takes_a_query_below_its_least_accuracy(case: Case, count: int, 
 
 def test_neighbours_on_any_slots_are_those_of_retain_all() -> None:
     members_compared = 0
+    records = [item for n in range(1, 7) for item in line(n, {"a": 0.0, "b": 0.25, "c": 0.5})]
+    still = timed(6, [(1, nearest(2, 2, x=0, y=0.5))], records)
 
+    # Queries that know all have members in few drawn cases: a run with few examples might compare none.
     @share(6, least=8)
     @given(honest_cases(frozenset({"nearest"}), silent=False), cuts, slots)
+    @example(still, None, 2)
     def holds(case: Case, size: int | None, count: int) -> None:
         nonlocal members_compared
         warmth, warm = Warmth(), {}

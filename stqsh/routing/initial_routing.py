@@ -6,35 +6,50 @@ it is the same in every process.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from stqsh.routing.cells import Bounds, Cells, z_order
+from stqsh.routing.load import Load
+from stqsh.routing.strategies import grid_table
 from stqsh.routing.table import RoutingTable
 
-#: Cells a side.
-SIDE = 64
-#: Cells without a record in the sample together weigh as much as this share of the sample.
+SIDE = 256
+"""Cells a side."""
+
+_COARSE_SIDE = 64
+"""Cells a side of grids that older versions began with."""
+
 _EMPTY_SHARE = 0.1
+"""Cells of those without a record in the sample together weigh as much as this share of the sample."""
+
+Sample = tuple[tuple[float, float], ...]
+"""Places, (x, y) each."""
 
 
-def sampled_grid(bounds: Bounds, sample: Sequence[Sequence[float]], slots: int) -> RoutingTable:
-    """Deal the cells of `bounds` to slots, along the Z curve, by the number of sampled places in them.
+@lru_cache(maxsize=64)
+def sampled_grid(bounds: Bounds, sample: Sample, slots: int) -> RoutingTable:
+    """Return a grid over bounds that deals the places of a sample evenly; no queries are known yet.
 
-    Near cells are mostly on one slot, so that a small region touches few.
-
-    Args:
-        bounds: x1, y1, x2, y2.
-        sample: places, (x, y) each.
-        slots: the number of slots.
+    Tasks ask for it in each batch, and it takes some milliseconds to make.
     """
-    cells, places = Cells(bounds, SIDE), np.array(sample, np.float64).reshape(-1, 2)
-    counts = np.bincount(cells.of_places(places[:, 0], places[:, 1]), minlength=SIDE * SIDE)
+    x, y = np.array(sample, np.float64).reshape(-1, 2).T
+    return grid_table(Load.of(Cells(bounds, SIDE), x, y, np.empty((0, 4))), slots)
+
+
+@lru_cache(maxsize=64)
+def coarse_grid(bounds: Bounds, sample: Sample, slots: int) -> RoutingTable:
+    """Return the grid that older versions began with, for sessions that they made.
+
+    Its cells are larger, and a cell with most of the records is on one slot.
+    """
+    cells, places = Cells(bounds, _COARSE_SIDE), np.array(sample, np.float64).reshape(-1, 2)
+    counts = np.bincount(cells.of_places(places[:, 0], places[:, 1]), minlength=_COARSE_SIDE**2)
     weights = counts + max(len(places), 1) * _EMPTY_SHARE / len(counts)
-    along = z_order(SIDE)
+    along = z_order(_COARSE_SIDE)
     middles = np.cumsum(weights[along]) - weights[along] / 2
-    slot = np.empty(SIDE * SIDE, np.int16)
+    slot = np.empty(_COARSE_SIDE**2, np.int16)
     slot[along] = np.minimum(middles * slots / weights.sum(), slots - 1)
-    leaf = np.arange(SIDE * SIDE, dtype=np.int32).reshape(SIDE, SIDE)
+    leaf = np.arange(_COARSE_SIDE**2, dtype=np.int32).reshape(_COARSE_SIDE, _COARSE_SIDE)
     return RoutingTable("grid", cells, leaf, slot, slots)

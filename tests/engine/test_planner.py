@@ -564,7 +564,8 @@ def event_stream(world: World) -> int:
     """A stream of events that is dealt by place."""
     stream = world.stream([(tick, f"k{tick % 7}") for tick in range(16)], kind="event")
     folder = world.home / "streams" / str(stream)
-    write_manifest(folder, replace(read_manifest(folder), bounds=BOUNDS, sample=SAMPLE))
+    manifest = replace(read_manifest(folder), bounds=BOUNDS, sample=SAMPLE, has_coarse_grid=False)
+    write_manifest(folder, manifest)
     return stream
 
 

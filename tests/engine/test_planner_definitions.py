@@ -170,7 +170,9 @@ class Posts(World):
         writer = StoreWriter(directory, COLUMNS)
         writer.append(pa.RecordBatch.from_arrays(arrays, names=["oid", "x", "y", "ts", "_tick"]))
         sample = tuple((float(n), float(n)) for n in range(0, 100, 3))
-        write_manifest(directory, replace(writer.finish(), bounds=(0.0, 0.0, 100.0, 100.0), sample=sample))
+        bounds = (0.0, 0.0, 100.0, 100.0)
+        manifest = replace(writer.finish(), bounds=bounds, sample=sample, has_coarse_grid=False)
+        write_manifest(directory, manifest)
 
     def ask(self, region: dict[str, Any]) -> int:
         return self.log("register", stream="s", stream_id=self.id, text="", kind="range", region=region)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.routing.cells import Cells, z_order
-from stqsh.routing.initial_routing import SIDE, sampled_grid
+from stqsh.routing.initial_routing import SIDE, coarse_grid, sampled_grid
 from stqsh.routing.load import Load
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import HASHED, RoutingTable, slots_of
@@ -32,7 +32,7 @@ def bounds(draw: st.DrawFn) -> tuple[float, float, float, float]:
 
 @given(bounds(), places, slots, places)
 def test_a_box_touches_the_slot_of_each_place_in_it(area, sample, count, found) -> None:
-    routing = sampled_grid(area, sample, count)
+    routing = sampled_grid(area, tuple(sample), count)
     at = np.array(found)
     owners = routing.slots_of(at[:, 0], at[:, 1], NO_HASHES[: len(at)])
     assert owners.min() >= 0 and owners.max() < count
@@ -45,7 +45,7 @@ def test_a_box_touches_the_slot_of_each_place_in_it(area, sample, count, found) 
 
 @given(places, slots, st.floats(-180, 180), st.floats(-90, 90), st.floats(1, 3e7), places)
 def test_a_circle_asks_the_slot_of_each_place_in_it(sample, count, x, y, radius, found) -> None:
-    routing = sampled_grid(WORLD, sample, count)
+    routing = sampled_grid(WORLD, tuple(sample), count)
     at = np.clip(np.array(found), (-180, -90), (180, 90))
     inside = at[distances(x, y, at[:, 0], at[:, 1], False) <= radius]
     touched = routing.slots_touching(np.array([circle_box(x, y, radius, False)]))[0]
@@ -53,7 +53,7 @@ def test_a_circle_asks_the_slot_of_each_place_in_it(sample, count, x, y, radius,
 
 
 def test_everything_and_what_nobody_knows_touch_all_slots() -> None:
-    routing = sampled_grid((0, 0, 1, 1), [], 4)
+    routing = sampled_grid((0, 0, 1, 1), (), 4)
     boxes = [[-np.inf, -np.inf, np.inf, np.inf], [np.nan] * 4, [np.nan, 0, 1, 1], [-np.inf, 0, np.inf, 1]]
     assert routing.slots_touching(np.array(boxes)).all()
 
@@ -61,7 +61,7 @@ def test_everything_and_what_nobody_knows_touch_all_slots() -> None:
 def test_slots_get_about_equal_shares_of_a_skewed_sample() -> None:
     chance = np.random.default_rng(3)
     sample = np.concatenate([chance.normal(0.3, 0.05, (3000, 2)), chance.uniform(0, 1, (1000, 2))])
-    routing = sampled_grid((0, 0, 1, 1), sample.tolist(), 8)
+    routing = sampled_grid((0, 0, 1, 1), tuple(map(tuple, sample.tolist())), 8)
     shares = np.bincount(
         routing.slots_of(sample[:, 0], sample[:, 1], np.zeros(len(sample), np.uint64)), minlength=8
     ) / len(sample)
@@ -70,14 +70,14 @@ def test_slots_get_about_equal_shares_of_a_skewed_sample() -> None:
 
 def test_a_small_box_touches_few_slots() -> None:
     chance = np.random.default_rng(4)
-    routing = sampled_grid((0, 0, 1, 1), [], 16)
+    routing = sampled_grid((0, 0, 1, 1), (), 16)
     corners = chance.uniform(0, 0.95, (500, 2))
     touched = routing.slots_touching(np.hstack([corners, corners + 0.05])).sum(axis=1)
     assert touched.mean() < 2
 
 
 def test_places_outside_belong_to_a_border_cell() -> None:
-    routing = sampled_grid((0, 0, 1, 1), [], 16)
+    routing = sampled_grid((0, 0, 1, 1), (), 16)
     outside, border = np.array([-5.0, 7.0]), np.array([0.0, 1.0])
     for y in (0.2, 0.9):
         ys = np.array([y, y])
@@ -86,11 +86,29 @@ def test_places_outside_belong_to_a_border_cell() -> None:
         )
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 5000])
+@pytest.mark.parametrize("count", [1, 2, 7, 500])
 def test_cells_are_dealt_in_runs_along_the_curve(count) -> None:
-    routing = sampled_grid((0, 0, 1, 1), [[0.5, 0.5]] * 100, count)
+    sample = np.random.default_rng(8).uniform(0, 1, (3000, 2))
+    routing = sampled_grid((0, 0, 1, 1), tuple(map(tuple, sample.tolist())), count)
     along = routing.owners.ravel()[z_order(SIDE)]
     assert (np.diff(along) >= 0).all() and along[0] == 0 and along[-1] == count - 1
+
+
+def test_a_place_with_most_records_is_dealt_by_keys_and_all_other_places_evenly() -> None:
+    chance = np.random.default_rng(9)
+    sample = np.concatenate([np.full((3000, 2), 0.5), chance.uniform(0, 1, (1000, 2))])
+    hashes = chance.integers(0, 1 << 64, len(sample), np.uint64)
+    routing = sampled_grid((0, 0, 1, 1), tuple(map(tuple, sample.tolist())), 4)
+    assert (routing.owners == HASHED).sum() == 1
+    owners = routing.slots_of(sample[:, 0], sample[:, 1], hashes)
+    assert np.bincount(owners, minlength=4).max() < 1.1 * len(sample) / 4
+
+
+def test_sessions_of_older_versions_keep_the_grid_that_they_began_with() -> None:
+    sample = ((0.1, 0.1),) * 5 + ((0.9, 0.9),) * 3
+    owners = coarse_grid((0.0, 0.0, 1.0, 1.0), sample, 2).owners
+    assert owners.shape == (64, 64)
+    assert owners.ravel()[z_order(64)].searchsorted(1) == 61
 
 
 def test_the_curve_visits_every_cell_once() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -16,9 +18,9 @@ from support.streams import prepared, stream
 from stqsh.core.state.interner import SeenKeys
 from stqsh.errors import SourceError
 from stqsh.sources.replay_store import replay_order
-from stqsh.sources.replay_store.manifest import read_manifest
+from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.sources.replay_store.preparation import prepare
-from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of
+from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of, initial_table
 from stqsh.spec.stream import GeneratorSourceSpec
 
 SECOND = 1_000_000
@@ -116,6 +118,17 @@ def test_a_store_of_events_tells_where_they_lie(load) -> None:
     x1, y1, x2, y2 = manifest.bounds
     assert x1 < 1 < 98 < x2 and y1 < 0.1 < 9.8 < y2
     assert manifest.sample[0] == (0.0, 0.0) and manifest.sample[-1] == (99.0, 9.9)
+
+
+def test_a_store_of_an_older_version_keeps_its_coarse_grid(load) -> None:
+    result = load({"a.csv": HEAD + "a,1,2,3,1\nb,3,4,4,2\n"}, **EVENT)
+    manifest, spec = result.store.manifest, stream("a.csv", **EVENT)
+    grid = initial_table(manifest, spec, 2)
+    older = json.loads(msgspec.json.encode(manifest))
+    del older["has_coarse_grid"]
+    coarse = initial_table(msgspec.convert(older, Manifest), spec, 2)
+    assert grid is not None and coarse is not None
+    assert grid.cells.side == 256 and coarse.cells.side == 64
 
 
 def test_bounds_are_as_declared(load) -> None:

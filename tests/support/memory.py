@@ -157,7 +157,7 @@ class MemoryEngine(LocalEngine):
         if spec.is_event:
             places = tuple((row[spec.x], row[spec.y]) for _, row in case.records)
             bounds = tuple(case.spec["bounds"] or (-1.0, -1.0, 1.0, 1.0))
-            manifest = replace(manifest, bounds=bounds, sample=places[::2])
+            manifest = replace(manifest, bounds=bounds, sample=places[::2], has_coarse_grid=False)
         write_manifest(folder, manifest)
 
     def _create_table(self, table: Table) -> None:

@@ -82,7 +82,7 @@ def _rows(scale: RoutingScale, name: str, places: Places, slots: int) -> list[Ro
     seen, best = predictions(many, slots, asked), predictions(later, slots, asked)
     judged = {one.strategy: predict(one.table, later, asked) for one in seen}
     judged_early = {one.strategy: predict(one.table, later, asked) for one in early}
-    grid = predict(_finer(sampled_grid(UNIT, first.tolist(), slots), side), later, asked)
+    grid = predict(_finer(sampled_grid(UNIT, tuple(map(tuple, first.tolist())), slots), side), later, asked)
     rows: list[Row] = []
     for memory, room in _ROOMS.items():
         choice, early_choice = chosen(seen, room).strategy, chosen(early, room).strategy

@@ -48,6 +48,8 @@ class Manifest:
     #: ... x1, y1, x2, y2 of where most records lie, and places (x, y) of some of them, at even distances.
     bounds: tuple[float, float, float, float] | None = None
     sample: tuple[tuple[float, float], ...] = ()
+    #: ... and whether its first grid has the large cells that those of older versions have.
+    has_coarse_grid: bool = True
 
     @property
     def rows(self) -> int:

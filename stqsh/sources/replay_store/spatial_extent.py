@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.routing.initial_routing import sampled_grid
+from stqsh.routing.initial_routing import coarse_grid, sampled_grid
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.manifest import Manifest
@@ -32,7 +32,7 @@ def with_extent(
     places = sample_places(directory, manifest, layout)
     x1, y1, x2, y2 = declared if declared is not None else bounds_of(places)
     sample = tuple((x, y) for x, y in places.tolist())
-    return replace(manifest, bounds=(x1, y1, x2, y2), sample=sample)
+    return replace(manifest, bounds=(x1, y1, x2, y2), sample=sample, has_coarse_grid=False)
 
 
 def initial_table(manifest: Manifest | None, stream: StreamSpec, slots: int) -> RoutingTable | None:
@@ -47,7 +47,8 @@ def initial_table(manifest: Manifest | None, stream: StreamSpec, slots: int) -> 
         return None
     if manifest.bounds is None:
         return RoutingTable.by_object(slots)
-    return sampled_grid(manifest.bounds, manifest.sample, slots)
+    lay = coarse_grid if manifest.has_coarse_grid else sampled_grid
+    return lay(manifest.bounds, manifest.sample, slots)
 
 
 def sample_places(directory: Path, manifest: Manifest, layout: RecordSchema) -> NDArray[np.float64]:
