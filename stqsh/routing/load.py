@@ -68,6 +68,21 @@ class Load:
         moved = _averaged(change, max(1, self.cells.side // _BLUR))
         return replace(self, records=np.maximum(self.records + share * moved, 0.0))
 
+    def with_likely_queries(self, cost: float, reach: int) -> Load:
+        """Return the load if queries, of which none is known yet, are where the records are.
+
+        The queries of all four papers are. Records count for more where there are many around.
+
+        Args:
+            cost: what queries are to cost, as a multiple of what records do.
+            reach: how far around a cell records are counted, in cells.
+        """
+        around = _averaged(self.records, reach)
+        pairs = float((self.records * around).sum())
+        if not pairs:
+            return self
+        return replace(self, records=self.records * (1 + cost * self.records.sum() / pairs * around))
+
 
 def _averaged(values: Floats, reach: int) -> Floats:
     """Return the mean around each cell, over all cells up to some cells away, float64 (side, side)."""
