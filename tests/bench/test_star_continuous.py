@@ -107,6 +107,17 @@ def test_an_index_matches_as_a_test_of_all_pairs(name, sought, posts, sample, dr
                 assert set(found) == wanted
 
 
+@pytest.mark.parametrize("name", INDEXES)
+def test_records_may_have_topics_that_no_row_asks_for(name) -> None:
+    box, start = np.full((1, 4), np.inf) * [-1, -1, 1, 1], np.zeros(2, np.int32)
+    sought = Predicates(box, np.array([1], np.int32), start, np.empty(0, np.int32), np.ones(1, np.bool_))
+    index = INDEXES[name](sought, SAMPLE, TERMS)
+    index.add(np.zeros(1, np.int32))
+    topic = np.array([1, 2, 1_000_000, 0, 1], np.int32)
+    posts = Posted(np.full(5, 0.5), np.full(5, 0.5), topic, np.zeros(6, np.int64), np.empty(0, np.int32))
+    assert index.match(posts).record.tolist() == [0, 4]
+
+
 def _topical(count: int) -> Predicates:
     box = np.tile([-np.inf, -np.inf, np.inf, np.inf], (count, 1))
     topic = np.arange(count, dtype=np.int32) % TOPICS

@@ -14,7 +14,7 @@ from stqsh.bench.routing.measuring import RoutingScale, Trial, measured
 from stqsh.bench.routing.world import load_by
 from stqsh.routing.cells import Cells
 from stqsh.routing.choice import QUERY_BYTES, AskedQueries, chosen, predict, predictions
-from stqsh.routing.initial_routing import sampled_grid
+from stqsh.routing.initial_routing import SIDE, sampled_grid
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.recent_input import RECENT
 from stqsh.sources.replay_store.spatial_extent import SAMPLE
@@ -76,7 +76,7 @@ def _rows(scale: RoutingScale, name: str, places: Places, slots: int) -> list[Ro
     rng = np.random.default_rng(17)
     asked, count = AskedQueries(squares_around(places(rng, _QUERIES), _SIDE)), scale.count(RECENT)
     first = places(rng, SAMPLE)
-    side, drawn = _FINER * scale.cells, [places(rng, count) for _ in range(2)]
+    side, drawn = max(_FINER * scale.cells, SIDE), [places(rng, count) for _ in range(2)]
     few, many, later = (load_by(some, asked.boxes, side) for some in (first, *drawn))
     early = predictions(replace(few, records=few.records * (count / SAMPLE)), slots, asked)
     seen, best = predictions(many, slots, asked), predictions(later, slots, asked)

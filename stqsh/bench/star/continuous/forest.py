@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from stqsh.arrays import Array
 from stqsh.bench.star.continuous.probes import satisfy, terms_and_topics
-from stqsh.bench.star.continuous.standing import Pairs, Standing, is_placed
+from stqsh.bench.star.continuous.standing import Pairs, Standing, is_placed, topics_of, with_sought_topics
 from stqsh.bench.star.continuous.tables import Posted, Predicates
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.jit import frozen
@@ -72,7 +72,7 @@ class Forest(Standing):
 
     def _tree(self, state: SlotState, filed: Array) -> TermTree:
         """Build the trees of some rows, whose numbers in them are their ids."""
-        topics = 1 + max(int(one.max(initial=0)) for one in (self.sought.topic, self.sample.topic))
+        topics = topics_of(self.sought) + 1
         terms = TermTable(state, 1)
         terms.words.intern(pa.array([str(number) for number in range(self.terms + topics)]))
         said = self._spans(self.sample)
@@ -91,7 +91,7 @@ class Forest(Standing):
     def _spans(self, posts: Posted) -> TermSpans:
         """Return the terms of records, and their topics as further ones; the last range is that of none."""
         if self.with_topics:
-            end, codes = terms_and_topics(posts, self.terms)
+            end, codes = terms_and_topics(with_sought_topics(posts, self.sought), self.terms)
             begin = np.concatenate([_NOTHING, end])
             return TermSpans(begin, np.append(end, begin[-1:]), codes)
         bounds = posts.start.astype(np.int32)

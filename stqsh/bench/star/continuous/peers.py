@@ -6,8 +6,15 @@ import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.bench.star.continuous.probes import probe_op_index, probe_rp_trees
-from stqsh.bench.star.continuous.standing import Standing, is_placed, starts
-from stqsh.bench.star.continuous.tables import TOPIC, Intervals, RTrees
+from stqsh.bench.star.continuous.standing import (
+    Pairs,
+    Standing,
+    is_placed,
+    starts,
+    topics_of,
+    with_sought_topics,
+)
+from stqsh.bench.star.continuous.tables import TOPIC, Intervals, Posted, RTrees
 
 _FANOUT = 16
 
@@ -83,7 +90,6 @@ class RPTrees(Standing):
         row = np.concatenate([rows[:0], *entries])
         alone = rows[about & ~placed]
         alone = alone[np.argsort(sought.topic[alone], kind="stable")]
-        topics = 1 + max(int(one.max(initial=0)) for one in (sought.topic, self.sample.topic))
         none = np.empty(0, np.int64)
         return RTrees(
             np.array(trees, np.int64),
@@ -93,10 +99,14 @@ class RPTrees(Standing):
             np.concatenate([np.empty((0, 4)), *cover]),
             sought.box[row],
             row,
-            starts(sought.topic[alone], topics),
+            starts(sought.topic[alone], topics_of(sought) + 1),
             alone,
             rows[~placed & ~about],
         )
+
+    def match(self, posts: Posted) -> Pairs:
+        """Return the rows that stand and whose predicates records satisfy."""
+        return super().match(with_sought_topics(posts, self.sought))
 
 
 def packed(boxes: Array) -> tuple[Array, list[Array]]:

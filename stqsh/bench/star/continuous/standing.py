@@ -103,6 +103,16 @@ def is_placed(sought: Predicates) -> Array:
     return placed
 
 
+def topics_of(sought: Predicates) -> int:
+    """Return how many topics rows may ask for."""
+    return 1 + int(sought.topic.max(initial=0))
+
+
+def with_sought_topics(posts: Posted, sought: Predicates) -> Posted:
+    """Return records with topics that rows may ask for; all others are the one after these."""
+    return posts._replace(topic=np.minimum(posts.topic, topics_of(sought)))
+
+
 def part(posts: Posted, first: int, last: int) -> Posted:
     """Return the records first … last - 1."""
     begin, end = posts.start[first], posts.start[last]
