@@ -141,6 +141,7 @@ def test_folded_updates_are_what_a_snapshot_answers(number: int) -> None:
     assert compared == STEPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("slots", "records", "mishaps"), [(1, 400_000, ()), (3, 1, ()), (7, 20, (1, 2, 4))])
 def test_neither_slots_nor_cuts_nor_mishaps_change_a_byte(
     slots: int, records: int, mishaps: tuple[int, ...]

@@ -16,6 +16,7 @@ from support.oracle.whole import nows
 from support.strategies import cases, cut, cuts, drawn_until, restarts, slots
 from support.strategies.groups import FAR, forms_over, has_distances, values_of
 
+pytestmark = pytest.mark.slow
 FEATURES = {
     "rectangles": frozenset[str](),
     "circles": frozenset({"circles"}),

@@ -124,6 +124,7 @@ def test_a_slot_does_as_sole_says(name: str, size: int | None) -> None:
     assert {n: found[n][0].refs for n in example.kept if n in found}.items() <= example.kept.items()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", RANGES.values(), ids=RANGES)
 @share(6, least=8)
 @given(data=st.data(), size=cuts, count=slots, again=restarts)
@@ -134,6 +135,7 @@ def test_what_is_kept_and_told_is_the_oracles(
     agree(case, count, size, again)
 
 
+@pytest.mark.slow
 @share(6, least=8)
 @given(wild_cases(MOVING - {"nearest", "dwell"}, sheds=True), cuts, slots, restarts)
 def test_shedding_takes_what_the_oracle_takes(
@@ -142,12 +144,14 @@ def test_shedding_takes_what_the_oracle_takes(
     agree(case, count, size, again)
 
 
+@pytest.mark.slow
 @share(6, least=8)
 @given(wild_cases(MOVING, sheds=True), cuts, restarts)
 def test_neighbours_on_one_slot_are_the_oracles(case: Case, size: int | None, again: set[int]) -> None:
     agree(case, 1, size, again)
 
 
+@pytest.mark.slow
 @share(12, least=8)
 @given(wild_cases(frozenset({"circles"}), sheds=True, accurate=True), slots, cuts)
 def test_no_drop_takes_a_query_below_its_least_accuracy(case: Case, count: int, size: int | None) -> None:
@@ -159,6 +163,7 @@ def test_no_drop_takes_a_query_below_its_least_accuracy(case: Case, count: int, 
     assert memory.run(case, count, cut(case, size)).updates == told
 
 
+@pytest.mark.slow
 def test_neighbours_on_any_slots_are_those_of_retain_all() -> None:
     members_compared = 0
     records = [item for n in range(1, 7) for item in line(n, {"a": 0.0, "b": 0.25, "c": 0.5})]

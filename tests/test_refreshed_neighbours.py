@@ -113,6 +113,7 @@ def test_refreshes_of_posts_with_rare_words_are_the_oracles() -> None:
         assert updates(made, slots, cut(made, size), restarts) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_refreshes_of_a_crowd_are_the_oracles_however_the_run_is_cut(name: str) -> None:
     made = asked_of(name)
@@ -123,6 +124,7 @@ def test_refreshes_of_a_crowd_are_the_oracles_however_the_run_is_cut(name: str) 
         assert updates(made, slots, cut(made, size), restarts) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_the_end_refreshes_once_more_as_of_the_end_of_the_last_tick(name: str) -> None:
     made = asked_of(name)

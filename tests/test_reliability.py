@@ -85,6 +85,7 @@ def test_sessions_with_engines_leave_no_process_and_no_file(tmp_path: Path) -> N
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
 
 
+@pytest.mark.slow
 def test_a_reader_that_stands_still_gets_all_though_the_log_is_folded_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

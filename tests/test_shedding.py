@@ -173,6 +173,7 @@ def test_a_budget_that_comes_with_the_profile_and_one_in_bytes_hold_as_well(tmp_
         assert row["budget"].endswith("kB")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["object", "query"])
 def test_batches_that_are_lost_and_done_again_change_nothing(tmp_path: Path, mode: str) -> None:
     seen = []

@@ -47,6 +47,7 @@ def silent(_: str) -> None:
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROUTING.functions)
 def test_every_figure_has_rows_for_its_columns_and_goals(name: str, tmp_path: Path) -> None:
     [result] = run([name], tmp_path, silent, scale=TINY)

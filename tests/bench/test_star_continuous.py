@@ -10,8 +10,9 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budget import times
 
 from stqsh.bench.star.asking import StarScale
 from stqsh.bench.star.continuous import measuring, standing
@@ -84,7 +85,6 @@ def _wanted(sought: Predicates, posts: Posted, rows: set[int]) -> set[tuple[int,
 
 
 @pytest.mark.parametrize("name", INDEXES)
-@settings(deadline=None, max_examples=60)
 @given(sought=_predicates(), posts=_posted(), sample=_posted(), draw=st.data())
 def test_an_index_matches_as_a_test_of_all_pairs(name, sought, posts, sample, draw) -> None:
     index, every = (make(sought, sample, TERMS) for make in (INDEXES[name], Standing))
@@ -242,7 +242,7 @@ def _digest(answers: list[dict[int, int]]) -> int:
     return found & mask
 
 
-@settings(deadline=None, max_examples=150)
+@times(2)
 @given(case=_minutes(), is_top=st.booleans())
 def test_all_upkeeps_tell_what_counting_anew_tells(case, is_top) -> None:
     cubes, cells, pairs = case
@@ -298,6 +298,7 @@ def test_an_index_that_matches_otherwise_is_found(stream: Stream) -> None:
         match_costs(stream, questions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "parts"), [(7, "7a 7b 7c 7d 7e 7f"), (10, "10a 10c")])
 def test_figures_of_continuous_queries_are_written(number: int, parts: str, tmp_path: Path) -> None:
     results = run([number], tmp_path, lambda text: None, scale=TINY)

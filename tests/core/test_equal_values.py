@@ -6,8 +6,9 @@ from contextlib import nullcontext
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budget import times
 
 from core.slots import Slot, of_kind, register, updates
 from stqsh.core.matching import query_conditions
@@ -56,7 +57,7 @@ ROWS = st.lists(
 
 
 @pytest.mark.parametrize("kind", ["moving", "event"])
-@settings(deadline=None, max_examples=200)
+@times(3)
 @given(conditions=st.lists(CONDITIONS, min_size=1, max_size=6), batches=st.lists(ROWS, max_size=5))
 def test_updates_are_those_of_evaluation(kind, conditions, batches) -> None:
     found = []

@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.slots import SPEC, UNIT, Slot, of_kind, register, updates
@@ -106,7 +106,6 @@ def run(
 
 
 @pytest.mark.parametrize("kind", ["moving", "event"])
-@settings(deadline=None, max_examples=60)
 @given(early=QUERIES, late=QUERIES, batches=st.lists(ROWS, max_size=6), pairs=st.sampled_from([0, 24]))
 def test_updates_are_the_same_with_values_as_terms_and_without(kind, early, late, batches, pairs) -> None:
     found = []
@@ -192,12 +191,12 @@ def test_small_boxes_are_in_the_grid_and_come_back_to_the_trees_when_records_cro
 def test_values_of_queries_that_are_gone_take_no_memory() -> None:
     slot = Slot(kind="event", keep_us=0)
     slot.batch(1, 1, posts(1), [register(1, REGIONS[1], equals("n", 0, "BIGINT"))])
-    for step in range(2, 52, 2):
+    for step in range(2, 26, 2):
         some = range(1000 * step, 1000 * step + 2000)
         slot.batch(step, step, posts(step), [register(i, REGIONS[1], equals("n", i, "BIGINT")) for i in some])
         slot.batch(step + 1, step + 1, (), [{"op": "drop", "id": i} for i in some])
-    assert len(slot.state.array("s1/terms/counts")) < 25_000
-    slot.batch(52, 52, posts(52), [{"op": "drop", "id": 1}])
+    assert len(slot.state.array("s1/terms/counts")) < 12_000
+    slot.batch(26, 26, posts(26), [{"op": "drop", "id": 1}])
     assert not slot.state.names(("s1/terms/", "s1/range/keywords/"))
     assert not slot.state.entry("value_columns")
 

@@ -14,3 +14,8 @@ def share(part: int, least: int = LEAST) -> settings:
     """
     examples = settings().max_examples
     return settings(max_examples=max(min(least, examples // 10), examples // part))
+
+
+def times(factor: int) -> settings:
+    """Some times the profile's examples; for properties that are quick."""
+    return settings(max_examples=factor * settings().max_examples)
