@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.adjusters.ladder import even_out
-from stqsh.routing.choice import AskedQueries, Prediction, predictions
+from stqsh.routing.cells import Cells
+from stqsh.routing.choice import AskedQueries, Prediction, chosen, predict, predictions
 from stqsh.routing.load import Load, balance_of, slot_loads
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import TEXT, RoutingTable
 from stqsh.settings import memory_bytes
-from stqsh.sources.recent_input import EarlierInput, RecentInput
+from stqsh.sources.recent_input import RECENT, EarlierInput, RecentInput
 from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.sources.replay_store.spatial_extent import initial_table
 from stqsh.sources.replay_store.store import open_store
@@ -26,6 +28,9 @@ from stqsh.storage.stream_routes import append_route, read_table, stream_routes
 
 EVEN = 1.05
 """A routing is even enough for REBALANCE if no slot's load is above this multiple of the mean."""
+
+CLEARLY = 1.2
+"""The cheapest strategy takes the place of a stream's first grid if it is better by this factor."""
 
 _ROOM = 0.5
 """The share of the machine's memory up to which copies of queries make no strategy dearer."""
@@ -40,7 +45,7 @@ class RoutePlan(NamedTuple):
         moved: the share of the queries that some slot has to learn of, 0 to 1.
         before, after: the largest load of a slot divided by the mean, under the old table now, and under this
             one as it is expected.
-        adjuster: the load adjuster that made it, or the strategy that was chosen; None for a layout that was
+        adjuster: the load adjuster that made it, or why the strategy was chosen; None for a layout that was
             asked for.
     """
 
@@ -116,6 +121,32 @@ def plan_cheapest(recent: RecentInput, old: RoutingTable, *, is_event: bool) -> 
     """Lay out the cells of a stream again by the strategy that is expected to cost least."""
     _, best = compare_strategies(recent, old.slots, is_event=is_event)[0]
     return _plan(recent, old, best.table, recent.load(recent.cells), f"{best.strategy} is cheapest")
+
+
+def plan_first(recent: RecentInput, initial: RoutingTable, rows: int) -> RoutePlan | None:
+    """Lay out the cells of an event stream that begins by the strategy that is expected to cost least.
+
+    Args:
+        recent: a sample of its records, and its queries.
+        initial: the grid that it begins with otherwise.
+        rows: the number of its records.
+
+    Returns:
+        None if the grid costs little more.
+    """
+    asked, room = AskedQueries(recent.boxes), memory_bytes() * _ROOM
+
+    def load(cells: Cells) -> Load:
+        """Return the load of a whole batch."""
+        sampled = recent.load(cells)
+        return replace(sampled, records=sampled.records * (min(rows, RECENT) / max(len(recent.x), 1)))
+
+    best = chosen(predictions(load(recent.cells), initial.slots, asked), room)
+    if predict(initial, load(initial.cells), asked).cost(room) < CLEARLY * best.cost(room):
+        return None
+    reason = f"chosen as it begins, {best.strategy} is cheapest"
+    plan = _plan(recent, initial, best.table, recent.load(recent.cells), reason)
+    return plan._replace(packages=0, moved=0.0)  # nothing is there that could be handed over
 
 
 def plan_rebalance(

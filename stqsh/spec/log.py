@@ -91,8 +91,8 @@ class StreamRouted(NamedEntry, frozen=True):
         version: its number among those of the stream; the first one after the initial routing is 2.
         strategy: the strategy of the table.
         slots: the number of slots of the table.
-        why: REPARTITION, or the load adjuster that made it.
-        is_automatic: whether SET balance made it, not a statement.
+        why: REPARTITION, the load adjuster that made it, or why its strategy was chosen.
+        is_automatic: whether SET balance made it, not a statement or the choice as the stream began.
         leaves: the number of its leaves.
         packages: how many pairs of slots there are of which one hands cells over to the other.
         moved: the share of the stream's queries that some slot has to learn of, 0 to 1.

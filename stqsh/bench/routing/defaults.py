@@ -66,8 +66,8 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
         f"{_QUERIES:,} squares of {_SIDE:.1%} side, where the records are; scarce memory holds 1.75 copies "
         f"of each. The choice is by {scale.count(RECENT):,} records and all queries, the early one by "
         f"{SAMPLE:,} records, as a new stream has; both are judged by as many other records. The grid of a "
-        "new stream is what engines begin with: it is laid by early records alone. With SET balance = auto, "
-        "engines replace it by the choice of this model."
+        "new stream is laid by early records alone. Engines begin with it unless the early choice is a fifth "
+        "cheaper, and with SET balance = auto replace it by the choice of this model."
     ]
     return [FigureResult("defaults", "the automatic choice of a strategy", COLUMNS, rows, goals, notes)]
 

@@ -15,6 +15,7 @@ from stqsh.profile import Profile
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.sources.recent_input import EarlierInput, RecentInput, recent_input
 from stqsh.sources.routing_plans import (
+    CLEARLY,
     current_table,
     load_ratio,
     plan_cheapest,
@@ -38,8 +39,6 @@ REST, SHORT_REST, LONGEST_REST = 4, 0, 128
 that bring less than half of what they promised."""
 AHEAD = 1.5
 """For how many looks a load that moves is expected to go on as it did since the look before."""
-CLEARLY = 1.2
-"""The cheapest strategy takes the place of the first grid if its largest load is smaller by this factor."""
 
 _log = logging.getLogger("stqsh.engine")
 

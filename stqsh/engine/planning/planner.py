@@ -28,6 +28,7 @@ from stqsh.engine.planning.event_clock import (
     last_step,
     start_clock,
 )
+from stqsh.engine.planning.first_routing import FirstRouting
 from stqsh.engine.planning.live_inputs import LiveInputs
 from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshots
 from stqsh.engine.planning.planner_state import PlannerState, last_step_of
@@ -80,6 +81,7 @@ class Planner:
         self._most = BatchLimit(max_records, max_bytes)
         self._view, self._pace = SessionView.of(home), PlaybackPace(steady)
         self.live = LiveInputs(home, self._view, steady)
+        self._first_routing = FirstRouting(self._view)
 
     def latest(self, start: Offset, now_us: int) -> Offset:
         """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.
@@ -88,6 +90,8 @@ class Planner:
         """
         self._view.read(start)
         ready = apply_clock_rows(self._view, start, now_us)
+        if self._first_routing.choose(ready, self._tuning.chosen_records):
+            self._view.read(start)
         end = self._next(ready, now_us) or ready
         if end == start:
             return start
