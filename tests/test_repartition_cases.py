@@ -332,6 +332,18 @@ def test_places_that_space_cannot_spread(
             ) == ["posts: nothing to gain (max/mean 1.00)"]
 
 
+def test_a_change_before_the_first_step_leaves_nothing_to_look_for_under_the_first_grid(folder: Path) -> None:
+    with local_session(folder / "home", 3, 100, published=True) as session:
+        change = "REPARTITION posts USING agrid;"
+        run(session, CREATE.format(folder=folder) + CENTRE + change + "RUN 20 STEPS;")
+        text = "EXPLAIN SELECT TOPK(body, 1) FROM posts INSIDE (2, 2, 3, 3) SYNC 10 s;"
+        assert "routings" not in explained(session, text)
+        run(session, "REPARTITION posts USING quadtree; RUN 1 STEPS;")
+        assert explained(session, text).endswith("under 2 routings whose records are kept")
+        run(session, "RUN;")
+        assert updates(session) == usual(folder, f"{CENTRE} RUN 20 STEPS; RUN 1 STEPS; RUN;")
+
+
 def test_bounds_that_are_much_too_small(folder: Path) -> None:
     """Case 45: cells of a new routing are laid over where the records are."""
     create = CREATE.replace("PLANAR", "PLANAR BOUNDS (0, 0, 0.01, 0.01)")

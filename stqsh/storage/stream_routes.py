@@ -63,6 +63,8 @@ def have_expired(spec: StreamSpec, taken: int | None, step: int, tick_us: int | 
         step: the step after which that is asked.
         tick_us: the length of a tick, None before the first step.
     """
+    if taken == 1:
+        return True  # no record was dealt before
     kept_us = spec.keep_us if spec.is_event else spec.report_every_us
     if kept_us is None or taken is None or tick_us is None:
         return False

@@ -31,8 +31,7 @@ def routes_in_use(
         kept = [
             row
             for row, following in pairwise(rows)
-            if following > first.seq
-            or not have_expired(spec, step_taken(control, following), first.step, last.tick_us)
+            if not have_expired(spec, _taken(control, following, first), first.step, last.tick_us)
         ]
         found[stream_id] = (*kept, rows[-1])
     return found
@@ -53,10 +52,6 @@ def routes_left(
         routes: the routings in use in the batch, as `routes_in_use` returns them.
         first, last: the offsets that the batch is between.
     """
-
-    def taken(row: int) -> int | None:
-        return step_taken(control, row) if row <= first.seq else first.step + 1
-
     found = {}
     for stream_id, rows in routes.items():
         spec, changes = ledger.streams[stream_id], ledger.routes[stream_id]
@@ -64,11 +59,17 @@ def routes_left(
         left = tuple(
             row
             for row in rows
-            if row not in followed or not have_expired(spec, taken(followed[row]), last.step, last.tick_us)
+            if row not in followed
+            or not have_expired(spec, _taken(control, followed[row], first), last.step, last.tick_us)
         )
         if left != rows:
             found[stream_id] = left
     return found
+
+
+def _taken(control: ControlDb, row: int, first: Offset) -> int | None:
+    """Return the step in which a routing takes effect, at the latest the first one after an offset."""
+    return step_taken(control, row) if row <= first.seq else first.step + 1
 
 
 def rows_dealt(ledger: PlannerState, offset: Offset) -> dict[int, tuple[tuple[int, int], ...]]:
