@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from lark.lexer import Token
+from lark import Token
 
 from stqsh.lang.ast.expressions import changed
 from stqsh.lang.ast.source import NOWHERE, Span

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from lark.lexer import Token
+from lark import Token
 
 from stqsh.lang.ast.expressions import Literal, Name, Parameter, Quantity
 from stqsh.lang.ast.source import Span, cover

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lark.lexer import Token
+from lark import Token
 
 from stqsh.lang.ast_builder.rules import Builder
 from stqsh.lang.syntax.lexer import Words, token

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-from lark.lexer import Token
+from lark import Token
 
 from stqsh.errors import StqshError
 from stqsh.lang.ast.source import Span

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from lark.exceptions import UnexpectedToken
-from lark.lexer import Token
+from lark import Token, UnexpectedToken
 from lark.parse_tree_builder import ExpandSingleChild
 from lark.parsers.lalr_analysis import Shift
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lark.exceptions import UnexpectedInput
+from lark import UnexpectedInput
 
 from stqsh.errors import StqshError
 from stqsh.lang.syntax.grammar import driver, grammar, start_state, states

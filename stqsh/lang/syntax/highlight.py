@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import lru_cache
 
-from lark.exceptions import UnexpectedInput
+from lark import UnexpectedInput
 
 from stqsh.errors import StqshError
 from stqsh.lang.ast.source import Piece

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from lark import Token, UnexpectedCharacters
 from lark.common import LexerConf
-from lark.exceptions import UnexpectedCharacters
-from lark.lexer import Lexer, LexerState, PatternStr, Token
+from lark.lexer import Lexer, LexerState, PatternStr
 
 from stqsh.lang.ast.source import Span
 from stqsh.lang.errors import TOO_DEEP, StatementSyntaxError

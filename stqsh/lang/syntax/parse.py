@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lark.exceptions import UnexpectedInput
+from lark import UnexpectedInput
 
 from stqsh.lang.ast.expressions import changed
 from stqsh.lang.ast.source import Piece, Source, Span

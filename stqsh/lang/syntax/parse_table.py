@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import lark  # noqa: F401  # whole before its parts, as another thread may be importing it
 from lark.parsers.lalr_analysis import Shift
 
 States = Mapping[int, Mapping[str, tuple[Any, Any]]]
