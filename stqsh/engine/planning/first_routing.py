@@ -55,13 +55,14 @@ class FirstRouting:
             if feed.row == 0 and feed.store.complete and feed.store.rows >= fewest
         }
         found = [
-            self._is_routed(stream, large[stream.id])
+            self._route(stream, large[stream.id])
             for stream in (live_streams(self._view.control) if large else ())
             if stream.id in large and stream.spec.is_event and not stream.spec.is_sifted
         ]
         return any(found)
 
-    def _is_routed(self, stream: StreamRow, rows: int) -> bool:
+    def _route(self, stream: StreamRow, rows: int) -> bool:
+        """Log the routing of a stream that has another strategy than a grid; return whether it has one."""
         control = self._view.control
         table = current_table(self._home, control, stream)
         if table is None or stream_routes(control, stream.id):
