@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.local import LocalLink, local_session
@@ -15,7 +16,14 @@ from support.repartition import POSTS, Dealt, routing, run, updates
 from stqsh.client.api import Session
 from stqsh.engine.config import TUNING
 from stqsh.engine.planning import first_routing
-from stqsh.storage.stream_routes import stream_routes
+from stqsh.engine.planning.planner_state import PlannerState
+from stqsh.errors import StqshError
+from stqsh.sources.recent_input import recent_input
+from stqsh.sources.routing_plans import current_table, plan_repartition, put_in_force
+from stqsh.spec.log import StreamRouted
+from stqsh.storage.catalogue import live_streams
+from stqsh.storage.rows import LogRow
+from stqsh.storage.stream_routes import INITIAL, stream_routes
 
 QUERIES = "".join(
     f"REGISTER QUERY q{number} AS SELECT id FROM posts INSIDE (0, 0, 2.{number:03}, 2.{number:03});"
@@ -111,3 +119,44 @@ def test_updates_and_snapshots_are_those_of_a_grid(folder: Path, slots: int, mis
     assert grid[:2] == chosen[:2]
     assert len(grid[0]) > 500
     assert (grid[2], chosen[2]) == (1, 2)
+
+
+def test_a_stream_that_is_dropped_while_its_routing_is_planned_is_not_routed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan_first = first_routing.plan_first
+    with choosing(folder / "home", 6, 1000) as session:
+
+        def drop_meanwhile(*given: Any) -> Any:
+            drops = "".join(f"DROP QUERY q{number};" for number in range(150))
+            assert list(session.execute(drops + "DROP STREAM posts;"))
+            return plan_first(*given)
+
+        monkeypatch.setattr(first_routing, "plan_first", drop_meanwhile)
+        run(session, POSTS.create.format(folder=folder) + QUERIES + "RUN 5 STEPS;")
+        assert not stream_routes(session.link.db, 1)
+        assert "stream posts has been dropped" in caplog.text
+        again = POSTS.create.format(folder=folder).replace("posts (", "others (")
+        run(session, again + "REGISTER QUERY q AS SELECT id FROM others; RUN 5 STEPS;")
+        assert session.queries()[0].size > 0
+
+
+def test_a_plan_that_nobody_asked_for_gives_way_to_a_statement(folder: Path) -> None:
+    with choosing(folder / "home", 6, 1000) as session:
+        run(session, POSTS.create.format(folder=folder) + "RUN 5 STEPS;")
+        link = session.link
+        [stream] = live_streams(link.db)
+        recent = recent_input(link.home, link.db, stream.spec)
+        table = current_table(link.home, link.db, stream)
+        assert table is not None
+        plan = plan_repartition(recent, table, "agrid", 6)
+        run(session, "REPARTITION posts USING quadtree;")
+        with pytest.raises(StqshError, match="stream posts has another routing by now"):
+            put_in_force(link.db, stream, plan, after=INITIAL, is_automatic=True)
+        assert routing(session)["strategy"] == "quadtree"
+
+
+def test_a_routing_of_a_dropped_stream_in_an_older_log_does_no_harm() -> None:
+    state = PlannerState()
+    state.apply(LogRow(7, 0, StreamRouted(1, strategy="grid"), "", None))
+    assert not state.routes

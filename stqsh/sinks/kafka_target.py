@@ -168,12 +168,12 @@ class KafkaSink:
             KafkaException: the call failed.
             TargetBusyError: it has not returned.
         """
-        failed: list[KafkaException] = []
+        failed: list[Exception] = []
 
         def run() -> None:
             try:
                 call()
-            except KafkaException as error:
+            except Exception as error:
                 failed.append(error)
 
         thread = threading.Thread(target=run, name="kafka transaction", daemon=True)

@@ -28,6 +28,7 @@ from stqsh.sinks.target import SinkTarget
 from stqsh.spec.sink import AlertTargetSpec, FileTargetSpec, HttpTargetSpec, KafkaTargetSpec
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.home import SessionHome
+from stqsh.storage.processes import StopRequest
 from stqsh.storage.rows import SinkRow
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.sinks.sink_catalogue import live_sinks
@@ -37,6 +38,8 @@ log = logging.getLogger("stqsh.sinks")
 
 LOOK_S = 0.25
 """How often the list of sinks, and the engine, are looked at."""
+_AGAIN_S = 5.0
+"""How long a sink waits that is started again after an error which it does not know."""
 _LEAVE_S = 5.0
 """How long a sink may take to complete what it writes when the process ends."""
 
@@ -81,6 +84,7 @@ class _Running:
 
     thread: threading.Thread
     stopping: threading.Event
+    has_failed: bool = False
 
 
 class SinkProcess:
@@ -92,7 +96,7 @@ class SinkProcess:
         self._session = session_identity(self._control)
         os.environ[DURABILITY] = self._settings.text("durability")
         self._running: dict[int, _Running] = {}
-        self._stopping = threading.Event()
+        self._stopping = StopRequest()
 
     def run(self) -> None:
         """Run until the process is asked to stop, the engine is gone, or there are no sinks."""
@@ -105,7 +109,7 @@ class SinkProcess:
             if not sinks:
                 break
             for sink in sinks.values():
-                if sink.id not in self._running:
+                if sink.id not in self._running or self._running[sink.id].has_failed:
                     self._start(sink)
             self._stopping.wait(LOOK_S)
         for running in self._running.values():
@@ -126,9 +130,16 @@ class SinkProcess:
         thread.start()
 
     def _run_sink(self, sink: SinkRow, stopping: threading.Event) -> None:
-        link = Connection(self._home, self._control)
-        target = target_of(link, sink, self._settings, self._session)
-        SinkRunner(link, sink, target, stopping).run()
+        """Run a sink until it stops; after an error that it does not know it is started again."""
+        running = self._running[sink.id]
+        try:
+            link = Connection(self._home, self._control)
+            target = target_of(link, sink, self._settings, self._session)
+            SinkRunner(link, sink, target, stopping).run()
+        except Exception:
+            log.exception("sink %s is started again", sink.name)
+            stopping.wait(_AGAIN_S)
+            running.has_failed = True
 
     def _leave(self, sink_id: int) -> None:
         running = self._running.pop(sink_id)

@@ -6,6 +6,7 @@ import logging
 import random
 import threading
 import time
+from contextlib import suppress
 
 from stqsh.checksums import DamagedFileError
 from stqsh.client.connection import Connection
@@ -162,5 +163,6 @@ class SinkRunner:
             self._report.state,
             self._report.error,
         ) or not self._report.process:
-            write_report(self.home, self._sink.id, report)
-            self._report = report
+            with suppress(OSError):  # a full disk may be why the sink waits; it is told once there is room
+                write_report(self.home, self._sink.id, report)
+                self._report = report

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stqsh.errors import StqshError
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.adjusters.ladder import even_out
 from stqsh.routing.cells import Cells
@@ -21,10 +22,11 @@ from stqsh.sources.replay_store.spatial_extent import initial_table
 from stqsh.sources.replay_store.store import open_store
 from stqsh.spec.log import StreamRouted
 from stqsh.spec.stream import StreamSpec
+from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import LogRow, StreamRow
-from stqsh.storage.stream_routes import append_route, read_table, stream_routes
+from stqsh.storage.stream_routes import INITIAL, append_route, read_table, stream_routes
 
 EVEN = 1.05
 """A routing is even enough for REBALANCE if no slot's load is above this multiple of the mean."""
@@ -76,18 +78,38 @@ def current_table(home: SessionHome, control: ControlDb, stream: StreamRow) -> R
 
 
 def put_in_force(
-    control: ControlDb, stream: StreamRow, plan: RoutePlan, text: str = "", *, is_automatic: bool = False
+    control: ControlDb,
+    stream: StreamRow,
+    plan: RoutePlan,
+    text: str = "",
+    *,
+    after: int | None = None,
+    is_automatic: bool = False,
 ) -> LogRow:
     """Log a routing of a stream, so that it takes effect with the next step; return its row.
 
-    `text` is the statement that asked for it.
+    Args:
+        control: the control log.
+        stream: the stream.
+        plan: its new routing.
+        text: the statement that asked for it.
+        after: the newest routing when nobody asked for the plan, which a later statement overrides.
+        is_automatic: whether SET balance made it.
+
+    Raises:
+        StqshError: the stream has been dropped while the routing was planned, or routed by somebody else.
     """
     table = plan.table
     with control.transaction():
+        if all(one.id != stream.id for one in live_streams(control)):
+            raise StqshError(f"stream {stream.name} has been dropped")
+        routes = stream_routes(control, stream.id)
+        if after is not None and after != (routes[-1].seq if routes else INITIAL):
+            raise StqshError(f"stream {stream.name} has another routing by now")
         entry = StreamRouted(
             stream.id,
             stream.name,
-            version=len(stream_routes(control, stream.id)) + 2,
+            version=len(routes) + 2,
             strategy=table.strategy,
             slots=table.slots,
             why=plan.adjuster or "REPARTITION",

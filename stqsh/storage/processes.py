@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 _PROC = Path("/proc")
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -19,6 +20,34 @@ _CLOCK_SLACK_US = 1_000_000
 """Tolerance between the time of the last sign of a process and the time at which one began."""
 children: dict[int, subprocess.Popen[bytes]] = {}
 """Processes that this one has started, so that a dead one is reaped and not taken to be alive."""
+
+
+class StopRequest:
+    """A request to stop, which a signal handler may make.
+
+    The lock of a `threading.Event` may be held by the very thread that the handler interrupts, which then
+    waits for itself. A `SimpleQueue` may be put into from a handler.
+    """
+
+    def __init__(self) -> None:
+        self._made: SimpleQueue[None] = SimpleQueue()
+
+    def set(self) -> None:
+        """Make the request."""
+        self._made.put(None)
+
+    def is_set(self) -> bool:
+        """Return whether it has been made."""
+        return not self._made.empty()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until it is made, at most some seconds; return whether it has been."""
+        try:
+            self._made.get(timeout=seconds)
+        except Empty:
+            return False
+        self._made.put(None)
+        return True
 
 
 def uptime_us() -> int:

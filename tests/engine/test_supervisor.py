@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stqsh.engine.config import TUNING
+from stqsh.engine.launch import heartbeat
 from stqsh.engine.launch.supervisor import JvmDiedError, QueryFailedError, Supervisor
 from stqsh.engine.operators.data_source import HOLD_FILE
+from stqsh.storage.home import SessionHome
+from stqsh.storage.processes import StopRequest
 
 
 class FakeQuery:
@@ -100,3 +106,44 @@ def test_a_source_that_does_not_answer_is_waited_for_however_long_it_takes(tmp_p
 def test_a_dead_jvm_is_told_apart(tmp_path: Path) -> None:
     with pytest.raises(JvmDiedError):
         supervised(tmp_path, [FakeQuery()], batches=[0], jvm=False).run()
+
+
+def test_a_signal_handler_may_ask_for_a_stop_while_its_thread_waits_for_one() -> None:
+    request, handled = StopRequest(), []
+
+    def stop(*_: object) -> None:
+        request.set()
+        handled.append(request.is_set())
+
+    previous = signal.signal(signal.SIGUSR1, stop)
+    try:
+        for _ in range(200):
+            threading.Timer(0.001, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            while not request.is_set():
+                request.wait(1e-6)
+            assert request.wait(0) and request.is_set(), "it stays"
+            request = StopRequest()
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+    assert handled == [True] * 200
+
+
+def test_a_beat_that_cannot_be_written_is_not_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats: list[bool] = []
+
+    def write(*_: object) -> None:
+        beats.append(len(beats) in (1, 2))
+        if beats[-1]:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(heartbeat, "write_engine", write)
+    monkeypatch.setattr(heartbeat, "TUNING", replace(TUNING, heartbeat_s=0.01))
+    heart = heartbeat.Heartbeat(SessionHome(tmp_path))
+    heart.start()
+    deadline = time.monotonic() + 20
+    while len(beats) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    heart.stop()
+    assert beats[:5] == [False, True, True, False, False]

@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import random
 import signal
+import threading
 import time
 from pathlib import Path
 
 import pytest
-from support.sinks import printed_log, run_text, runner_of
+from support.sinks import lines_in, printed_log, run_text, runner_of
 
 from stqsh.client.api import Session
 from stqsh.client.sink_wait import finish_sinks
 from stqsh.engine.config import EngineTuning
 from stqsh.engine.launch.sink_keeper import SinkKeeper
 from stqsh.errors import StqshError
-from stqsh.sinks.sink_runner import TooFarBehindError
+from stqsh.sinks import main, sink_runner
+from stqsh.sinks.sink_runner import SinkRunner, TooFarBehindError
 from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.sinks.sink_catalogue import find_sink
-from stqsh.storage.sinks.sink_position import read_position, sink_folder
+from stqsh.storage.sinks.sink_position import read_position, read_report, sink_folder
 from stqsh.storage.update_log.compaction import fold_log
 from stqsh.storage.update_log.files import logged_files
 from stqsh.storage.update_log.leases import all_read, read_by_all
@@ -172,3 +174,48 @@ def test_a_dropped_sink_leaves_no_folder_even_if_its_process_had_died(
     run_text(session, "DROP SINK out;")
     keeper_of(session).look()
     assert not folder.exists()
+
+
+def test_a_sink_goes_on_where_not_even_its_trouble_could_be_written(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_text(session, f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL; RUN 10 STEPS;")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    runner = runner_of(session, "out")
+    monkeypatch.setattr(sink_runner, "WAIT_S", 0.0)
+    with monkeypatch.context() as disk:
+        disk.setattr(sink_runner, "write_position", full)
+        disk.setattr(sink_runner, "write_report", full)
+        assert not runner.step()
+    assert runner.step()
+    [report] = [read_report(session.home, find_sink(session.link.db, "out").id)]
+    assert report.state == "running" and lines_in(tmp_path / "out")
+
+
+def test_a_sink_that_ends_by_an_unknown_error_is_started_again(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_text(session, f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL; RUN 10 STEPS;")
+    run_runner, tries = SinkRunner.run, 0
+
+    def fail_once(runner: SinkRunner) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise RuntimeError("once")
+        run_runner(runner)
+
+    monkeypatch.setattr(main, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(SinkRunner, "run", fail_once)
+    process = main.SinkProcess(session.home)
+    thread = threading.Thread(target=process.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not lines_in(tmp_path / "out") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.stop()
+    thread.join(30)
+    assert tries == 2 and lines_in(tmp_path / "out")

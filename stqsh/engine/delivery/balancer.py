@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stqsh.errors import StqshError
 from stqsh.profile import Profile
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.sources.recent_input import EarlierInput, RecentInput, recent_input
@@ -153,5 +154,9 @@ class Balancer:
                 plan = cheapest
         if plan is not None:
             _log.info("stream %s is balanced by %s: max/mean %.2f", stream.name, plan.adjuster, ratio)
-            watched.route = put_in_force(self._control, stream, plan, is_automatic=True).seq
-            watched.rest = watched.pause
+            try:
+                row = put_in_force(self._control, stream, plan, after=newest, is_automatic=True)
+            except StqshError as error:  # somebody was quicker
+                _log.info("%s", error)
+                return
+            watched.route, watched.rest = row.seq, watched.pause

@@ -89,7 +89,10 @@ class LogRetention:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._tuning.log_look_s):
-            self.look()
+            try:
+                self.look()
+            except Exception:  # a full disk, a busy database: the next look may be possible
+                log.exception("the update log is not folded")
 
     def _has_just_failed(self) -> bool:
         """Return whether the last process failed, as on a damaged file, and it is too early for another."""

@@ -31,6 +31,8 @@ from stqsh.storage.rows import Progress, StreamRow, StreamStatus
 
 log = logging.getLogger("stqsh.engine")
 
+_AGAIN_S = 5.0
+"""How long the preparer waits after an error that it does not know."""
 _DONE = ("ready", "endless", "failed", "live", "stalled")
 
 
@@ -158,11 +160,16 @@ class StreamPreparer:
     def _run(self) -> None:
         seen, is_complete = -1, False
         while not self._stopped.is_set():
-            # All work arrives through control.db, whose version is cheaper to read than its content.
-            version = self._control.version()
-            if version != seen or not is_complete:
-                seen, is_complete = version, self._check()
-            self._processes.look()
+            try:
+                # All work arrives through control.db, whose version is cheaper to read than its content.
+                version = self._control.version()
+                if version != seen or not is_complete:
+                    seen, is_complete = version, self._check()
+                self._processes.look()
+            except Exception:  # a full disk, a busy database: all is looked at again
+                log.exception("streams and tables cannot be prepared")
+                seen = self._seen = -1
+                self._stopped.wait(_AGAIN_S)
             self._stopped.wait(self._tuning.prepare_look_s)
         self._processes.stop()
 

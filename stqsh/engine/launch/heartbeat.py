@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,8 @@ from stqsh.fs import file_lock
 from stqsh.storage import processes
 from stqsh.storage.engine_info import EngineInfo, EngineState, write_engine
 from stqsh.storage.home import SessionHome
+
+_log = logging.getLogger("stqsh.engine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,10 @@ class Heartbeat:
             if has_parent and os.getppid() != self._origin.parent:
                 has_parent = False
                 self._on_parent_lost()
-            self._beat()
+            try:
+                self._beat()
+            except OSError:  # a disk that is full for a moment: the next beat may be written
+                _log.exception("the engine's state cannot be written")
 
     def _beat(self) -> None:
         with self._lock:

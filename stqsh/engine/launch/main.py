@@ -208,12 +208,12 @@ class Engine:
         log.info("%s after %.1f s", part, self._age())
         with self._lock:
             self._missing.discard(part)
-            missing = set(self._missing)
-        if not missing:
-            self._is_ready = True
-            self._heart.tell("ready")
-        elif missing == {KERNELS}:
-            self._heart.tell("starting", COMPILING)
+            # Told under the lock: of two parts that end at once, the last one has the last word.
+            if not self._missing:
+                self._is_ready = True
+                self._heart.tell("ready")
+            elif self._missing == {KERNELS}:
+                self._heart.tell("starting", COMPILING)
 
     def _warm_up(self) -> None:
         """Compile the kernels while Spark starts, and import what the query needs.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from itertools import count
@@ -16,6 +15,7 @@ from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.operators.data_source import HOLD_FILE
 from stqsh.engine.spark.spark_errors import reason, remedy, waits_for_source
 from stqsh.errors import EngineError
+from stqsh.storage.processes import StopRequest
 
 log = logging.getLogger("stqsh.engine")
 
@@ -68,7 +68,7 @@ class Supervisor:
         self._start, self._batches, self._jvm_alive = start, batches, jvm_alive
         self._on_waiting = on_waiting
         self._waits_after: int | None = None
-        self._stopping = threading.Event()
+        self._stopping = StopRequest()
 
     def stop(self) -> None:
         """Request a stop between two batches; may be called from a signal handler."""

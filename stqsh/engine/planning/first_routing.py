@@ -11,7 +11,7 @@ from stqsh.spec.offset import Offset
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import StreamRow
-from stqsh.storage.stream_routes import stream_routes
+from stqsh.storage.stream_routes import INITIAL, stream_routes
 
 _log = logging.getLogger("stqsh.engine")
 
@@ -70,11 +70,11 @@ class FirstRouting:
         try:
             recent = recent_input(self._home, control, stream.spec)
             plan = plan_first(recent, table, rows) if len(recent.boxes) else None
+            if plan is None:
+                return False
+            put_in_force(control, stream, plan, after=INITIAL)
         except Exception:
             _log.exception("the strategy of stream %s cannot be chosen", stream.name)
             return False
-        if plan is None:
-            return False
         _log.info("stream %s is %s", stream.name, plan.adjuster)
-        put_in_force(control, stream, plan)
         return True

@@ -94,7 +94,8 @@ class PlannerState:
                 self.routes.pop(stream_id, None)
                 self.remembering.pop(stream_id, None)
                 self.refreshed = {id_: one for id_, one in self.refreshed.items() if one.stream != stream_id}
-            case StreamRouted(stream_id):
+            # Older versions may have routed a stream that was dropped meanwhile.
+            case StreamRouted(stream_id) if stream_id in self.streams:
                 self.routes[stream_id] = (*self.routes.get(stream_id, ()), row.seq)
             case SheddingOrder():
                 self.memory = row.entry
