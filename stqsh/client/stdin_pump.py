@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stqsh.errors import SourceError
 from stqsh.storage.disk_space import is_full
+
+if TYPE_CHECKING:
+    from stqsh.sources.live.line_spool import SpoolWriter
 
 STDIN_THREAD = "stdin"
 """The name of the thread that copies."""
@@ -34,23 +39,68 @@ def check_stdin(reads_script: bool) -> None:
         raise SourceError("standard input is the keyboard, and cannot be a source", hint=hint)
 
 
+class _Pump:
+    """Copies standard input into the spool of the stream that asked for it last.
+
+    There is one thread for all streams: of two that read the same input, each would get a part of it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._spool: tuple[Path, SpoolWriter] | None = None
+
+    def begin(self, folder: Path) -> threading.Thread:
+        """Copy what comes from now on into a spool; return the thread that does."""
+        from stqsh.sources.live.line_spool import SpoolWriter
+
+        with self._lock:
+            self._spool = folder, SpoolWriter(folder)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._copy, name=STDIN_THREAD, daemon=True)
+                self._thread.start()
+            return self._thread
+
+    def _copy(self) -> None:
+        while data := _read(sys.stdin.fileno()):
+            self._put(data)
+        with self._lock:
+            if self._spool is not None:
+                with suppress(FileNotFoundError):  # the stream has been dropped
+                    self._spool[1].finish()
+            self._thread = self._spool = None
+
+    def _put(self, data: bytes) -> None:
+        """Write what was read once there is room; what comes after its stream was dropped is for nobody."""
+        while True:
+            with self._lock:
+                if self._spool is None:
+                    return
+                folder, writer = self._spool
+                try:
+                    if not is_full(folder):  # who writes to standard input waits, too
+                        writer.write(data)
+                        return
+                except FileNotFoundError:
+                    return
+            time.sleep(_FULL_S)
+
+
+_pump = _Pump()
+
+
 def pump_stdin(folder: Path) -> threading.Thread:
-    """Start to copy standard input into a spool; returns the thread, which ends at the end of the input."""
-    from stqsh.sources.live.line_spool import SpoolWriter
+    """Copy standard input into a spool from now on; return the thread, which ends with the input."""
+    return _pump.begin(folder)
 
-    writer = SpoolWriter(folder)
 
-    def copy() -> None:
-        while data := os.read(sys.stdin.fileno(), _READ_BYTES):
-            while is_full(folder):  # who writes to it waits, too
-                time.sleep(_FULL_S)
-            writer.write(data)
-        with suppress(FileNotFoundError):  # the stream has been dropped
-            writer.finish()
-
-    thread = threading.Thread(target=copy, name=STDIN_THREAD, daemon=True)
-    thread.start()
-    return thread
+def _read(descriptor: int) -> bytes:
+    """Return what comes next, b"" at the end; waits, also where the input is one that does not block."""
+    while True:
+        try:
+            return os.read(descriptor, _READ_BYTES)
+        except BlockingIOError:
+            select.select([descriptor], [], [])
 
 
 def wait_for_stdin(tell: Callable[[str], None]) -> None:

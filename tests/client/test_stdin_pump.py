@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,7 +65,36 @@ def test_the_input_of_a_stream_that_is_dropped_ends_without_a_word(
     for file in folder.iterdir():
         file.unlink()
     folder.rmdir()
+    os.write(writing, b"for nobody\n")
     os.close(writing)
     thread.join(10)
     assert not thread.is_alive()
     assert capsys.readouterr().err == ""
+
+
+def test_a_stream_after_one_that_was_dropped_gets_all_that_comes(writing: int, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    thread = pump_stdin(first)
+    os.write(writing, b"a\n")
+    deadline = time.monotonic() + 20
+    while SpoolSource(first).state().ends != {PART: 1} and time.monotonic() < deadline:
+        time.sleep(0.01)
+    shutil.rmtree(first)
+    assert pump_stdin(second) is thread
+    for _ in range(300):
+        os.write(writing, b"b\n")
+    os.close(writing)
+    thread.join(10)
+    state = SpoolSource(second).state()
+    assert (state.ends, state.ended) == ({PART: 300}, True)
+
+
+def test_input_that_does_not_block_is_waited_for(writing: int, tmp_path: Path) -> None:
+    os.set_blocking(sys.stdin.fileno(), False)
+    thread = pump_stdin(tmp_path)
+    time.sleep(0.1)
+    os.write(writing, b"a\n")
+    os.close(writing)
+    thread.join(10)
+    state = SpoolSource(tmp_path).state()
+    assert (state.ends, state.ended) == ({PART: 1}, True)
