@@ -94,7 +94,7 @@ class PlannerState:
                 self.routes.pop(stream_id, None)
                 self.remembering.pop(stream_id, None)
                 self.refreshed = {id_: one for id_, one in self.refreshed.items() if one.stream != stream_id}
-            # Older versions may have routed a stream that was dropped meanwhile.
+            # Older versions may have routed a stream after it was dropped.
             case StreamRouted(stream_id) if stream_id in self.streams:
                 self.routes[stream_id] = (*self.routes.get(stream_id, ()), row.seq)
             case SheddingOrder():
