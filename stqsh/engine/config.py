@@ -57,7 +57,7 @@ class EngineTuning:
     by_slot_decoded: int = 4_000_000
     #: Up to this many slots each look for themselves which older queries a new routing brings them.
     by_slot_routed: int = 2
-    #: Event streams of at least so many records begin with the cheapest strategy; a choice takes up to 0.5 s.
+    #: Event streams of this many records or more begin with the cheapest strategy, chosen within 0.5 s.
     chosen_records: int = 100_000
 
     #: A slot's log smaller than this is never worth a snapshot ...

@@ -163,6 +163,6 @@ class SinkRunner:
             self._report.state,
             self._report.error,
         ) or not self._report.process:
-            with suppress(OSError):  # a full disk may be why the sink waits; it is told once there is room
+            with suppress(OSError):  # a full disk may be why the sink waits; a later report says so
                 write_report(self.home, self._sink.id, report)
                 self._report = report

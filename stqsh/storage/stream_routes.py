@@ -64,7 +64,7 @@ def have_expired(spec: StreamSpec, taken: int | None, step: int, tick_us: int | 
         tick_us: the length of a tick, None before the first step.
     """
     if taken == 1:
-        return True  # no record was dealt before
+        return True  # no record was dealt before the first step
     kept_us = spec.keep_us if spec.is_event else spec.report_every_us
     if kept_us is None or taken is None or tick_us is None:
         return False

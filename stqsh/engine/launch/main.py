@@ -208,7 +208,7 @@ class Engine:
         log.info("%s after %.1f s", part, self._age())
         with self._lock:
             self._missing.discard(part)
-            # Told under the lock: of two parts that end at once, the last one has the last word.
+            # Under the lock: of two parts that end at once, the last one has the last word.
             if not self._missing:
                 self._is_ready = True
                 self._heart.tell("ready")
