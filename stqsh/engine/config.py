@@ -73,6 +73,8 @@ class EngineTuning:
 
     #: How often the preparer looks for new streams and tables.
     prepare_look_s: float = 0.05
+    #: How long the preparer waits after an unexpected error, such as a full disk.
+    prepare_retry_s: float = 5.0
     #: A stream or table with more bytes of text than this is prepared in a process of its own.
     process_bytes: int = 32 << 20
     #: How often the stores of dropped streams are looked at.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -118,6 +119,29 @@ def test_a_stream_that_could_not_be_extended_is_tried_again_when_asked(
         preparer.prepare_new()
         assert stream_statuses(control)[1].state == state
     link.check_streams()
+
+
+def test_an_error_does_not_end_its_thread(
+    control: ControlDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [2]
+
+    def version(self: ControlDb) -> int:
+        failures[0] -= 1
+        if failures[0] >= 0:
+            raise sqlite3.OperationalError("database is locked")
+        return 1
+
+    monkeypatch.setattr(ControlDb, "version", version)
+    monkeypatch.setattr("stqsh.engine.ingest.preparation.prepare", lambda *given, **more: MANIFEST)
+    tuning = EngineTuning(prepare_look_s=0.001, prepare_retry_s=0.001)
+    preparer = StreamPreparer(SessionHome(tmp_path), control, tuning)
+    preparer.start()
+    try:
+        until(lambda: [row.state for row in stream_statuses(control).values()] == ["ready"] * 3)
+    finally:
+        preparer.stop()
+    assert failures[0] < 0
 
 
 def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_again(

@@ -17,6 +17,7 @@ import pexpect
 import pytest
 
 from stqsh.lang.syntax.parse import parse
+from stqsh.shell.repl.session_thread import import_in_thread
 from stqsh.shell.scripting.interrupt_notice import InterruptNotice
 from stqsh.shell.terminal.interrupts import force_on_second_interrupt, ignore_interrupts
 from stqsh.spec.log import SnapshotAsked, StreamPaused
@@ -65,6 +66,22 @@ def test_it_says_of_a_statement_that_it_is_done(tmp_path: Path) -> None:
     told, db = interrupted(tmp_path, "SHOW STATUS; PAUSE taxis;", 2)
     append(db, StreamPaused(1), "PAUSE taxis;")
     assert told.text() == "interrupted: PAUSE taxis … is done; queries and streams go on"
+
+
+def test_an_import_is_not_interrupted_but_its_caller_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(0.5)\nis_whole = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            import_in_thread("slowly_imported")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert sys.modules.pop("slowly_imported").is_whole
 
 
 def test_one_that_is_heard_is_an_interrupt_as_ever_however_many_there_were_before() -> None:

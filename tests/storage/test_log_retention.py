@@ -1,5 +1,7 @@
 """The update log stays as small as it is to be, and nobody who reads it loses anything."""
 
+import errno
+import threading
 import time
 from dataclasses import replace
 
@@ -72,6 +74,22 @@ def test_it_goes_on_as_the_log_grows_and_after_a_restart(link, stream, kept):
     keeper.look()
     assert folded(link, second).batch > second
     keeper.stop()
+
+
+def test_an_error_does_not_end_its_thread(link, monkeypatch):
+    looks = threading.Semaphore(0)
+
+    def fail(keeper):
+        looks.release()
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(LogRetention, "look", fail)
+    keeper = LogRetention(link.home, link.db, lambda: 1, replace(TUNING, log_look_s=0.01))
+    keeper.start()
+    try:
+        assert all(looks.acquire(timeout=30) for _ in range(3))
+    finally:
+        keeper.stop()
 
 
 def test_what_a_reader_has_not_read_is_kept(link, stream, kept):

@@ -31,8 +31,6 @@ from stqsh.storage.rows import Progress, StreamRow, StreamStatus
 
 log = logging.getLogger("stqsh.engine")
 
-_AGAIN_S = 5.0
-"""How long the preparer waits after an error that it does not know."""
 _DONE = ("ready", "endless", "failed", "live", "stalled")
 
 
@@ -169,7 +167,7 @@ class StreamPreparer:
             except Exception:  # a full disk, a busy database: all is looked at again
                 log.exception("streams and tables cannot be prepared")
                 seen = self._seen = -1
-                self._stopped.wait(_AGAIN_S)
+                self._stopped.wait(self._tuning.prepare_retry_s)
             self._stopped.wait(self._tuning.prepare_look_s)
         self._processes.stop()
 

@@ -198,7 +198,7 @@ class Engine:
 
     def _leave_with_owner(self, control: ControlDb, supervisor: Supervisor) -> None:
         """Stop once the client of a temporary session is gone, however it ended."""
-        while not is_orphaned(control):
+        while not _is_left(control):
             time.sleep(TUNING.owner_look_s)
         log.info("the session's client is gone")
         supervisor.stop()
@@ -289,6 +289,15 @@ def check_state(mark: str | None, settings: EngineSettings) -> None:
         f"this session has run {where}: its state cannot be continued with spark.master = {settings.master}",
         hint="start it with the spark.master that it had, or DUMP its definitions and start a new session",
     )
+
+
+def _is_left(control: ControlDb) -> bool:
+    """Return whether the session's client is gone; no, while the database cannot say."""
+    try:
+        return is_orphaned(control)
+    except Exception:
+        log.exception("whether the session's client is there is not known; it is asked again")
+        return False
 
 
 def _java_pid(spark: SparkSession) -> int | None:

@@ -20,7 +20,7 @@ from stqsh.shell.messages import (
 from stqsh.shell.repl.editor import edited
 from stqsh.shell.repl.help_text import help_text
 from stqsh.shell.repl.prompt_controller import PromptController
-from stqsh.shell.repl.session_thread import open_session
+from stqsh.shell.repl.session_thread import import_in_thread, open_session
 from stqsh.shell.scripting.backslash_commands import ExitShell, run_command
 from stqsh.shell.scripting.blocks import StatementBlock, is_command
 from stqsh.shell.scripting.console import Console, ShellOptions
@@ -103,11 +103,12 @@ class ShellActions:
     @property
     def _executor(self) -> StatementExecutor:
         if self._lazy_executor is None:
-            # The language and the output formats, for which the first prompt does not wait.
-            from stqsh.shell.repl.executor import StatementExecutor
-
+            # The language, the output formats and numpy, for which the first prompt does not wait.
+            executor = import_in_thread("stqsh.shell.repl.executor")
             is_open = self.console.format is None
-            self._lazy_executor = StatementExecutor(self.console, self._backend, takes_session_format=is_open)
+            self._lazy_executor = executor.StatementExecutor(
+                self.console, self._backend, takes_session_format=is_open
+            )
         return self._lazy_executor
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from stqsh.shell.messages import NOTICES
@@ -62,20 +63,23 @@ class PromptController:
         app = None if self._prompt is None else self._prompt.app
         if app is None or not app.is_running:
             return
-        self._show_death(app)
-        error = self.backend.error
-        if error is not None and app.loop is not None:
-            app.loop.call_soon_threadsafe(lambda: app.exit(exception=error))
-        app.invalidate()
+        # The prompt may end at any moment, and its loop with it; the next prompt shows the latest summary.
+        with suppress(RuntimeError):
+            self._show_death(app)
+            error = self.backend.error
+            if error is not None and app.loop is not None:
+                app.loop.call_soon_threadsafe(lambda: app.exit(exception=error))
+            app.invalidate()
 
     def _hear(self, notice: Notice) -> None:
         """Print above the prompt what an alert says; a view that is open shows it in its own time."""
         text = f"\a{notice.text}" if notice.bell else notice.text
         app = None if self._prompt is None else self._prompt.app
         if app is not None and app.is_running and app.loop is not None:
-            app.loop.call_soon_threadsafe(say_above, app, lambda: self._tell(text))
-        else:
-            NOTICES.append(text)
+            with suppress(RuntimeError):  # the prompt has just ended
+                app.loop.call_soon_threadsafe(say_above, app, lambda: self._tell(text))
+                return
+        NOTICES.append(text)
 
     def _show_death(self, app: Application[str]) -> None:
         """Print above the prompt, once, that the engine has gone and why."""

@@ -10,8 +10,10 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -206,6 +208,15 @@ def unhindered() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def import_in_thread(name: str) -> ModuleType:
+    """Import a module in a thread, where Ctrl-C does not interrupt it; the caller is interrupted as ever.
+
+    numpy cannot be imported again in a process where its import was interrupted.
+    """
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="import") as pool:
+        return pool.submit(import_module, name).result()
 
 
 def _reader_module() -> ModuleType:
