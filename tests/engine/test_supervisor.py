@@ -15,6 +15,7 @@ from stqsh.engine.config import TUNING
 from stqsh.engine.launch import heartbeat
 from stqsh.engine.launch.supervisor import JvmDiedError, QueryFailedError, Supervisor
 from stqsh.engine.operators.data_source import HOLD_FILE
+from stqsh.storage.engine_info import read_engine
 from stqsh.storage.home import SessionHome
 from stqsh.storage.processes import StopRequest
 
@@ -147,3 +148,13 @@ def test_a_beat_that_cannot_be_written_is_not_the_last_one(
         time.sleep(0.01)
     heart.stop()
     assert beats[:5] == [False, True, True, False, False]
+
+
+def test_what_comes_up_while_an_engine_stops_does_not_make_it_ready(tmp_path: Path) -> None:
+    home = SessionHome(tmp_path)
+    heart = heartbeat.Heartbeat(home)
+    for state in ("starting", "stopping", "ready"):
+        heart.tell(state)  # type: ignore[arg-type]
+    told = read_engine(home)
+    assert told is not None
+    assert told.state == "stopping"

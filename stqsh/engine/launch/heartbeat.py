@@ -64,8 +64,11 @@ class Heartbeat:
         threading.Thread(target=self._beat_on, name="heart", daemon=True).start()
 
     def tell(self, state: EngineState, message: str = "") -> None:
-        """Write what the engine is doing now."""
-        self._state, self._message = state, message
+        """Write what the engine is doing now; one that stops does not become ready by what still comes up."""
+        with self._lock:
+            if (self._state, state) == ("stopping", "ready"):
+                return
+            self._state, self._message = state, message
         self._beat()
 
     def stop(self) -> None:
