@@ -8,12 +8,14 @@ import signal
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.sinks import lines_in, printed_log, run_text, runner_of
 
 from stqsh.client.api import Session
 from stqsh.client.sink_wait import finish_sinks
+from stqsh.client.statements import drop
 from stqsh.engine.config import EngineTuning
 from stqsh.engine.launch.sink_keeper import SinkKeeper
 from stqsh.errors import StqshError
@@ -21,11 +23,12 @@ from stqsh.sinks import main, sink_runner
 from stqsh.sinks.sink_runner import SinkRunner, TooFarBehindError
 from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.sinks.sink_catalogue import find_sink
+from stqsh.storage.sinks import sink_catalogue
+from stqsh.storage.sinks.sink_catalogue import find_sink, live_sinks
 from stqsh.storage.sinks.sink_position import read_position, read_report, sink_folder
 from stqsh.storage.update_log.compaction import fold_log
 from stqsh.storage.update_log.files import logged_files
-from stqsh.storage.update_log.leases import all_read, read_by_all
+from stqsh.storage.update_log.leases import all_read, kept_sinks, read_by_all
 
 QUICK = EngineTuning(sinks_look_s=0.02, restart_wait_s=0.01, restart_wait_most_s=0.05, log_look_s=0.0)
 
@@ -118,6 +121,53 @@ def test_a_lease_follows_what_is_written(session: Session, tmp_path: Path) -> No
     assert read_by_all(session.home, last) > began
     run_text(session, "DROP SINK out;")
     assert read_by_all(session.home, last) == last
+
+
+def test_what_a_killed_client_leaves_keeps_no_log(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledError(BaseException):
+        """The client dies here."""
+
+    def die(*_: object) -> None:
+        raise KilledError
+
+    create = "CREATE SINK {0} FOR west TO FILE '" + str(tmp_path) + "/{0}' FORMAT JSONL;"
+    run_text(session, create.format("out") + create.format("other"))
+    with monkeypatch.context() as dying:
+        dying.setattr(drop, "release_sink", die)  # after the commit
+        with pytest.raises(KilledError):
+            run_text(session, "DROP SINK out;")
+    with monkeypatch.context() as dying:
+        dying.setattr(sink_catalogue, "SinkRow", die)  # the lease is there and the commit fails
+        with pytest.raises(KilledError), session.link.db.transaction():
+            run_text(session, create.format("never"))
+    [other] = [sink.id for sink in live_sinks(session.link.db)]
+    assert len(kept_sinks(session.home)) == 3
+    keeper = keeper_of(session)
+    keeper._process = _Alive()  # type: ignore[assignment]
+    keeper.look()
+    assert kept_sinks(session.home) == {other}
+
+
+def test_a_sink_that_is_being_created_keeps_its_lease(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = keeper_of(session)
+    looking = threading.Thread(target=keeper.look)
+    keep = sink_catalogue.keep_for_sink
+
+    def slow(*given: Any) -> None:
+        keep(*given)
+        looking.start()
+        looking.join(0.5)  # it waits for the CREATE, which is not committed
+
+    monkeypatch.setattr(sink_catalogue, "keep_for_sink", slow)
+    keeper._process = _Alive()  # type: ignore[assignment]
+    run_text(session, f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL;")
+    looking.join(30)
+    [out] = live_sinks(session.link.db)
+    assert kept_sinks(session.home) == {out.id}
 
 
 def test_a_folder_with_files_of_such_a_sink_is_refused(session: Session, tmp_path: Path) -> None:

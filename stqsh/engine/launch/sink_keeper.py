@@ -13,7 +13,7 @@ from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.sinks.sink_catalogue import live_sinks
+from stqsh.storage.sinks.sink_catalogue import live_sinks, release_dropped
 from stqsh.storage.sinks.sink_position import remove_dropped
 from stqsh.storage.update_log.files import logged_files
 from stqsh.storage.update_log.leases import kept_for_sink, release_sink
@@ -54,12 +54,13 @@ class SinkKeeper:
                 self._process.kill()
 
     def look(self) -> None:
-        """Start the process if it is due, and give up sinks that are too far behind."""
+        """Start the process if it is due, give up sinks that are too far behind, and clear up after others."""
         sinks = [sink.id for sink in live_sinks(self._control)]
         if time.monotonic() - self._looked >= self._tuning.log_look_s:
             self._looked = time.monotonic()
             for sink in sinks:
                 self._give_up(sink)
+            release_dropped(self._control)
         if self._process is not None and self._process.poll() is None:
             return
         now = time.monotonic()

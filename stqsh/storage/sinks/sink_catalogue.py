@@ -14,7 +14,7 @@ from stqsh.storage.home import SessionHome
 from stqsh.storage.layouts import IS_ALERT
 from stqsh.storage.progress import read_progress
 from stqsh.storage.rows import LogRow, SinkRow
-from stqsh.storage.update_log.leases import keep_for_sink, release_sink, without_folding
+from stqsh.storage.update_log.leases import keep_for_sink, kept_sinks, release_sink, without_folding
 
 _SINK = "SELECT id, name, spec FROM sinks WHERE dropped_seq IS NULL"
 
@@ -69,6 +69,24 @@ def drop_sink(db: ControlDb, text: str, sink: SinkRow) -> LogRow:
         row = append(db, SinkDropped(sink.id, sink.name), text)
         connection.execute("UPDATE sinks SET dropped_seq = ? WHERE id = ?", (row.seq, sink.id))
     return row
+
+
+def release_dropped(db: ControlDb) -> None:
+    """Release what is still kept for sinks that are no more.
+
+    A client that dies at the end of DROP SINK or CREATE SINK leaves it, and a sink that is being dropped may
+    write it once more.
+    """
+    home = SessionHome(db.path.parent)
+    if not kept_sinks(home) - _live_ids(db):
+        return
+    with without_folding(home):  # a CREATE SINK that is under way is entered as a whole, or not at all
+        for sink in kept_sinks(home) - _live_ids(db):
+            release_sink(home, sink)
+
+
+def _live_ids(db: ControlDb) -> set[int]:
+    return {id_ for (id_,) in db.query("SELECT id FROM sinks WHERE dropped_seq IS NULL")}
 
 
 def _sink(row: tuple[Any, ...]) -> SinkRow:

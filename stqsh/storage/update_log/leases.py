@@ -68,6 +68,11 @@ def kept_for_sink(home: SessionHome, sink: int) -> int | None:
         return -1  # damaged: the sink writes it again
 
 
+def kept_sinks(home: SessionHome) -> set[int]:
+    """Return the sinks for which anything is kept, dropped or not."""
+    return {int(path.name.removeprefix(_SINK)) for path in home.readers.glob(f"{_SINK}[0-9]*")}
+
+
 def _sink_path(home: SessionHome, sink: int) -> Path:
     return home.readers / f"{_SINK}{sink}"
 
