@@ -23,7 +23,7 @@ from stqsh.sinks.sink_reader import SinkPart
 from stqsh.sinks.target import TargetBusyError, TargetRefusedError
 from stqsh.spec.sink import AlertTargetSpec, BellActionSpec, NotifyActionSpec, PostActionSpec, RunActionSpec
 from stqsh.storage.rows import SinkRow
-from stqsh.storage.sinks.alert_state import read_alert_state, write_alert_state
+from stqsh.storage.sinks.alert_state import AlertState, read_alert_state, write_alert_state
 from stqsh.storage.sinks.notices import Notice, post_notice
 from stqsh.storage.sinks.sink_position import SinkPosition
 from stqsh.units import format_instant
@@ -62,11 +62,10 @@ class AlertTarget:
     def write(self, part: SinkPart) -> SinkPosition:
         """Act on what is due in a part; an action that fails is counted."""
         before = self._state
-        for updates in part.updates:
-            if not updates.snapshot:
-                self._consider(part, updates)
-        if self._state != before:
-            write_alert_state(self._link.home, self._alert.id, self._state)
+        held = sum(self._consider(part, updates) for updates in part.updates if not updates.snapshot)
+        after = msgspec.structs.replace(self._state, held=self._state.held + held)
+        if after != before:
+            self._record(after)
         return part.reached
 
     def settle(self, position: SinkPosition) -> None:
@@ -75,26 +74,34 @@ class AlertTarget:
     def close(self) -> None:
         """Leave: nothing stays open."""
 
-    def _consider(self, part: SinkPart, updates: Updates) -> None:
-        """Act on the first update, then on the first that comes EVERY after it, and so on."""
+    def _record(self, state: AlertState) -> None:
+        """Record how the alert is doing; what cannot be written has not happened."""
+        write_alert_state(self._link.home, self._alert.id, state)
+        self._state = state
+
+    def _consider(self, part: SinkPart, updates: Updates) -> int:
+        """Act on the first update, then on the first that comes EVERY after it, and so on.
+
+        Returns:
+            How many updates it has left out.
+        """
         ops = updates.table.column("op").to_numpy()
         wanted = {"enter": ops > 0, "leave": ops < 0}.get(self._target.edge or "", ops != 0)
         rows = np.flatnonzero(wanted)
         times = updates.table.column("at_us").to_numpy()[rows]
         acted, at = 0, 0
-        while part.reached.after > self._late_until:
+        while part.batch > self._late_until:
             if self._state.last_us is not None:
                 at = int(np.searchsorted(times, self._state.last_us + self._target.every_us))
             if at >= len(rows):
                 break
             self._take(replace(updates, table=updates.table.slice(int(rows[at]), 1)), int(times[at]), part)
             acted += 1
-        self._state = msgspec.structs.replace(self._state, held=self._state.held + len(rows) - acted)
+        return len(rows) - acted
 
     def _take(self, update: Updates, at_us: int, part: SinkPart) -> None:
         """Act on one update; before that it is noted, so that it is not acted on again."""
-        self._state = msgspec.structs.replace(self._state, last_us=at_us)
-        write_alert_state(self._link.home, self._alert.id, self._state)
+        self._record(msgspec.structs.replace(self._state, last_us=at_us))
         began = time.monotonic()
         try:
             self._act(update, part)
@@ -118,8 +125,10 @@ class AlertTarget:
                 return lambda update, part: self._say(update)
 
     def _post(self, target: HttpSink, update: Updates, part: SinkPart) -> None:
+        # EVERY is longer than nothing, so an alert acts at most once in a step: the step makes the key.
+        step = int(update.table.column("step")[0].as_py())
         try:
-            target.write(replace(part, updates=(update,)))
+            target.write(replace(part, step=step, number=0, updates=(update,)))
         finally:
             target.close()
 

@@ -32,12 +32,14 @@ class SinkPart:
     """Updates that a sink writes together, in order.
 
     Attributes:
+        batch: the batch; for the answers with which a sink begins, the last one that they hold.
         step: the first step of the batch.
         number: the number of the part within its batch, from 0.
         updates: runs of updates of one stream each.
         reached: the position after the part.
     """
 
+    batch: int
     step: int
     number: int
     updates: tuple[Updates, ...]
@@ -98,7 +100,7 @@ class SinkReader:
             is_last = number + 1 >= len(pieces)
             reached = done if is_last else replace_position(base, parts=number + 1)
             reached = replace_position(reached, updates=written, step=max(last, base.step))
-            yield SinkPart(step, number, tuple(piece), reached)
+            yield SinkPart(done.after, step, number, tuple(piece), reached)
 
     def _answers(self) -> list[Updates]:
         """Return the answers with which the sink begins, as rows that came in with that step."""

@@ -87,7 +87,7 @@ def _write_to(broker: KafkaBroker, settings: ClientSettings, monkeypatch: pytest
     try:
         sink.open(SinkPosition())
         position = SinkPosition(3, begun=True)
-        sink.write(SinkPart(1, 0, (), position))
+        sink.write(SinkPart(0, 1, 0, (), position))
         assert sink.open(SinkPosition()) == position
     finally:
         sink.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 import time
@@ -10,17 +11,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from support.local import LocalLink
 from support.sinks import Line, printed_log, run_text, runner_of
 
 from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription
-from stqsh.client.results import Rows, Script
+from stqsh.client.results import Rows, Script, Updates
 from stqsh.errors import StqshError
 from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
-from stqsh.sinks import alert_target
+from stqsh.sinks import alert_target, sink_runner
 from stqsh.sinks.alert_command import AlertFailedError, run_command
 from stqsh.storage.sinks.notices import NoticeReader
 from stqsh.storage.sinks.sink_position import SinkPosition, write_position
@@ -143,12 +145,70 @@ def test_a_command_cannot_outstay_its_time(tmp_path: Path) -> None:
     assert time.monotonic() - began < 25
 
 
-def test_posts_have_the_update_as_body(session: Session) -> None:
+def test_updates_of_a_batch_in_several_parts_count_like_those_in_one(
+    allowed: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_target.AlertTarget, "rows", 20)
+    run_text(allowed, "CREATE ALERT a ON west DO RUN 'cat >> out.jsonl';")
+    wanted = due([one for one in lines(printed_log(allowed, "RUN;")) if one["query"] == "west"], 1)
+    assert runner_of(allowed, "a").step()
+    assert lines((tmp_path / "out.jsonl").read_bytes()) == wanted
+    assert len(wanted) == 60
+
+
+def test_a_slow_action_misses_no_part_of_the_next_batch(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_target.AlertTarget, "rows", 5)
+    run_text(session, "CREATE ALERT a ON west DO NOTIFY;")
+    printed_log(session, "RUN 5 STEPS;")
+    runner, acted = runner_of(session, "a"), []
+
+    def act(target: alert_target.AlertTarget, update: Updates) -> None:
+        acted.append(update.table.column("step")[0].as_py())
+        target._target = msgspec.structs.replace(target._target, every_us=0 if len(acted) == 1 else 10**6)
+
+    monkeypatch.setattr(alert_target.AlertTarget, "_say", act)
+    assert runner.step()
+    printed_log(session, "RUN 5 STEPS;")
+    assert runner.step()
+    assert acted == [1, 6, 7, 8, 9, 10]
+
+
+def test_a_disk_that_is_full_for_a_while_loses_no_update(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_text(session, "CREATE ALERT a ON west DO NOTIFY;")
+    (session.home.path / "sinks").mkdir(exist_ok=True)
+    reader = NoticeReader(session.home)
+    printed_log(session, "RUN;")
+    monkeypatch.setattr(sink_runner, "WAIT_S", 0.0)
+    write, fails = alert_target.write_alert_state, 7
+
+    def full(*given: Any) -> None:
+        nonlocal fails
+        if fails:
+            fails -= 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(*given)
+
+    monkeypatch.setattr(alert_target, "write_alert_state", full)
+    runner = runner_of(session, "a")
+    assert [runner.step() for _ in range(8)] == [False] * 7 + [True]
+    assert len(reader.read()) == 60
+    [alert] = shown(session)
+    assert alert["done"] == 60
+
+
+def test_posts_have_the_update_as_body(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alert_target.AlertTarget, "rows", 100)  # parts with several posts, and several parts
     bodies: list[bytes] = []
+    keys: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+            keys.append(self.headers["Idempotency-Key"])
             self.send_response(204)
             self.end_headers()
 
@@ -158,12 +218,13 @@ def test_posts_have_the_update_as_body(session: Session) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/hook"
-        run_text(session, f"CREATE ALERT a ON near ENTER EVERY 20 s DO POST '{address}';")
+        run_text(session, f"CREATE ALERT a ON near ENTER EVERY 2 s DO POST '{address}';")
         updates = lines(printed_log(session, "RUN;"))
         assert runner_of(session, "a").step()
         server.shutdown()
-    wanted = due([one for one in updates if one["query"] == "near" and one["op"] == "+"], 20)
+    wanted = due([one for one in updates if one["query"] == "near" and one["op"] == "+"], 2)
     assert [json.loads(body) for body in bodies] == wanted
+    assert len(set(keys)) == len(keys) == 30, "a server may drop a post whose key it knows"
 
 
 def test_shells_hear_of_notices_that_come_after_them(session: Session) -> None:

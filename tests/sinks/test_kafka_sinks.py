@@ -89,8 +89,8 @@ def test_a_zombie_is_fenced(session: Session, broker: KafkaBroker, topic: str) -
     first.open(SinkPosition())
     second.open(SinkPosition())
     with pytest.raises(TargetBusyError):
-        first.write(SinkPart(1, 0, (), SinkPosition(1, begun=True)))
-    second.write(SinkPart(1, 0, (), SinkPosition(2, begun=True)))
+        first.write(SinkPart(1, 1, 0, (), SinkPosition(1, begun=True)))
+    second.write(SinkPart(2, 1, 0, (), SinkPosition(2, begun=True)))
     assert second.open(SinkPosition()).after == 2
     first.close()
     second.close()
