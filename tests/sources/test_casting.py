@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stqsh.sources.formats.casting import cast_column
 from stqsh.sources.formats.pyarrow_typing import parquet
+from stqsh.sources.formats.time_formats import TimeFormat
 
 KINDS = ["STRING", "BIGINT", "INT", "DOUBLE", "FLOAT", "BOOLEAN", "TIMESTAMP"]
 NUMBERS = st.one_of(st.integers(-(2**64), 2**64).map(str), st.floats(width=32).map(repr), st.just("1e400"))
@@ -121,6 +122,21 @@ TYPED = [
     ),
     (pa.array([float("nan"), 2.0**63, -(2.0**62)]), "BIGINT", [None, None, -(2**62)], [True, True, False]),
     (pa.array([10**18], pa.timestamp("s")), "TIMESTAMP", [None], [True]),
+    (pa.array([1, 2**63 - 1, 2**63, None], pa.uint64()), "BIGINT", [1, 2**63 - 1, None, None], [0, 0, 1, 0]),
+    (pa.array([2**31 - 1, 2**63], pa.uint64()), "INT", [2**31 - 1, None], [False, True]),
+    (pa.array([2**31 - 1, 2**31], pa.uint32()), "INT", [2**31 - 1, None], [False, True]),
+    (pa.array([255], pa.uint8()), "INT", [255], None),
+    (pa.array([1, 2**63], pa.uint64()), "TIMESTAMP", [1_000_000, None], [False, True]),
+    # These are whole times 2^64 away from times of our years, in microseconds.
+    (pa.array([2**63 - 1, -(2**63), 1], pa.timestamp("ms")), "TIMESTAMP", [None, None, 1_000], [1, 1, 0]),
+    (pa.array([2**58, 1], pa.timestamp("s", tz="Asia/Tokyo")), "TIMESTAMP", [None, 1_000_000], [1, 0]),
+    (pa.array([2**31 - 1, 1], pa.int32()).cast(pa.date32()), "TIMESTAMP", [None, 86_400_000_000], [1, 0]),
+    (
+        pa.array([253_402_300_799, 253_402_300_800], pa.timestamp("s")),
+        "TIMESTAMP",
+        [253_402_300_799 * 10**6, None],
+        [0, 1],
+    ),
 ]
 
 
@@ -130,6 +146,11 @@ def test_typed_columns(raw, kind, values, bad) -> None:
     plain = cast.values.cast(pa.int64()) if kind == "TIMESTAMP" else cast.values
     assert plain.to_pylist() == values
     assert (None if cast.bad is None else cast.bad.tolist()) == bad
+
+
+def test_a_zone_brings_a_time_back_into_the_years() -> None:
+    late = pa.array([253_402_300_800], pa.timestamp("s"))  # the year 10000, but not yet so in UTC
+    assert cast_column(late, "TIMESTAMP", TimeFormat(zone="Asia/Tokyo")).bad is None
 
 
 WHOLE = {"1e400": "nan"}  # no whole number is written with an exponent

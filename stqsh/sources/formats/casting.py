@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.sources.formats.pyarrow_typing import Array, nulls, pc
-from stqsh.sources.formats.time_formats import TimeFormat
+from stqsh.sources.formats.time_formats import UNITS, TimeFormat
 from stqsh.sources.formats.value_forms import is_not_finite, rows_by_form
 from stqsh.spec.chunk import arrow_type
 
@@ -25,6 +25,7 @@ Caster = Callable[[Array], Array]
 _MICROS = 1_000_000
 #: The years 1 to 9999 of ISO 8601, in seconds.
 _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799
+_DAY = 86_400
 _NAIVE = pa.timestamp("us")
 _UTC = pa.timestamp("us", tz="UTC")
 
@@ -181,11 +182,15 @@ def _whole_in_range(values: Array, target: pa.DataType) -> Array:
     """Return numbers as they are, null where a whole number is wanted and there is none of the type."""
     if not (pa.types.is_integer(target) and _is_number(values.type)):
         return values
-    largest = 2 ** (target.bit_width - 1)
+    largest = 2 ** (target.bit_width - 1) - 1
     if pa.types.is_floating(values.type):
-        good = pc.and_(pc.equal(pc.trunc(values), values), pc.less(pc.abs(values), float(largest)))
-    elif values.type.bit_width > target.bit_width or pa.types.is_uint64(values.type):
-        good = pc.and_(pc.less(values, largest), pc.greater_equal(values, -largest))
+        good = pc.and_(pc.equal(pc.trunc(values), values), pc.less(pc.abs(values), float(largest + 1)))
+    elif pa.types.is_unsigned_integer(values.type):
+        if values.type.bit_width < target.bit_width:
+            return values
+        good = pc.less_equal(values, pa.scalar(largest, values.type))
+    elif values.type.bit_width > target.bit_width:
+        good = pc.and_(pc.less_equal(values, largest), pc.greater_equal(values, -largest - 1))
     else:
         return values
     kept: Array = pc.if_else(good, values, None)
@@ -239,9 +244,28 @@ def _numbers(values: Array, times: TimeFormat) -> Array:
 
 def _instants(values: Array, times: TimeFormat) -> Array:
     """Read Arrow's dates and times; those without a zone are in the zone of the source."""
+    values = _without_overflow(values)
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
         return _in_range(values.cast(_UTC, safe=False))
     return _in_range(times.in_utc(values.cast(_NAIVE, safe=False)))
+
+
+def _without_overflow(values: Array) -> Array:
+    """Return dates and times in a coarse unit, null where they are too far off to be counted in µs.
+
+    A day beyond the years 1 to 9999 is kept, as the zone may bring it back.
+    """
+    if pa.types.is_date(values.type):
+        per_day = 1 if pa.types.is_date32(values.type) else _DAY * UNITS["ms"]
+    elif pa.types.is_timestamp(values.type) and values.type.unit in ("s", "ms"):
+        per_day = _DAY * UNITS[values.type.unit]
+    else:
+        return values
+    counts = values.cast(pa.int32() if per_day == 1 else pa.int64())
+    earliest, latest = (_EARLIEST // _DAY - 1) * per_day, (_LATEST // _DAY + 2) * per_day
+    near = pc.and_(pc.greater_equal(counts, earliest), pc.less(counts, latest))
+    kept: Array = values if pc.all(near).as_py() is not False else pc.if_else(near, values, None)
+    return kept
 
 
 def _iso(text: Array, times: TimeFormat) -> Array:
