@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""C0 and C1 controls, line separators, and what changes the direction of text."""
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""C0 and C1 controls, line separators, what changes the direction of text, and halves of surrogate pairs.
+
+A path has such halves for bytes that are no UTF-8; no output could be encoded with them.
+"""
 
 _UNSAFE_IN_JSON = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 """DEL, the C1 controls with U+0085, and U+2028 and U+2029, in UTF-8; serialisers escape the others."""

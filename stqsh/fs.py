@@ -1,4 +1,4 @@
-"""Files that several processes share: atomic replacement, durability, and locks."""
+"""Files that several processes share: atomic replacement, durability, locks, and names as text."""
 
 from __future__ import annotations
 
@@ -56,6 +56,17 @@ def make_private(path: Path) -> None:
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def readable_path(path: str | os.PathLike[str]) -> str:
+    r"""Return a path as text for any encoder: bytes that are no UTF-8 are escaped, and so are backslashes.
+
+    No two paths give the same text.
+
+    >>> readable_path("in/b\udcfc.csv"), readable_path(r"in\b.csv")
+    ('in/b\\xfc.csv', 'in\\\\b.csv')
+    """
+    return os.fsencode(path).replace(b"\\", b"\\\\").decode(errors="backslashreplace")
 
 
 def is_durable() -> bool:

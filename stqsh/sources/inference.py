@@ -15,7 +15,8 @@ from stqsh.sources.formats.casting import ISO, cast_column
 from stqsh.sources.formats.csv_file import CsvDialect, csv_rows, take_header, text_columns, without_empty
 from stqsh.sources.formats.geojson_file import read_features
 from stqsh.sources.formats.json_file import JsonObject
-from stqsh.sources.formats.pyarrow_typing import Array, parquet, pc
+from stqsh.sources.formats.parquet_file import open_parquet
+from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, find_rows, read_text_blocks
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.sources.generator.network import COLUMNS as NETWORK_COLUMNS
@@ -108,7 +109,7 @@ def first_fields(path: Path, options: Options) -> dict[str, Array]:
     if text is None:
         return {}
     if dialect.header:
-        names, text = take_header(text, dialect)
+        names, text = take_header(text, dialect, str(path))
     else:
         names = [f"c{place}" for place in range(1, _width(text, dialect) + 1)]
     if not text.text:
@@ -196,7 +197,8 @@ def _probe_geojson(path: Path, options: Options) -> Columns:
 
 
 def _probe_parquet(path: Path, options: Options) -> Columns:
-    schema = parquet.read_schema(path)
+    with open_parquet(path) as file:
+        schema = file.schema_arrow
     return {field.name: kind for field in schema if (kind := kind_of_arrow(field.type)) is not None}
 
 

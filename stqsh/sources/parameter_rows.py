@@ -11,8 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.errors import SourceError
+from stqsh.fs import readable_path
 from stqsh.sources.formats.casting import cast_column
 from stqsh.sources.formats.pyarrow_typing import Array, pc
+from stqsh.sources.formats.record_parser import python_values
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.inference import kind_of_arrow
 from stqsh.sources.source_files import READERS, UNREADABLE, find_files, format_of, options_of
@@ -71,7 +73,7 @@ def read_parameters(source: FileSourceSpec, columns: Mapping[str, str]) -> Itera
         read, first = READERS[format_of(file.path, source)], 0
         try:
             for block in read(file.path, layout, options_of(file.path, source)):
-                faults = tuple(RowFault(str(file.path), at.line, why) for at, why in block.dead)
+                faults = tuple(RowFault(readable_path(file.path), at.line, why) for at, why in block.dead)
                 raw = dict(zip(columns, block.columns, strict=True))
                 lines = _lines_of(block.locate, block.ordinals)
                 numbers = first + block.ordinals + 1
@@ -112,12 +114,17 @@ def _block(
             bad[name] = cast.bad
             values[name] = pc.if_else(pa.array(~cast.bad), cast.values, pa.scalar(None, arrow_type(kind)))
     return ParameterBlock(
-        str(path or ""), values, bad, lambda name, row: _shown(raw[name][row]), lines, numbers
+        readable_path(path) if path else "",
+        values,
+        bad,
+        lambda name, row: _shown(raw[name].slice(row, 1)),
+        lines,
+        numbers,
     )
 
 
-def _shown(value: Any) -> str:
-    found = value.as_py()
+def _shown(value: Array) -> str:
+    [found] = python_values(value)
     return repr((found.decode(errors="replace") if isinstance(found, bytes) else str(found))[:_SHOWN])
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from stqsh.core.state.interner import SeenKeys
 from stqsh.errors import SourceError
+from stqsh.fs import readable_path
 from stqsh.sources.formats.csv_file import check_csv_header, read_csv_blocks
 from stqsh.sources.formats.geojson_file import read_geojson_blocks
 from stqsh.sources.formats.json_file import read_json_blocks
@@ -168,7 +169,7 @@ def read_first_block(file: SourceFile, source: FileSourceSpec, layout: RecordSch
     read = READERS[format_of(file.path, source)]
     with suppress(*UNREADABLE):
         for block in read(file.path, layout, options_of(file.path, source), _FIRST_BLOCK):
-            return FileBlock(file.index, str(file.path), block)
+            return FileBlock(file.index, readable_path(file.path), block)
     return None
 
 
@@ -206,10 +207,10 @@ def _blocks(
         reader = READERS[format_of(file.path, source)]
         try:
             for block in reader(file.path, layout, options_of(file.path, source)):
-                yield FileBlock(file.index, str(file.path), block)
+                yield FileBlock(file.index, readable_path(file.path), block)
         except UNREADABLE as problem:
             text = str(problem).replace("\n", " ")
-            dead.append(DeadLetter(str(file.path), 0, f"the file cannot be read: {text}", ""))
+            dead.append(DeadLetter(readable_path(file.path), 0, f"the file cannot be read: {text}", ""))
 
 
 def _types(block: FileBlock) -> list[pa.DataType]:

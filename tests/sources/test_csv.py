@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from datetime import UTC, datetime
 
 import pytest
@@ -286,3 +287,26 @@ def test_a_block_in_which_every_row_is_bad_is_no_unreadable_file(load) -> None:
         (2, "1 column instead of 5"),
         (3, "2 columns instead of 5"),
     ]
+
+
+def test_a_first_row_that_is_no_header_is_an_error_that_names_the_file(load) -> None:
+    with pytest.raises(SourceError, match=r"junk\.csv has no header: field larger than field limit"):
+        load({"junk.csv": b"x" * 200_000})
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl"])
+def test_a_name_of_a_file_may_be_any_bytes(load, ending) -> None:
+    name = os.fsdecode(b"b\xfc.") + ending
+    text = HEAD + "a,1,2,1,1\nb,1,2,x,1\n"
+    if ending == "jsonl":
+        text = '{"oid":"a","lon":1,"lat":2,"ts":1}\n{"oid":"b","lon":1,"lat":2,"ts":"x"}\n'
+    result = load({name: gzip.compress(text.encode()) if ending == "csv.gz" else text})
+    assert result.column("oid") == ["a"]
+    assert [file for file, *_ in result.dead] == [rf"b\xfc.{ending}"]
+
+
+def test_an_error_shows_a_name_of_any_bytes(load) -> None:
+    with pytest.raises(SourceError) as error:
+        load({os.fsdecode(b"b\xfc.csv"): "oid\na\n"})
+    assert r"no column lon in" in error.value.text()
+    assert error.value.text().encode().isascii()

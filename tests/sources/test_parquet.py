@@ -9,6 +9,7 @@ from support.streams import prepared, stream
 
 from stqsh.errors import SourceError
 from stqsh.sources.formats import parquet_file
+from stqsh.sources.source_check import check_source
 
 TABLE = pa.table(
     {
@@ -69,3 +70,19 @@ def test_a_time_beyond_the_year_9999_is_a_dead_letter(tmp_path) -> None:
     assert line == 1
     assert reason.startswith("ts: '<value out of range: 1000000000000000>' is not a time")
     assert '"oid":"a"' in text
+
+
+def test_a_column_that_is_there_twice_is_an_error_that_names_the_file(tmp_path) -> None:
+    twice = pa.Table.from_arrays([*TABLE.columns, TABLE["oid"]], [*TABLE.column_names, "oid"])
+    pq.write_table(twice, tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=r"a\.parquet has several columns oid"):
+        check_source(stream(tmp_path / "*.parquet"))
+
+
+def test_text_that_is_no_utf8_is_a_dead_letter(tmp_path) -> None:
+    latin = pa.array([b"a", b"\xff\xfe", None, b"d"]).view(pa.string())
+    pq.write_table(TABLE.set_column(4, "oid", latin), tmp_path / "a.parquet")
+    result = prepared(stream(tmp_path / "*.parquet"), tmp_path / "store")
+    assert result.column("oid") == ["a", "d"]
+    assert result.dead[0][2] == "oid: not valid UTF-8"
+    assert '"oid":"\ufffd\ufffd"' in result.dead[0][3]

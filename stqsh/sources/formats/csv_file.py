@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.errors import OptionError
+from stqsh.errors import OptionError, SourceError
 from stqsh.sources.formats.pyarrow_typing import Array, arrow_csv, pc
 from stqsh.sources.formats.record_parser import RowBlock
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
@@ -135,7 +135,7 @@ def csv_blocks(
     for block in blocks:
         text = block
         if text.number == 0 and dialect.header:
-            names, text = take_header(text, dialect)
+            names, text = take_header(text, dialect, origin)
             wanted, width = match_names(layout.names, names, origin), len(names)
         if text.text:
             found = text_columns(text, dialect, wanted, width)
@@ -153,15 +153,23 @@ def check_csv_header(path: Path, layout: RecordSchema, options: Options) -> None
     dialect = CsvDialect.of(options)
     first = next(read_text_blocks(path, dialect.quoting, _HEAD_BYTES), None) if dialect.header else None
     if first is not None:
-        match_names(layout.names, take_header(first, dialect)[0], str(path))
+        match_names(layout.names, take_header(first, dialect, str(path))[0], str(path))
 
 
-def take_header(text: TextBlock, dialect: CsvDialect) -> tuple[list[str], TextBlock]:
-    """Split the header from the first block of a file: its names, and the block with the rest."""
+def take_header(text: TextBlock, dialect: CsvDialect, origin: str) -> tuple[list[str], TextBlock]:
+    """Split the header from the first block of a file: its names, and the block with the rest.
+
+    Raises:
+        SourceError: the first row is no header, as a name would be too long.
+    """
     starts = find_rows(text.text, dialect.quoting)
     stop = int(starts[1]) if len(starts) > 1 else len(text.text)
     head = text.text[:stop].decode(errors="replace").strip("\r\n")
-    names = next(csv_rows(head, dialect), [])
+    try:
+        names = next(csv_rows(head, dialect), [])
+    except csv.Error as problem:
+        hint = "is it a CSV file? header => false says that there is none"
+        raise SourceError(f"{origin} has no header: {problem}", hint=hint) from problem
     lines = text.text.count(b"\n", 0, stop) or text.text.count(b"\r", 0, stop)
     return [name.strip() for name in names], TextBlock(text.text[stop:], text.first_line + lines, text.number)
 

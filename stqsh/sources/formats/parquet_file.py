@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.sources.formats.pyarrow_typing import parquet
+from stqsh.errors import SourceError
+from stqsh.sources.formats.pyarrow_typing import memory_map, parquet
 from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowBlock, RowLocation, python_values
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
@@ -27,12 +31,16 @@ def read_parquet_blocks(
     """Read the declared columns of a Parquet file in blocks of at most `size` rows.
 
     Raises:
-        SourceError: a declared column is missing. OSError, pa.ArrowInvalid: the file cannot be read.
+        SourceError: a declared column is missing, or there are several of its name.
+        OSError, pa.ArrowInvalid: the file cannot be read.
     """
     check_options(options, TIME_OPTIONS, "FORMAT PARQUET")
-    with parquet.ParquetFile(path, memory_map=True) as file:
+    with open_parquet(path) as file:
         present = file.schema_arrow.names
         names = [present[place] for place in match_names(layout.names, present, str(path))]
+        for name in names:
+            if present.count(name) > 1:
+                raise SourceError(f"{path} has several columns {name}", hint="a column has a name of its own")
         first_row = 1
         batches = file.iter_batches(size or BLOCK_ROWS, columns=list(dict.fromkeys(names)), use_threads=False)
         for number, batch in enumerate(batches):
@@ -42,6 +50,13 @@ def read_parquet_blocks(
                 columns, ordinals, partial(locate_rows, batch, first_row), number, size=batch.nbytes
             )
             first_row += batch.num_rows
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Open a Parquet file, whatever the bytes of its name are: Arrow refuses a path that is no UTF-8."""
+    with memory_map(os.fsencode(path)) as source, parquet.ParquetFile(source) as file:
+        yield file
 
 
 def locate_rows(batch: pa.RecordBatch, first_row: int, ordinals: NDArray[np.int64]) -> list[RowLocation]:

@@ -17,3 +17,6 @@ arrow_csv: Any = pyarrow.csv
 arrow_json: Any = pyarrow.json
 parquet: Any = pyarrow.parquet
 input_stream: Any = pa.input_stream
+# These take paths as bytes, too, which need not be UTF-8.
+memory_map: Any = pa.memory_map
+os_file: Any = pa.OSFile

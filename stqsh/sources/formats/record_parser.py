@@ -217,11 +217,19 @@ def _type_reason(name: str, kind: str, values: Array, wanted: str) -> Reason:
 
 
 def python_values(column: Array) -> list[Any]:
-    """Return a column as Python's values; times that Python cannot hold, beyond the year 9999, as text."""
+    """Return a column as Python's values; those that Python cannot hold as text.
+
+    These are times beyond the year 9999 and, alone or in lists, text that is no UTF-8.
+    """
     try:
         return column.to_pylist()
     except (OverflowError, ValueError):
-        return column.cast(pa.string()).to_pylist()
+        pass
+    try:
+        texts = column.cast(pa.string()).cast(pa.binary()).to_pylist()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return [column.slice(row, 1).to_string(skip_new_lines=True) for row in range(len(column))]
+    return [None if text is None else text.decode(errors="replace") for text in texts]
 
 
 def _value_checks(columns: list[Array], layout: RecordSchema) -> Iterator[RowCheck]:
@@ -263,7 +271,7 @@ def _location_checks(columns: list[Array], layout: RecordSchema) -> Iterator[Row
     if layout.event:
         yield RowCheck(empty[0] & empty[1], lambda row: "no location")
     for name, array, nothing, limit in zip((layout.x, layout.y), arrays, empty, (180.0, 90.0), strict=True):
-        values = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        values = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         yield RowCheck(~np.isfinite(values) & ~nothing, _place_reason(name, values, "is not a coordinate"))
         if layout.geodetic:
             with np.errstate(invalid="ignore"):

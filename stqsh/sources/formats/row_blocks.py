@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stqsh.core.kernels.jit import kernel
-from stqsh.sources.formats.pyarrow_typing import input_stream
+from stqsh.sources.formats.pyarrow_typing import input_stream, os_file
 from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowLocation
 
 #: The number of bytes that are parsed together.
@@ -90,7 +91,9 @@ def shown(text: bytes) -> str:
 def open_bytes(path: Path) -> Any:
     """Open a file for reading, and decompress it by its extension."""
     compression = COMPRESSIONS.get(path.suffix.lower())
-    return input_stream(str(path), compression=compression) if compression else path.open("rb")
+    if compression is None:
+        return path.open("rb")
+    return input_stream(os_file(os.fsencode(path)), compression=compression)
 
 
 def read_text_blocks(path: Path, quoting: Quoting, size: int | None = None) -> Iterator[TextBlock]:

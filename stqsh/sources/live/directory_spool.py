@@ -7,6 +7,7 @@ file is being taken leaves nothing behind. Afterwards the file may go.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -15,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from stqsh.control_characters import shorten
+from stqsh.control_characters import escape_controls, shorten
 from stqsh.errors import StqshError
-from stqsh.fs import settle
+from stqsh.fs import readable_path, settle
 from stqsh.sources.formats.record_parser import QUOTE_LIMIT, DeadLetter, ParsedRecords, parse
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.live.protocol import Position, SourceState, read_problem
@@ -25,6 +26,8 @@ from stqsh.sources.live.record_spool import PART, SpoolSegment, segments, write_
 from stqsh.sources.source_check import number_unit
 from stqsh.sources.source_files import SourceFile, read_first_block, read_group
 from stqsh.spec.stream import DirectorySourceSpec, FileSourceSpec, StreamSpec
+
+log = logging.getLogger("stqsh.engine")
 
 #: A file that has not changed for so long is complete.
 QUIET_S = 1.0
@@ -34,7 +37,7 @@ _HIDDEN, _UNFINISHED = (".", "_"), (".tmp", ".part", ".crdownload")
 
 
 class TakenFile(msgspec.Struct, frozen=True):
-    """A line of the ledger: a file's name, and the place after its last record."""
+    """A line of the ledger: a file's name, as `readable_path` gives it, and the place after its records."""
 
     name: str
     end: int
@@ -86,7 +89,7 @@ class DirectoryTaker:
         seen: dict[str, _Seen] = {}
         complete, may_be_old = [], self._trusts_times(now)
         for entry in _entries(Path(self._source.path)):
-            if entry.name in self._names or not _is_candidate(entry):
+            if readable_path(entry.name) in self._names or not _is_candidate(entry):
                 continue
             stat = entry.stat()
             before = self._seen.get(entry.name)
@@ -110,11 +113,12 @@ class DirectoryTaker:
         end = self._end
         for part in self._parts(path):
             end = write_segment(self._spool, end, SpoolSegment.of(part, self._layout))
-        line = msgspec.json.encode(TakenFile(path.name, end)) + b"\n"
+        name = readable_path(path.name)
+        line = msgspec.json.encode(TakenFile(name, end)) + b"\n"
         with self._ledger.open("ab") as ledger:
             ledger.write(line)
         settle(self._ledger)
-        self._names.add(path.name)
+        self._names.add(name)
         self._seen.pop(path.name, None)
         self._end = end
 
@@ -124,9 +128,11 @@ class DirectoryTaker:
         file = SourceFile(0, path, 0)
         try:
             yield from read_group([file], source, self._timed(file, source))
-        except (StqshError, OSError) as problem:
-            reason = f"the file cannot be read: {_said(problem)}"
-            yield replace(parse([], self._layout), dead=[DeadLetter(str(path), 0, reason, "")])
+        except Exception as problem:  # no file may keep those behind it from being taken
+            if not isinstance(problem, StqshError | OSError):
+                log.exception("the file %s cannot be read", readable_path(path))
+            letter = DeadLetter(readable_path(path), 0, f"the file cannot be read: {_said(problem)}", "")
+            yield replace(parse([], self._layout), dead=[letter])
 
     def _timed(self, file: SourceFile, source: FileSourceSpec) -> RecordSchema:
         """Return the layout with the unit of the file's times, where those are numbers."""
@@ -134,11 +140,12 @@ class DirectoryTaker:
         return self._layout if first is None else number_unit(first, self._layout).layout
 
 
-def _said(problem: StqshError | OSError) -> str:
+def _said(problem: Exception) -> str:
     """Return a problem as one line of bounded length: a file of anything may be called .csv."""
     if isinstance(problem, OSError):
         return (problem.strerror or str(problem)).lower()
-    return shorten("; ".join(filter(None, [problem.message, problem.hint])).replace("\n", " "), QUOTE_LIMIT)
+    parts = [problem.message, problem.hint] if isinstance(problem, StqshError) else [f"{problem!r}"]
+    return escape_controls(shorten("; ".join(filter(None, parts)).replace("\n", " "), QUOTE_LIMIT))
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import os
 import time
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stqsh.sources.formats.pyarrow_typing import parquet
 from stqsh.sources.live import directory_spool
 from stqsh.sources.live.directory_spool import QUIET_S, DirectoryLiveSource, DirectoryTaker
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError
@@ -107,6 +111,92 @@ def test_every_cut_reads_the_same_once(
         trim(spool, start)
     assert objects == [oid for some in files for oid in some if oid != "!"]
     assert letters == [f"{n}.csv" for n, some in enumerate(files) for oid in some if oid == "!"]
+
+
+def put_odd(folder: Path) -> int:
+    """Write files of which each is unusual in its own way; return how many."""
+    folder.mkdir()
+    head = "oid,lon,lat,ts\n"
+    put(folder, "b.csv", "1", "!")
+    (folder / "b.csv").rename(folder / os.fsdecode(b"b\xfc.csv"))
+    (folder / os.fsdecode(b"c\xfc.csv.gz")).write_bytes(gzip.compress(f"{head}2,1,2,1700000000\n".encode()))
+    (folder / "d.csv").write_bytes(b"x" * 200_000)
+    (folder / "d.csv.gz").write_bytes(gzip.compress(b"x" * 200_000))
+    latin = pa.array([b"3", b"\xff\xfe"]).view(pa.string())
+    table = pa.table({"oid": latin, "lon": [1.0, 1.0], "lat": [2.0, 2.0], "ts": [1_700_000_000] * 2})
+    parquet.write_table(table, folder / "e.parquet")
+    parquet.write_table(table, folder / "f.parquet")
+    (folder / "f.parquet").rename(folder / os.fsdecode(b"f\xfc.parquet"))
+    twice = pa.table([*table.columns, table["oid"]], [*table.column_names, "oid"])
+    parquet.write_table(twice, folder / "g.parquet")
+    lists = table.set_column(0, "oid", pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), latin))
+    parquet.write_table(lists, folder / "h.parquet")
+    for file in folder.iterdir():
+        os.utime(file, (1, 1))
+    return len(list(folder.iterdir()))
+
+
+def test_no_unusual_file_stops_the_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    incoming, spool = tmp_path / "in", tmp_path / "spool"
+    count = put_odd(incoming)
+    put(incoming, "z.csv", "9")
+    assert DirectoryTaker(stream(incoming), spool).look() == count + 1
+    again = DirectoryTaker(stream(incoming), spool)
+    assert again.look() == 0, "the ledger knows their names"
+    end = DirectoryLiveSource(stream(incoming).source, spool).state().ends[PART]
+    letters = [
+        letter for part in RecordReader(spool).read(MessageRange(PART, 0, end)) for letter in part.dead
+    ]
+    assert read(spool, 0, end)[0] == ["1", "2", "3", "3", "9"]
+    assert [(Path(letter.file).name, letter.line) for letter in letters] == [
+        (r"b\xfc.csv", 3),
+        ("d.csv", 0),
+        ("d.csv.gz", 0),
+        ("e.parquet", 2),
+        (r"f\xfc.parquet", 2),
+        ("g.parquet", 0),
+        ("h.parquet", 1),
+        ("h.parquet", 2),
+    ]
+    assert "has no header: field larger than field limit" in letters[1].reason
+    assert letters[3].reason == "oid: not valid UTF-8"
+    assert "has several columns oid" in letters[5].reason
+    assert not caplog.records, "each of them is foreseen"
+
+
+def test_a_file_that_breaks_its_reader_is_a_dead_letter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    incoming, spool = tmp_path / "in", tmp_path / "spool"
+    put(incoming, "a.csv", "1")
+    taker = DirectoryTaker(stream(incoming), spool)
+
+    def broken(*_: object) -> None:
+        raise KeyError("row\n7")
+
+    monkeypatch.setattr(directory_spool, "read_group", broken)
+    assert taker.look() == 1
+    monkeypatch.undo()
+    put(incoming, "b.csv", "2")
+    assert taker.look() == 1
+    assert read(spool, 0, 3) == (["2"], ["a.csv"])
+    assert "KeyError" in caplog.text
+
+
+def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    incoming, spool = tmp_path / "in", tmp_path / "spool"
+    put(incoming, "a.csv", "1")
+    taker = DirectoryTaker(stream(incoming), spool)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(directory_spool, "write_segment", full)
+    with pytest.raises(OSError, match="No space"):
+        taker.look()
+    monkeypatch.undo()
+    assert DirectoryTaker(stream(incoming), spool).look() == 1
+    assert read(spool, 0, 2) == (["1"], [])
 
 
 def test_a_kill_while_a_file_is_taken_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
