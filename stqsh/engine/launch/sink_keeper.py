@@ -54,7 +54,7 @@ class SinkKeeper:
                 self._process.kill()
 
     def look(self) -> None:
-        """Start the process if it is due, give up sinks that are too far behind, and clear up after others."""
+        """Start the process if it is due, give up slow sinks, and release what is kept for dropped ones."""
         sinks = [sink.id for sink in live_sinks(self._control)]
         if time.monotonic() - self._looked >= self._tuning.log_look_s:
             self._looked = time.monotonic()
