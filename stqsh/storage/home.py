@@ -222,12 +222,21 @@ def list_sessions(root: Path | None = None) -> list[SessionInfo]:
     """
     root = root or sessions_root()
     try:
-        found = [SessionHome(path, path.name.startswith(TEMPORARY_PREFIX)) for path in sorted(root.iterdir())]
-        return [SessionInfo(home, _changed(home)) for home in found if home.control_db.is_file()]
+        found = [_session(path) for path in sorted(root.iterdir())]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise HomeError(f"cannot list the sessions in {root}: {_reason(error)}", hint=_ELSEWHERE) from error
+    return [info for info in found if info is not None]
+
+
+def _session(path: Path) -> SessionInfo | None:
+    """Return the session whose home is at a path; None if there is none, or if it has just been removed."""
+    home = SessionHome(path, path.name.startswith(TEMPORARY_PREFIX))
+    try:
+        return SessionInfo(home, _changed(home)) if home.control_db.is_file() else None
+    except FileNotFoundError:
+        return None
 
 
 def _changed(home: SessionHome) -> float:

@@ -1,11 +1,12 @@
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
 from stqsh.errors import HomeError
 from stqsh.storage import home as homes
-from stqsh.storage.home import list_sessions, open_home, remove_home, sessions_root
+from stqsh.storage.home import SessionHome, list_sessions, open_home, remove_home, sessions_root
 
 
 def test_a_named_home_is_private_and_found_again(tmp_path):
@@ -62,6 +63,21 @@ def test_sessions_are_listed_by_name(tmp_path):
     (tmp_path / "stray").mkdir()
     assert [info.home.name for info in list_sessions(tmp_path)] == ["a", "b"]
     assert list_sessions(tmp_path / "nowhere") == []
+
+
+def test_a_session_that_ends_while_they_are_listed_hides_no_other(tmp_path, monkeypatch):
+    for name in ("a", "b", "z"):
+        open_home(name, root=tmp_path).control_db.touch()
+    is_file = Path.is_file
+
+    def ending(path):
+        found = is_file(path)
+        if path.parent.name == "b":
+            remove_home(SessionHome(path.parent))
+        return found
+
+    monkeypatch.setattr(Path, "is_file", ending)
+    assert [info.home.name for info in list_sessions(tmp_path)] == ["a", "z"]
 
 
 def test_a_session_has_changed_when_its_database_or_that_one_s_log_was_last_written(tmp_path):
