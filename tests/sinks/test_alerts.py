@@ -261,6 +261,21 @@ def test_notices_begin_anew_in_a_new_file_and_are_not_lost(
     assert (session.home.path / "sinks" / "notices").stat().st_size < 600
 
 
+def test_a_notice_that_a_full_disk_cut_short_spoils_no_other(session: Session) -> None:
+    from stqsh.storage.sinks.notices import Notice, post_notice
+
+    path = session.home.path / "sinks" / "notices"
+    path.parent.mkdir(exist_ok=True)
+    reader = NoticeReader(session.home)
+    post_notice(session.home, Notice("one"))
+    with path.open("ab") as file:
+        file.write(b'{"text":"tw')
+    assert reader.read() == [Notice("one")]
+    for text in ("three", "four"):
+        post_notice(session.home, Notice(text, bell=True))
+    assert reader.read() == [Notice("three", bell=True), Notice("four", bell=True)]
+
+
 def test_a_script_runs_commands_only_where_that_is_allowed(session: Session) -> None:
     with pytest.raises(BindError, match="only with --allow-run") as caught:
         run_text(session, "CREATE ALERT a ON west DO RUN 'rm everything';")

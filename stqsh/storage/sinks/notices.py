@@ -1,11 +1,13 @@
 """Notices: what alerts say to the shells of a session, in a file that each shell reads from its end on.
 
-Nothing depends on it: the file begins again when it is large.
+Nothing depends on it: the file begins again when it is large, and a line that a full disk cut short is lost.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -30,8 +32,8 @@ def post_notice(home: SessionHome, notice: Notice) -> None:
         if path.exists() and path.stat().st_size > _MOST_BYTES:
             atomic_write(path, line, private=True)
             return
-        with path.open("ab") as file:
-            file.write(line)
+        with path.open("a+b") as file:
+            file.write(line if _is_whole(file) else b"\n" + line)
 
 
 class NoticeReader:
@@ -52,7 +54,7 @@ class NoticeReader:
             opened.seek(self._place)
             whole = opened.read().rpartition(b"\n")[0]
         self._place += len(whole) + bool(whole)
-        return [msgspec.json.decode(line, type=Notice) for line in whole.splitlines()]
+        return [notice for line in whole.splitlines() if (notice := _decoded(line)) is not None]
 
     def _seen(self) -> tuple[int, int]:
         """Return which file there is, and its size."""
@@ -61,6 +63,22 @@ class NoticeReader:
         except FileNotFoundError:
             return 0, 0
         return found.st_ino, found.st_size
+
+
+def _decoded(line: bytes) -> Notice | None:
+    """Return a notice; None if its line was cut short."""
+    try:
+        return msgspec.json.decode(line, type=Notice)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _is_whole(file: BinaryIO) -> bool:
+    """Return whether a file that is open to read and to append ends with a whole line, or is empty."""
+    if file.seek(0, os.SEEK_END) == 0:
+        return True
+    file.seek(-1, os.SEEK_END)
+    return file.read() == b"\n"
 
 
 def _path(home: SessionHome) -> Path:
