@@ -33,7 +33,6 @@ from stqsh.client.statements.dispatch import start_run
 from stqsh.lang.ast import statements as ast
 from stqsh.profile import Profile, load_profile
 from stqsh.spec.log import LogKind, RunSteps, RunToEnd
-from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import (
     count_queries,
     live_areas,
@@ -42,7 +41,7 @@ from stqsh.storage.catalogue import (
     live_tables,
     owned_queries,
 )
-from stqsh.storage.catalogue_writer import add_function
+from stqsh.storage.catalogue_writer import add_function, drop_if_live
 from stqsh.storage.control_log import ControlDb, check_queries, entries_after
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home, remove_home, sessions_root
@@ -359,11 +358,19 @@ class Session:
         if self._is_closed:
             return
         self._is_closed = True
-        for query in owned_queries(self.link.db):
-            if query.owner == self._desk.owner:
-                catalogue_writer.change_query(self.link.db, "drop", f"DROP QUERY {query.name};", query)
-        if self.home.temporary:
-            stop_engine(self.home)
-        self.link.db.close()
+        try:
+            for query in owned_queries(self.link.db):
+                if query.owner == self._desk.owner:
+                    drop_if_live(self.link.db, query)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Close the connection; stop and delete a temporary session."""
+        try:
+            if self.home.temporary:
+                stop_engine(self.home)
+        finally:
+            self.link.db.close()
         if self.home.temporary:
             remove_home(self.home)

@@ -161,7 +161,7 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
         StqshError: another client has since dropped it, or it has ended.
     """
     with db.transaction() as connection:
-        if not db.query(f"SELECT 1 FROM queries WHERE id = ? AND {LIVE}", query.id):
+        if not _is_live(db, query):
             raise StqshError(
                 f"query {query.name} is no longer registered",
                 hint="it has ended, or another shell has dropped it; SHOW QUERIES lists all queries",
@@ -171,6 +171,17 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
             "UPDATE queries SET state = ?, seq = ? WHERE id = ?", (_STATE_AFTER[kind], row.seq, query.id)
         )
     return row
+
+
+def drop_if_live(db: ControlDb, query: QueryRow) -> None:
+    """Log a DROP of a query; do nothing if another client has since dropped it, or it has ended."""
+    with db.transaction():
+        if _is_live(db, query):
+            change_query(db, "drop", f"DROP QUERY {query.name};", query)
+
+
+def _is_live(db: ControlDb, query: QueryRow) -> bool:
+    return bool(db.query(f"SELECT 1 FROM queries WHERE id = ? AND {LIVE}", query.id))
 
 
 def set_value(db: ControlDb, text: str, key: str, value: object) -> LogRow:

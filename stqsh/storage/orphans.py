@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from stqsh.errors import HomeError
-from stqsh.storage import catalogue_writer, processes
+from stqsh.storage import processes
 from stqsh.storage.catalogue import owned_queries
+from stqsh.storage.catalogue_writer import drop_if_live
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.home import list_sessions, remove_home
@@ -29,7 +31,7 @@ def drop_orphans(db: ControlDb) -> None:
     """Drop the subscriptions of clients that are gone."""
     for query in owned_queries(db):
         if query.owner is not None and not processes.is_running(query.owner):
-            catalogue_writer.change_query(db, "drop", f"DROP QUERY {query.name};", query)
+            drop_if_live(db, query)
 
 
 def remove_orphans(root: Path) -> None:
@@ -41,10 +43,7 @@ def remove_orphans(root: Path) -> None:
 
 def _is_left(path: Path) -> bool:
     try:
-        db = ControlDb(path)
+        with closing(ControlDb(path)) as db:
+            return is_orphaned(db)
     except HomeError:
         return False  # it is just being made or removed
-    try:
-        return is_orphaned(db)
-    finally:
-        db.close()

@@ -2,18 +2,20 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import psutil
 import pytest
 
 import stqsh
+from stqsh.client import api
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Message, Rows, Script
 from stqsh.client.run import RunHandle
-from stqsh.errors import OtherVersionError, StqshError
+from stqsh.errors import HomeError, OtherVersionError, StqshError
 from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
@@ -279,6 +281,24 @@ def test_a_subscription_has_a_name_and_is_dropped_when_left(session, glob):
     assert following.query.name == "sub_2"
     session.close()
     assert following.query.owner is not None
+
+
+def test_a_session_is_left_though_its_subscriptions_cannot_be_dropped(tmp_path, session, glob, monkeypatch):
+    run(session, TAXIS.format(glob=glob))
+    run(session, "SUBSCRIBE SELECT oid FROM taxis INSIDE (0, 0, 1, 1);")
+    home, stopped = replace(session.home, temporary=True), []
+    leaving = Session(home, load_profile(None, {}), autoplay=False, link=session.link)
+
+    def full(*_):
+        raise HomeError("cannot use control.db: database or disk is full")
+
+    monkeypatch.setattr(api, "drop_if_live", full)
+    monkeypatch.setattr(api, "stop_engine", stopped.append)
+    monkeypatch.setattr(api, "remove_home", stopped.append)
+    with pytest.raises(HomeError, match="disk is full"):
+        leaving.close()
+    assert stopped == [home, home]
+    session._is_closed = True  # the connection, which both share, is closed
 
 
 def test_tail_with_a_condition(session, glob):

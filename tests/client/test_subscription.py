@@ -4,6 +4,7 @@ import threading
 import pytest
 
 from stqsh.client.engine_process import ensure_engine, stop_engine
+from stqsh.client.read import subscription
 from stqsh.client.read.subscription import Subscription, TailOptions, UpdateReader
 from stqsh.client.results import SnapshotMark
 from stqsh.client.run import RunHandle
@@ -148,6 +149,13 @@ def test_the_end_of_a_query_between_two_looks_loses_nothing(link, deliver, query
     deliver(seq=dropped.seq - 1)
     deliver((3, query.id, -1, 8, ("a", 0.0)), seq=dropped.seq)
     assert shown(tail) == [(3, "-", "a")]
+
+
+def test_a_temporary_query_that_another_client_drops_first_can_be_left(link, query, monkeypatch):
+    catalogue_writer.change_query(link.db, "drop", "DROP …", query)
+    monkeypatch.setattr(subscription, "query_now", lambda *_: query)  # it was live when it was looked at
+    Subscription(query, TailOptions(), link, temporary=True).close()
+    assert len(entries_after(link.db, 0, ["drop"])) == 1
 
 
 def test_a_subscription_begins_with_the_answer_of_its_first_step(link, deliver, query):

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from support.specs import area_spec, table_spec
 
 from stqsh.client.statements.source_paths import find_files, with_absolute_files
-from stqsh.errors import SourceError, StqshError
+from stqsh.errors import HomeError, SourceError, StqshError
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import CreateStream, FileSource, GeneratorSource
 from stqsh.spec.query import JoinSpec
@@ -19,7 +19,7 @@ from stqsh.storage.catalogue import (
     find_table,
     live_queries,
 )
-from stqsh.storage.control_log import ControlDb, set_meta
+from stqsh.storage.control_log import ControlDb, last_seq, set_meta
 from stqsh.storage.home import open_home
 
 
@@ -75,6 +75,29 @@ def test_subscriptions_of_killed_clients_are_dropped(link, query):
         )
     orphans.drop_orphans(link.db)
     assert [q.name for q in live_queries(link.db)] == ["q", "sub_2"]
+
+
+def test_two_clients_clean_up_after_the_same_dead_client(link, query, monkeypatch):
+    dead = catalogue_writer.Registered("", replace(query.spec, name="sub_1"), "999999999:1")
+    catalogue_writer.register(link.db, dead)
+    seen = orphans.owned_queries(link.db)
+    orphans.drop_orphans(link.db)
+    last = last_seq(link.db)
+    monkeypatch.setattr(orphans, "owned_queries", lambda _: seen)  # both have looked before one of them drops
+    orphans.drop_orphans(link.db)
+    assert last_seq(link.db) == last and [q.name for q in live_queries(link.db)] == ["q"]
+
+
+def test_a_home_that_is_being_removed_is_nobody_s_to_remove(tmp_path, monkeypatch):
+    home = open_home(root=tmp_path, temporary=True)
+    ControlDb(home.path).close()
+
+    def gone(_):
+        raise HomeError("cannot use control.db: disk I/O error")
+
+    monkeypatch.setattr(orphans, "is_orphaned", gone)
+    orphans.remove_orphans(tmp_path)
+    assert home.path.exists()
 
 
 def test_temporary_homes_of_killed_clients_are_removed(tmp_path):

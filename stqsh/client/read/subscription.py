@@ -12,7 +12,7 @@ from stqsh.client.read.accuracy import AccuracyWatch
 from stqsh.client.results import SnapshotMark, Updates
 from stqsh.spec.expression import Expr
 from stqsh.storage.catalogue import query_now
-from stqsh.storage.catalogue_writer import change_query
+from stqsh.storage.catalogue_writer import drop_if_live
 from stqsh.storage.layouts import PLAYING
 from stqsh.storage.rows import Progress, QueryRow
 from stqsh.storage.update_log.files import CompactedBase, LogCompactedError, read_base
@@ -206,8 +206,8 @@ class Subscription:
         if self._closed:
             return
         self._closed = True
-        if self.temporary and _is_live(self.link, self.query):
-            change_query(self.link.db, "drop", f"DROP QUERY {self.query.name};", self.query)
+        if self.temporary:
+            drop_if_live(self.link.db, self.query)
 
     def _snapshot(self, reader: UpdateReader, start: Progress, step: int) -> Iterator[Updates | SnapshotMark]:
         at_us = start.at_us(step)
@@ -236,7 +236,7 @@ class Subscription:
         """Return whether no update of the query can follow the batch of `progress`."""
         if self._closed or self._full():
             return True
-        now = _current(self.link, self.query)
+        now = query_now(self.link.db, self.query)
         if now.state == "ended" or (now.state == "dropped" and now.seq <= progress.seq):
             return True
         return self.until_idle and _is_idle(self.link, progress, self.query)
@@ -257,14 +257,6 @@ class Subscription:
     def _updates(self, table: pa.Table, *, snapshot: bool) -> Updates:
         stream = self.link.book.stream(self.query.stream_id)
         return Updates(table, stream, {self.query.id: self.query}, snapshot, self.link.lookups)
-
-
-def _current(link: Connection, query: QueryRow) -> QueryRow:
-    return query_now(link.db, query)
-
-
-def _is_live(link: Connection, query: QueryRow) -> bool:
-    return _current(link, query).live
 
 
 def _waits_for_step(link: Connection, progress: Progress, query: QueryRow) -> bool:
