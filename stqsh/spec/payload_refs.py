@@ -62,16 +62,17 @@ class PayloadReader:
 
         Raises:
             DamagedFileError: the file is gone, or the bytes are not those that were written.
+            OSError: the file cannot be mapped.
         """
         name = f"{self._folder.name}/{reference.file}"
         try:
             file = self._open(reference.file)
-            file.seek(reference.at)
-            found = file.read_buffer(reference.size)
         except FileNotFoundError:
             raise DamagedFileError(name, "is gone") from None
-        except OSError:  # it ends before `at`
-            raise DamagedFileError(name, "is cut short") from None
+        if file.size() < reference.at + reference.size:
+            raise DamagedFileError(name, "is cut short")
+        file.seek(reference.at)
+        found = file.read_buffer(reference.size)
         if reference.checksum is not None:
             Seal(reference.size, reference.checksum).check(memoryview(found), name)
         return found

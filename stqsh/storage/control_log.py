@@ -100,33 +100,31 @@ class ControlDb:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run the body in one IMMEDIATE transaction, all of it or none; an inner one joins the outer."""
+        with self._within("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Run the body in one transaction in which nothing is written: all it reads is of one moment."""
+        with self._within("BEGIN"):
+            yield
+
+    @contextmanager
+    def _within(self, begin: str) -> Iterator[sqlite3.Connection]:
         connection = self.connection()
         if connection.in_transaction:
             yield connection
             return
         with self._as_home_errors():
-            connection.execute("BEGIN IMMEDIATE")
             try:
+                # SQLite hears no Ctrl-C while it waits for other writers: that comes once this has begun.
+                connection.execute(begin)
                 yield connection
+                connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:  # a full disk has already ended it
                     connection.execute("ROLLBACK")
                 raise
-            connection.execute("COMMIT")
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Run the body in one transaction in which nothing is written: all it reads is of one moment."""
-        connection = self.connection()
-        if connection.in_transaction:
-            yield
-            return
-        with self._as_home_errors():
-            connection.execute("BEGIN")
-            try:
-                yield
-            finally:
-                connection.execute("COMMIT")
 
     def set_durable(self, durable: bool) -> None:
         """Force every transaction to the disk from now on, or none; for this thread, and those to come."""

@@ -51,3 +51,15 @@ def test_the_slot_that_is_farthest_behind_counts(tmp_path: Path) -> None:
     for number, start in enumerate((30, 20, 25)):
         batch(tmp_path / f"evaluate-{number}", 0, named(3, start))
     assert first_logged_rows(tmp_path) == {3: 20}
+
+
+def test_files_that_no_state_needs_are_deleted_however_often_there_are_snapshots(tmp_path: Path) -> None:
+    slot = tmp_path / "evaluate-0"
+    batch(slot, 0, named(3, 10))
+    for number in range(1, 8):
+        batch(slot, number, snapshot=True)
+    assert sorted(path.name for path in slot.iterdir()) == ["head", "snapshot.7", "snapshot.8"]
+    batch(slot, 7, snapshot=True)  # the state before the last batch is still there
+    for number in range(8, 11):
+        batch(slot, number, named(3, number))
+    assert sorted(path.name for path in slot.iterdir()) == ["head", "log.10", "log.11", "log.9", "snapshot.8"]

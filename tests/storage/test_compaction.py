@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
 
+from stqsh.fs import file_lock
 from stqsh.spec.chunk import pack, unpack
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.disk_space import DiskFullError
+from stqsh.storage.update_log import compaction
 from stqsh.storage.update_log.compaction import fold_log
 from stqsh.storage.update_log.files import CompactedBase, LogCompactedError, logged_files, read_base
 from stqsh.storage.update_log.reader import UpdateLog
@@ -179,3 +182,54 @@ def test_nothing_goes_where_a_reader_came_meanwhile(tmp_path: Path, control: Con
 
     assert fold_log(control, 1, key_of, never) == CompactedBase()
     assert sorted(path.name for path in (tmp_path / "updates").iterdir()) == names
+
+
+def _log_of_two(control: ControlDb) -> list[str]:
+    for batch in range(2):
+        log_batch(control, batch, batch_table(batch + 1, batch + 1, part([(batch + 1, 7, 1, 0, ("a", 0.0))])))
+    return _names(control)
+
+
+def _names(control: ControlDb) -> list[str]:
+    return sorted(path.name for path in (control.path.parent / "updates").iterdir())
+
+
+def test_nothing_changes_while_another_process_folds(control: ControlDb) -> None:
+    names = _log_of_two(control)
+    with file_lock(control.path.parent / "folding.lock"):
+        assert fold(control, 1) == CompactedBase()
+    assert _names(control) == names
+    assert fold(control, 1).batch == 1
+
+
+def test_a_base_does_not_take_the_last_of_a_disk(control: ControlDb, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = _log_of_two(control)
+    monkeypatch.setattr(compaction, "free_bytes", lambda _: 200)
+    with pytest.raises(DiskFullError):
+        fold(control, 1)
+    assert _names(control) == names
+
+
+def test_what_an_interrupted_call_left_goes_with_the_next_one(control: ControlDb) -> None:
+    names = _log_of_two(control)
+    (control.path.parent / "updates" / "base-000000000000.bulk").write_bytes(b"half of it")
+    fold(control, -1)
+    assert _names(control) == names
+
+
+def test_few_files_are_mapped_at_once_however_many_there_are(
+    control: ControlDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = []
+    settle = compaction._Fold.settle
+
+    def counted(self: compaction._Fold) -> None:
+        waiting.append(sum(map(len, self._parts.values())))
+        settle(self)
+
+    monkeypatch.setattr(compaction._Fold, "settle", counted)
+    for batch in range(12):
+        log_batch(control, batch, batch_table(batch + 1, batch + 1, part([(batch + 1, 7, 1, 0, ("a", 0.0))])))
+    fold(control, 11, most_parts=3)
+    assert len(waiting) == 4
+    assert max(waiting) == 5, "one that stands, and four that wait"

@@ -1,3 +1,4 @@
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -57,6 +58,25 @@ def test_a_transaction_that_fails_leaves_nothing(db):
         append(db, RunToEnd())
         raise RuntimeError
     assert last_seq(db) == 0
+
+
+def test_an_interrupt_while_another_one_writes_leaves_no_transaction(db):
+    with sqlite3.connect(db.path, isolation_level=None, check_same_thread=False) as other:
+        other.execute("BEGIN IMMEDIATE")
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        end = threading.Timer(0.5, other.execute, ("COMMIT",))
+        end.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                append(db, RunToEnd())
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            end.join()
+        assert last_seq(db) == 0
+        append(db, RunToEnd())
+        assert other.execute("SELECT count(*) FROM log").fetchall() == [(1,)]
 
 
 def test_progress_is_zero_before_the_first_batch(db):

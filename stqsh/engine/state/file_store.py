@@ -107,8 +107,8 @@ class FileStore:
             raise StaleBatchError(self._folder.name, self._batch, self._batch)
         state = msgspec.structs.replace(self._state, batch=self._batch, meta=meta)
         atomic_write(self._folder / _HEAD, with_seal(msgspec.json.encode([state, self._before])))
-        if self._older.snapshot != self._before.snapshot == state.snapshot:
-            self._remove_before(state.snapshot)
+        if self._older.snapshot != self._before.snapshot:
+            self._remove_before(self._before.snapshot)
 
     def append(self, version: int, chunks: list[Chunk]) -> int:
         """Write the chunks of version `version`, and return their size in bytes."""

@@ -9,7 +9,7 @@ updates that are dropped, only query, key and step are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from stqsh.checksums import Seal
 from stqsh.core.kernels.events.latest_updates import latest_updates
-from stqsh.fs import settle
+from stqsh.fs import file_lock, settle
 from stqsh.spec.chunk import Chunk, ChunkOrder, decoded, pack, pack_json, to_table
 from stqsh.spec.clock import ClockTimes
 from stqsh.spec.payload_refs import ENDING, Reference
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.disk_space import RESERVE, DiskFullError, free_bytes
 from stqsh.storage.home import SessionHome
 from stqsh.storage.update_log.files import (
     CompactedBase,
@@ -48,6 +49,8 @@ _AT_ONCE = 4_000_000
 """Updates that are folded at once, or as many as are left of those before, if that is more."""
 _PART = 1 << 20
 """Updates of one part of the base."""
+_MOST_PARTS = 10_000
+"""Parts that wait: each may keep a file mapped, and a process has at most some 65,000 mappings."""
 
 
 def fold_log(
@@ -57,24 +60,35 @@ def fold_log(
     guard: Guard,
     at_once: int = _AT_ONCE,
     forgets: Forgets = lambda _: False,
+    most_parts: int = _MOST_PARTS,
 ) -> CompactedBase:
     """Fold a log's batches up to one, and the base before them, into a new base; delete them.
 
     Updates of streams for which `forgets` is true make no answers, so none of them is left.
 
     Readers see the old base and batches, or the new base. If a reader has begun since and has not read that
-    far when `guard` looks, nothing changes. The next call completes one that was interrupted. Only one
-    process may fold at a time.
+    far when `guard` looks, nothing changes. The next call completes one that was interrupted. While another
+    process folds, as one of an engine that was killed may, nothing changes, either.
 
     Raises:
         DamagedFileError: a file is gone or damaged; nothing changes.
+        DiskFullError: folding would take what the engine needs of a disk's last space; nothing changes.
     """
-    updates = SessionHome(control.path.parent).updates
+    home = SessionHome(control.path.parent)
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_lock(home.path / "folding.lock", wait=False))
+        except BlockingIOError:
+            return read_base(control)
+        return _fold_log(control, home.updates, up_to, guard, _Fold(key_of, at_once, forgets, most_parts))
+
+
+def _fold_log(control: ControlDb, updates: Path, up_to: int, guard: Guard, fold: _Fold) -> CompactedBase:
     before = read_base(control)
+    _remove_unused(updates, before.batch)  # what an interrupted call has left
     files = logged_files(control, before.batch, up_to)
     if not files:
         return before
-    fold = _Fold(key_of, at_once, forgets)
     if before.file is not None:
         fold.take(*read_parts(updates, before.file, is_base=True))
     for file in files:
@@ -97,10 +111,12 @@ class _Fold:
     key_of: KeyOf
     at_once: int
     forgets: Forgets
+    most_parts: int
     clock: ClockTimes = ClockTimes(1, 0, None, None)  # noqa: RUF009 - frozen
     _parts: dict[LogRelation, list[UpdatePart]] = field(default_factory=dict)
     _standing: int = 0
     _waiting: int = 0
+    _waiting_parts: int = 0
 
     def take(self, chunks: pa.Table, relations: dict[LogRelation, list[UpdatePart]]) -> None:
         """Take in the next file of the log."""
@@ -108,7 +124,8 @@ class _Fold:
         for relation, parts in relations.items():
             self._parts.setdefault(relation, []).extend(parts)
             self._waiting += sum(_size(part) for part in parts)
-        if self._waiting > max(self.at_once, self._standing):
+            self._waiting_parts += len(parts)
+        if self._waiting > max(self.at_once, self._standing) or self._waiting_parts > self.most_parts:
             self.settle()
 
     def settle(self) -> None:
@@ -119,7 +136,7 @@ class _Fold:
             if parts and not self.forgets(relation.stream_id)
         }
         self._standing = sum(_size(part) for parts in self._parts.values() for part in parts)
-        self._waiting = 0
+        self._waiting = self._waiting_parts = 0
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks of the base."""
@@ -227,19 +244,36 @@ def _write(updates: Path, batch: int, chunks: Iterator[Chunk]) -> LoggedFile:
     """Write the base for the batches up to one: the payloads, then the chunks that refer to them."""
     file = base_path(updates, batch)
     bulk = file.with_suffix(ENDING)
-    kept = []
+    try:
+        kept = _write_payloads(bulk, chunks)
+        return LoggedFile.sealed(batch, write_chunks(file, to_table(kept)), bulk.stat().st_size)
+    except BaseException:
+        for path in (file, bulk):
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _write_payloads(bulk: Path, chunks: Iterator[Chunk]) -> list[Chunk]:
+    """Write the payloads of chunks to a file, and return the chunks that refer to them.
+
+    A full disk is a reason to fold, so this may use a part of the reserve that the engine needs.
+    """
+    kept, free = [], free_bytes(bulk.parent)
+    most = max(free - RESERVE // 2, free // 2)
     with bulk.open("wb") as sink:
         for chunk in chunks:
             if chunk.kind == "clock":
                 kept.append(chunk)
                 continue
+            if sink.tell() + len(chunk.payload) > most:
+                raise DiskFullError(bulk.parent.parent)
             checksum = Seal.of(chunk.payload).checksum
             reference = Reference(bulk.name, sink.tell(), len(chunk.payload), checksum=checksum)
             sink.write(chunk.payload)
             sink.write(bytes(-len(chunk.payload) % 64))  # columns are aligned
             kept.append(replace(chunk, payload=reference.packed()))
     settle(bulk)
-    return LoggedFile.sealed(batch, write_chunks(file, to_table(kept)), bulk.stat().st_size)
+    return kept
 
 
 def _remove_unused(updates: Path, base: int) -> None:
