@@ -174,3 +174,38 @@ def test_room_that_was_never_used_is_left_to_grow_into(tmp_path: Path) -> None:
     state.resize("a", 50_001)
     state.trim_unused(arena.trim)
     assert len(state.buffers["a"]) == 56_250
+
+
+def test_arrays_leave_room_for_the_heads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = tmp_path / "shared", tmp_path / "roomy"
+    arena = Arena(folders, "a-0")
+    small = arena.allocate("x", np.dtype(np.int8), 1000)
+    arena.commit("one", {}, {"x": small})
+    monkeypatch.setattr(module, "free_bytes", lambda _: (16 << 20) + 500)
+    arena.begin()
+    arena.commit("two", {}, {"x": arena.grow("x", small, 1400)})
+    assert list(folders[0].glob("*.array"))
+    arena.commit("three", {}, {"x": arena.grow("x", small, 2000), "y": np.zeros(80)})
+    assert not list(folders[0].glob("*.array"))
+    assert len(list(folders[1].glob("*.array"))) == 2
+    head = arena.read_head()
+    assert head is not None
+    assert head.stamp == "three"
+
+
+def test_a_head_that_cannot_be_written_costs_a_rebuild_and_no_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arena = Arena((tmp_path,), "a-0")
+    arena.commit("one", {}, {"x": np.zeros(2)})
+    arena.begin()
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(module, "write_head", fail)
+        arena.commit("two", {}, {"x": np.zeros(3)})
+    assert arena.read_head() is None
+    arena.commit("three", {}, {"x": np.zeros(3)})
+    assert arena.read_head() is not None

@@ -16,7 +16,7 @@ from stqsh.spec.chunk import pack, unpack
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.disk_space import DiskFullError
 from stqsh.storage.update_log import compaction
-from stqsh.storage.update_log.compaction import fold_log
+from stqsh.storage.update_log.compaction import FoldLimits, fold_log
 from stqsh.storage.update_log.files import CompactedBase, LogCompactedError, logged_files, read_base
 from stqsh.storage.update_log.reader import UpdateLog
 from tests.support.update_logs import batch_table, log_batch, part
@@ -106,7 +106,7 @@ def test_answers_are_the_same_however_often_the_log_is_folded(tmp_path_factory, 
         named = {chr(row["key"]) if query == 8 else row["key"] for row in rows or ()}
         assert named == answers[query, step]
     for up_to in sorted(data.draw(st.sets(st.integers(0, batches), max_size=3))):
-        base = fold(control, up_to, at_once=data.draw(st.integers(0, 20)))
+        base = fold(control, up_to, limits=FoldLimits(updates=data.draw(st.integers(0, 20))))
         assert base == read_base(control)
         assert all(file.batch > base.batch for file in logged_files(control))
         for (query, step), rows in before.items():
@@ -230,6 +230,6 @@ def test_few_files_are_mapped_at_once_however_many_there_are(
     monkeypatch.setattr(compaction._Fold, "settle", counted)
     for batch in range(12):
         log_batch(control, batch, batch_table(batch + 1, batch + 1, part([(batch + 1, 7, 1, 0, ("a", 0.0))])))
-    fold(control, 11, most_parts=3)
+    fold(control, 11, limits=FoldLimits(parts=3))
     assert len(waiting) == 4
     assert max(waiting) == 5, "one that stands, and four that wait"

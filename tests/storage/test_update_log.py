@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh.errors import OtherVersionError
-from stqsh.spec.chunk import pack, unpack
+from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json, to_table, unpack
+from stqsh.spec.clock import BatchClock
+from stqsh.spec.stats import LiveState
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.update_log.files import logged_files
 from stqsh.storage.update_log.order import ordered
 from stqsh.storage.update_log.reader import UpdateLog, UpdateTable
+from stqsh.storage.update_log.writer import write_batch
 from tests.support.update_logs import SCHEMA, batch_table, log_batch, part
 
 
@@ -29,6 +32,18 @@ def log(control):
 def home_at(folder):
     (folder / "updates").mkdir()
     return ControlDb(folder)
+
+
+def test_a_batch_that_is_repeated_leaves_the_same_bytes_whatever_its_sources_are_like_by_then(control):
+    def times(lag):
+        at = BatchClock(1, 1, 1000, 1_000_000, backlog=lag, live={1: LiveState({"t/0": lag})})
+        chunks = [
+            Chunk(0, 0, "clock", ChunkOrder(), 1, 1, 0, pack_json(at)),
+            *part([(1, 7, 1, 0, ("a", 1.5))]),
+        ]
+        return write_batch(control.path.parent / "updates", 0, to_table(chunks))
+
+    assert times(5) == times(17)
 
 
 def test_a_batch_is_read_back_with_step_time_key_and_row(control, log):

@@ -8,6 +8,8 @@ and the state is rebuilt. `stqsh.storage.slot_files`, which reads an arena for s
 
 from __future__ import annotations
 
+import errno
+import logging
 import mmap
 import os
 import uuid
@@ -21,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stqsh.arrays import Array
+from stqsh.storage.disk_space import free_bytes
 from stqsh.storage.private_files import make_private_folder, open_private
 from stqsh.storage.slot_files import (
     ArrayFile,
@@ -36,6 +39,10 @@ from stqsh.storage.slot_files import (
 from stqsh.storage.slot_locks import ArenaBusyError, writing
 
 __all__ = ["Arena", "ArenaBusyError", "HeadFile", "StaleFileError"]
+
+_HEADS_BYTES = 16 << 20
+"""What arrays leave free of the first folder: no batch may fail as its head cannot be written."""
+_log = logging.getLogger("stqsh.engine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +166,19 @@ class Arena:
     def commit(self, stamp: str, header: object, arrays: Mapping[str, Array]) -> None:
         """Record that the arrays hold the state `stamp`; arrays outside files are copied into one.
 
-        Where somebody has deleted files, nothing is recorded: the next batch rebuilds the state.
+        Where somebody has deleted files, or there is no room for a head, nothing is recorded: the next batch
+        rebuilds the state.
         """
         for name, array in arrays.items():
             if not _holds(self._maps.get(name), array):
                 self.allocate(name, array.dtype, len(array))[:] = array
         for name in self._maps.keys() - arrays.keys():
             self.release(name)
-        with suppress(FileNotFoundError):
+        try:
             places = {name: _place(self._maps[name], array) for name, array in arrays.items()}
             write_head(self.folders[0], self.name, HeadFile(stamp, header, places))
+        except OSError as error:
+            _log.info("the state of %s is not recorded, and is built again: %s", self.name, error)
         # The first time, what another process has left goes as well.
         dead = _unmapped_files(self.folders, self.name, self._maps) if self._dead is None else self._dead
         _remove(dead)
@@ -214,6 +224,7 @@ def _new_file(folders: tuple[Path, ...], name: str, size: int) -> _Mapping:
     for index, folder in enumerate(folders):
         path = folder / f"{name}.{uuid.uuid4().hex}.array"
         try:
+            _leave_room(folder, index, size)
             _reserve(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, size)
         except OSError:
             path.unlink(missing_ok=True)
@@ -229,8 +240,15 @@ def _extended(mapping: _Mapping, used: int, size: int) -> _Mapping:
         OSError: there is no room, or the file is gone.
     """
     mapping.array[used:] = 0
+    _leave_room(mapping.path.parent, mapping.folder, size - mapping.array.nbytes)
     _reserve(mapping.path, os.O_RDWR, size)
     return replace(mapping, array=map_file(mapping.path, mmap.ACCESS_WRITE))
+
+
+def _leave_room(folder: Path, index: int, size: int) -> None:
+    """Raise `OSError` where an array would leave no room for heads, which are in the first folder only."""
+    if index == 0 and free_bytes(folder) - size < _HEADS_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 def _place(mapping: _Mapping, array: Array) -> ArrayFile:

@@ -45,12 +45,24 @@ Forgets = Callable[[int], bool]
 Guard = Callable[[int], AbstractContextManager[bool]]
 """A context in which no reader begins; yields whether all readers have read up to a batch."""
 
-_AT_ONCE = 4_000_000
-"""Updates that are folded at once, or as many as are left of those before, if that is more."""
 _PART = 1 << 20
 """Updates of one part of the base."""
-_MOST_PARTS = 10_000
-"""Parts that wait: each may keep a file mapped, and a process has at most some 65,000 mappings."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldLimits:
+    """How much waits to be folded at once.
+
+    Attributes:
+        updates: so many updates, or as many as are left of those before, if that is more.
+        parts: so many parts: each may keep a file mapped, and a process has at most some 65,000 mappings.
+    """
+
+    updates: int = 4_000_000
+    parts: int = 10_000
+
+
+_LIMITS = FoldLimits()
 
 
 def fold_log(
@@ -58,9 +70,8 @@ def fold_log(
     up_to: int,
     key_of: KeyOf,
     guard: Guard,
-    at_once: int = _AT_ONCE,
     forgets: Forgets = lambda _: False,
-    most_parts: int = _MOST_PARTS,
+    limits: FoldLimits = _LIMITS,
 ) -> CompactedBase:
     """Fold a log's batches up to one, and the base before them, into a new base; delete them.
 
@@ -80,7 +91,7 @@ def fold_log(
             held.enter_context(file_lock(home.path / "folding.lock", wait=False))
         except BlockingIOError:
             return read_base(control)
-        return _fold_log(control, home.updates, up_to, guard, _Fold(key_of, at_once, forgets, most_parts))
+        return _fold_log(control, home.updates, up_to, guard, _Fold(key_of, forgets, limits))
 
 
 def _fold_log(control: ControlDb, updates: Path, up_to: int, guard: Guard, fold: _Fold) -> CompactedBase:
@@ -109,9 +120,8 @@ class _Fold:
     """The parts of each relation: those of the updates that still hold, and the later ones."""
 
     key_of: KeyOf
-    at_once: int
     forgets: Forgets
-    most_parts: int
+    limits: FoldLimits
     clock: ClockTimes = ClockTimes(1, 0, None, None)  # noqa: RUF009 - frozen
     _parts: dict[LogRelation, list[UpdatePart]] = field(default_factory=dict)
     _standing: int = 0
@@ -125,7 +135,8 @@ class _Fold:
             self._parts.setdefault(relation, []).extend(parts)
             self._waiting += sum(_size(part) for part in parts)
             self._waiting_parts += len(parts)
-        if self._waiting > max(self.at_once, self._standing) or self._waiting_parts > self.most_parts:
+        most = max(self.limits.updates, self._standing)
+        if self._waiting > most or self._waiting_parts > self.limits.parts:
             self.settle()
 
     def settle(self) -> None:

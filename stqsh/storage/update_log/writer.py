@@ -10,8 +10,10 @@ import pyarrow.compute as pc
 
 from stqsh.checksums import Seal
 from stqsh.fs import atomic_write
+from stqsh.spec.chunk import pack_json
 from stqsh.spec.payload_refs import MARK, reference_in
 from stqsh.storage.update_log.files import LoggedFile, batch_path
+from stqsh.storage.update_log.reader import clock_of
 
 LOGGED_KINDS = ("clock", "rows", "updates")
 
@@ -19,7 +21,8 @@ LOGGED_KINDS = ("clock", "rows", "updates")
 def write_batch(updates: Path, batch: int, chunks: pa.Table) -> LoggedFile | None:
     """Write a batch's chunks for the update log, if there are updates; return the file to list.
 
-    A call for the same batch again writes files with the same content.
+    A call for the same batch again writes files with the same content. Therefore only the times of its clock
+    are kept: what else it tells, such as how far behind a stream is, may differ by then.
 
     Args:
         updates: the home's folder of that name.
@@ -30,10 +33,18 @@ def write_batch(updates: Path, batch: int, chunks: pa.Table) -> LoggedFile | Non
     kinds = chunks.column("kind")
     if pc.index(kinds, "updates").as_py() < 0:
         return None
-    kept, beside = _put_in_place(
-        updates, batch, chunks.filter(pc.is_in(kinds, value_set=pa.array(LOGGED_KINDS, kinds.type)))
-    )
+    logged = chunks.filter(pc.is_in(kinds, value_set=pa.array(LOGGED_KINDS, kinds.type)))
+    kept, beside = _put_in_place(updates, batch, _with_times_only(logged))
     return LoggedFile.sealed(batch, write_chunks(batch_path(updates, batch), kept), beside)
+
+
+def _with_times_only(chunks: pa.Table) -> pa.Table:
+    """Return chunks of which the clock has its times only."""
+    is_clock = pc.equal(chunks.column("kind"), "clock")
+    column = chunks.column_names.index("payload")
+    payloads = chunks.column(column)
+    times = pa.scalar(pack_json(clock_of(chunks)), payloads.type)
+    return chunks.set_column(column, chunks.schema.field(column), pc.if_else(is_clock, times, payloads))
 
 
 def write_chunks(target: Path, chunks: pa.Table) -> Seal:
