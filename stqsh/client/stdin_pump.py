@@ -8,12 +8,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.errors import SourceError
-from stqsh.storage.disk_space import is_full
 
 if TYPE_CHECKING:
     from stqsh.sources.live.line_spool import SpoolWriter
@@ -48,14 +46,14 @@ class _Pump:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._spool: tuple[Path, SpoolWriter] | None = None
+        self._writer: SpoolWriter | None = None
 
     def begin(self, folder: Path) -> threading.Thread:
         """Copy what comes from now on into a spool; return the thread that does."""
         from stqsh.sources.live.line_spool import SpoolWriter
 
         with self._lock:
-            self._spool = folder, SpoolWriter(folder)
+            self._writer = SpoolWriter(folder)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._copy, name=STDIN_THREAD, daemon=True)
                 self._thread.start()
@@ -63,25 +61,19 @@ class _Pump:
 
     def _copy(self) -> None:
         while data := _read(sys.stdin.fileno()):
-            self._put(data)
-        with self._lock:
-            if self._spool is not None:
-                with suppress(FileNotFoundError):  # the stream has been dropped
-                    self._spool[1].finish()
-            self._thread = self._spool = None
+            with self._lock:
+                if self._writer is not None:
+                    self._writer.add(data)
+            self._keep()
+        self._keep(is_last=True)
 
-    def _put(self, data: bytes) -> None:
-        """Write what was read once there is room; what comes after its stream was dropped is for nobody."""
+    def _keep(self, *, is_last: bool = False) -> None:
+        """Write what was read once there is room; who writes to standard input waits, too."""
         while True:
             with self._lock:
-                if self._spool is None:
-                    return
-                folder, writer = self._spool
-                try:
-                    if not is_full(folder):  # who writes to standard input waits, too
-                        writer.write(data)
-                        return
-                except FileNotFoundError:
+                if self._writer is None or self._writer.keep(is_last=is_last):
+                    if is_last:
+                        self._thread = self._writer = None
                     return
             time.sleep(_FULL_S)
 

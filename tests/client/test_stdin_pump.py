@@ -14,6 +14,7 @@ import pytest
 
 from stqsh.client import stdin_pump
 from stqsh.client.stdin_pump import pump_stdin, wait_for_stdin
+from stqsh.sources.live import line_spool
 from stqsh.sources.live.line_spool import PART, SpoolSource
 
 
@@ -47,8 +48,8 @@ def test_a_client_waits_until_its_input_has_ended(writing: int, tmp_path: Path) 
 def test_input_waits_while_the_disk_is_full(
     writing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = iter([True, True, False])
-    monkeypatch.setattr(stdin_pump, "is_full", lambda _: next(full))
+    full = iter([True, True, False, False])
+    monkeypatch.setattr(line_spool, "is_full", lambda _: next(full))
     monkeypatch.setattr(stdin_pump, "_FULL_S", 0.01)
     os.write(writing, b"a\n")
     os.close(writing)

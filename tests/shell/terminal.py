@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,25 @@ def environment(home: Path) -> Iterator[dict[str, str]]:
         yield values
     finally:
         stop_engine(SessionHome(home / "mine"))
+
+
+def exit_status(child: pexpect.spawn) -> int | None:
+    """Wait until a program that is about to leave has ended; return its exit status.
+
+    `child.close()` alone gives it a tenth of a second, and then ends it by a signal.
+    """
+    child.expect(pexpect.EOF)
+    child.wait()
+    child.close()
+    status: int | None = child.exitstatus
+    return status
+
+
+def kill(child: pexpect.spawn) -> None:
+    """End a program at once, and wait until it has ended."""
+    child.kill(signal.SIGKILL)
+    child.wait()
+    child.close()
 
 
 class Terminal:

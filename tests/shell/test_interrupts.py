@@ -24,6 +24,7 @@ from stqsh.spec.log import SnapshotAsked, StreamPaused
 from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.region import EVERYWHERE
 from stqsh.storage.control_log import ControlDb, append
+from tests.shell.terminal import exit_status, kill
 
 STUCK = """
 import sqlite3, sys
@@ -131,9 +132,7 @@ def test_the_second_gets_out_of_what_hears_none(tmp_path: Path) -> None:
         child.expect("asking")
         wait_until_asleep(child.pid)  # until it waits for the lock; too early an interrupt ends it at once
         interrupt_until(child, "left by force; the session goes on")
-        child.expect(pexpect.EOF)
-        child.close()
-    assert child.exitstatus == 130
+        assert exit_status(child) == 130
     database.close()
 
 
@@ -167,9 +166,7 @@ def test_the_second_gets_out_of_a_view_that_is_stuck_and_leaves_the_terminal_as_
     child.expect("drawing")
     interrupt_until(child, "\x1b[?1049l")
     child.expect("left by force; the session goes on")
-    child.expect(pexpect.EOF)
-    child.close()
-    assert child.exitstatus == 130
+    assert exit_status(child) == 130
 
 
 def test_the_first_leaves_a_view_and_what_comes_after_it_is_interrupted_as_ever() -> None:
@@ -181,4 +178,4 @@ def test_the_first_leaves_a_view_and_what_comes_after_it_is_interrupted_as_ever(
     time.sleep(0.3)
     child.sendintr()
     child.expect("KeyboardInterrupt")
-    child.close()
+    kill(child)

@@ -14,6 +14,7 @@ import pytest
 from stqsh.cli.logs import last_lines, whole_lines
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome, open_home
+from tests.shell.terminal import exit_status
 
 STQSH = (sys.executable, "-m", "stqsh")
 
@@ -75,9 +76,7 @@ def test_a_log_is_followed_into_the_next_engines(home: SessionHome) -> None:
     home.engine_log.write_text("third\n")
     child.expect("third")
     child.sendintr()
-    child.expect(pexpect.EOF)
-    child.close()
-    assert child.exitstatus == 130
+    assert exit_status(child) == 130
 
 
 def test_no_log_and_no_session_say_what_there_is(home: SessionHome) -> None:

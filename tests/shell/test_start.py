@@ -8,6 +8,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from tests.shell.terminal import exit_status
+
 HEAVY = (
     "pyspark",
     "numpy",
@@ -65,6 +67,4 @@ def test_the_prompt_stands_before_the_session_is_opened(tmp_path: Path) -> None:
     )
     child.expect("stqsh>")
     child.expect("unknown setting 'engine.slotz'")
-    child.expect(pexpect.EOF)
-    child.close()
-    assert child.exitstatus == 2
+    assert exit_status(child) == 2

@@ -13,6 +13,7 @@ import pytest
 
 from stqsh.cli.lessons import LESSONS
 from stqsh.lang.syntax.parse import parse
+from tests.shell.terminal import exit_status
 
 STQSH = (sys.executable, "-m", "stqsh")
 ROOT = Path(__file__).parents[2]
@@ -73,6 +74,4 @@ def test_the_user_goes_at_their_own_pace_and_may_try_things(tmp_path: Path) -> N
     child.expect("stream taxis created")
     child.expect("q quits > ")
     child.sendline("q")
-    child.expect(pexpect.EOF)
-    child.close()
-    assert child.exitstatus == 0
+    assert exit_status(child) == 0

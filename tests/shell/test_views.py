@@ -22,7 +22,7 @@ from stqsh.storage.control_log import ControlDb
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
-from tests.shell.terminal import STQSH, Terminal
+from tests.shell.terminal import STQSH, Terminal, kill
 
 RATE = 10_000
 A_BATCH = RATE // 4
@@ -60,7 +60,7 @@ def shell(environ: dict[str, str], engine: Start) -> Iterator[Terminal]:
     terminal.wait("stqsh>.*", 60)
     terminal.wait(r"mine  \|  (engine ready|step )", 100)
     yield terminal
-    terminal.child.close(force=True)
+    kill(terminal.child)
 
 
 def press(terminal: Terminal, name: str) -> None:
@@ -208,7 +208,7 @@ def test_a_dashboard_in_monochrome_follows_the_terminals_size(
     shell.wait(r"\A(?:.*\n){11}q leaves  space pauses")
     shell.keys(leave)
     shell.wait("left WATCH; busy, calm go on")
-    shell.child.close(force=True)
+    kill(shell.child)
     colours = [
         found for found in re.findall(rb"\x1b\[([\d;]*)m", drawn.data) if re.search(rb"(^|;)[34]\d", found)
     ]
@@ -292,4 +292,4 @@ def test_a_dumb_terminal_gets_lines_without_a_single_code(environ: dict[str, str
         child.send(typed + "\r")
         child.expect(f"(?s){expected}.*stqsh> ")
         assert b"\x1b" not in child.before + child.after, typed
-    child.close(force=True)
+    kill(child)

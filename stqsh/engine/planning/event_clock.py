@@ -27,7 +27,7 @@ from stqsh.spec.stream import StreamSpec
 from stqsh.storage.rows import LogRow
 
 #: More steps than any replay has: as far as the data go.
-FAR = 1 << 40
+FAR = 1 << 60
 #: A difference between two clocks that does not mean that one was set.
 _DRIFT_US = 1_000_000
 

@@ -12,13 +12,14 @@ Lines are those of texts: standard input is one, and each connection of a socket
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from stqsh.fs import atomic_write
+from stqsh.fs import atomic_write, force, is_durable
 from stqsh.sources.live.decoding import Messages
 from stqsh.sources.live.protocol import (
     MessageRange,
@@ -26,7 +27,9 @@ from stqsh.sources.live.protocol import (
     RecordsGoneError,
     SourceState,
     read_problem,
+    write_problem,
 )
+from stqsh.storage.disk_space import is_full
 
 PART = "lines"
 """The name of a spool's only part in positions."""
@@ -36,6 +39,10 @@ SPOOL = "spool"
 _ENDING = ".lines"
 _FIRST_ENDING = ".first"
 _SEGMENT_BYTES = 8 << 20
+_LINE_BYTES, _KEPT_BYTES = 64 << 20, 1 << 10
+"""A line that is longer than the first is cut to the second, so that no sender fills the memory."""
+_TOO_LONG = b"\xff (the line is too long)"
+"""What follows the beginning of such a line: no text, so that it becomes a dead letter."""
 
 
 def segments(folder: Path) -> list[tuple[int, Path]]:
@@ -49,18 +56,57 @@ def _numbered(folder: Path, ending: str) -> list[tuple[int, Path]]:
     return sorted((int(path.stem), path) for path in found if path.stem.isdigit())
 
 
+class LineBegun:
+    """A line whose end has not come yet.
+
+    Attributes:
+        size: the bytes that are kept of it.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._pieces: list[bytes] = []
+        self._is_cut = False
+
+    def add(self, data: bytes, most: int) -> None:
+        """Add bytes; of a line that gets longer than `most`, the beginning is kept, and a mark."""
+        if self._is_cut or not data:
+            return
+        self._pieces.append(data)
+        self.size += len(data)
+        if self.size > most:
+            self._pieces = [b"".join(self._pieces)[:_KEPT_BYTES], _TOO_LONG]
+            self.size, self._is_cut = sum(map(len, self._pieces)), True
+
+    def end(self, data: bytes) -> bytes:
+        """Return the line, and `data`, which begins with the rest of it; begin another one."""
+        if self._is_cut:
+            _, mark, after = data.partition(b"\n")
+            data = mark + after
+        pieces, self._pieces, self.size, self._is_cut = self._pieces, [], 0, False
+        return b"".join([*pieces, data])
+
+
 class SpoolWriter:
     """Appends lines to a spool; one process writes at a time.
+
+    What it is given is kept until the disk has taken it, also where `flush` fails.
 
     Args:
         folder: the spool's.
         segment_bytes: a segment of this size is not continued.
+        line_bytes: a line that is longer becomes a dead letter, of which only the beginning is kept.
     """
 
-    def __init__(self, folder: Path, segment_bytes: int = _SEGMENT_BYTES) -> None:
-        self._folder, self._segment_bytes = folder, segment_bytes
-        self._rest = b""
+    def __init__(
+        self, folder: Path, segment_bytes: int = _SEGMENT_BYTES, line_bytes: int = _LINE_BYTES
+    ) -> None:
+        self._folder, self._segment_bytes, self._line_bytes = folder, segment_bytes, line_bytes
+        self._line = LineBegun()
         self._begins = True
+        self._waiting: deque[tuple[bool, bytes]] = deque()
+        self._unwritten = memoryview(b"")
+        self._file, self._is_late = -1, False
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / END).unlink(missing_ok=True)
         self.lines = self._repair()
@@ -70,43 +116,92 @@ class SpoolWriter:
         """Take the line that comes next as the first one of a text."""
         self._begins = True
 
-    def write(self, data: bytes) -> None:
-        """Append bytes; a line appears once its end has come."""
-        whole, mark, rest = (self._rest + data).rpartition(b"\n")
-        self._rest = rest
+    def add(self, data: bytes) -> None:
+        """Take bytes; a line appears with the next `flush` once its end has come."""
+        whole, mark, rest = data.rpartition(b"\n")
         if mark:
-            self._append(whole + mark)
+            self._wait(self._line.end(whole) + mark)
+        self._line.add(rest, self._line_bytes)
 
     def end_line(self, mark: bytes = b"") -> None:
-        """Append the line that has begun, if there is one, followed by `mark`."""
-        if self._rest:
-            self._append(self._rest + mark + b"\n")
-            self._rest = b""
+        """End the line that has begun, if there is one, by `mark`."""
+        if self._line.size:
+            self._wait(self._line.end(b"") + mark + b"\n")
+
+    def write(self, data: bytes) -> None:
+        """Append bytes. Raises `OSError` as `flush` does."""
+        self.add(data)
+        self.flush()
+
+    def keep(self, *, is_last: bool = False) -> bool:
+        """Flush, or finish with what is the last of it; return False, and say so, where the disk is full.
+
+        Where the folder is gone, as of a stream that was dropped, what still comes is for nobody.
+        """
+        try:
+            if is_full(self._folder):
+                return False
+            if is_last:
+                self.finish()
+            else:
+                self.flush()
+        except FileNotFoundError:
+            self._waiting.clear()
+        except OSError as problem:
+            reason = (problem.strerror or str(problem)).lower()
+            write_problem(self._folder, f"lines cannot be kept: {reason}; it is tried again")
+            self._is_late = True
+            return False
+        if self._is_late:
+            write_problem(self._folder, "")
+            self._is_late = False
+        return True
 
     def finish(self) -> None:
-        """Append the last line, also without its end, and say that nothing follows."""
-        self.end_line()
-        os.close(self._file)
-        atomic_write(self._folder / END, str(self.lines).encode())
+        """Append the last line, also without its end, and say that nothing follows.
 
-    def _append(self, text: bytes) -> None:
-        if self._size >= self._segment_bytes or (self._begins and self._size):
-            os.close(self._file)
+        Raises:
+            OSError: the disk takes no more; another call tries again.
+        """
+        self.end_line()
+        self.flush()
+        atomic_write(self._folder / END, str(self.lines).encode())
+        os.close(self._file)
+
+    def flush(self) -> None:
+        """Write what the disk has not taken yet.
+
+        Raises:
+            OSError: it takes no more.
+        """
+        while self._unwritten or self._waiting:
+            if not self._unwritten:
+                self._place(*self._waiting[0])
+                self._unwritten = memoryview(self._waiting.popleft()[1])
+            # A full disk may take a part: what follows has to go behind it.
+            count = os.write(self._file, self._unwritten)
+            self._size += count
+            self.lines += bytes(self._unwritten[:count]).count(b"\n")
+            self._unwritten = self._unwritten[count:]
+
+    def _wait(self, text: bytes) -> None:
+        self._waiting.append((self._begins, text))
+        self._begins = False
+
+    def _place(self, begins: bool, text: bytes) -> None:
+        """Begin a segment where one is due, and keep the first line of a text."""
+        if self._size >= self._segment_bytes or (begins and self._size):
             self._open()
-        if self._begins:
+        if begins:
             first_line = text[: text.index(b"\n")]
             atomic_write(self._folder / f"{self.lines:015d}{_FIRST_ENDING}", first_line)
-            self._begins = False
-        view = memoryview(text)
-        while view:
-            view = view[os.write(self._file, view) :]
-        self._size += len(text)
-        self.lines += text.count(b"\n")
 
     def _open(self) -> None:
-        path = self._folder / f"{self.lines:015d}{_ENDING}"
+        path, before = self._folder / f"{self.lines:015d}{_ENDING}", self._file
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._size = 0
+        if before >= 0:
+            os.close(before)
 
     def _repair(self) -> int:
         """Cut off what a killed writer had begun, and return the number of lines."""
@@ -129,7 +224,7 @@ class SpoolSource:
         self._segment, self._bytes, self._lines = -1, 0, 0
 
     def state(self) -> SourceState:
-        """Return how many lines there are."""
+        """Return how many lines there are; they survive what the session's durability asks for."""
         ended = (self._folder / END).exists()  # before the lines are counted
         found = segments(self._folder)
         for first, path in found:
@@ -145,6 +240,9 @@ class SpoolSource:
         with path.open("rb") as file:
             file.seek(self._bytes)
             data = file.read()
+            if data and is_durable():  # before an offset names the lines
+                os.fsync(file.fileno())
+                force(self._folder)
         self._bytes += data.rfind(b"\n") + 1
         self._lines += data.count(b"\n")
 

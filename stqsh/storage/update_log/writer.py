@@ -40,7 +40,7 @@ def write_batch(updates: Path, batch: int, chunks: pa.Table) -> LoggedFile | Non
 
 def _with_times_only(chunks: pa.Table) -> pa.Table:
     """Return chunks of which the clock has its times only."""
-    is_clock = pc.equal(chunks.column("kind"), "clock")
+    is_clock = pc.is_in(chunks.column("kind"), value_set=pa.array(["clock"]))
     column = chunks.column_names.index("payload")
     payloads = chunks.column(column)
     times = pa.scalar(pack_json(clock_of(chunks)), payloads.type)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stqsh.fs import DURABILITY
 from stqsh.sources.live.line_spool import PART, SpoolReader, SpoolSource, SpoolWriter, segments, trim
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError
 
@@ -80,3 +83,63 @@ def test_lines_know_the_first_line_of_their_text_as_long_as_they_are_there(tmp_p
         "000000000000006.first",
         "000000000000006.lines",
     ]
+
+
+def test_nothing_is_lost_or_moved_where_the_disk_takes_only_a_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, source = SpoolWriter(tmp_path, segment_bytes=8), SpoolSource(tmp_path)
+    writer.write(b"one\n")
+    room = [9]
+    write = os.write
+
+    def written(file: int, data: memoryview) -> int:
+        if not room[0]:
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+        count = write(file, data[: room[0]])
+        room[0] -= count
+        return count
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", written)
+        writer.add(b"two\nthree\nfo")
+        assert not writer.keep()
+        assert source.state().ends == {PART: 2}
+        assert source.state().message == "lines cannot be kept: disk quota exceeded; it is tried again"
+        writer.add(b"ur\n")
+        writer.begin_text()
+        writer.add(b"five\n")
+        assert not writer.keep()
+    assert writer.keep(is_last=True)
+    state = source.state()
+    assert (state.ends, state.ended, state.message) == ({PART: 5}, True, "")
+    assert read(tmp_path, 0, 5) == [b"one", b"two", b"three", b"four", b"five"]
+
+
+def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, line_bytes=5000)
+    for _ in range(1000):
+        writer.write(b"0123456789" * 10)
+    writer.write(b"its end\nnext\n")
+    cut, following = read(tmp_path, 0, 2)
+    assert cut == (b"0123456789" * 103)[:1024] + b"\xff (the line is too long)"
+    assert following == b"next"
+
+
+def test_lines_are_on_the_disk_before_an_offset_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forced: list[str] = []
+    monkeypatch.setenv(DURABILITY, "disk")
+    monkeypatch.setattr(
+        os, "fsync", lambda file: forced.append(str(Path(f"/proc/self/fd/{file}").readlink()))
+    )
+    source = SpoolSource(tmp_path)
+    writer = SpoolWriter(tmp_path)
+    writer.write(b"one\n")
+    forced.clear()
+    assert source.state().ends == {PART: 1}
+    [(_, segment)] = segments(tmp_path)
+    assert forced == [str(segment), str(tmp_path)]
+    source.state()
+    assert len(forced) == 2, "nothing has come since"

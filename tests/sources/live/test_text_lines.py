@@ -109,6 +109,18 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def test_a_host_that_can_have_no_address_is_told(tmp_path: Path) -> None:
+    stop, source = threading.Event(), SpoolSource(tmp_path)
+    thread = threading.Thread(target=receive_lines, args=("a..b:9000", tmp_path, stop))
+    thread.start()
+    try:
+        until(lambda: source.state().message.startswith("waiting for a..b:9000: "))
+        assert thread.is_alive()
+    finally:
+        stop.set()
+        thread.join(10)
+
+
 def test_the_line_within_which_a_connection_ends_is_kept_or_a_dead_letter(
     server: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
