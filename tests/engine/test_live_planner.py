@@ -11,7 +11,8 @@ import pytest
 from stqsh.engine.config import TUNING
 from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning.planner import Planner
-from stqsh.sources.live.line_spool import SPOOL, SpoolSource, SpoolWriter
+from stqsh.sources.live.line_spool import PART, SPOOL, SpoolSource, SpoolWriter
+from stqsh.sources.live.protocol import SourceState
 from stqsh.spec.chunk import ChunkKind, unpack, unpack_struct
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.log import RunFor, RunSteps, RunToEnd, StreamPaused, StreamPlayed
@@ -80,6 +81,22 @@ def test_a_stream_that_does_not_play_stands_still(world: World) -> None:
     world.say("a")
     assert world.batch(0) is None
     assert world.at.step == 0
+
+
+def test_a_source_that_was_made_anew_is_told_and_nothing_of_it_is_passed_over(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.play()
+    world.say("a", "b", "c")
+    world.batch(0)
+    monkeypatch.setattr(SpoolSource, "state", lambda _: SourceState({PART: 0}, {PART: 1}))
+    assert world.batch(TICK * 5) is not None
+    assert world.at.live[world.stream].next == {PART: 3}
+    made = [chunk for task in world.planner.plan(world.before, world.at) for chunk in chunks(task)]
+    clock, *_ = [unpack_struct(chunk.payload, BatchClock) for chunk in made if chunk.kind == ChunkKind.CLOCK]
+    assert clock.live[world.stream].message.startswith(
+        "the stream waits: lines ends at 1, and the stream is at 3"
+    )
 
 
 HOUR = 3_600_000_000

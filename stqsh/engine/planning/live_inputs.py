@@ -27,6 +27,7 @@ from stqsh.sources.live.protocol import (
     LiveSource,
     SourceState,
     gone,
+    passed,
     ranges,
     split,
     with_new_parts,
@@ -156,13 +157,13 @@ class LiveInputs:
     def _advanced(
         self, offset: Offset, states: dict[int, SourceState], room: BatchLimit
     ) -> dict[int, LivePosition]:
-        """Return the positions after a batch; a stream whose next messages are gone does not advance."""
+        """Return the positions after a batch; a stream whose next messages are not there does not advance."""
         size = read_progress(self._view.control).stats.message_bytes or _UNKNOWN_BYTES
         each = max(1, min(room.records, int(room.bytes / size)) // max(1, len(states)))
         live = dict(offset.live)
         for stream, state in states.items():
             known = live.get(stream)
-            if known is not None and not gone(known.next, state):
+            if known is not None and not gone(known.next, state) and not passed(known.next, state):
                 spec = self._view.streams()[stream]
                 after = self.ahead.after(spec, known, state, each)
                 taken = sum(after[part] - known.next[part] for part in after)
@@ -222,5 +223,10 @@ def _described(state: SourceState, position: LivePosition) -> LiveState:
         message = (
             f"the stream waits: {start} to {stop - 1} of {part} are gone (retention);"
             " SET sources.gone = skip; continues without them, or DROP the stream and create it again"
+        )
+    elif cut := passed(position.next, state):
+        message = (
+            f"the stream waits: {cut[0]} ends at {state.ends[cut[0]]}, and the stream is at"
+            f" {position.next[cut[0]]} (the topic was made anew, or cut); DROP the stream and create it again"
         )
     return LiveState(lag, message, position.next.get(PART, 0))

@@ -132,29 +132,48 @@ class KafkaReader:
             if at < wanted.start and any(code in _GONE for code, _ in events):
                 at = _assigned(placed.consumer, wanted).at  # only what it was to pass over is gone
                 continue
-            at = max([at, *(self._place_of(code, message, wanted) for code, message in events)])
             if any(code in _GONE for code, _ in events):
-                return  # librdkafka fetches no more until it is placed again
+                at = self._after_gone(placed.consumer, at, wanted)
+                if at == wanted.stop:
+                    return
+                continue
+            at = max([at, *(_place_of(code, message, wanted) for code, message in events)])
             if got:
                 heard = time.monotonic()
             elif time.monotonic() - heard > _PATIENCE_S:
                 raise SourceAwayError(self._complaints.sentence())
         placed.at = at
 
-    def _place_of(self, code: int, message: Message, wanted: MessageRange) -> int:
-        """Return how far an event that is no message has come: the end of a partition, or an error."""
-        if code == KafkaError._PARTITION_EOF:
-            return _offset(message)
-        if code in _GONE:
-            if self.skips:
-                return wanted.stop
+    def _after_gone(self, consumer: Consumer, at: int, wanted: MessageRange) -> int:
+        """Place a consumer at what is still there of a range, and return where that is.
+
+        Raises:
+            RecordsGoneError: messages are gone, and that is not to be passed over.
+            SourceAwayError: the broker does not answer.
+        """
+        if not self.skips:
             raise RecordsGoneError(
-                f"Kafka no longer has the messages from {wanted.start} on of {wanted.part}",
+                f"Kafka no longer has the messages from {at} on of {wanted.part}",
                 hint="SET sources.gone = skip; continues without them",
             )
-        if code in _UNKNOWN:
-            raise RecordsGoneError(f"Kafka no longer has {wanted.part}", hint="DROP the stream")
-        return 0
+        try:
+            first, _ = consumer.get_watermark_offsets(placed_at(wanted.part, at), timeout=_PATIENCE_S)
+        except KafkaException:
+            raise SourceAwayError(self._complaints.sentence()) from None
+        if first <= at:  # what is there ends before the range
+            return wanted.stop
+        at = min(first, wanted.stop)
+        consumer.assign([placed_at(wanted.part, at)])  # librdkafka fetches no more until it is placed again
+        return at
+
+
+def _place_of(code: int, message: Message, wanted: MessageRange) -> int:
+    """Return how far an event that is no message has come: the end of a partition, or an error."""
+    if code == KafkaError._PARTITION_EOF:
+        return _offset(message)
+    if code in _UNKNOWN:
+        raise RecordsGoneError(f"Kafka no longer has {wanted.part}", hint="DROP the stream")
+    return 0
 
 
 def as_messages(part: str, found: list[Message], *, wants_keys: bool) -> Messages:

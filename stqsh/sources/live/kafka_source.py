@@ -86,12 +86,18 @@ class KafkaLiveSource:
             clock += wait
 
     def _find_partitions(self) -> Partitions:
+        """Return the partitions of the topics.
+
+        Raises:
+            KafkaException: a topic's are not known, and the stream has not begun. What appears after that is
+                read from its first message, so the beginning has to wait.
+        """
         known = self._admin.list_topics(timeout=_ANSWER_S).topics
-        found = [
-            TopicPartition(name, number)
-            for name in matching(self._spec.topics, known)
-            for number in known[name].partitions
-        ]
+        topics = matching(self._spec.topics, known)
+        errors = [error for name in topics if (error := known[name].error) is not None]
+        if errors and self._begin is None:
+            raise KafkaException(errors[0])
+        found = [TopicPartition(name, number) for name in topics for number in known[name].partitions]
         return {part_name(each): each for each in found}
 
     def _offsets(self, partitions: Partitions, which: OffsetSpec) -> Position:

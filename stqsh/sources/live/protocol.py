@@ -150,6 +150,16 @@ def gone(position: Position, state: SourceState) -> list[MessageRange]:
     return sorted((each for each in found if each.size > 0), key=lambda each: part_order(each.part))
 
 
+def passed(position: Position, state: SourceState) -> list[str]:
+    """Return the parts that end before a position: a topic that was made anew, or cut.
+
+    >>> passed({"t/0": 500, "t/1": 7}, SourceState({}, {"t/0": 100, "t/1": 7}))
+    ['t/0']
+    """
+    found = (part for part, at in position.items() if state.ends.get(part, at) < at)
+    return sorted(found, key=part_order)
+
+
 def ranges(first: Position, last: Position) -> list[MessageRange]:
     """Return what is between two positions, in the order of parts; new parts begin with the last one."""
     found = (MessageRange(part, first.get(part, stop), stop) for part, stop in last.items())

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from stqsh.sources.live import kafka_source
 from stqsh.sources.live.kafka_source import KafkaLiveSource
@@ -23,12 +23,14 @@ class StandIn:
 
     ends: Mapping[int, int] = {}
     asked = 0
+    error: KafkaError | None = None
 
     def __init__(self, *_: object, **__: object) -> None:
         type(self).asked = 0
 
     def list_topics(self, timeout: float) -> object:
-        return SimpleNamespace(topics={"t": SimpleNamespace(partitions={0: None})})
+        partitions = {} if self.error else {0: None}
+        return SimpleNamespace(topics={"t": SimpleNamespace(partitions=partitions, error=self.error)})
 
     def list_offsets(self, asked: Mapping[TopicPartition, object], **_: object) -> object:
         type(self).asked += 1
@@ -64,4 +66,15 @@ def test_a_stream_does_not_begin_at_an_offset_that_is_not_told(monkeypatch: pyte
     source = _source(monkeypatch, {1: UNKNOWN, 2: 3})
     _wait(lambda: source.begin() is not None)
     assert source.begin() == {"t/0": 3}
+    source.close()
+
+
+def test_a_stream_does_not_begin_while_a_topic_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StandIn, "error", KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    source = _source(monkeypatch, {})
+    _wait(lambda: source.state().message.startswith("the stream waits"))
+    assert source.begin() is None
+    monkeypatch.setattr(StandIn, "error", None)
+    _wait(lambda: source.begin() is not None)
+    assert source.begin() == {"t/0": 7}
     source.close()
