@@ -175,6 +175,15 @@ def test_a_run_goes_as_far_as_it_says_and_no_further_than_the_data(
     assert clock(batches[-1])["run_done"] == seq
 
 
+def test_a_run_to_the_end_passes_over_a_gap_of_half_a_century(world: World) -> None:
+    far = 53 * 366 * 86_400_000  # in ticks of a millisecond
+    world.stream([(1, "a"), (far, "b")])
+    world.log("run", mode="end")
+    taken = [step for batch in world.all_batches() for step, _ in records(batch)]
+    assert taken == [1, far]
+    assert world.at.step == far
+
+
 def test_a_batch_takes_whole_ticks_and_about_max_records(tmp_path: Path) -> None:
     world = World(tmp_path, max_records=3)
     world.stream([(1, "a"), (1, "b"), (2, "c"), (2, "d"), (9, "e"), (9, "f"), (9, "g"), (9, "h"), (10, "i")])
