@@ -33,6 +33,11 @@ class ArenaBusyError(SlotStateError):
     """Another process has held a slot's arena for too long."""
 
 
+def is_known(folder: Path, name: str) -> bool:
+    """Return whether a slot has written to its arena; no, once the files of its stream are deleted."""
+    return (folder / f"{name}.writer").exists()
+
+
 @contextmanager
 def reading(folder: Path, name: str, until: float) -> Iterator[Callable[[], bool]]:
     """Hold a slot's arena together with other readers.

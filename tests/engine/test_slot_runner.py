@@ -228,6 +228,18 @@ def test_a_late_attempt_changes_nothing(tmp_path: Path) -> None:
     assert slot.batch()[0] == Adding().apply(alone, batch_chunks(10, 1)), "batches 7 and 8 are still there"
 
 
+def test_the_memory_of_a_dropped_stream_is_let_go_by_the_next_batch_of_another(tmp_path: Path) -> None:
+    slot_runner._warm.clear()
+    dropped, other = Slot(tmp_path / "dropped", InFiles), Slot(tmp_path / "other", InFiles)
+    dropped.batch()
+    other.batch()
+    assert len(slot_runner._warm) == 2
+    for file in dropped.folder.glob("evaluate-0[-.]*"):
+        file.unlink()
+    other.batch()
+    assert [folder for folder, _ in slot_runner._warm] == [str(other.folder)]
+
+
 def test_a_repeated_batch_finds_the_one_before(tmp_path: Path) -> None:
     slot = Slot(tmp_path, InFiles)
     slot.batch()

@@ -92,6 +92,8 @@ class MemoryStore:
 class MemoryArena(HeapAllocator):
     """The arrays of a slot, as an `Arena` has them."""
 
+    is_known = True
+
     def __init__(
         self, kept: dict[str, tuple[HeadFile, Mapping[str, Array]]], folders: tuple[Path, ...], name: str
     ) -> None:

@@ -36,7 +36,7 @@ from stqsh.storage.slot_files import (
     read_head,
     write_head,
 )
-from stqsh.storage.slot_locks import ArenaBusyError, writing
+from stqsh.storage.slot_locks import ArenaBusyError, is_known, writing
 
 __all__ = ["Arena", "ArenaBusyError", "HeadFile", "StaleFileError"]
 
@@ -83,6 +83,11 @@ class Arena:
         """
         with writing(self.folders[0], self.name) as has_readers:
             yield has_readers
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the arena has files; no, once the stream that it is for has been dropped."""
+        return is_known(self.folders[0], self.name)
 
     def read_head(self) -> HeadFile | None:
         """Return the head, None if the arrays are not to be trusted (or there are none)."""

@@ -55,6 +55,12 @@ class _Warm:
 _warm: dict[tuple[str, str], _Warm] = {}
 
 
+def _forget_dropped() -> None:
+    """Let go of the states of dropped streams: the memory of their deleted files is free only then."""
+    for key in [key for key, warm in _warm.items() if not warm.arena.is_known]:
+        del _warm[key]
+
+
 class SlotRunner:
     """Keeps the state of one slot of one operator in its store, cached in the arena.
 
@@ -100,6 +106,7 @@ class SlotRunner:
             state.trim_unused(self._arena.trim)
             self._arena.commit(meta.stamp, state.header, state.buffers)
             _warm[self._key] = _Warm(meta.stamp, state, self._arena)
+            _forget_dropped()
             stored = time.perf_counter_ns()
         costs = SlotTiming(
             (opened - begun) // 1000, (folded - opened) // 1000, (stored - folded) // 1000, rebuilt
