@@ -7,10 +7,12 @@ request before it could answer sees the same key again. The part itself has the 
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import ssl
 from email.utils import parsedate_to_datetime
-from urllib.parse import SplitResult, urlsplit
+from string import punctuation
+from urllib.parse import SplitResult, quote, urlsplit
 
 from stqsh.control_characters import shorten
 from stqsh.sinks.file_target import json_lines
@@ -25,6 +27,8 @@ _LATER = frozenset({408, 425, 429})
 """Statuses below 500 after which the same request may be repeated."""
 _SHOWN = 200
 """Characters of a server's answer that are shown."""
+_HEADER = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+_NO_HEADER = "sinks.http.authorization cannot be sent: it has a character that no header may have"
 
 
 class HttpSink:
@@ -40,6 +44,7 @@ class HttpSink:
     def open(self, position: SinkPosition) -> SinkPosition:
         """Return the position: the server does not know more than the file."""
         self.close()
+        self._headers("")  # what can never be sent is told before there is anything to send
         return position
 
     def write(self, part: SinkPart) -> SinkPosition:
@@ -70,17 +75,35 @@ class HttpSink:
         """Return status, reason, the beginning of the text, and how long the server asks to wait."""
         connection = self._connection or self._connect()
         self._connection = connection
-        headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key, "User-Agent": "stqsh"}
-        if self._authorization:
-            headers["Authorization"] = self._authorization
-        path = self._url.path or "/"
-        connection.request("POST", f"{path}?{self._url.query}" if self._url.query else path, body, headers)
+        headers = self._headers(key)
+        try:
+            connection.request("POST", self._path(), body, headers)
+        except ValueError:  # its text may hold what is sent
+            raise TargetRefusedError(f"{self._url.netloc} cannot be the name of a host") from None
         answer = connection.getresponse()
         text = answer.read(1 << 16).decode(errors="replace")
         if answer.will_close or not answer.isclosed():
             self.close()
         wait_s = _wait_s(answer.getheader("Retry-After"))
         return answer.status, answer.reason, shorten(text.strip(), _SHOWN), wait_s
+
+    def _path(self) -> str:
+        """Return the path and the query of the address; what is not ASCII is percent-encoded."""
+        path = self._url.path or "/"
+        return quote(f"{path}?{self._url.query}" if self._url.query else path, safe=punctuation)
+
+    def _headers(self, key: str) -> dict[str, str]:
+        """Return the headers of a request.
+
+        Raises:
+            TargetRefusedError: the setting holds no header; what it holds is a secret, and is not shown.
+        """
+        headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key, "User-Agent": "stqsh"}
+        if not _HEADER.fullmatch(self._authorization):
+            raise TargetRefusedError(_NO_HEADER)
+        if self._authorization:
+            headers["Authorization"] = self._authorization
+        return headers
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._url.hostname or "", self._url.port
@@ -100,7 +123,7 @@ def _wait_s(retry_after: str | None) -> float:
     """Return the seconds that a server asks for: a number, or a date."""
     if not retry_after:
         return 0.0
-    if retry_after.strip().isdigit():
+    if retry_after.strip().isdecimal():
         return float(retry_after)
     try:
         return max(0.0, parsedate_to_datetime(retry_after).timestamp() - wall_clock_us() / 1e6)

@@ -15,9 +15,13 @@ import pytest
 from support.sinks import printed_log, run_text, runner_of
 
 from stqsh.client.api import Session
-from stqsh.sinks import sink_runner
+from stqsh.lang.errors import BindError
+from stqsh.sinks import http_target, sink_runner
+from stqsh.sinks.alert_target import AlertTarget
 from stqsh.sinks.http_target import HttpSink
 from stqsh.sinks.target import TargetRefusedError
+from stqsh.spec.sink import AlertTargetSpec
+from stqsh.storage.sinks.sink_catalogue import find_alert
 
 
 @dataclass
@@ -28,6 +32,7 @@ class Server:
     taken: dict[str, bytes] = field(default_factory=dict)
     seen: list[tuple[str, bytes]] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
+    paths: set[str] = field(default_factory=set)
     plan: list[int | str] = field(default_factory=list)
 
 
@@ -43,6 +48,7 @@ def server() -> Iterator[Server]:
             key = self.headers["Idempotency-Key"]
             state.seen.append((key, body))
             state.headers = dict(self.headers)
+            state.paths.add(self.path)
             answer = state.plan.pop(0) if state.plan else 200
             if answer in (200, "drop"):
                 state.taken.setdefault(key, body)
@@ -122,6 +128,61 @@ def test_nobody_listens(session: Session, server: Server) -> None:
     shown = dict(rows.rows)  # type: ignore[union-attr]
     assert shown["state"] == "waiting"
     assert shown["last error"] == "127.0.0.1:9 cannot be reached: connection refused"
+
+
+@pytest.mark.parametrize("secret", ["Bearer hidden\n", "Bearer hidden\r\nX: 1", "Bearer hidden€", "hidden\0"])
+def test_a_header_that_cannot_be_sent_stops_the_sink_and_is_not_told(
+    session: Session, server: Server, caplog: pytest.LogCaptureFixture, secret: str
+) -> None:
+    run_text(
+        session,
+        f"CREATE SINK hook FOR west TO HTTP '{server.address}';"
+        f"CREATE ALERT alert ON west DO POST '{server.address}';",
+    )
+    runner = runner_of(session, "hook", HttpSink(server.address, "s-1", secret))
+    with pytest.raises(TargetRefusedError):  # before there is an update
+        runner.step()
+    runner.run()
+    run_text(session, "RUN 5 STEPS;")
+    alert = find_alert(session.link.db, "alert")
+    assert alert is not None and isinstance(alert.spec.target, AlertTargetSpec)
+    acting = AlertTarget(session.link, alert, alert.spec.target, "s-2", secret)
+    assert runner_of(session, "alert", acting).step()
+    said = ""
+    for statement, column, value in (("SHOW SINKS;", "state", "stopped"), ("SHOW ALERTS;", "failed", 5)):
+        [rows] = list(session.execute(statement))
+        shown = dict(zip(rows.columns, rows.rows[0], strict=True))  # type: ignore[union-attr]
+        said += str(shown)
+        assert shown["last error"].startswith("sinks.http.authorization cannot be sent")
+        assert shown[column] == value
+    assert "hidden" not in said + caplog.text
+    assert server.seen == []
+
+
+def test_a_path_is_percent_encoded(session: Session, server: Server) -> None:
+    address = server.address.replace("/hook?a=b", "/straße/%41?a=ö&b=[1]")
+    run_text(
+        session,
+        f"CREATE SINK hook FOR west TO HTTP '{address}'; CREATE ALERT a ON west DO POST '{address}';"
+        "RUN 5 STEPS;",
+    )
+    assert runner_of(session, "hook").step() and runner_of(session, "a").step()
+    assert server.paths == {"/stra%C3%9Fe/%41?a=%C3%B6&b=[1]"}
+    [rows] = list(session.execute("SHOW ALERTS;"))
+    assert dict(zip(rows.columns, rows.rows[0], strict=True))["done"] == 5  # type: ignore[union-attr]
+
+
+def test_an_address_without_a_possible_host_is_refused(session: Session, server: Server) -> None:
+    with pytest.raises(BindError, match="takes a complete address"):
+        run_text(session, "CREATE SINK hook FOR west TO HTTP 'http://a..b/';")
+    run_text(session, f"CREATE SINK hook FOR west TO HTTP '{server.address}'; RUN 5 STEPS;")
+    with pytest.raises(TargetRefusedError, match=r"a\.\.b cannot be the name of a host"):
+        runner_of(session, "hook", HttpSink("http://a..b/", "s-1", "")).step()
+
+
+@pytest.mark.parametrize("wait", ["²", "9" * 400, "Mon, 99 Jan 2024 00:00:00 GMT", "soon"])
+def test_a_server_may_ask_for_any_wait(wait: str) -> None:
+    assert http_target._wait_s(wait) >= 0.0
 
 
 def test_secrets_are_not_shown(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,8 @@ def _http(target: HttpTarget) -> HttpTargetSpec:
 def _check_address(url: str, span: Span, clause: str) -> None:
     try:
         parts = urlsplit(url)
-        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        host = (parts.hostname or "").encode("idna")  # as it is looked up
+        is_whole = parts.scheme in ("http", "https") and bool(host) and parts.port != 0
     except ValueError:
         is_whole = False
     if not is_whole or any(ord(sign) <= 32 for sign in url):
