@@ -59,6 +59,8 @@ class FileSink:
                 if is_durable():
                     force(hidden)
                 names.append(name)
+            if names and is_durable():
+                force(self._folder)  # the position that comes next names them
         except OSError as error:
             raise self._busy(error) from error
         return replace_position(part.reached, placed=tuple(names))

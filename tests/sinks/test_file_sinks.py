@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
+from support.power_loss import recorded
 from support.sinks import folded, lines_in, printed_log, run_text, runner_of
 
 from stqsh.client.api import Session
+from stqsh.fs import DURABILITY, force
 from stqsh.sinks.file_target import FileSink
 from stqsh.sinks.sink_reader import SinkPart
+from stqsh.storage.home import SessionHome
+from stqsh.storage.output_files import hidden_name
 from stqsh.storage.sinks.sink_catalogue import find_sink
 from stqsh.storage.sinks.sink_position import SinkPosition, read_position
 
@@ -185,3 +190,30 @@ def test_each_update_is_written_once_wherever_the_process_dies(
     assert b"".join(content for _, content in sorted(taken.items())) == expected
     assert read_position(session.home, sink.id).updates == len(expected.splitlines())
     assert not list((tmp_path / "out").glob(".*"))
+
+
+def test_after_a_power_failure_what_a_position_counts_is_there(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, home = tmp_path / "out", session.home.path.relative_to(tmp_path)
+    run_text(session, f"CREATE SINK s FOR west TO FILE '{out}' FORMAT JSONL; RUN 20 STEPS;")
+    [(sink,)] = session.link.db.query("SELECT id FROM sinks")
+    monkeypatch.setenv(DURABILITY, "disk")
+    with recorded(tmp_path, monkeypatch) as disk:
+        for folder, _, _ in os.walk(tmp_path):
+            force(Path(folder))
+        begin = len(disk.events)
+        assert runner_of(session, "s").step()
+    written, last = 0, read_position(session.home, sink)
+    for event in range(begin, len(disk.events) + 1):
+        after = tmp_path / "cuts" / str(event)
+        after.parent.mkdir(exist_ok=True)
+        disk.cut(event, after)
+        position = read_position(SessionHome(after / home), sink)
+        there = {path.name: path.read_bytes() for path in (after / "out").iterdir()}
+        for name in position.placed:
+            left = [there[one] for one in (name, hidden_name(name)) if one in there]
+            assert left == [(out / name).read_bytes()], disk.events[event - 1]
+        assert position.updates >= written
+        written = position.updates
+    assert position == last and written > 0 and len(there) > 3

@@ -57,7 +57,7 @@ class Disk:
     def _build(self, source: Path, target: Path, names: dict[Path, Names], content: dict[int, bytes]) -> None:
         target.mkdir()
         for name, inode in names.get(source, {}).items():
-            if source / name in names:
+            if source / name in names or (source / name).is_dir():
                 self._build(source / name, target / name, names, content)
             elif not name.startswith("control.db"):
                 (target / name).write_bytes(content.get(inode, b""))

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from stqsh.fs import atomic_write
 from stqsh.storage.home import SessionHome
-from stqsh.storage.sinks.sink_position import sink_folder
+from stqsh.storage.sinks.sink_position import file_to_write, sink_folder
 
 
 class AlertState(Struct, frozen=True):
@@ -41,6 +41,4 @@ def read_alert_state(home: SessionHome, alert: int) -> AlertState:
 
 def write_alert_state(home: SessionHome, alert: int, state: AlertState) -> None:
     """Record how an alert is doing."""
-    folder = sink_folder(home, alert)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    atomic_write(folder / "alert", msgspec.json.encode(state))
+    atomic_write(file_to_write(home, alert, "alert"), msgspec.json.encode(state))

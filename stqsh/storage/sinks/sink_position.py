@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from stqsh.checksums import DamagedFileError, without_seal, write_sealed
-from stqsh.fs import atomic_write
+from stqsh.fs import atomic_write, force, is_durable
 from stqsh.storage.home import SessionHome
 
 SinkState = Literal["running", "waiting", "stopped"]
@@ -66,6 +66,18 @@ def sink_folder(home: SessionHome, sink: int) -> Path:
     return home.path / "sinks" / str(sink)
 
 
+def file_to_write(home: SessionHome, sink: int, name: str) -> Path:
+    """Return the path of a file in the folder of a sink, which is made before the file's first time."""
+    folder = sink_folder(home, sink)
+    path = folder / name
+    if not path.exists():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if is_durable():
+            force(folder.parent)
+            force(home.path)
+    return path
+
+
 def remove_dropped(home: SessionHome, live: Container[int]) -> None:
     """Remove the folders of all sinks except those that are live, whose numbers are given."""
     for folder in (home.path / "sinks").glob("[0-9]*"):
@@ -91,9 +103,7 @@ def read_position(home: SessionHome, sink: int) -> SinkPosition:
 
 def write_position(home: SessionHome, sink: int, position: SinkPosition) -> None:
     """Record how far a sink has written."""
-    folder = sink_folder(home, sink)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_sealed(folder / "position", msgspec.json.encode(position))
+    write_sealed(file_to_write(home, sink, "position"), msgspec.json.encode(position))
 
 
 def read_report(home: SessionHome, sink: int) -> SinkReport | None:
@@ -106,6 +116,4 @@ def read_report(home: SessionHome, sink: int) -> SinkReport | None:
 
 def write_report(home: SessionHome, sink: int, report: SinkReport) -> None:
     """Record how a sink is doing."""
-    folder = sink_folder(home, sink)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    atomic_write(folder / "report", msgspec.json.encode(report))
+    atomic_write(file_to_write(home, sink, "report"), msgspec.json.encode(report))
