@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_S = 30.0
 _RETRY_S = 0.01
+_TEMPLATES = 8
+"""Templates of queries that are forgotten which are kept, besides as many as there are others."""
 _SYNCHRONOUS = {False: "NORMAL", True: "FULL"}
 _DAMAGED = "put the session's folder back from a backup, or begin another session with --session NAME"
 _REMEDIES = {
@@ -65,6 +67,7 @@ class ControlDb:
         self.clock = clock
         self._local = threading.local()
         self._templates: dict[int, TemplateRows] = {}
+        self._most_templates = _TEMPLATES
         self._is_closed = False
         self._is_durable = is_durable()
         with self._as_home_errors():
@@ -164,12 +167,22 @@ class ControlDb:
         """Return the queries that were registered together, given the id of the last of them."""
         from stqsh.storage.queries.query_templates import TemplateRows  # pyarrow: only when needed
 
-        if last not in self._templates:
+        found = self._templates.get(last)
+        if found is None:
             [(template, payload)] = self.query(
                 "SELECT pattern, payload FROM patterns JOIN log ON seq = id WHERE id = ?", last
             )
-            self._templates[last] = TemplateRows.read(template, payload, last)
-        return self._templates[last]
+            found = TemplateRows.read(template, payload, last)
+            if len(self._templates) >= self._most_templates:
+                self._forget_templates()
+            self._templates[last] = found
+        return found
+
+    def _forget_templates(self) -> None:
+        """Let go of the queries whose rows are forgotten."""
+        there = {id_ for (id_,) in self.query("SELECT id FROM patterns")}
+        self._templates = {last: rows for last, rows in list(self._templates.items()) if last in there}
+        self._most_templates = 2 * len(self._templates) + _TEMPLATES
 
     def close(self) -> None:
         """Close this thread's connection; every other thread closes its own when it next asks for it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,23 @@ def test_a_reader_that_is_too_late_hears_that_the_updates_are_gone(played: Playe
         _ = book.names[query.id]
     with pytest.raises(LogCompactedError):
         _ = book.queries[query.id]
+
+
+def test_a_reader_that_never_ends_forgets_templates_too(played: Played) -> None:
+    played.block(2)
+    stays = played.db.template_rows(live_queries(played.db)[-1].id)
+    read: list[weakref.ref[Any]] = []
+    for _ in range(40):
+        played.block(2)
+        read.append(weakref.ref(played.db.template_rows(live_queries(played.db)[-1].id)))
+        played.batch()
+        for _ in range(2):
+            played.change("drop", 2)
+        played.batch()
+        forget_queries(played.db, played.step)
+        assert sum(rows() is not None for rows in read) <= 12
+    assert played.count("patterns") == 1
+    assert played.db.template_rows(live_queries(played.db)[-1].id) is stays
 
 
 def test_a_reader_that_never_ends_forgets_names_too(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
