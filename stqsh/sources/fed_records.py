@@ -21,7 +21,7 @@ from stqsh.sources.formats.json_file import json_blocks, load_object
 from stqsh.sources.formats.parquet_file import BLOCK_ROWS, locate_rows
 from stqsh.sources.formats.record_parser import FileBlock, RowBlock, parse
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
-from stqsh.sources.formats.row_blocks import BLOCK_BYTES, PLAIN, text_blocks
+from stqsh.sources.formats.row_blocks import BLOCK_BYTES, BOM, PLAIN, text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.sources.live.record_spool import SpoolSegment
 from stqsh.sources.source_check import number_unit
@@ -34,7 +34,6 @@ _TABLE = "table"
 _MOST_WAIT_S = 0.2
 _READ_BYTES = 1 << 18
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
-_BOM = b"\xef\xbb\xbf"
 
 
 class ArrivingBytes:
@@ -77,7 +76,7 @@ def sniff(head: bytes) -> str:
         )
     if head.startswith(b"PAR1"):
         return "parquet"
-    text = head.removeprefix(_BOM).lstrip()
+    text = head.removeprefix(BOM).lstrip()
     if not text.startswith(b"{"):
         return "csv"
     first, _ = load_object(text.partition(b"\n")[0])

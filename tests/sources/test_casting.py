@@ -148,6 +148,34 @@ def test_typed_columns(raw, kind, values, bad) -> None:
     assert (None if cast.bad is None else cast.bad.tolist()) == bad
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pa.array([-1_500, 1_999, -2_000]),
+        pa.array([-1_500.0, 1_999.0, -2_000.0]),
+        pa.array(["-1500", "1999", "-2000"]),
+        pa.array(["-1500.0", "1999.0", "-2000.0"]),
+        pa.array([-1_500, 1_999, -2_000], pa.timestamp("ns")),
+        pa.array(
+            ["1969-12-31T23:59:59.9999985", "1970-01-01T00:00:00.000001999", "1969-12-31T23:59:59.999998"]
+        ),
+    ],
+)
+def test_nanoseconds_are_cut_off_to_the_microsecond_before(raw) -> None:
+    cast = cast_column(raw, "TIMESTAMP", TimeFormat(per_second=1_000_000_000))
+    assert cast.values.cast(pa.int64()).to_pylist() == [-2, 1, -2]
+
+
+def test_numbers_are_read_by_a_pattern() -> None:
+    cast = cast_column(pa.array([20_240_229, 20_230_229, None]), "TIMESTAMP", TimeFormat("%Y%m%d"))
+    assert cast.values.cast(pa.int64()).to_pylist() == [1_709_164_800_000_000, None, None]
+    assert cast.bad.tolist() == [False, True, False]
+
+
+def test_a_pattern_gives_no_time_beyond_the_years() -> None:
+    assert cast_column(pa.array(["262002300800", "1"]), "TIMESTAMP", TimeFormat("%s")).bad.tolist() == [1, 0]
+
+
 def test_a_zone_brings_a_time_back_into_the_years() -> None:
     late = pa.array([253_402_300_800], pa.timestamp("s"))  # the year 10000, but not yet so in UTC
     assert cast_column(late, "TIMESTAMP", TimeFormat(zone="Asia/Tokyo")).bad is None

@@ -91,3 +91,19 @@ def test_every_row_is_a_record_or_a_dead_letter(tmp_path_factory, body) -> None:
     good, dead = records(path, 1 << 20)
     assert len(good) + len(dead) == count_rows(body)
     assert all(len(row) == len(COLUMNS) for row in good)
+
+
+@pytest.mark.parametrize("size", [1, 30, 1 << 20])
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_byte_order_mark_counts_only_at_the_beginning_of_a_file(load, monkeypatch, ending, size) -> None:
+    """Arrow would drop one at the beginning of each block."""
+    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", size)
+    mark, lines = "\ufeff", [f"{oid},1,2,3,4" for oid in "abc"]
+    if ending == "jsonl":
+        lines = [f'{{"oid":"{oid}","lon":1,"lat":2,"ts":3,"n":4}}' for oid in "abc"]
+    text = mark + "\n".join(
+        [*(["oid,lon,lat,ts,n"] if ending == "csv" else []), lines[0], mark + lines[1], lines[2]]
+    )
+    result = load({f"a.{ending}": text})
+    assert sorted(result.column("oid")) == (["a", "c", mark + "b"] if ending == "csv" else ["a", "c"])
+    assert [line for _, line, *_ in result.dead] == ([] if ending == "csv" else [2])

@@ -47,7 +47,7 @@ def cast_column(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
     is null unless `kind` is STRING); others are the values of a typed file. `times`: how times are written.
     """
     raw = _plain(raw)
-    if kind == "TIMESTAMP" and times.pattern and _is_text(raw.type):
+    if kind == "TIMESTAMP" and times.pattern and (_is_text(raw.type) or _is_number(raw.type)):
         return _by_pattern(raw, times)
     casters = _casters(raw.type, kind, times)
     whole = _first_that_casts(raw, casters)
@@ -81,10 +81,10 @@ def without_infinite(values: Array) -> Array:
 
 
 def _by_pattern(raw: Array, times: TimeFormat) -> CastColumn:
-    """Cast times of a pattern; values that do not fit it, or are no text, are bad."""
+    """Cast times of a pattern, and numbers by their digits; values that do not fit it are bad."""
     readable = cast_column(raw, "STRING")
     text = _trimmed(readable.values)
-    values, bad = _marked(text, times.parse(text))
+    values, bad = _marked(text, _in_range(times.parse(text)))
     if readable.bad is not None:
         bad = readable.bad if bad is None else bad | readable.bad
     return CastColumn(values, bad)
@@ -171,6 +171,8 @@ def _casters(raw: pa.DataType, kind: str, times: TimeFormat) -> tuple[Caster, ..
     target = arrow_type(kind)
     if kind == "TIMESTAMP":
         return _time_casters(raw, times)
+    if _is_text(raw) and kind == "FLOAT":  # rounded twice, as the numbers of JSON and Parquet are
+        return (lambda text: _as_text(text, kind).cast(pa.float64()).cast(target),)
     if _is_text(raw):
         return (lambda text: _as_text(text, kind).cast(target),)
     if pa.types.is_integer(raw) and kind in ("DOUBLE", "FLOAT"):
@@ -232,19 +234,30 @@ def _numbers(values: Array, times: TimeFormat) -> Array:
         earliest, latest = number(_EARLIEST * per_second), number((_LATEST + 1) * per_second)
         inside = pc.and_(pc.greater_equal(values, earliest), pc.less(values, latest))
         values = pc.if_else(inside, values, None)
-    if is_fractional:
-        factor = _MICROS / per_second
-        micros: Array = pc.round(pc.multiply(values.cast(pa.float64()), factor)).cast(pa.int64())
+    if is_fractional and per_second <= _MICROS:
+        micros: Array = pc.round(pc.multiply(values.cast(pa.float64()), _MICROS / per_second))
+    elif is_fractional:  # the smaller units are cut off, as in whole numbers
+        micros = pc.floor(pc.divide(values.cast(pa.float64()), per_second / _MICROS))
     elif per_second <= _MICROS:
         micros = pc.multiply(values.cast(pa.int64()), _MICROS // per_second)
     else:
-        micros = pc.divide(values.cast(pa.int64()), per_second // _MICROS)
-    return micros.cast(_UTC)
+        micros = _floor_micros(values.cast(pa.int64()))
+    return micros.cast(pa.int64()).cast(_UTC)
+
+
+def _floor_micros(nanos: Array) -> Array:
+    """Return the whole microseconds before some times, which are negative before 1970; int64 (n,)."""
+    towards_zero = pc.divide(nanos, 1_000)
+    is_later = pc.greater(pc.multiply(towards_zero, 1_000), nanos)
+    before: Array = pc.subtract(towards_zero, is_later.cast(pa.int64()))
+    return before
 
 
 def _instants(values: Array, times: TimeFormat) -> Array:
     """Read Arrow's dates and times; those without a zone are in the zone of the source."""
     values = _without_overflow(values)
+    if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
+        values = _floor_micros(values.cast(pa.int64())).cast(pa.timestamp("us", values.type.tz))
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
         return _in_range(values.cast(_UTC, safe=False))
     return _in_range(times.in_utc(values.cast(_NAIVE, safe=False)))

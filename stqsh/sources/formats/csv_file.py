@@ -19,6 +19,7 @@ from stqsh.sources.formats.pyarrow_typing import Array, arrow_csv, pc
 from stqsh.sources.formats.record_parser import RowBlock
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import (
+    BOM,
     MOST_LINES,
     Quoting,
     TextBlock,
@@ -236,6 +237,8 @@ def _split(text: bytes, dialect: CsvDialect, width: int, wanted: list[int], wron
     chosen = [f"f{place}" for place in dict.fromkeys(wanted)]
     if not text:  # Arrow takes that to be an error
         return pa.table({name: pa.array([], pa.binary()) for name in chosen})
+    if text.startswith(BOM):  # Arrow drops one, which within a file is a character like others
+        text = BOM + text
     table: pa.Table = arrow_csv.read_csv(
         pa.BufferReader(text),
         read_options=arrow_csv.ReadOptions(

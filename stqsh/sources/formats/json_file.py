@@ -28,9 +28,9 @@ from stqsh.sources.formats.json_signatures import cut_off_lines, line_signatures
 from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, pc
 from stqsh.sources.formats.record_parser import TEXT_LIMIT, BadRows, RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
-from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, is_utf8, read_text_blocks
+from stqsh.sources.formats.row_blocks import BOM, PLAIN, TextBlock, is_utf8, read_text_blocks
 from stqsh.sources.formats.text_values import TextValues
-from stqsh.sources.formats.time_formats import TIME_OPTIONS
+from stqsh.sources.formats.time_formats import TIME_OPTIONS, UNITS, TimeFormat
 from stqsh.spec.stream import Options
 
 JsonObject: TypeAlias = Mapping[str, object]
@@ -48,8 +48,10 @@ CUT_OFF = "not JSON: unexpected end of data"
 #: What msgspec says of such a line, in a third of the time that orjson takes to say the same.
 _TRUNCATED = "Input data was truncated"
 #: A line that is null: Arrow ends in a segmentation fault if it is the first, and takes others for objects.
-_NULL_FIRST, _NULL_LATER = re.compile(rb"[\xef\xbb\xbf\s]*null"), b"\nnull"
+_NULL_FIRST, _NULL_LATER = re.compile(rb"\s*null"), b"\nnull"
 _INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}")
+#: A whole number -0, which is 0 for Python.
+_SIGNED_ZERO = re.compile(rb"-0[^0-9.eE]")
 _TYPES: dict[str, pa.DataType] = {
     "STRING": pa.string(),
     "BIGINT": pa.int64(),
@@ -114,10 +116,10 @@ def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> R
 
 def read_whole(text: bytes, names: Sequence[str], layout: RecordSchema, lines: int) -> list[Array] | None:
     """Read a block of `lines` lines with Arrow; return None where Arrow fails or may differ from JSON."""
-    if not is_utf8(text) or _NULL_FIRST.match(text):
+    if not is_utf8(text) or text.startswith(BOM) or _NULL_FIRST.match(text):
         return None
     kinds = [
-        _TYPES.get(kind) or _time_type(text, name)
+        _TYPES.get(kind) or _time_type(text, name, layout.times)
         for name, (_, kind) in zip(names, layout.columns, strict=True)
     ]
     schema = pa.schema(dict(zip(names, kinds, strict=True)))
@@ -171,12 +173,18 @@ def _is_finite(column: Array) -> bool:
     return not pa.types.is_floating(column.type) or pc.all(pc.is_finite(column)).as_py() is not False
 
 
-def _time_type(text: bytes, name: str) -> pa.DataType:
+def _time_type(text: bytes, name: str, times: TimeFormat) -> pa.DataType:
     """Return whether times are numbers or text, by the first object that has one."""
     for found in _first_values(text):
         if isinstance(found, dict) and found.get(name) is not None:
-            return pa.string() if isinstance(found[name], str) else pa.float64()
+            number = pa.int64() if _are_exact(times) else pa.float64()
+            return pa.string() if isinstance(found[name], str) else number
     return pa.string()
+
+
+def _are_exact(times: TimeFormat) -> bool:
+    """Return whether each digit of a number of time counts; else all of them are read as DOUBLE."""
+    return bool(times.pattern) or times.per_second >= UNITS["us"]
 
 
 def _first_values(text: bytes) -> Iterator[Any]:
@@ -262,7 +270,12 @@ def _read_each(lines: Sequence[bytes], names: Sequence[str], layout: RecordSchem
     if dead and good:
         columns = read_whole(b"\n".join([lines[at] for at in good]), names, layout, len(good))
     if columns is None:
-        columns = [as_text(one.get(name) for one in objects) for name in names]
+        columns = [
+            _times_as_text((one.get(name) for one in objects), layout.times)
+            if kind == "TIMESTAMP"
+            else as_text(one.get(name) for one in objects)
+            for name, (_, kind) in zip(names, layout.columns, strict=True)
+        ]
     return ReadLines(columns, np.array(good, np.int64), BadRows.of(dead))
 
 
@@ -293,7 +306,9 @@ def load_object(line: bytes) -> tuple[JsonObject | None, str]:
         found = _with_infinite(line)
         if found is None:
             return None, f"not JSON: {str(problem).split(':')[0]}"
-    return (found, "") if isinstance(found, dict) else (None, "not a JSON object")
+    if not isinstance(found, dict):
+        return None, "not a JSON object"
+    return (_with_signs(found, line) if b"-0" in line and _SIGNED_ZERO.search(line) else found), ""
 
 
 def _is_cut_off(line: bytes) -> bool:
@@ -319,6 +334,15 @@ def _with_infinite(line: bytes) -> Any:
     return found
 
 
+def _with_signs(found: JsonObject, line: bytes) -> JsonObject:
+    """Return an object whose zeros have the signs that they are written with, as Arrow reads them."""
+    try:
+        written = json.loads(line, parse_int=str)
+    except RecursionError:
+        return found
+    return {name: "-0" if value == 0 and written[name] == "-0" else value for name, value in found.items()}
+
+
 def _finite_or_text(number: str) -> float | str:
     value = float(number)
     return value if math.isfinite(value) else number
@@ -327,6 +351,13 @@ def _finite_or_text(number: str) -> float | str:
 def as_text(values: Iterable[object]) -> Array:
     """Return JSON values as text for the parser of CSV files; numbers as JSON writes them."""
     return pa.array([_text(value) for value in values], pa.string())
+
+
+def _times_as_text(values: Iterable[object], times: TimeFormat) -> Array:
+    """Return times as text, whose numbers are those that `read_whole` would give."""
+    if _are_exact(times):
+        return as_text(values)
+    return as_text(repr(float(value)) if type(value) in (int, float) else value for value in values)  # type: ignore[arg-type]
 
 
 def _text(value: object) -> str | None:

@@ -17,7 +17,8 @@ from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowLocation
 
 #: The number of bytes that are parsed together.
 BLOCK_BYTES = 8 << 20
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+"""The byte-order mark of UTF-8."""
 _LF, _CR = 10, 13
 #: A quoted field has at most this many lines; a quote that is still open then is taken for a mistake.
 MOST_LINES = 32
@@ -111,8 +112,8 @@ def text_blocks(stream: ByteStream, quoting: Quoting, size: int = BLOCK_BYTES) -
     rest, line, number = b"", 1, 0
     while data := stream.read(size):
         text = rest + data
-        if number == 0 and line == 1 and text.startswith(_BOM):
-            text = text[len(_BOM) :]
+        if number == 0 and line == 1 and text.startswith(BOM):
+            text = text[len(BOM) :]
         cut = end_of_rows(text, quoting)
         rest = text[cut:]
         if cut:

@@ -18,7 +18,7 @@ from stqsh.sources.formats.json_file import ReadLines, alike_lines, json_block, 
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_parser import QUOTE_LIMIT, BadRows
 from stqsh.sources.formats.record_schema import RecordSchema
-from stqsh.sources.formats.row_blocks import Quoting, TextBlock, find_unclosed
+from stqsh.sources.formats.row_blocks import BOM, Quoting, TextBlock, find_unclosed
 from stqsh.sources.formats.text_values import TextValues
 from stqsh.sources.formats.time_formats import UNITS
 from stqsh.sources.live.text_lines import CsvHeader
@@ -26,6 +26,8 @@ from stqsh.spec.stream import Options
 
 #: Numbers are taken for milliseconds and the like where they lie between these years, in seconds.
 _FROM_1990, _TO_2100 = 631_152_000, 4_102_444_800
+#: A number that may be no seconds, as those before 2100 have ten digits, or one with an exponent.
+_LONG_NUMBER = r"^\s*([0-9]{11,19}(\.[0-9]*)?|[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{1,2})\s*$"
 
 Place: TypeAlias = "NDArray[np.int64]"
 FullValues: TypeAlias = "list[bytes] | TextValues"
@@ -58,27 +60,43 @@ class ReadValues(NamedTuple):
 def _read_json(form: PayloadFormat, values: FullValues, there: Place) -> Iterator[ReadValues]:
     """Parse values as the lines of one text; a line end within JSON is a blank."""
     dead = list[tuple[int, str]]()
-    if not (isinstance(values, TextValues) and values.are_lines):
-        some, there, dead = _without_blank(list(values), there)
+    lines = _as_text(values)
+    if not lines.are_lines or BOM in lines.text:
+        some, there, dead = _without_blank(_without_marks(values, lines.text), there)
         if any(b"\n" in value for value in some):
             some = [value.replace(b"\n", b" ") for value in some]
-        values = TextValues.of(some)
+        lines = TextValues.of(some)
     layout = form.layout
-    found = read_ended(values, layout.names, layout)
+    found = read_ended(lines, layout.names, layout)
     if found is None:
-        columns = read_whole(values.text, layout.names, layout, len(values))
-        found = ReadLines(columns, np.arange(len(values)), BadRows.of(())) if columns is not None else None
+        columns = read_whole(lines.text, layout.names, layout, len(lines))
+        found = ReadLines(columns, np.arange(len(lines)), BadRows.of(())) if columns is not None else None
     if found is not None:
         bad = BadRows.joined([BadRows.of(dead), BadRows(there[found.dead.places], found.dead.reasons)])
         yield ReadValues(_with_seconds(form, found.columns), there[found.places], bad)
         return
-    for lines in alike_lines(values.text, values, layout):
-        some_text = b"\n".join([values[at] for at in lines.tolist()])
+    for places in alike_lines(lines.text, lines, layout):
+        some_text = b"\n".join(lines.take(places))
         block = json_block(TextBlock(some_text, 0, 0), layout.names, layout)
-        at = there[lines]
+        at = there[places]
         dead += [(int(at[where.line]), reason) for where, reason in block.dead]
         yield ReadValues(_with_seconds(form, block.columns), at[block.ordinals], BadRows.of(dead))
         dead = []
+
+
+def _as_text(values: FullValues) -> TextValues:
+    return values if isinstance(values, TextValues) else TextValues.of(values)
+
+
+def _without_marks(values: FullValues, text: bytes) -> list[bytes]:
+    """Return values without the byte-order marks that they begin with; `text` has all of them."""
+    return [*map(_without_mark, values)] if BOM in text else list(values)
+
+
+def _without_mark(value: bytes) -> bytes:
+    while value.startswith(BOM):
+        value = value.removeprefix(BOM)
+    return value
 
 
 def _with_seconds(form: PayloadFormat, columns: Sequence[Array]) -> list[Array]:
@@ -98,8 +116,7 @@ def _seconds(column: Array) -> Array:
         return _in_seconds(column.cast(pa.float64(), safe=False))  # integers beyond 2^53 are rounded
     if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
         return column
-    # Seconds before 2100 have ten digits.
-    long = pc.fill_null(pc.match_substring_regex(column, r"^\s*[0-9]{11,19}(\.[0-9]*)?\s*$"), False)
+    long = pc.fill_null(pc.match_substring_regex(column, _LONG_NUMBER), False)
     if not pc.any(long).as_py():
         return column
     found = pc.utf8_trim_whitespace(column.filter(long).cast(pa.string()))
@@ -124,20 +141,22 @@ def _in_seconds(numbers: Array) -> Array:
 
 def _read_csv(form: PayloadFormat, values: FullValues, there: Place) -> Iterator[ReadValues]:
     """Parse values as rows of one text, with the columns as its header says, or as declared."""
-    values, there, dead = _without_blank(list(values), there)
     dialect = replace(CsvDialect.of({"header": False, **form.options}), header=False)
-    values = [value.rstrip(b"\r\n") for value in values]
-    lines = TextValues.of(values)
+    dead = list[tuple[int, str]]()
+    lines = _as_text(values)
+    if not lines.are_lines or BOM in lines.text or b"\r" in lines.text:
+        some, there, dead = _without_blank(_without_marks(values, lines.text), there)
+        lines = TextValues.of([value.rstrip(b"\r\n") for value in some])
     if not _are_rows(lines, dialect.quoting):
-        values, there, bad = _without_broken(values, there, dialect.quoting)
+        some, there, bad = _without_broken(list(lines), there, dialect.quoting)
         dead += bad
-        lines = TextValues.of(values)
+        lines = TextValues.of(some)
     layout = form.layout
     header = form.header
     if header and header.problem:
         dead += [(at, header.problem) for at in there.tolist()]
-        values, there = [], there[:0]
-    if not values:
+        lines, there = TextValues.of([]), there[:0]
+    if not len(lines):
         yield ReadValues([pa.nulls(0, pa.binary()) for _ in layout.columns], there, BadRows.of(dead))
         return
     wanted, width = list(range(len(layout.columns))), len(layout.columns)

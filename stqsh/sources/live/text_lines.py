@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from stqsh.errors import SourceError
 from stqsh.sources.formats.csv_file import CsvDialect, csv_rows
 from stqsh.sources.formats.record_schema import match_names
+from stqsh.sources.formats.row_blocks import BOM
 from stqsh.spec.stream import Options
 
-_BOM = b"\xef\xbb\xbf"
 #: A first line with at least this many names of columns is a header.
 _NAMES = 2
 
@@ -49,7 +49,7 @@ class CsvHeader:
         >>> CsvHeader.of(b"7,10.5,50", {}, ["oid", "lon", "lat"])
         """
         dialect = CsvDialect.of(options)
-        line = first_line.removeprefix(_BOM).strip()
+        line = first_line.removeprefix(BOM).strip()
         try:
             fields = next(csv_rows(line.decode(errors="replace"), dialect), [])
         except csv.Error:  # such as a field of megabytes, which is no name
@@ -83,8 +83,8 @@ def data_lines(
 ) -> tuple[list[bytes], NDArray[np.int64]]:
     """Return the lines that hold data, without the mark of UTF-8, and their places."""
     text = b"\n".join(values)
-    if _BOM in text:
-        values = [value.removeprefix(_BOM) for value in values]
+    if BOM in text:
+        values = [value.removeprefix(BOM) for value in values]
     has_blank = not all(values) or any(map(bytes.isspace, values))
     if not has_blank and not any(header in text for header in headers):
         return values, places

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.sources.live.decoding import Decoded, MessageDecoder, Messages
+from stqsh.sources.formats.text_values import TextValues
+from stqsh.sources.live.decoding import Decoded, MessageDecoder, Messages, Payloads
 from stqsh.spec.stream import ColumnSpec, KafkaSourceSpec, StreamSpec
 
 COLUMNS = (("oid", "STRING"), ("lon", "DOUBLE"), ("lat", "DOUBLE"), ("ts", "TIMESTAMP"))
@@ -187,3 +189,73 @@ def test_a_message_means_the_same_alone_and_among_others(values: list[bytes | No
     assert [letter.reason for letter in found.dead] == [
         letter.reason for each in alone for letter in each.dead
     ]
+
+
+MARK = b"\xef\xbb\xbf"
+
+
+@pytest.mark.parametrize("of", [list, TextValues.of])
+@pytest.mark.parametrize(
+    ("form", "good"),
+    [("jsonl", row("a")), ("csv", b"a,1,2,1700000000"), ("csv", b'"a",1,2,1700000000\r\n')],
+)
+def test_byte_order_marks_say_nothing(form: str, good: bytes, of: Callable[[list[bytes]], Payloads]) -> None:
+    decoder = MessageDecoder.of(stream(form))
+    for values in ([MARK + good, good], [good, MARK + good], [MARK + MARK + good], [good, MARK, good]):
+        found = decoder.decode(Messages("t/1", np.arange(len(values)), of(values)))
+        assert set(keys_of(found)) == {"a"}
+        assert [letter.reason for letter in found.dead] == ["an empty message"] * values.count(MARK)
+
+
+NUMBERS = tuple(
+    b'{"oid":"n","lon":%s,"lat":2,"ts":%s,"f":%s}' % written
+    for written in [
+        (b"-0", b"1700000000", b"-0"),
+        (b"-0.0", b"1700000000123456789", b"1.0000000596046448"),
+        (b"1", b"1.7e18", b"NaN"),
+        (b"1", b"1700000000.123456", b"1e300"),
+        (b"1", b"-1500", b"-0.0"),
+        (b"1", b"253402300800", b"0.1"),
+        (b"1", b"-62135596801", b"1"),
+        (b"1", b"-62135596801.0", b"1"),
+        (b"1", b"9223372036854775807", b"1"),
+        (b"1", b'"20240229"', b"1"),
+        (b"1", b"20240229", b"1"),
+        (b"1", b"true", b"1"),
+    ]
+)
+
+
+@given(
+    st.lists(st.sampled_from(NUMBERS), min_size=2, max_size=6),
+    st.sampled_from(["", "s", "ms", "us", "ns", "%Y%m%d", "%d.%m.%Y"]),
+)
+def test_a_number_means_the_same_alone_and_among_others(values: list[bytes], timestamp: str) -> None:
+    options = {"timestamp": timestamp} if timestamp else {}
+    spec = stream(columns=(*COLUMNS, ("f", "FLOAT")), options=options)
+    alone = [decode(spec, [value]) for value in values]
+    found = decode(spec, list(values))
+    assert shown(found) == [record for each in alone for record in shown(each)]
+    assert [letter.reason for letter in found.dead] == [
+        letter.reason for each in alone for letter in each.dead
+    ]
+
+
+def shown(found: Decoded) -> list[str]:
+    """The records as text, in which -0.0 is not 0.0."""
+    return [repr(record) for record in found.records.to_pylist()]
+
+
+def test_numbers_are_read_by_the_pattern_of_times() -> None:
+    spec = stream(options={"timestamp": "%Y%m%d"})
+    found = decode(spec, [row("a", ts=20240229), row("b", ts=20230229), row("c", ts=AT)])
+    assert keys_of(found) == ["a"]
+    assert [letter.reason for letter in found.dead] == [
+        "ts: '20230229' is not a time of the form %Y%m%d",
+        "ts: '1700000000' is not a time of the form %Y%m%d",
+    ]
+
+
+def test_zeros_in_lists_stay_as_they_are_written() -> None:
+    found = decode(stream(columns=(*COLUMNS, ("more", "STRING"))), [row("a")[:-1] + b',"more":[0, -0]}'])
+    assert found.records.column("more").to_pylist() == ["[0,0]"]
