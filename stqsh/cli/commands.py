@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ import typer
 
 from stqsh.cli.help_pages import page
 from stqsh.docs import TOPICS
-from stqsh.errors import StqshError
+from stqsh.errors import CommandLineError, StqshError
 from stqsh.profile import profile_folders
 from stqsh.settings import FORMATS
 from stqsh.shell.exit_codes import exit_on_signals, run_guarded
@@ -123,8 +124,16 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
     """
     if context.invoked_subcommand is not None:
         # Options before a command apply to it as well: stqsh --profile cluster doctor
-        said = {"session": session, "profile": profile, "format_": format_, "output": output}
-        context.default_map = {context.invoked_subcommand: {k: v for k, v in said.items() if v is not None}}
+        if command or file:
+            raise typer.Exit(run_guarded(partial(_refuse_statements, context.invoked_subcommand)))
+        said: dict[str, object] = {
+            "session": session,
+            "profile": profile,
+            "format_": format_,
+            "output": output,
+        }
+        said |= {"variable": variable, "quiet": quiet, "allow_run": allow_run}
+        context.default_map = {context.invoked_subcommand: {k: v for k, v in said.items() if v}}
         return
     options = _options(session, profile, format_, output, variable, quiet=quiet)
     options = replace(options, allow_run=allow_run)
@@ -329,6 +338,10 @@ def _options(
 ) -> ShellOptions:
     outlet = None if output is None or str(output) == "-" else str(output)
     return ShellOptions(session, profile, format_, tuple(variables or ()), quiet, output=outlet)
+
+
+def _refuse_statements(command: str) -> int:
+    raise CommandLineError(f"-c and -f run statements, and {command} is a command: give one of them")
 
 
 def _batch(files: list[str], texts: list[tuple[str, str]], options: ShellOptions) -> None:

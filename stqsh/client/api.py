@@ -360,7 +360,7 @@ class Session:
         self._is_closed = True
         try:
             for query in owned_queries(self.link.db):
-                if query.owner == self._desk.owner:
+                if query.id in self._desk.subscribed:
                     drop_if_live(self.link.db, query)
         finally:
             self._leave()

@@ -14,7 +14,14 @@ from typing import TextIO
 
 from stqsh.control_characters import escape_controls
 from stqsh.errors import CommandLineError, EngineDeadError, OtherVersionError, StqshError
-from stqsh.shell.terminal.capabilities import BOLD_RED, CYAN, RESET, has_colour, terminal_width
+from stqsh.shell.terminal.capabilities import (
+    BOLD_RED,
+    CYAN,
+    RESET,
+    has_colour,
+    replace_undrawable,
+    terminal_width,
+)
 
 RESTART_HINT = r"\restart starts it again, and so does the next statement; streams and queries continue"
 
@@ -45,8 +52,9 @@ def print_message(text: str) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a text on standard output, folded to the terminal's width."""
-    print(fold(text, terminal_width(sys.stdout)), flush=True)
+    """Print a text on standard output, folded to the terminal's width; `?` for what it cannot show."""
+    shown, encoding = replace_undrawable(fold(text, terminal_width(sys.stdout))), sys.stdout.encoding
+    print(shown.encode(encoding, "replace").decode(encoding), flush=True)
 
 
 def format_error(error: StqshError, stream: TextIO) -> str:

@@ -285,9 +285,9 @@ def test_a_subscription_has_a_name_and_is_dropped_when_left(session, glob):
 
 def test_a_session_is_left_though_its_subscriptions_cannot_be_dropped(tmp_path, session, glob, monkeypatch):
     run(session, TAXIS.format(glob=glob))
-    run(session, "SUBSCRIBE SELECT oid FROM taxis INSIDE (0, 0, 1, 1);")
     home, stopped = replace(session.home, temporary=True), []
     leaving = Session(home, load_profile(None, {}), autoplay=False, link=session.link)
+    run(leaving, "SUBSCRIBE SELECT oid FROM taxis INSIDE (0, 0, 1, 1);")
 
     def full(*_):
         raise HomeError("cannot use control.db: database or disk is full")
@@ -369,6 +369,16 @@ def test_a_second_client_sees_what_comes_after_it(session, opened, glob):
     (running,) = run(other, "RUN;")
     assert list(other.updates(until=running)) == []
     assert sum(u.table.num_rows for u in other.updates(until=running, from_start=True)) == 1
+
+
+def test_a_client_that_leaves_drops_its_own_subscriptions_only(session, opened, glob):
+    run(session, TAXIS.format(glob=glob) + "CREATE REGION sub_1 AS (0, 0, 1, 1);")
+    (mine,) = run(session, "SUBSCRIBE SELECT * FROM taxis;")
+    other = opened()
+    (its,) = run(other, "SUBSCRIBE SELECT * FROM taxis;")
+    assert (mine.query.name, its.query.name) == ("sub_2", "sub_3"), "sub_1 is a region"
+    other.close()
+    assert [query.name for query in session.queries()] == ["sub_2"]
 
 
 def test_a_temporary_session_leaves_nothing(tmp_path):

@@ -108,7 +108,10 @@ SELECT oid, lon FROM s;
 SELECT oid FROM s \G
 """
     messages: list[str] = []
+    (tmp_path / "unused.arrow").write_text("of yesterday")
+    text += f"\\o {tmp_path}/unused.arrow\n\\o\n"
     shown = run(tmp_path, text, "jsonl", messages=messages, box="(0, 0, 1, 1)")
+    assert not (tmp_path / "unused.arrow").exists()
     assert shown == "-- 1 -----------------------------------\noid  1\n(1 row)\n"
     [feature] = json.loads((tmp_path / "all.geojson").read_text())["features"]
     assert feature["geometry"] == {"type": "Point", "coordinates": [0.5, 0.5]}

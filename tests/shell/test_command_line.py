@@ -230,6 +230,12 @@ def test_what_is_said_before_a_command_holds_for_it(tmp_path: Path) -> None:
     )
     (tmp_path / "x.stq").write_text("SHOW SETTINGS;")
     assert stqsh(tmp_path, "--format", "csv", "run", "x.stq").stdout.startswith("setting,value,origin\n")
+    (tmp_path / "y.stq").write_text("SHOW :what;")
+    done = stqsh(tmp_path, "--format", "csv", "-v", "what=SETTINGS", "run", "y.stq")
+    assert done.stdout.startswith("setting,value,origin\n")
+    done = stqsh(tmp_path, "-c", "SHOW SETTINGS;", "run", "x.stq")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("-c and -f run statements, and run is a command")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """The formats of language.md, "Output", to the byte."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -217,3 +220,10 @@ def test_a_script_is_unchanged_in_a_pipe_and_harmless_on_a_terminal() -> None:
         paper = Paper("jsonl", width=width)
         paper.writer.script("SELECT '\x1b';\n")
         assert paper.text == f"SELECT '{shown}';\n"
+
+
+def test_a_message_is_printed_whatever_the_encoding_of_the_output() -> None:
+    code = "from stqsh.shell.messages import print_text; print_text('expected … \\udcff')"
+    environ = {**os.environ, "PYTHONIOENCODING": "iso-8859-1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, check=True)
+    assert done.stdout == b"expected ? ?\n"

@@ -70,6 +70,8 @@ def test_what_looks_like_a_command_in_a_string_or_comment_is_none() -> None:
         ("\\pset pagr on\n", "a.stq:1:1: \\pset has no option 'pagr'"),
         ("\\set 1a x\n", "a.stq:1:1: '1a' cannot be a variable's name"),
         ("\\unset x\n", "a.stq:1:1: there is no variable x"),
+        ("SHOW STATUS;\n\\echo :wath\n", "a.stq:2:1: there is no variable wath\n  \\echo :wath\n  ^"),
+        ("\n\\set a :wath\n", "a.stq:2:1: there is no variable wath"),
         ("SHOW STATUS;\nSHOW :wath;", "a.stq:2:6: there is no variable wath\n  SHOW :wath;\n       ^^^^^"),
     ],
 )
@@ -109,6 +111,11 @@ def test_forms_of_variables(text: str, found: str) -> None:
     assert replaced(text, {"x": "5 km", "quote": 'it\'s "q"', "again": ":x"}) == found
 
 
+def test_a_text_is_printed_with_the_variables_of_its_line() -> None:
+    steps = read("\\set x 1\n\\echo one is :x\n\\set\tx\t2\n\\echo\ttwo is :x\n\\unset x\n")
+    assert [step.argument for step in steps if isinstance(step, CommandCall)] == ["one is 1", "two is 2"]
+
+
 def test_variables_of_the_command_line() -> None:
     assert given_variables(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
     for wrong in ("a", "=1", "1=a", "a=x\ny"):
@@ -137,6 +144,8 @@ def test_scripts_that_include_themselves_or_are_not_there(tmp_path: Path) -> Non
     (tmp_path / "b.stq").write_text("\\i a.stq\n")
     with pytest.raises(CommandLineError, match=r"a\.stq includes itself"):
         read("\\i a.stq", str(tmp_path / "main.stq"))
+    with pytest.raises(CommandLineError, match=r"a\.stq includes itself"):
+        read(f"\\i ../{tmp_path.name}/b.stq", str(tmp_path / "a.stq"))
     with pytest.raises(CommandLineError, match=r"none\.stq: no such file"):
         read("\\i none.stq", str(tmp_path / "main.stq"))
 

@@ -282,6 +282,12 @@ def test_a_board_that_stands_still_counts_what_it_misses(board: Any) -> None:
     assert "  b    116.4  39.9" in [line.replace("+", " ") for line in text(board)]
 
 
+def test_a_board_without_room_for_rows_shows_none(board: Any) -> None:
+    board.there[0] = look(1, [(1, "a"), (1, "b")])
+    for height in range(4, 9):
+        text(board, height=height)
+
+
 def test_columns_are_shown_by_width_and_the_rest_is_told(board: Any) -> None:
     board.there[0] = look(1, [(1, "a")])
     assert "  oid    lon  → 1 more" in text(board, 17)

@@ -9,11 +9,13 @@ from stqsh.client.connection import Connection
 from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.profile import Profile
 from stqsh.spec.log import StreamPlayed
+from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import StdinSourceSpec
+from stqsh.storage.catalogue_writer import Registered, register
 from stqsh.storage.control_log import append
 from stqsh.storage.processes import identity
 from stqsh.storage.progress import stream_statuses
-from stqsh.storage.rows import StreamRow
+from stqsh.storage.rows import QueryRow, StreamRow
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class StatementContext:
         autoplay: whether streams play as soon as they are made (in the shell, unless its settings differ).
         is_script: whether there is no user, so that a TAIL ends when no step is due.
         allow_run: whether scripts may make alerts that run commands.
+        subscribed: the queries, by id, that go when this client does.
     """
 
     link: Connection
@@ -33,7 +36,7 @@ class StatementContext:
     script: str | None = None
     is_script: bool = False
     allow_run: bool = False
-    owner: str = field(default_factory=identity)
+    subscribed: set[int] = field(default_factory=set)
 
     @property
     def view(self) -> SessionCatalogue:
@@ -43,6 +46,13 @@ class StatementContext:
     def knows(self, name: str) -> bool:
         """Return whether a live stream, table, region, query, sink or alert has the name."""
         return self.view.kind_of(name) is not None
+
+    def register_own(self, text: str, spec: QuerySpec) -> QueryRow:
+        """Register a query that lives as long as this client: that of a SUBSCRIBE or a FOLLOW."""
+        query = register(self.link.db, Registered(text, spec, identity()))
+        self.subscribed.add(query.id)
+        self.link.wake()
+        return query
 
     def play(self, stream: StreamRow, text: str, pace: float | str | None = None) -> None:
         """Let a stream play at the given pace, else at its own, else at that of event time."""

@@ -97,10 +97,7 @@ def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterat
     name = free_name(desk)
     bound = bind(statement, desk.view, name=name)
     text = to_sql(statements.RegisterQuery(Name(name), statement.select))
-    query = catalogue_writer.register(
-        desk.link.db, catalogue_writer.Registered(f"{text};", bound.spec, desk.owner)
-    )
-    desk.link.wake()
+    query = desk.register_own(f"{text};", bound.spec)
     yield Subscription(query, TailOptions(), desk.link, temporary=True, until_idle=desk.is_script)
 
 
@@ -344,9 +341,12 @@ def check_kind(kind: str) -> None:
 
 
 def free_name(desk: StatementContext, word: str = "sub") -> str:
-    """Return a name for a SUBSCRIBE that no query has had yet: `sub_1`, `sub_2`, …; or after another word."""
+    """Return a name for a SUBSCRIBE: `sub_1`, `sub_2`, …; or after another word.
+
+    No query has ever had the name, and nothing has it now.
+    """
     number = numbered_names(desk.link.db, word) + 1
-    while find_query(desk.link.db, f"{word}_{number}") or find_stream(desk.link.db, f"{word}_{number}"):
+    while find_query(desk.link.db, f"{word}_{number}") or desk.knows(f"{word}_{number}"):
         number += 1
     return f"{word}_{number}"
 

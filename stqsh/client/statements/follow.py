@@ -17,7 +17,6 @@ from stqsh.lang.binder.bind import bind
 from stqsh.lang.binder.live import BoundFollow
 from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.query import RECORDS
-from stqsh.storage import catalogue_writer
 
 
 def follow(desk: StatementContext, statement: statements.Follow) -> Iterator[Outcome]:
@@ -27,12 +26,10 @@ def follow(desk: StatementContext, statement: statements.Follow) -> Iterator[Out
     subscribed = bind(statements.Subscribe(bound.select, piece=statement.piece), desk.view, name=name).spec
     text = to_sql(statements.RegisterQuery(Name(name), bound.select))
     spec = replace(subscribed, kind=RECORDS.name)
-    registered = catalogue_writer.Registered(f"{text};", spec, desk.owner)
     asked, stream = desk.snapshots.bound(bound.select, desk.view)
     found = desk.snapshots.ask(asked, stream)
     first = desk.link.progress().step + 1  # before it is registered
-    query = catalogue_writer.register(desk.link.db, registered)
-    desk.link.wake()
+    query = desk.register_own(f"{text};", spec)
     yield Followed(
         query,
         TailOptions(from_step=first),

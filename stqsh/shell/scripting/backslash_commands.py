@@ -43,7 +43,7 @@ class BackslashCommand:
     argument: str
     help: str
     action: Callable[[Console, str], None]
-    reads: Literal["include", "set", "unset"] | None = None
+    reads: Literal["include", "set", "unset", "echo"] | None = None
     in_scripts: bool = True
     check: Callable[[str], object] | None = None
     choices: tuple[str, ...] = ()
@@ -56,11 +56,11 @@ class BackslashCommand:
 
 def find_command(line: str) -> tuple[BackslashCommand, str]:
     r"""Return the command of a line such as `\timing on`, and its argument. Raises `StqshError` for none."""
-    word, _, argument = line.strip().removeprefix("\\").partition(" ")
+    word, *rest = line.strip().removeprefix("\\").split(None, 1) or [""]
     word = word.rstrip(";")
     for command in COMMANDS:
         if word in command.names:
-            return command, argument.strip()
+            return command, "".join(rest)
     known = [name for command in COMMANDS for name in command.names]
     near = difflib.get_close_matches(word, known, n=1)
     raise StqshError(
@@ -72,7 +72,7 @@ def find_command(line: str) -> tuple[BackslashCommand, str]:
 def run_command(console: Console, line: str) -> None:
     """Run a line that holds a command; raises `StqshError` where it fails, `ExitShell` for `\\q`."""
     command, argument = find_command(line)
-    command.action(console, argument)
+    command.action(console, replaced(argument, console.variables) if command.reads == "echo" else argument)
 
 
 def _quit(console: Console, argument: str) -> None:
@@ -158,7 +158,7 @@ def _restart(console: Console, argument: str) -> None:
 def _set(console: Console, argument: str) -> None:
     variables = console.variables
     if argument:
-        assign(variables, argument)
+        assign(variables, replaced(argument, variables))
         return
     listed = "\n".join(f"{name} = {value}" for name, value in sorted(variables.items()))
     console.tell(listed or "no variables are set")
@@ -169,7 +169,7 @@ def _unset(console: Console, argument: str) -> None:
 
 
 def _echo(console: Console, argument: str) -> None:
-    console.tell(replaced(argument, console.variables))
+    console.tell(argument)
 
 
 def _watch(console: Console, argument: str) -> None:
@@ -280,6 +280,6 @@ COMMANDS: tuple[BackslashCommand, ...] = (
         reads="set",
     ),
     BackslashCommand(("unset",), "NAME", "remove a variable", _unset, reads="unset"),
-    BackslashCommand(("echo",), "TEXT", "print a text", _echo),
+    BackslashCommand(("echo",), "TEXT", "print a text", _echo, reads="echo"),
 )
 """All backslash commands."""

@@ -7,6 +7,7 @@ commands are executed in their turn.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +52,7 @@ def read_scripts(
         CommandLineError: A script cannot be included.
     """
     reading = _Reading(variables)
-    return [step for text, file in sources for step in _read(text, file, reading, ())]
+    return [step for text, file in sources for step in _read(text, file, reading, (file,) if file else ())]
 
 
 def _read(
@@ -128,7 +129,9 @@ def _command(
         elif command.reads == "unset":
             forget(reading.variables, argument)
         elif command.reads == "set" and argument:
-            assign(reading.variables, replaced(argument, reading.variables))
+            assign(reading.variables, _filled(argument, reading.variables))
+        elif command.reads == "echo":
+            yield CommandCall(command, _filled(argument, reading.variables))
         else:
             yield CommandCall(command, argument)
     except StqshError as error:
@@ -137,11 +140,19 @@ def _command(
         raise _fault(text, file, match, error.message, error.hint) from error
 
 
+def _filled(argument: str, variables: dict[str, str]) -> str:
+    """Return a command's argument with its variables replaced; errors have no place yet."""
+    try:
+        return replaced(argument, variables)
+    except StatementSyntaxError as error:
+        raise StqshError(error.message, hint=error.hint) from error
+
+
 def _included(
     name: str, file: str | None, reading: _Reading, trail: tuple[str, ...]
 ) -> Iterator[StatementBlock | CommandCall]:
     path = str((Path(file).parent if file else Path()) / Path(name).expanduser())
-    if path in trail:
+    if os.path.realpath(path) in map(os.path.realpath, trail):
         raise CommandLineError(f"{path} includes itself", hint=f"included by {', '.join(trail)}")
     yield from _read(script_text(path), path, reading, (*trail, path))
 

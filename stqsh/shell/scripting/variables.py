@@ -31,10 +31,10 @@ def assign(variables: dict[str, str], words: str) -> None:
         variables: All variables.
         words: A name, then its value, plain or in single quotes.
     """
-    name, _, value = words.partition(" ")
+    name, *rest = words.split(None, 1) or [""]
     if not _NAME.fullmatch(name):
         raise StqshError(f"'{name}' cannot be a variable's name", hint="letters, digits and _")
-    value = value.strip()
+    value = "".join(rest).strip()
     if len(value) > 1 and value[0] == value[-1] == "'":
         value = value[1:-1].replace("''", "'")
     variables[name] = value

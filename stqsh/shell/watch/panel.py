@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.client.read.watch import AnswerState
@@ -147,7 +148,7 @@ class QueryPanel:
         last = min(count, self.top + room)
         if self.by_key:
             return replace(rows, table=table.slice(self.top, last - self.top))
-        places: Any = list(range(count - self.top - 1, count - last - 1, -1))
+        places = pa.array(range(count - self.top - 1, count - last - 1, -1), pa.int64())
         return replace(rows, table=table.take(places))
 
     def _aligned(self, shown: Updates, width: int) -> list[str]:

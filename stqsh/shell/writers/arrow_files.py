@@ -32,10 +32,20 @@ PIECE = 1 << 16
 
 
 class ArrowFileWriter:
-    """A `Writer` of Arrow or Parquet files, by the suffix of `path`; `close` completes them."""
+    """A `Writer` of Arrow or Parquet files, by the suffix of `path`; `close` completes them.
+
+    A file that is at `path` already is deleted: it must not pass for an answer that has no rows.
+
+    Raises:
+        StqshError: It cannot be deleted.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StqshError(f"cannot write {path}: {file_error_reason(error)}") from error
         self._count = 0
         self._open: dict[pa.Schema, _File] = {}
 
