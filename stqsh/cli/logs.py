@@ -9,10 +9,12 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from stqsh.cli.sessions import session_home
+from stqsh.control_characters import escape_controls, escape_json
 from stqsh.errors import HomeError
 from stqsh.shell.messages import print_message
 
@@ -43,7 +45,9 @@ def show_logs(session: str | None, profile: str | None, lines: int, follow: bool
     if not log.exists():
         raise HomeError(f"session {home.name} has no log: no engine was started", hint="stqsh doctor")
     print_message(f"-- {log}")
-    written = Structured().line if json else str
+    # A terminal gets the text of a log without control characters, a pipe the log as it is.
+    plain = partial(escape_controls, keep="\t") if sys.stdout.isatty() else str
+    written = Structured().line if json else plain
     end = log.stat().st_size  # later lines are followed, and none is lost
     for line in last_lines(log, lines, end):
         print(written(line))
@@ -77,7 +81,8 @@ class Structured:
         if found is not None:
             at, level, source, text = found.groups()
             self._entry = LogEntry(_instant(at), level, source)
-        return json.dumps({**self._entry._asdict(), "text": text}, ensure_ascii=False)
+        written = json.dumps({**self._entry._asdict(), "text": text}, ensure_ascii=False)
+        return escape_json(written.encode()).decode()
 
 
 def _instant(text: str) -> str:
@@ -100,7 +105,8 @@ def last_lines(log: Path, count: int, end: int | None = None) -> list[str]:
         end = file.seek(0, 2) if end is None else end
         begin = file.seek(max(0, end - 400 * count - 4096))
         text = file.read(end - begin).decode(errors="replace")
-    return text.splitlines()[-count:] if count else []
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return lines[-count:] if count else []
 
 
 def followed(log: Path, begin: int) -> Iterator[str]:
@@ -108,7 +114,7 @@ def followed(log: Path, begin: int) -> Iterator[str]:
 
     A new file in its place is read from its beginning.
     """
-    file = log.open(encoding="utf-8", errors="replace")
+    file = log.open(encoding="utf-8", errors="replace", newline="\n")
     try:
         file.seek(begin)
         while True:
@@ -119,7 +125,7 @@ def followed(log: Path, begin: int) -> Iterator[str]:
             time.sleep(POLL_S)
             if not _is_same(file.fileno(), log):
                 file.close()
-                file = log.open(encoding="utf-8", errors="replace")
+                file = log.open(encoding="utf-8", errors="replace", newline="\n")
     finally:
         file.close()
 

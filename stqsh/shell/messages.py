@@ -36,7 +36,8 @@ _FILE_HINTS = {
 
 NOTICES: deque[str] = deque(maxlen=100)
 """Lines that came while no prompt was there, the oldest first: live views show them, and the next prompt the
-rest; only the last ones where there are too many."""
+rest; only the last ones where there are too many. Their control characters are escaped; one that rings starts
+with a bell."""
 
 
 def take_notices() -> Iterator[str]:

@@ -87,18 +87,18 @@ class PromptRenderer:
         else:
             text = drain(subscription, open_writer(self._format(), screen.target(one_query=True)))
         if text:
-            print_text(text)
+            self.message(text)
 
     def watch(self, feed: WatchFeed) -> None:
         """Show the dashboard. Raises `CommandLineError` where there is no terminal."""
         if not is_interactive(sys.stdout):
             raise watch_needs_terminal()
-        print_text(show_dashboard(feed, self._scheme))
+        self.message(show_dashboard(feed, self._scheme))
 
     def run(self, handle: RunHandle) -> bool:
         """Show a progress bar until the RUN is done."""
         text, finished = run_with_progress(self._session, handle, open_screen(sys.stdout))
-        print_text(text)
+        self.message(text)
         return finished
 
     def map(self, feed: MapFeed) -> None:
@@ -106,7 +106,7 @@ class PromptRenderer:
         # Only maps need the page, its server and what draws them.
         from stqsh.shell.map.dispatch import show_or_write
 
-        print_text(show_or_write(feed, open_screen(sys.stdout), self._scheme))
+        self.message(show_or_write(feed, open_screen(sys.stdout), self._scheme))
 
     def repeat(self, block: StatementBlock, interval: WatchInterval, once: Callable[[], object]) -> None:
         r"""Repeat a statement (`\watch`): redrawn in place on a terminal, else by calling `once`.

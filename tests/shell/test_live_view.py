@@ -12,14 +12,16 @@ import pytest
 
 from stqsh.client.read.subscription import TailOptions
 from stqsh.client.results import SnapshotMark
-from stqsh.shell import status
+from stqsh.shell import render, status
 from stqsh.shell.live.tail import watch
+from stqsh.shell.repl.prompt_controller import PromptController
 from stqsh.shell.status import READY, alive_text, status_text
 from stqsh.shell.terminal.screen import BURST, Screen
 from stqsh.spec.stats import BatchStats, MemoryStats
 from stqsh.storage.engine_info import COMPILING
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import Progress
+from stqsh.storage.sinks.notices import Notice
 from stqsh.units import group_digits
 from tests.shell.samples import START_US, query, updates
 
@@ -156,6 +158,43 @@ def test_the_status_line_says_what_is_not_exact_and_what_is_shed(
 def test_the_status_line_tells_of_the_start(terminal: Terminal) -> None:
     watch(Query([updates([Q1], [])], link=SimpleNamespace(home="a home")), terminal.screen)
     assert "q1  starting Spark… 3 s  0 updates  Ctrl-C leaves" in terminal.buffer.getvalue().decode()
+
+
+def test_a_name_and_a_notice_reach_the_terminal_without_control_characters(terminal: Terminal) -> None:
+    named = query(7, "q\x1b[41m\nz")
+    items = [updates([named], [enters(12, "1")]), updates([named], [])]
+    watch(Query(items, query=named, notice="key \x1b[42m\x9b1m"), terminal.screen)
+    drawn = terminal.buffer.getvalue().decode()
+    assert "\x1b[4" not in drawn and "\x9b" not in drawn
+    assert r"q\x1b[41m\nz  step 12" in drawn
+    assert r"key \x1b[42m\x9b1m" in drawn
+
+
+def test_an_alert_rings_and_its_text_is_harmless(terminal: Terminal) -> None:
+    prompt = PromptController("mine", lambda: pytest.fail("no session"), lambda text: None)
+    prompt._hear(Notice("q + k\x1b[41m\x07", bell=True))
+    terminal.screen.status("q1", now=True)
+    drawn = terminal.buffer.getvalue()
+    assert b"\aq + k\\x1b[41m\\x07\n" in drawn
+    assert drawn.count(b"\a") == 1
+
+
+@pytest.mark.parametrize("how", ["follow", "watch", "run", "map"])
+def test_what_a_view_says_at_its_end_reaches_the_terminal_without_control_characters(
+    how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "left q\x1b[41m"
+    monkeypatch.setattr(render, "is_interactive", lambda stream: True)
+    monkeypatch.setattr(render, "open_screen", lambda stream: None)
+    for name in ("watch", "show_dashboard"):
+        monkeypatch.setattr(render, name, lambda *_: said)
+    monkeypatch.setattr(render, "run_with_progress", lambda *_: (said, True))
+    monkeypatch.setattr("stqsh.shell.map.dispatch.show_or_write", lambda *_: said)
+    settings = SimpleNamespace(text=lambda name: "table")
+    console: Any = SimpleNamespace(outlet=None, format="table")
+    session: Any = SimpleNamespace(settings=lambda: settings)
+    getattr(render.PromptRenderer(console, session), how)(None)
+    assert capsys.readouterr().out == "left q\\x1b[41m\n"
 
 
 def test_signs_are_coloured(terminal: Terminal) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,20 @@ def test_a_log_may_come_as_json(home: SessionHome) -> None:
     assert up["at"] == "2026-11-21T22:36:47.487Z" and up["source"] == "stqsh.engine"
     assert [(one["level"], one["source"]) for one in failed] == [("ERROR", "Executor")] * 2
     assert [one["text"] for one in failed] == ["Exception in task 1.0", "Traceback: größer"]
+
+
+def test_a_log_reaches_a_terminal_without_control_characters(home: SessionHome) -> None:
+    home.engine_log.write_text("one\x1b]0;title\x07\x9b1m\u2028two\nlast\n", encoding="utf-8")
+    assert last_lines(home.engine_log, 2) == ["one\x1b]0;title\x07\x9b1m\u2028two", "last"]
+    assert stqsh(home, "logs", "-s", "mine").stdout == home.engine_log.read_text(encoding="utf-8")
+    as_json = stqsh(home, "logs", "-s", "mine", "--json").stdout
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028]", as_json)
+    assert json.loads(as_json.split("\n")[0])["text"] == "one\x1b]0;title\x07\x9b1m\u2028two"
+    environ = {**os.environ, "STQSH_HOME": str(home.path.parent)}
+    child = pexpect.spawn(STQSH[0], [*STQSH[1:], "logs", "-s", "mine"], env=environ, timeout=100)
+    child.expect_exact(r"one\x1b]0;title\x07\x9b1m\u2028two")
+    child.expect_exact("last")
+    assert exit_status(child) == 0
 
 
 def test_what_comes_in_pieces_is_cut_into_lines() -> None:

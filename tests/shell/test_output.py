@@ -215,6 +215,16 @@ def test_values_reach_a_terminal_without_control_characters(name: str) -> None:
             assert r"a\x1b]0;title\x07\u202eb\u2066c" in paper.text.replace("\\\\", "\\")
 
 
+def test_a_markdown_mark_and_script_reach_a_terminal_without_control_characters() -> None:
+    for width, shown in ((None, "\x1b"), (80, r"\x1b")):
+        paper = Paper("markdown", width=width)
+        paper.writer.mark(SnapshotMark(query(7, "q\x1b"), 3, START_US, "begin"))
+        paper.writer.script("SELECT '\x1b';\n")
+        assert paper.text.replace("\\\\", "\\") == (
+            f"q{shown}: the answer after step 3\n\n```sql\nSELECT '{shown}';\n```\n"
+        )
+
+
 def test_a_script_is_unchanged_in_a_pipe_and_harmless_on_a_terminal() -> None:
     for width, shown in ((None, "\x1b"), (80, r"\x1b")):
         paper = Paper("jsonl", width=width)

@@ -207,6 +207,11 @@ def test_a_status_line_loses_what_weighs_least() -> None:
     ]
 
 
+def test_a_full_screen_shows_no_control_characters_of_data() -> None:
+    shown = joined([[("", "q\x1b[41m\n\x9b")], [("bold", "next")]], 12, 5)
+    assert "".join(text for _, text, *_ in shown) == r"q\x1b[41m\n…" + "\nnext"
+
+
 def test_a_line_is_cut_by_the_room_that_its_characters_take() -> None:
     assert plain(cut([("", "ab"), ("", "cdef")], 5)) == "abcd…"
     assert plain(cut([("", "日本語")], 5)) == "日本…"

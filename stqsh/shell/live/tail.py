@@ -196,7 +196,7 @@ class LiveView:
         self.wanted = new
         fitting, _ = self._kept.window(new, 0, sys.maxsize) if new else ([], 0)
         self._fitted = sum(item.table.num_rows for item in fitting if not isinstance(item, SnapshotMark))
-        self.screen.message(self._lines.remark(f"-- only {new.words}" if new else "-- all updates again"))
+        self.screen.lines([self._lines.remark(f"-- only {new.words}" if new else "-- all updates again")])
         before, _ = self._kept.window(new, 0, max(0, self.screen.height - 3)) if new else ([], 0)
         for item in before:
             if not isinstance(item, SnapshotMark):

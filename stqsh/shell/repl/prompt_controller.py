@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from stqsh.control_characters import escape_controls
 from stqsh.shell.messages import NOTICES
 from stqsh.shell.repl.completion.completer import StqlCompleter
 from stqsh.shell.repl.prompt import make_prompt, open_history, say_above
@@ -73,7 +74,8 @@ class PromptController:
 
     def _hear(self, notice: Notice) -> None:
         """Print above the prompt what an alert says; a view that is open shows it in its own time."""
-        text = f"\a{notice.text}" if notice.bell else notice.text
+        said = escape_controls(notice.text)  # it quotes keys and values
+        text = f"\a{said}" if notice.bell else said
         app = None if self._prompt is None else self._prompt.app
         if app is not None and app.is_running and app.loop is not None:
             with suppress(RuntimeError):  # the prompt has just ended

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from stqsh.client.engine_process import has_engine
 from stqsh.client.show.unread import UnreadRecords
-from stqsh.control_characters import escape_controls
 from stqsh.lang.ast import statements as ast
 from stqsh.shell.messages import print_message
 from stqsh.shell.outcomes import render
@@ -86,7 +85,7 @@ class ScriptRenderer:
     def message(self, text: str) -> None:
         """Show a message, unless the console is quiet."""
         if text and not self._place.console.quiet:
-            self.screen.message(escape_controls(text))
+            self.screen.message(text)
 
     def data(self, data: Data) -> None:
         """Write rows in the statement's format; a script in that of the whole run."""

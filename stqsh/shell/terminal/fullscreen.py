@@ -25,6 +25,7 @@ from prompt_toolkit.shortcuts import print_formatted_text
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
+from stqsh.control_characters import escape_controls
 from stqsh.shell.terminal.capabilities import replace_undrawable
 from stqsh.shell.terminal.colours import colour_depth, scheme_name
 from stqsh.shell.terminal.interrupts import run_interruptibly
@@ -227,12 +228,16 @@ def cut(line: Line, width: int) -> Line:
 
 
 def joined(lines: list[Line], width: int, height: int) -> FormattedText:
-    """Join lines into one text of a size, in characters that the terminal has."""
+    """Join lines into one text of a size, in characters that the terminal has.
+
+    Names and values in them may hold control characters, which are escaped.
+    """
     shown: Line = []
     for number, line in enumerate(lines[:height]):
         if number:
             shown.append(("", "\n"))
-        shown += [(style, replace_undrawable(text)) for style, text, *_ in cut(line, width)]
+        escaped: Line = [(style, escape_controls(text, keep="")) for style, text, *_ in line]
+        shown += [(style, replace_undrawable(text)) for style, text, *_ in cut(escaped, width)]
     return FormattedText(shown)
 
 

@@ -16,6 +16,7 @@ from typing import IO, TextIO
 
 from rich.cells import cell_len, set_cell_size
 
+from stqsh.control_characters import escape_controls
 from stqsh.shell.messages import take_notices
 from stqsh.shell.terminal.capabilities import (
     CLEAR,
@@ -102,17 +103,20 @@ class Screen:
         self._write(CLEAR + self._dim(self.sample.omission()) + "\n".join(lines) + "\n" + self._status_text())
 
     def message(self, text: str) -> None:
-        """Show a message above the status line."""
-        self._write(f"{CLEAR if self._visible else ''}{text}\n{self._status_text()}")
+        """Show a message above the status line; it may quote names and values."""
+        self._above(escape_controls(text))
 
     def status(self, text: str, *, now: bool = False) -> None:
-        """Replace the status line; at most a few times a second unless `now` is set."""
+        """Replace the status line; at most a few times a second unless `now` is set.
+
+        The text may quote names and values.
+        """
         time_now = self._clock()
         if not self._visible or not (now or time_now - self._drawn_at >= STATUS_EVERY_S):
             return
         for notice in take_notices():
-            self.message(notice)
-        self._drawn_at, self._status = time_now, text
+            self._above(notice)  # escaped already, as it may begin with a bell
+        self._drawn_at, self._status = time_now, escape_controls(text, keep="")
         omission = self.sample.omission() if self.sample.room() > 0 else ""
         self._write(CLEAR + self._dim(omission) + self._status_text())
 
@@ -127,6 +131,9 @@ class Screen:
         """Clear the status line while something else uses the terminal."""
         cursor, self._status = SHOW_CURSOR if self._status else "", ""
         self._write(CLEAR + cursor)
+
+    def _above(self, text: str) -> None:
+        self._write(f"{CLEAR if self._visible else ''}{text}\n{self._status_text()}")
 
     def _status_text(self) -> str:
         shown = set_cell_size(self._status, self.width - 1).rstrip() if self._status else ""

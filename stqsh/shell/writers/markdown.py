@@ -46,7 +46,7 @@ class MarkdownWriter:
     def mark(self, mark: SnapshotMark) -> None:
         """Write a line of text between tables."""
         edge = "the answer after" if mark.edge == "begin" else "the changes since"
-        self._paragraph(f"{_escaped(mark.query.name)}: {edge} step {mark.step}\n")
+        self._paragraph(f"{_escaped(*self._shown([mark.query.name]))}: {edge} step {mark.step}\n")
 
     def rows(self, statement: int, rows: Rows) -> None:
         """Write a table of its own."""
@@ -60,7 +60,7 @@ class MarkdownWriter:
 
     def script(self, text: str) -> None:
         """Write the script as a block of code."""
-        self._paragraph(f"```sql\n{text.rstrip()}\n```\n")
+        self._paragraph(f"```sql\n{self._shown([text])[0].rstrip()}\n```\n")
 
     def _table(self, columns: Sequence[AnyColumn], *, continues: bool = False) -> None:
         """Write rows, and a header unless they continue a table with the same one."""

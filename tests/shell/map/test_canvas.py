@@ -92,6 +92,12 @@ def test_shades_tell_how_many_there_are(braille: bool, row: str) -> None:
     assert text(canvas) == [row]
 
 
+def test_text_is_written_without_control_characters() -> None:
+    canvas = Canvas(12, 1)
+    canvas.text(0, 0, "a\x1b[2J\n", "")
+    assert text(canvas) == [r"a\x1b[2J\n  "]
+
+
 def test_text_is_cut_at_the_borders() -> None:
     canvas = Canvas(4, 1)
     canvas.text(-2, 0, "abcd", "")

@@ -15,7 +15,12 @@ from support.specs import stream_spec
 from stqsh.client.map.object_places import ObjectColumns
 from stqsh.client.map.region_outlines import RegionOutline
 from stqsh.client.map.scene import DrawnQuery, Scene
+from stqsh.control_characters import has_controls
 from stqsh.shell.map.page.page_state import PageHeader, page, scene_json
+from stqsh.shell.map.terminal.camera import Camera
+from stqsh.shell.map.terminal.drawing import MapOptionsShown
+from stqsh.shell.map.terminal.frame import MapPicture
+from stqsh.shell.map.terminal.palette import Palette
 from stqsh.spec.region import NearestSpec
 from stqsh.storage.rows import Progress, StreamRow
 from tests.shell.samples import query
@@ -62,6 +67,25 @@ def test_a_state_has_a_scene_in_columns() -> None:
     assert (told["about"], told["focalKey"], told["size"]) == ("NEAREST 2 TO 'two'", "two", 2)
     assert value["areas"] == [{"name": "corner", "rings": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}]
     assert (value["step"], value["at"], value["session"]) == (7, "1970-01-01T00:00:06Z", "s")
+
+
+def test_a_picture_has_no_control_characters_of_names_and_keys() -> None:
+    nasty = "n\x1b[41m\n"
+    of, camera = scene(), Camera()
+    of = replace(
+        of,
+        stream=replace(of.stream, name=nasty),
+        drawn=tuple(replace(one, query=query(4, nasty)) for one in of.drawn),
+        areas=tuple(replace(one, name=nasty) for one in of.areas),
+    )
+    camera.follow = nasty
+    picture = MapPicture(of, camera, MapOptionsShown(picked="two"), Palette("none"))
+    picture.record = {nasty: "two", "second": nasty}
+    lines = ["".join(text for _, text in line) for line in picture.lines(100, 24)]
+    assert not has_controls("".join(lines))
+    shown = r"n\x1b[41m\n"
+    assert lines[0].startswith(shown) and f"A {shown}" in lines[-2] and f"follows {shown}" in lines[-1]
+    assert any(f" {shown}  two" in line for line in lines)
 
 
 def test_a_page_holds_its_state_and_nothing_breaks_out_of_it() -> None:

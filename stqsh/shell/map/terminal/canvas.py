@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from stqsh.arrays import Array
+from stqsh.control_characters import escape_controls
 
 Pieces = list[tuple[str, str]]
 """Pieces of a line: style and text."""
@@ -139,7 +140,8 @@ class Canvas:
         self._paint(columns, rows, style)
 
     def text(self, column: int, row: int, text: str, style: str) -> None:
-        """Write a text; the part beyond the canvas is cut off."""
+        """Write a text, with control characters escaped; the part beyond the canvas is cut off."""
+        text = escape_controls(text, keep="")
         if not 0 <= row < self.grid.rows:
             return
         first, last = max(0, column), min(self.grid.columns, column + len(text))

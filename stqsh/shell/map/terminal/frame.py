@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from stqsh.control_characters import escape_controls
 from stqsh.shell.map.terminal.camera import Camera
 from stqsh.shell.map.terminal.canvas import Canvas, Pieces
 from stqsh.shell.map.terminal.drawing import TICKS_ACROSS, TICKS_DOWN, MapOptionsShown, draw, position_of
@@ -65,17 +66,17 @@ class MapPicture:
     keys: str = ""
 
     def lines(self, width: int, height: int) -> list[Pieces]:
-        """Return the screen: at most `height` lines of `width` characters."""
+        """Return the screen: at most `height` lines of `width` characters, control characters escaped."""
         canvas = Canvas(max(_LEAST, width - 2), max(_LEAST, height - AROUND), braille=self.braille)
         projection = self.camera.aim(self.scene, canvas.grid)
         visible = draw(canvas, self.scene, projection, self.look, self.palette, self.camera.trail)
         self._write_ticks(canvas, projection)
         self._write_panels(canvas, projection)
         return [
-            self._title(visible),
+            _escaped(self._title(visible)),
             *self._framed(canvas, projection),
             self._legend(width),
-            self._foot(projection),
+            _escaped(self._foot(projection)),
         ]
 
     def _title(self, visible: int) -> Pieces:
@@ -144,7 +145,7 @@ class MapPicture:
         pieces: Pieces = []
         room, total = width - 8, len(self.scene.drawn)
         for number, drawn in enumerate(self.scene.drawn):
-            entry = self._entry(number, drawn)
+            entry = _escaped(self._entry(number, drawn))
             length = sum(len(text) for _, text in entry)
             if length > room:
                 rest = total - number + self.scene.left_out
@@ -215,6 +216,11 @@ def _step(values: list[float], projection: MapProjection) -> float:
     return abs(values[1] - values[0]) if len(values) > 1 else y2 - y1
 
 
+def _escaped(pieces: Pieces) -> Pieces:
+    """Escape the control characters that names and keys may hold."""
+    return [(style, escape_controls(text, keep="")) for style, text in pieces]
+
+
 def _plain(text: str) -> str:
     return text.replace("…", "-")
 
@@ -222,7 +228,7 @@ def _plain(text: str) -> str:
 def _write_box(canvas: Canvas, lines: list[str], most: float, *, right: bool) -> None:
     """Write lines in an upper corner; `most` is the share of the width that they may take."""
     room = max(12, int(canvas.grid.columns * most))
-    shown = [f" {line} "[:room] for line in lines[: canvas.grid.rows]]
+    shown = [f" {escape_controls(line, keep='')} "[:room] for line in lines[: canvas.grid.rows]]
     wide = max(map(len, shown))
     for row, line in enumerate(shown):
         canvas.text(canvas.grid.columns - wide if right else 0, row, line.ljust(wide), "reverse")
