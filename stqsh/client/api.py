@@ -363,14 +363,15 @@ class Session:
                 if query.id in self._desk.subscribed:
                     drop_if_live(self.link.db, query)
         finally:
-            self._leave()
+            _leave(self.home, self.link.db)
 
-    def _leave(self) -> None:
-        """Close the connection; stop and delete a temporary session."""
-        try:
-            if self.home.temporary:
-                stop_engine(self.home)
-        finally:
-            self.link.db.close()
-        if self.home.temporary:
-            remove_home(self.home)
+
+def _leave(home: SessionHome, db: ControlDb) -> None:
+    """Close a connection to a session; stop and delete a temporary session."""
+    try:
+        if home.temporary:
+            stop_engine(home)
+    finally:
+        db.close()
+    if home.temporary:
+        remove_home(home)

@@ -103,31 +103,14 @@ class ControlDb:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run the body in one IMMEDIATE transaction, all of it or none; an inner one joins the outer."""
-        with self._within("BEGIN IMMEDIATE") as connection:
+        with self._as_home_errors(), _within(self.connection(), "BEGIN IMMEDIATE") as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Run the body in one transaction in which nothing is written: all it reads is of one moment."""
-        with self._within("BEGIN"):
+        with self._as_home_errors(), _within(self.connection(), "BEGIN"):
             yield
-
-    @contextmanager
-    def _within(self, begin: str) -> Iterator[sqlite3.Connection]:
-        connection = self.connection()
-        if connection.in_transaction:
-            yield connection
-            return
-        with self._as_home_errors():
-            try:
-                # SQLite hears no Ctrl-C while it waits for other writers: that comes once this has begun.
-                connection.execute(begin)
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:  # a full disk has already ended it
-                    connection.execute("ROLLBACK")
-                raise
 
     def set_durable(self, durable: bool) -> None:
         """Force every transaction to the disk from now on, or none; for this thread, and those to come."""
@@ -173,16 +156,12 @@ class ControlDb:
                 "SELECT pattern, payload FROM patterns JOIN log ON seq = id WHERE id = ?", last
             )
             found = TemplateRows.read(template, payload, last)
-            if len(self._templates) >= self._most_templates:
-                self._forget_templates()
+            if len(self._templates) >= self._most_templates:  # let go of queries whose rows are forgotten
+                there = {id_ for (id_,) in self.query("SELECT id FROM patterns")}
+                self._templates = {id_: rows for id_, rows in list(self._templates.items()) if id_ in there}
+                self._most_templates = 2 * len(self._templates) + _TEMPLATES
             self._templates[last] = found
         return found
-
-    def _forget_templates(self) -> None:
-        """Let go of the queries whose rows are forgotten."""
-        there = {id_ for (id_,) in self.query("SELECT id FROM patterns")}
-        self._templates = {last: rows for last, rows in list(self._templates.items()) if last in there}
-        self._most_templates = 2 * len(self._templates) + _TEMPLATES
 
     def close(self) -> None:
         """Close this thread's connection; every other thread closes its own when it next asks for it.
@@ -193,6 +172,23 @@ class ControlDb:
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if found is not None:
             found.close()
+
+
+@contextmanager
+def _within(connection: sqlite3.Connection, begin: str) -> Iterator[sqlite3.Connection]:
+    """Run the body in a transaction, or in the one that there is; an error in the body undoes it."""
+    if connection.in_transaction:
+        yield connection
+        return
+    try:
+        # SQLite hears no Ctrl-C while it waits for other writers: that comes once this has begun.
+        connection.execute(begin)
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # a full disk has already ended it
+            connection.execute("ROLLBACK")
+        raise
 
 
 def _home_error(path: Path, error: sqlite3.DatabaseError) -> HomeError:

@@ -33,9 +33,9 @@ class ArenaBusyError(SlotStateError):
     """Another process has held a slot's arena for too long."""
 
 
-def is_known(folder: Path, name: str) -> bool:
-    """Return whether a slot has written to its arena; no, once the files of its stream are deleted."""
-    return (folder / f"{name}.writer").exists()
+def writer_lock(folder: Path, name: str) -> Path:
+    """Return the file by which the writers of an arena exclude each other."""
+    return folder / f"{name}.writer"
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def writing(folder: Path, name: str) -> Iterator[bool]:
     """
     lock, gate = folder / f"{name}.lock", folder / f"{name}.gate"
     with ExitStack() as held:
-        _flock(_opened(folder / f"{name}.writer", held), fcntl.LOCK_EX, time.monotonic() + PATIENCE_S)
+        _flock(_opened(writer_lock(folder, name), held), fcntl.LOCK_EX, time.monotonic() + PATIENCE_S)
         try:
             _take(lock, held, gate, fcntl.LOCK_EX, time.monotonic() + READERS_S)
         except ArenaBusyError:

@@ -92,7 +92,7 @@ class MemoryStore:
 class MemoryArena(HeapAllocator):
     """The arrays of a slot, as an `Arena` has them."""
 
-    is_known = True
+    lock = Path(__file__)
 
     def __init__(
         self, kept: dict[str, tuple[HeadFile, Mapping[str, Array]]], folders: tuple[Path, ...], name: str

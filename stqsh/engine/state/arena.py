@@ -36,7 +36,7 @@ from stqsh.storage.slot_files import (
     read_head,
     write_head,
 )
-from stqsh.storage.slot_locks import ArenaBusyError, is_known, writing
+from stqsh.storage.slot_locks import ArenaBusyError, writer_lock, writing
 
 __all__ = ["Arena", "ArenaBusyError", "HeadFile", "StaleFileError"]
 
@@ -60,10 +60,14 @@ class Arena:
     Args:
         folders: where files are put, in the first one with room; the first also holds head and lock.
         name: identifies slot and operator, as in `evaluate-0`.
+
+    Attributes:
+        lock: a file that is there until the stream that the arena is for has been dropped.
     """
 
     def __init__(self, folders: tuple[Path, ...], name: str) -> None:
         self.folders, self.name = folders, name
+        self.lock = writer_lock(folders[0], name)
         self._maps: dict[str, _Mapping] = {}
         self._dead: list[Path] | None = None
         for folder in folders:
@@ -83,11 +87,6 @@ class Arena:
         """
         with writing(self.folders[0], self.name) as has_readers:
             yield has_readers
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the arena has files; no, once the stream that it is for has been dropped."""
-        return is_known(self.folders[0], self.name)
 
     def read_head(self) -> HeadFile | None:
         """Return the head, None if the arrays are not to be trusted (or there are none)."""

@@ -57,7 +57,7 @@ _warm: dict[tuple[str, str], _Warm] = {}
 
 def _forget_dropped() -> None:
     """Let go of the states of dropped streams: the memory of their deleted files is free only then."""
-    for key in [key for key, warm in _warm.items() if not warm.arena.is_known]:
+    for key in [key for key, warm in _warm.items() if not warm.arena.lock.exists()]:
         del _warm[key]
 
 
