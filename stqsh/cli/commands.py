@@ -148,6 +148,7 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
     else:
         from stqsh.shell.repl.app import run_shell
 
+        exit_on_signals()
         raise typer.Exit(run_guarded(lambda: run_shell(replace(options, init=not no_init))))
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stqsh.shell.exit_codes import run_guarded
+from stqsh.shell.exit_codes import exit_on_signals, run_guarded
 from stqsh.shell.scripting.console import ShellOptions
 
 
@@ -67,4 +67,5 @@ def _shell(options: ShellOptions) -> int:
     # After the decision for a plain shell: other commands do without it.
     from stqsh.shell.repl.app import run_shell
 
+    exit_on_signals()  # what has the terminal restores it
     return run_shell(options)

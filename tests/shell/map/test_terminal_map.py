@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from stqsh.shell.map.dispatch import print_or_write
 from stqsh.shell.terminal.screen import Screen
 from stqsh.storage.engine_info import EngineInfo, write_engine
 from tests.shell.map.conftest import Town
-from tests.shell.terminal import STQSH, Terminal
+from tests.shell.terminal import STQSH, Terminal, exit_status
 
 COLOUR = re.compile(rb"\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])\b[0-9;]*m")
 
@@ -147,6 +148,32 @@ def test_colours_are_used_where_they_may_be(town: Town) -> None:
     terminal.until(is_green, "green A")
     terminal.keys("q")
     terminal.wait("left the map")
+
+
+@pytest.mark.parametrize(
+    ("words", "statement", "shown", "codes"),
+    [
+        ((), "", "stqsh>", [b"?2004l"]),
+        (("--format", "table"), "TAIL station;", r"(?<!\\)q leaves", [b"?25h"]),
+        ((), "WATCH station;", r"(?<!\\)q leaves", [b"?1049l", b"?25h"]),
+        ((), "MAP taxis;", r"(?<!\\)q leaves", [b"?1049l", b"?1000l", b"?25h"]),
+    ],
+)
+def test_a_signal_that_ends_the_shell_leaves_the_terminal_as_it_was(
+    town: Town, words: tuple[str, ...], statement: str, shown: str, codes: list[bytes]
+) -> None:
+    town.beat()
+    terminal = Terminal(town.environ, "--session", "local", *words, size=(80, 24))
+    terminal.wait("stqsh>")
+    terminal.settle()
+    if statement:
+        terminal.type(statement)
+        terminal.wait(shown)
+    terminal.child.kill(signal.SIGTERM)
+    rest = terminal.child.read()
+    assert [code for code in codes if b"\x1b[" + code not in rest] == []
+    assert b"Traceback" not in rest
+    assert exit_status(terminal.child) == 128 + signal.SIGTERM
 
 
 def test_without_a_terminal_it_is_one_frame_of_text(town: Town) -> None:
