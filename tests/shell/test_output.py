@@ -158,6 +158,8 @@ def test_numbers_are_rounded_for_people() -> None:
     column = pa.array([116.39999999999999, 10.054682625063672, 1.23456789e-5, None, float("nan"), -0.0000001])
     assert texts(rounded(column)) == ["116.4", "10.054683", "0.000012346", "", "", "-1e-7"]
     assert texts(rounded(pa.array([0.1], pa.float32()))) == ["0.1"]
+    large = pa.array([1e303, -1.7e308, 9007199254.740993, float("inf")])
+    assert texts(rounded(large)) == ["1e+303", "-1.7e+308", "9007199254.740993", ""]
     assert texts(rounded(pa.array([7, None], pa.int64()))) == ["7", ""]
 
 

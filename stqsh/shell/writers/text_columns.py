@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 NULL = b"null"
 UTC = pa.timestamp("us", tz="UTC")
+_COARSE = 2**53 / 1e6
+"""From here on a float64 has no seventh decimal, and its millionfold may be no number any more."""
 
 
 def is_numeric(column: Column) -> bool:
@@ -70,7 +72,9 @@ def rounded(column: Column) -> Column:
     numbers: Any = pc.cast(column, pa.float64())
     # Not with the digits that `pc.round` takes: it leaves 39.821600000000004.
     tiny, usual = (pc.divide(pc.round(pc.multiply(numbers, scale)), scale) for scale in (1e9, 1e6))
-    return cast("Column", pc.if_else(pc.less(pc.abs(numbers), pa.scalar(1e-3)), tiny, usual))
+    size = pc.abs(numbers)
+    fine = pc.if_else(pc.less(size, pa.scalar(1e-3)), tiny, usual)
+    return cast("Column", pc.if_else(pc.less(size, pa.scalar(_COARSE)), fine, numbers))
 
 
 def escaped(found: list[str], keep: str = "") -> list[str]:
