@@ -179,3 +179,40 @@ def test_the_first_leaves_a_view_and_what_comes_after_it_is_interrupted_as_ever(
     child.sendintr()
     child.expect("KeyboardInterrupt")
     kill(child)
+
+
+STOPPED = """
+import sys
+from stqsh.shell.terminal.capabilities import HIDE_CURSOR
+from stqsh.shell.terminal.raw_keys import RawKeys
+
+with RawKeys() as keys:
+    print(HIDE_CURSOR + "begun", flush=True)
+    for _ in range(2):
+        while not (found := keys.pressed(0.1)):
+            pass
+        print("key", found[0].key, flush=True)
+"""
+"""A view that hides the cursor and waits for two keys."""
+
+
+def test_a_view_that_is_stopped_shows_the_cursor_and_hears_keys_when_it_goes_on(tmp_path: Path) -> None:
+    script = tmp_path / "view.py"
+    script.write_text(STOPPED)
+    environ = {**os.environ, "PS1": "ready> ", "TERM": "xterm-256color"}
+    child = pexpect.spawn("bash", ["--norc", "--noprofile", "-i"], env=environ, timeout=20)
+    child.expect_exact("ready> ")
+    child.sendline(f"{sys.executable} {script}")
+    child.expect_exact("begun")
+    for _ in range(2):  # it stops the second time too
+        time.sleep(0.3)
+        child.send("\x1a")
+        child.expect_exact("\x1b[?25h")
+        child.expect_exact("Stopped")
+        child.expect_exact("ready> ")
+        child.sendline("fg")
+        child.expect_exact("view.py")
+        time.sleep(0.3)
+        child.send("k")
+        child.expect_exact("key k")
+    child.close(force=True)

@@ -1,7 +1,7 @@
 """The keys that are pressed while a live view scrolls: read without waiting, and not echoed.
 
 Ctrl-C stays a signal, so that it works whatever the program does. prompt_toolkit's parser turns what the
-terminal sends into keys.
+terminal sends into keys. Ctrl-Z gives the terminal back as it was, with its cursor, before the program stops.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import IO, Any, NamedTuple, Self
 
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
+
+from stqsh.shell.terminal.capabilities import SHOW_CURSOR, is_interactive
 
 _ESCAPE_S = 0.05
 """The time after an Escape in which the rest of a key's sequence may come."""
@@ -42,7 +44,7 @@ class RawKeys:
         self._found: list[PressedKey] = []
         self._parser = Vt100Parser(self._take)
         self._before: list[Any] | None = None
-        self._signal: Any = None
+        self._signals: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         if not self.there:
@@ -50,17 +52,18 @@ class RawKeys:
         self._before = termios.tcgetattr(self._stream)
         self._silence()
         if threading.current_thread() is threading.main_thread():
-            self._signal = signal.signal(signal.SIGCONT, self._continued)
+            self._signals[signal.SIGCONT] = signal.signal(signal.SIGCONT, self._continued)
+            self._signals[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stopped)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._before is None:
             return
-        if self._signal is not None:
-            signal.signal(signal.SIGCONT, self._signal)
+        for number, before in self._signals.items():
+            signal.signal(number, before)
         if _in_foreground(self._stream):
             termios.tcsetattr(self._stream, termios.TCSADRAIN, self._before)
-        self._before = self._signal = None
+        self._before, self._signals = None, {}
 
     @property
     def there(self) -> bool:
@@ -98,6 +101,18 @@ class RawKeys:
             wanted = termios.tcgetattr(self._stream)
             wanted[3] &= ~(termios.ICANON | termios.ECHO)
             termios.tcsetattr(self._stream, termios.TCSADRAIN, wanted)
+
+    def _stopped(self, number: int, frame: FrameType | None) -> None:
+        """Restore the terminal, and stop as without this handler; it is in place again afterwards."""
+        del frame
+        if _in_foreground(self._stream) and self._before is not None:
+            termios.tcsetattr(self._stream, termios.TCSADRAIN, self._before)
+            if is_interactive(sys.stdout):
+                os.write(sys.stdout.fileno(), SHOW_CURSOR.encode())  # a status line hides it
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        signal.signal(number, self._stopped)
+        self._silence()
 
     def _continued(self, number: int, frame: FrameType | None) -> None:
         del number, frame
