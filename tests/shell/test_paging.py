@@ -91,6 +91,12 @@ def test_a_long_answer_goes_through_the_pager_and_a_short_one_does_not(shell: Ca
     screen.wait(r"\(100 rows\)")
 
 
+def test_an_answer_is_shown_without_a_pager_that_cannot_be_run(shell: Callable[..., Screen]) -> None:
+    screen = shell(PAGER="nosuchpager --wide")
+    screen.type("SHOW STREAMS;")
+    screen.wait(r"\(100 rows\)\n(.*\n)?the pager nosuchpager --wide cannot be run; \\pset pager off")
+
+
 @pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
 def test_less_scrolls_sideways_leaves_what_it_showed_and_takes_ctrl_c(shell: Callable[..., Screen]) -> None:
     screen = shell()

@@ -13,11 +13,14 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
+from stqsh.shell.messages import print_message
 from stqsh.shell.terminal.capabilities import encode_for_terminal, is_interactive
 from stqsh.shell.terminal.interrupts import ignore_interrupts
 
 _LESS = "FRSXPsspace goes on, b back, right arrow sideways, / searches, q leaves$"
 _NONE = ("", "cat")
+_NOT_RUN = (126, 127)
+"""The codes with which a shell says that there is no such command, or that it cannot be run."""
 WIDE = 10_000
 """The width of output that can be scrolled sideways."""
 
@@ -42,11 +45,12 @@ def page_output(render: Callable[[int], bytes], *, paged: bool) -> None:
     data = render(size.columns)
     command = pager_command() if paged and is_interactive(sys.stdout) else None
     if command is None or data.count(b"\n") < size.lines:
-        sys.stdout.buffer.write(data)
-        sys.stdout.flush()
+        _write(data)
         return
     scrolls = command == "less" and "LESS" not in os.environ
-    _through(command, render(WIDE) if scrolls else data)
+    if _through(command, render(WIDE) if scrolls else data) in _NOT_RUN:
+        _write(data)
+        print_message(f"the pager {command} cannot be run; \\pset pager off does without")
 
 
 def page_text(text: str, *, paged: bool) -> None:
@@ -54,12 +58,17 @@ def page_text(text: str, *, paged: bool) -> None:
     page_output(lambda width: encode_for_terminal(text.rstrip("\n") + "\n"), paged=paged)
 
 
-def _through(command: str, data: bytes) -> None:
-    """Run the pager on the data; Ctrl-C is for the pager while it runs."""
+def _write(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.flush()
+
+
+def _through(command: str, data: bytes) -> int:
+    """Run the pager on the data, and return its exit code; Ctrl-C is for the pager while it runs."""
     sys.stdout.flush()
     with ignore_interrupts():
         environ = {"LESS": _LESS, "LESSCHARSET": "utf-8", **os.environ}
         pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environ)
         with suppress(BrokenPipeError):  # the reader has seen enough
             pager.communicate(data)
-        pager.wait()
+        return pager.wait()
