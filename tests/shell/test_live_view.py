@@ -1,7 +1,9 @@
 """The live view as it stands on a terminal, read back with a terminal emulator."""
 
 import io
+import os
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -15,7 +17,10 @@ from stqsh.client.results import SnapshotMark
 from stqsh.shell import render, status
 from stqsh.shell.live.tail import watch
 from stqsh.shell.repl.prompt_controller import PromptController
+from stqsh.shell.scripting.watch_command import RedrawnFrame, repeat_in_place
+from stqsh.shell.scripting.watch_interval import WatchInterval
 from stqsh.shell.status import READY, alive_text, status_text
+from stqsh.shell.terminal import raw_keys
 from stqsh.shell.terminal.screen import BURST, Screen
 from stqsh.spec.stats import BatchStats, MemoryStats
 from stqsh.storage.engine_info import COMPILING
@@ -195,6 +200,39 @@ def test_what_a_view_says_at_its_end_reaches_the_terminal_without_control_charac
     session: Any = SimpleNamespace(settings=lambda: settings)
     getattr(render.PromptRenderer(console, session), how)(None)
     assert capsys.readouterr().out == "left q\\x1b[41m\n"
+
+
+def test_a_watched_statement_of_long_lines_is_redrawn_in_its_place(terminal: Terminal) -> None:
+    frame = RedrawnFrame(terminal.buffer, colour=False)
+    for number in range(3):
+        frame.draw(f"title {number}", ["wide " * 40, "below"])
+    frame.close()
+    shown = terminal.lines()
+    assert [shown[0], shown[2:]] == ["title 2", ["below"]]
+    assert shown[1].startswith("wide wide")
+    assert terminal.buffer.getvalue().count(b"\x1b[?7h") == 3
+
+
+@pytest.mark.parametrize("interval_s", [0.0, 0.01])
+def test_q_leaves_a_watched_statement_that_takes_longer_than_its_interval(
+    terminal: Terminal, interval_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed, keys = os.openpty()
+    pressed = [0]
+
+    def lines() -> list[str]:
+        pressed[0] += 1
+        if pressed[0] == 2:
+            os.write(typed, b"q")
+        time.sleep(0.02)
+        return ["row"]
+
+    with os.fdopen(keys) as stream:
+        monkeypatch.setattr(raw_keys.sys, "stdin", stream)
+        monkeypatch.setattr(raw_keys, "_in_foreground", lambda stream: True)
+        how = WatchInterval(interval_s, 50)
+        assert repeat_in_place(how, "SHOW", lines, terminal.buffer) in (2, 3)
+    os.close(typed)
 
 
 def test_signs_are_coloured(terminal: Terminal) -> None:

@@ -28,6 +28,8 @@ from stqsh.shell.writers.writer import Target
 if TYPE_CHECKING:
     from stqsh.client.results import Outcome
 
+_NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
+"""Whether the terminal wraps lines: a wrapped one would take more lines than the cursor goes back."""
 DRAWN = ("table", "vertical", "markdown")
 """The formats for people, which are redrawn in place on a terminal."""
 
@@ -49,9 +51,13 @@ def repeat_in_place(how: WatchInterval, title: str, lines: Callable[[], list[str
                 hint = "q leaves" if keys.there else "Ctrl-C leaves"
                 frame.draw(f"{title}  {how.words}  {number}  {time.strftime('%H:%M:%S')}  {hint}", lines())
                 until = began + number * how.interval_s
-                while number != how.count and (left := until - time.monotonic()) > 0:
-                    if any(press.key in ("q", "c-d") for press in keys.pressed(min(left, 0.2))):
+                left = until - time.monotonic()
+                while number != how.count:
+                    # Once at least: a statement may take longer than the interval.
+                    if any(press.key in ("q", "c-d") for press in keys.pressed(max(0.0, min(left, 0.2)))):
                         return number
+                    if (left := until - time.monotonic()) <= 0:
+                        break
         finally:
             frame.close()
     return number
@@ -74,7 +80,8 @@ class RedrawnFrame:
         head = title if len(title) < width else title[: width - 2] + "…"
         shown = [f"{DIM}{head}{RESET}" if self._colour else head, *lines]
         self._height = len(shown)
-        self._write(f"{HIDE_CURSOR}{CLEAR}" + "\n".join(shown) + f"\n\x1b[{self._height}A\r")
+        text = "\n".join(shown)
+        self._write(f"{HIDE_CURSOR}{CLEAR}{_NO_WRAP}{text}\n{_WRAP}\x1b[{self._height}A\r")
 
     def close(self) -> None:
         """Leave the frame on the terminal, and the cursor below it."""
