@@ -1,6 +1,7 @@
 r"""A TAIL under `\o`: every row goes to the file, and the terminal tells how many there are."""
 
 import gzip
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -57,6 +58,19 @@ def test_a_command_that_has_enough_ends_the_tail_with_a_word(terminal: Terminal)
         export(following, writer, terminal.screen, outlet.name)
     assert following.closed
     outlet.close()
+
+
+@pytest.mark.parametrize("command", ["kill -TTOU $$", "cat | kill -TTIN 0"])
+def test_a_command_that_wants_the_terminal_is_ended(command: str) -> None:
+    said = f"the command {re.escape(command)} wants the terminal"
+    outlet = open_outlet(f"| {command}")
+    with pytest.raises(StqshError, match=said):
+        outlet.close()
+    outlet = open_outlet(f"| {command}")
+    writer = outlet.writer("csv", one_query=True)
+    with pytest.raises(StqshError, match=said):
+        for _ in range(50):  # more than a pipe has room for
+            writer.updates(MANY)
 
 
 @pytest.mark.parametrize(

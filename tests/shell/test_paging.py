@@ -149,6 +149,18 @@ def test_the_init_file_is_read_first(shell: Callable[..., Screen], tmp_path: Pat
     screen.wait(r"\(1 row\)\n\ntime: \d+\.\d+ s")
 
 
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+def test_a_command_that_wants_the_terminal_does_not_hold_the_prompt(shell: Callable[..., Screen]) -> None:
+    screen = shell()
+    screen.type("\\o | less")
+    screen.wait("results go to")
+    screen.type("SHOW STREAMS;")
+    screen.type("\\o")
+    screen.wait("the command less wants the terminal")
+    screen.type("SHOW SLOTS;")
+    screen.wait(r"\(1 row\)")
+
+
 def test_results_go_to_a_file_and_a_command(shell: Callable[..., Screen], tmp_path: Path) -> None:
     screen = shell()
     screen.type("\\o out.csv")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import gzip
 import os
+import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -152,20 +154,57 @@ def _to_command(command: str) -> Redirect:
     stdin = process.stdin
     assert stdin is not None, "it was opened with a pipe"
 
-    def explain(error: Exception) -> StqshError:
-        del error
-        hint = r"\o goes back to the terminal"
-        return StqshError(f"the command {command} does not read any more", hint=hint)
+    watch = _CommandWatch(process, command)
 
     def close() -> None:
         with suppress(BrokenPipeError):  # it had enough; its exit code says whether that was a failure
             stdin.close()
-        code = process.wait()
-        if code:
-            raise StqshError(f"the command {command} ended with {code}")
+        watch.check()
 
-    stream = _GuardedStream(stdin, (BrokenPipeError, ValueError), explain)
+    stream = _GuardedStream(stdin, (BrokenPipeError, ValueError), lambda _: watch.error())
     return Redirect(f"| {command}", None, stream, close)
+
+
+@dataclass
+class _CommandWatch:
+    """Waits in a thread for the end of a command; ends one that is stopped as it asks for the terminal.
+
+    It is in the background, where reading or setting the terminal stops it. The shell would wait for
+    ever then: for its end, or for room in the pipe.
+    """
+
+    process: subprocess.Popen[bytes]
+    command: str
+    wants_terminal: bool = False
+
+    def __post_init__(self) -> None:
+        self._thread = threading.Thread(target=self._watch, name="outlet", daemon=True)
+        self._thread.start()
+
+    def error(self) -> StqshError:
+        """Return the error for a command that reads no more."""
+        if self.wants_terminal:
+            said, hint = "wants the terminal", r"write to a file (\o FILE), and open that with it"
+        else:
+            said, hint = "does not read any more", r"\o goes back to the terminal"
+        return StqshError(f"the command {self.command} {said}", hint=hint)
+
+    def check(self) -> None:
+        """Wait for the end. Raises `StqshError` where the command has failed or wants the terminal."""
+        self._thread.join()
+        if self.wants_terminal:
+            raise self.error()
+        if self.process.returncode:
+            raise StqshError(f"the command {self.command} ended with {self.process.returncode}")
+
+    def _watch(self) -> None:
+        while self.process.returncode is None:
+            status = os.waitpid(self.process.pid, os.WUNTRACED)[1]
+            if not os.WIFSTOPPED(status):
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+            elif os.WSTOPSIG(status) in (signal.SIGTTIN, signal.SIGTTOU):
+                self.wants_terminal = True
+                os.killpg(self.process.pid, signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
