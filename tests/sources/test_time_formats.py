@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stqsh.errors import SourceError
+from stqsh.sources.formats.casting import cast_column
+from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.sources.inference import infer
 from stqsh.spec.stream import FileSourceSpec
 
@@ -71,6 +77,42 @@ def test_a_day_that_its_month_has_not_is_no_time(load) -> None:
 def test_short_forms_are_understood(load, pattern) -> None:
     result = load(rows("03/2/2015 10:30", "02/30/2015 10:30"), options={"timestamp": pattern})
     assert result.column("ts") == [at(2015, 3, 2, 10, 30)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "times", "good"),
+    [
+        ("%F %T", ["2015-01-02 12:30:00", "2015-02-30 12:30:00", "2015-01-31 00:00:00"], [0, 2]),
+        ("%h %e %Y %k:%M", ["Jan 2 2015 12:30", "Feb 30 2015 12:30", "Jan 30 2015 2:30"], [0, 2]),
+        ("%d/%m/%y %l:%M %p", ["02/01/15 1:30 PM", "29/02/15 1:30 PM", "29/02/16 1:30 PM"], [0, 2]),
+        (
+            "%m/%d/%Y %H:%M %Z",
+            ["01/02/2015 12:30 EST", "02/29/2015 12:30 EST", "02/28/2015 12:30 EST"],
+            [0, 2],
+        ),
+        ("%a %d.%m.%Y", ["Fri 02.01.2015", "Mon 30.02.2015", "Fri 30.01.2015"], [0, 2]),
+        ("%c", ["Fri Jan  2 12:30:00 2015", "Mon Feb 30 12:30:00 2015", "Fri Jan 30 12:30:00 2015"], [0, 2]),
+        # The offset brings the day of UTC into another month, or away from the days that are looked at.
+        (
+            "%m/%d/%Y %H:%M %z",
+            ["02/31/2015 23:30 -0500", "02/29/2015 01:30 +1200", "01/31/2015 23:30 -0500"],
+            [2],
+        ),
+        ("%d%m%Y%H%M", ["020120152930", "300220152230", "310120150030"], [2]),
+        ("%d.%m.%Y %%d", ["02.01.2029 %d", "30.02.2029 %d"], [0]),
+    ],
+)
+def test_a_good_day_stays_good_whatever_the_pattern_is(load, pattern, times, good) -> None:
+    result = load(rows(*times), options={"timestamp": pattern})
+    assert sorted(result.column("n")) == good
+
+
+@given(st.lists(st.tuples(st.dates(), st.integers(28, 31), st.integers(-14, 14)), max_size=20))
+def test_days_are_those_of_the_calendar(days) -> None:
+    texts = [f"{day.year:04}-{day.month:02}-{number} 12:29 {hours:+03}00" for day, number, hours in days]
+    cast = cast_column(pa.array(texts, pa.string()), "TIMESTAMP", TimeFormat("%Y-%m-%d %H:%M %z"))
+    has_day = [number <= monthrange(day.year, day.month)[1] for day, number, _ in days]
+    assert ([True] * len(days) if cast.bad is None else (~cast.bad).tolist()) == has_day
 
 
 def test_an_offset_in_the_text_counts_more_than_the_zone(load) -> None:

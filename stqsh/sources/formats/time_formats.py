@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,17 @@ UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": 
 _NAIVE = pa.timestamp("us")
 _UTC = pa.timestamp("us", tz="UTC")
 _SOME_TIME = 1 << 50
-#: Arrow reads a day that the month does not have as one of these days of the next month.
-_DAYS_BEYOND = 3
-#: The letters of Arrow's strptime that Python's does not have.
-_SHORT_FOR = {"%D": "%m/%d/%y", "%T": "%H:%M:%S", "%R": "%H:%M", "%e": "%d"}
+_DAY_US = 86_400_000_000
+#: Arrow reads a day that the month does not have as one of the first 3 of the next month; an offset may shift
+#: it by a day.
+_DAYS_BEYOND, _SHORTEST_MONTH = 4, 28
+#: The day of the month as an ISO week, which strptime reads and ignores.
+_WITHOUT_DAY = {
+    **dict.fromkeys(("%d", "%e", "%Od", "%Oe"), "%V"),
+    **dict.fromkeys(("%D", "%x"), "%m/%V/%y"),
+    "%F": "%Y-%m-%V",
+    "%c": "%a %b %V %H:%M:%S %Y",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +87,16 @@ class TimeFormat:
     def _overflown(self, text: Array, found: Array) -> NDArray[np.bool_]:
         """Mark days that their month does not have, such as the 30th of February, which Arrow accepts.
 
-        Python reads again, one by one, the days that may be affected.
+        They are read again without their days, as times of the first of their months.
         """
-        early = pc.less_equal(pc.day(found), _DAYS_BEYOND)
+        day = pc.day(found)
+        early = pc.or_(pc.less_equal(day, _DAYS_BEYOND), pc.greater_equal(day, _SHORTEST_MONTH))
         doubtful = pc.fill_null(pc.and_(early, pc.match_substring_regex(text, "29|30|31")), False)
         out = np.array(doubtful.to_numpy(zero_copy_only=False), np.bool_)
-        pattern = self.pattern
-        for short, long in _SHORT_FOR.items():
-            pattern = pattern.replace(short, long)
-        for row in np.flatnonzero(out).tolist():
-            out[row] = not _is_date(text[row].as_py(), pattern)
+        rows = np.flatnonzero(out)
+        if len(rows):
+            firsts = pc.strptime(text.take(rows), _without_day(self.pattern), "us", error_is_null=True)
+            out[rows] = _are_beyond_months(found.take(rows), firsts)
         return out
 
     def in_utc(self, naive: Array) -> Array:
@@ -99,12 +106,26 @@ class TimeFormat:
         return naive.cast(_UTC)
 
 
-def _is_date(text: str, pattern: str) -> bool:
-    try:
-        datetime.strptime(text, pattern)
-    except ValueError:
-        return False
-    return True
+def _without_day(pattern: str) -> str:
+    """Return a pattern that reads the day of the month as a number without a meaning.
+
+    >>> _without_day("%D %H%%d")
+    '%m/%V/%y %H%%d'
+    """
+    return re.sub("%[EO]?.", lambda found: _WITHOUT_DAY.get(found[0], found[0]), pattern)
+
+
+def _are_beyond_months(times: Array, firsts: Array) -> NDArray[np.bool_]:
+    """Return which times (n,) have a day that their months do not have, by the same times on the first.
+
+    Both may be shifted by the same zone, so the month is the one in whose middle `firsts` and 14 days are.
+    """
+    begins = pc.fill_null(firsts.cast(pa.int64()), 0).to_numpy()
+    days = (times.cast(pa.int64()).to_numpy() - begins) // _DAY_US
+    months = (begins + 14 * _DAY_US).view("datetime64[us]").astype("datetime64[M]")
+    lengths = (months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")
+    is_known = firsts.is_valid().to_numpy(zero_copy_only=False)
+    return np.asarray(is_known & (days >= lengths.astype(np.int64)), np.bool_)
 
 
 def _checked_zone(zone: Any) -> str:
