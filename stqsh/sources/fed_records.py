@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from stqsh.errors import SourceError
+from stqsh.fs import readable_path
 from stqsh.sources.formats.csv_file import CsvDialect, csv_blocks
-from stqsh.sources.formats.geojson_file import is_collection
-from stqsh.sources.formats.json_file import json_blocks, load_object
+from stqsh.sources.formats.geojson_file import may_be_collection
+from stqsh.sources.formats.json_file import json_block, load_object, record_names
 from stqsh.sources.formats.parquet_file import BLOCK_ROWS, locate_rows
 from stqsh.sources.formats.record_parser import FileBlock, RowBlock, parse
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import BLOCK_BYTES, BOM, PLAIN, text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
+from stqsh.sources.live.message_formats import with_seconds
 from stqsh.sources.live.record_spool import SpoolSegment
 from stqsh.sources.source_check import number_unit
 from stqsh.sources.source_files import READERS, UNREADABLE, format_of, options_of
-from stqsh.spec.stream import FileSourceSpec, InsertsSourceSpec, StreamSpec
+from stqsh.spec.stream import FileSourceSpec, InsertsSourceSpec, Options, StreamSpec
 
 STDIN = "stdin"
 """What dead letters call standard input."""
@@ -34,6 +38,9 @@ _TABLE = "table"
 _MOST_WAIT_S = 0.2
 _READ_BYTES = 1 << 18
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+_PARQUET = b"PAR1"
+#: The bytes of an object of several lines in which it says that it is a FeatureCollection.
+_HEAD_BYTES = 4096
 
 
 class ArrivingBytes:
@@ -43,9 +50,12 @@ class ArrivingBytes:
         self._descriptor, self._head = descriptor, b""
 
     def head(self) -> bytes:
-        """Return the beginning, which is read again later."""
-        self._head = self._head or self.read(BLOCK_BYTES)
-        return self._head
+        """Return as much of the beginning as tells the format; it is read again later."""
+        head = b""
+        while not _tells_format(head) and (more := self.read(BLOCK_BYTES)):
+            head += more
+        self._head = head
+        return head
 
     def read(self, size: int, /) -> bytes:
         """Return at most `size` bytes, or what was taken for the head; none at the end."""
@@ -61,6 +71,17 @@ class ArrivingBytes:
         return b"".join(parts)
 
 
+def _tells_format(head: bytes) -> bool:
+    """Return whether a beginning has a whole line with data, or enough lines of an object of several."""
+    if head.startswith((*_COMPRESSED, _PARQUET)) or len(head) >= BLOCK_BYTES:
+        return True
+    lines = [line for line in re.split(rb"[\r\n]", head.removeprefix(BOM))[:-1] if line.strip()]
+    if not lines or not lines[0].lstrip().startswith(b"{") or load_object(lines[0])[0] is not None:
+        return bool(lines)
+    is_damaged = len(lines) > 1 and lines[1].startswith(b"{")
+    return is_damaged or len(head) >= _HEAD_BYTES or may_be_collection(head)
+
+
 def sniff(head: bytes) -> str:
     """Return the format of what begins so.
 
@@ -74,14 +95,14 @@ def sniff(head: bytes) -> str:
         raise SourceError(
             "standard input is compressed", hint="zcat FILE | stqsh feed …, or name the file as an argument"
         )
-    if head.startswith(b"PAR1"):
+    if head.startswith(_PARQUET):
         return "parquet"
     text = head.removeprefix(BOM).lstrip()
     if not text.startswith(b"{"):
         return "csv"
     first, _ = load_object(text.partition(b"\n")[0])
     is_feature = first is not None and first.get("type") == "Feature" and "geometry" in first
-    return "geojson" if is_feature or is_collection(text) else "jsonl"
+    return "geojson" if is_feature or may_be_collection(text) else "jsonl"
 
 
 def read_fed(spec: StreamSpec, origin: Path | ArrivingBytes, form: str | None) -> Iterator[SpoolSegment]:
@@ -96,14 +117,11 @@ def read_fed(spec: StreamSpec, origin: Path | ArrivingBytes, form: str | None) -
         SourceError: it cannot be read, or lacks a declared column.
     """
     assert isinstance(spec.source, InsertsSourceSpec), f"{spec.name} takes no INSERT"
-    layout, form = RecordSchema.of(spec), form or spec.source.format
-    name = str(origin) if isinstance(origin, Path) else STDIN
-    source, is_first = FileSourceSpec(name, form, spec.source.options), True
+    form = form or spec.source.format
+    name = readable_path(origin) if isinstance(origin, Path) else STDIN
+    source = FileSourceSpec(name, form, spec.source.options)
     try:
-        for block in _blocks(origin, source, layout):
-            if is_first and "timestamp" not in spec.source.options:
-                layout = number_unit(block, layout).layout
-            is_first = False
+        for layout, block in _blocks(origin, source, RecordSchema.of(spec)):
             yield SpoolSegment.of(parse([block], layout), layout)
     except UNREADABLE as problem:
         text = str(problem).replace("\n", " ")
@@ -175,34 +193,58 @@ def _column(values: Any) -> Any:
         return pa.array([None if value is None else str(value) for value in values])
 
 
+class _FedBlock(NamedTuple):
+    """A block, and the columns with the unit of its times."""
+
+    layout: RecordSchema
+    block: FileBlock
+
+
 def _blocks(
     origin: Path | ArrivingBytes, source: FileSourceSpec, layout: RecordSchema
-) -> Iterator[FileBlock]:
-    if isinstance(origin, ArrivingBytes):
-        yield from _arriving_blocks(origin, source, layout)
+) -> Iterator[_FedBlock]:
+    if isinstance(origin, Path):
+        form, options = format_of(origin, source), options_of(origin, source)
+        yield from _file_blocks(
+            readable_path(origin), READERS[form](origin, layout, options), layout, options
+        )
         return
-    for block in READERS[format_of(origin, source)](origin, layout, options_of(origin, source)):
-        yield FileBlock(0, str(origin), block)
+    form, options = source.format or sniff(origin.head()), source.options
+    if form in ("csv", "jsonl"):
+        for rows in _arriving_rows(origin, form, layout, options):
+            columns = with_seconds(layout, options, rows.columns)
+            yield _FedBlock(layout, FileBlock(0, STDIN, replace(rows, columns=columns)))
+        return
+    with tempfile.TemporaryDirectory() as folder:  # these are read as a whole
+        path = Path(folder) / STDIN
+        with path.open("wb") as copy:
+            while data := origin.read(BLOCK_BYTES):
+                copy.write(data)
+        yield from _file_blocks(STDIN, READERS[form](path, layout, options), layout, options)
 
 
-def _arriving_blocks(
-    stream: ArrivingBytes, source: FileSourceSpec, layout: RecordSchema
-) -> Iterator[FileBlock]:
-    form = source.format or sniff(stream.head())
+def _file_blocks(
+    name: str, blocks: Iterator[RowBlock], layout: RecordSchema, options: Options
+) -> Iterator[_FedBlock]:
+    """Yield the blocks of a file; the first one tells what numbers of time count."""
+    is_first = "timestamp" not in options
+    for rows in blocks:
+        block = FileBlock(0, name, rows)
+        layout = number_unit(block, layout).layout if is_first else layout
+        is_first = False
+        yield _FedBlock(layout, block)
+
+
+def _arriving_rows(
+    stream: ArrivingBytes, form: str, layout: RecordSchema, options: Options
+) -> Iterator[RowBlock]:
+    """Yield the rows of lines, which mean the same in whatever pieces they arrive."""
     if form == "csv":
-        dialect = CsvDialect.of(source.options)
-        rows = csv_blocks(text_blocks(stream, dialect.quoting), layout, dialect, STDIN)
-    elif form == "jsonl":
-        check_options(source.options, TIME_OPTIONS, "FORMAT JSON")
-        rows = json_blocks(text_blocks(stream, PLAIN), layout, STDIN)
-    else:  # these are read as a whole
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / STDIN
-            with path.open("wb") as copy:
-                while data := stream.read(BLOCK_BYTES):
-                    copy.write(data)
-            for block in READERS[form](path, layout, source.options):
-                yield FileBlock(0, STDIN, block)
+        dialect = CsvDialect.of(options)
+        yield from csv_blocks(text_blocks(stream, dialect.quoting), layout, dialect, STDIN)
         return
-    for block in rows:
-        yield FileBlock(0, STDIN, block)
+    check_options(options, TIME_OPTIONS, "FORMAT JSON")
+    names: Sequence[str] | None = None
+    for text in text_blocks(stream, PLAIN):
+        names = names or record_names(text.text, layout)
+        yield json_block(text, names or layout.names, layout)

@@ -112,7 +112,7 @@ def feature(**properties: object) -> dict:
     return {"type": "Feature", "geometry": place, "properties": {"oid": "a", "ts": 5, "n": 1} | properties}
 
 
-@pytest.mark.parametrize("shape", ["collection", "pretty", "lines"])
+@pytest.mark.parametrize("shape", ["collection", "pretty", "sorted", "sorted pretty", "marked", "lines"])
 def test_geojson_points_give_the_location(load, shape) -> None:
     features = [
         feature(n=1),
@@ -123,9 +123,9 @@ def test_geojson_points_give_the_location(load, shape) -> None:
     line = {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}
     features += [{**feature(), "geometry": line}, {**feature(), "geometry": {**line, "type": "Point"}}]
     whole = {"type": "FeatureCollection", "features": features}
-    text = (
-        lines(*features) if shape == "lines" else json.dumps(whole, indent=2 if shape == "pretty" else None)
-    )
+    indent, is_sorted = 2 if "pretty" in shape else None, "sorted" in shape
+    text = lines(*features) if shape == "lines" else json.dumps(whole, indent=indent, sort_keys=is_sorted)
+    text = "\ufeff" + text if shape == "marked" else text
     result = load({"a.geojson": text})
     assert result.column("n") == [1, 2, 3]
     assert result.column("lon") == [1.5, None, 1.5]
@@ -135,6 +135,12 @@ def test_geojson_points_give_the_location(load, shape) -> None:
         (5, "geometry: no Point"),
         (6, "lon: '[0,0]' is not a valid DOUBLE"),
     ]
+
+
+def test_a_line_that_only_looks_like_a_collection_is_one_dead_letter(load) -> None:
+    result = load({"a.geojson": '{"features": [{"a"\n' + lines(feature(), feature(n=2))})
+    assert result.column("n") == [1, 2]
+    assert [line for _, line, *_ in result.dead] == [1]
 
 
 def test_a_broken_collection_is_one_dead_letter(load) -> None:

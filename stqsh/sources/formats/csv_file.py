@@ -133,11 +133,12 @@ def csv_blocks(
         SourceError: the header lacks a declared column.
     """
     wanted, width = list(range(len(layout.columns))), len(layout.columns)
+    has_header = not dialect.header
     for block in blocks:
         text = block
-        if text.number == 0 and dialect.header:
+        if not has_header and text.text.strip(b"\r\n"):
             names, text = take_header(text, dialect, origin)
-            wanted, width = match_names(layout.names, names, origin), len(names)
+            wanted, width, has_header = match_names(layout.names, names, origin), len(names), True
         if text.text:
             found = text_columns(text, dialect, wanted, width)
             pairs = zip(found.columns, layout.columns, strict=True)

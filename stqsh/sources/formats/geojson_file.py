@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from stqsh.sources.formats.json_file import JsonObject, as_text, load_object, member_names, shown_line
 from stqsh.sources.formats.record_parser import RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options
-from stqsh.sources.formats.row_blocks import PLAIN, open_bytes, read_text_blocks
+from stqsh.sources.formats.row_blocks import BOM, PLAIN, open_bytes, read_text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.spec.stream import Options
+
+_COLLECTION = "FeatureCollection"
 
 
 class Feature(NamedTuple):
@@ -84,13 +86,19 @@ def read_geojson_blocks(
 
 
 def read_features(path: Path, size: int | None = None) -> Iterator[list[FeatureRow]]:
-    """Yield the features of a file, block by block, of about `size` bytes of single features."""
+    """Yield the features of a file, block by block, of about `size` bytes of single features.
+
+    Raises:
+        OSError: the file cannot be read, or is a FeatureCollection that is no JSON.
+    """
     with open_bytes(path) as stream:
         head = stream.read(4096)
-    if is_collection(head):
+    if may_be_collection(head):
         with open_bytes(path) as stream:
-            yield collection_rows(stream.read())
-        return
+            rows = collection_rows(stream.read())
+        if rows is not None:
+            yield rows
+            return
     for text in read_text_blocks(path, PLAIN, size):
         lines = enumerate(text.text.split(b"\n"), start=text.first_line)
         yield [_feature_row(number, line) for number, line in lines if line.strip()]
@@ -101,21 +109,27 @@ def _feature_row(number: int, line: bytes) -> FeatureRow:
     return FeatureRow(number, line, None if found is None else Feature.of(found), reason)
 
 
-def is_collection(head: bytes) -> bool:
-    """Return whether a file with this beginning is a FeatureCollection."""
-    return b'"FeatureCollection"' in head.split(b'"features"')[0]
+def may_be_collection(head: bytes) -> bool:
+    """Return whether a file with this beginning may be a FeatureCollection, whose members have any order."""
+    text = head.removeprefix(BOM).lstrip()
+    first, _ = load_object(text.partition(b"\n")[0])
+    if first is not None:
+        return first.get("type") == _COLLECTION
+    return text.startswith(b"{") and (b'"features"' in text or _COLLECTION.encode() in text)
 
 
-def collection_rows(text: bytes) -> list[FeatureRow]:
-    """Return the features of a FeatureCollection.
+def collection_rows(text: bytes) -> list[FeatureRow] | None:
+    """Return the features of a FeatureCollection; None where the text is none, and does not say so.
 
     Raises:
-        OSError: the text is no FeatureCollection.
+        OSError: the text is no FeatureCollection, though it says that it is one.
     """
-    found, reason = load_object(text)
+    found, reason = load_object(text.removeprefix(BOM))
     features = found.get("features") if found else None
     if not isinstance(features, list):
-        raise OSError(reason or "no FeatureCollection")
+        if _COLLECTION.encode() in text:
+            raise OSError(reason or "no FeatureCollection")
+        return None
     rows = []
     for number, feature in enumerate(features, start=1):
         good = Feature.of(feature) if isinstance(feature, dict) else None

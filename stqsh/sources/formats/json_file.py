@@ -23,7 +23,6 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.errors import SourceError
 from stqsh.sources.formats.json_signatures import cut_off_lines, line_signatures
 from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, pc
 from stqsh.sources.formats.record_parser import TEXT_LIMIT, BadRows, RowBlock, RowLocation
@@ -95,13 +94,25 @@ def member_names(text: bytes, layout: RecordSchema, origin: str) -> list[str]:
             present |= dict.fromkeys(found)
     if present:
         match_names(filter(None, (layout.key, layout.time)), list(present), origin)
-    names = []
-    for name in layout.names:
-        try:
-            names.append(list(present)[match_names((name,), list(present), origin)[0]])
-        except SourceError:  # a member that is null may be left out of every object
-            names.append(name)
-    return names
+    return _names_among(present, layout)
+
+
+def record_names(text: bytes, layout: RecordSchema) -> list[str] | None:
+    """Find the declared columns' names in the first object with the key and the time; None without one."""
+    for line in BytesIO(text):
+        found, _ = load_object(line)
+        names = _names_among(found or {}, layout)
+        needed = [names[layout.position(name)] for name in (layout.key, layout.time) if name]
+        if found and all(found.get(name) is not None for name in needed):
+            return names
+    return None
+
+
+def _names_among(present: Iterable[str], layout: RecordSchema) -> list[str]:
+    """Return the declared columns' names as an object has them; one that is null may be left out of it."""
+    known = list(present)
+    lower = {name.lower(): name for name in reversed(known)}
+    return [name if name in known else lower.get(name.lower(), name) for name in layout.names]
 
 
 def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> RowBlock:

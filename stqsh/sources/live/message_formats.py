@@ -73,14 +73,16 @@ def _read_json(form: PayloadFormat, values: FullValues, there: Place) -> Iterato
         found = ReadLines(columns, np.arange(len(lines)), BadRows.of(())) if columns is not None else None
     if found is not None:
         bad = BadRows.joined([BadRows.of(dead), BadRows(there[found.dead.places], found.dead.reasons)])
-        yield ReadValues(_with_seconds(form, found.columns), there[found.places], bad)
+        yield ReadValues(with_seconds(layout, form.options, found.columns), there[found.places], bad)
         return
     for places in alike_lines(lines.text, lines, layout):
         some_text = b"\n".join(lines.take(places))
         block = json_block(TextBlock(some_text, 0, 0), layout.names, layout)
         at = there[places]
         dead += [(int(at[where.line]), reason) for where, reason in block.dead]
-        yield ReadValues(_with_seconds(form, block.columns), at[block.ordinals], BadRows.of(dead))
+        yield ReadValues(
+            with_seconds(layout, form.options, block.columns), at[block.ordinals], BadRows.of(dead)
+        )
         dead = []
 
 
@@ -99,10 +101,10 @@ def _without_mark(value: bytes) -> bytes:
     return value
 
 
-def _with_seconds(form: PayloadFormat, columns: Sequence[Array]) -> list[Array]:
+def with_seconds(layout: RecordSchema, options: Options, columns: Sequence[Array]) -> list[Array]:
     """Return columns whose numbers in times count seconds, unless the option `timestamp` says their unit."""
-    kinds = [kind for _, kind in form.layout.columns]
-    if "timestamp" in form.options:
+    kinds = [kind for _, kind in layout.columns]
+    if "timestamp" in options:
         return list(columns)
     return [
         _seconds(column) if kind == "TIMESTAMP" else column
@@ -166,7 +168,7 @@ def _read_csv(form: PayloadFormat, values: FullValues, there: Place) -> Iterator
     dead += [(int(there[where.line]), reason) for where, reason in block.dead]
     pairs = zip(block.columns, layout.columns, strict=True)
     columns = [dialect.typed(raw, kind) for raw, (_, kind) in pairs]
-    columns = _with_seconds(form, columns)
+    columns = with_seconds(form.layout, form.options, columns)
     yield ReadValues(columns, there[block.ordinals], BadRows.of(dead))
 
 
@@ -249,7 +251,9 @@ def _joined(
 ) -> ReadValues:
     table = pa.concat_tables(alike).combine_chunks()
     columns = [_one_chunk(column) for column in table.columns]
-    return ReadValues(_with_seconds(form, columns), np.concatenate(message), BadRows.of(dead))
+    return ReadValues(
+        with_seconds(form.layout, form.options, columns), np.concatenate(message), BadRows.of(dead)
+    )
 
 
 def _one_chunk(column: Any) -> Array:
