@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -29,6 +30,10 @@ _PROBED_FILES = 3
 _PROBED_OBJECTS = 2000
 #: The formats whose files have the same columns, or another error.
 _TABULAR = ("csv", "parquet")
+_WHOLE_TYPES = {"INT", "BIGINT"}
+_NUMBER_TYPES = _WHOLE_TYPES | {"FLOAT", "DOUBLE"}
+#: All whole numbers of so many digits are BIGINTs, and those beyond lose digits as DOUBLEs.
+_BIGINT_DIGITS, _BIGINT_END = 18, 2**63
 _WHOLE_NUMBER = r"^-?(0|[1-9]\d*)$"
 _ISO_DATE = r"^\d{4}-\d\d-\d\d"
 _WORDS = pa.array(["true", "false"])
@@ -83,10 +88,16 @@ def _columns_of(path: Path, source: FileSourceSpec) -> Columns:
 
 
 def _common(one: str | None, other: str | None) -> str | None:
-    """Return the type that can hold the values of both types."""
+    """Return the type that can hold the values of both types.
+
+    >>> _common("INT", "BIGINT"), _common("INT", "FLOAT"), _common("BIGINT", "BOOLEAN")
+    ('BIGINT', 'DOUBLE', 'STRING')
+    """
     if one == other or one is None or other is None:
         return one or other
-    return "DOUBLE" if {one, other} == {"BIGINT", "DOUBLE"} else "STRING"
+    if {one, other} <= _WHOLE_TYPES:
+        return "BIGINT"
+    return "DOUBLE" if {one, other} <= _NUMBER_TYPES else "STRING"
 
 
 # -- a probe for each format ---------------------------------------------------------------------------------
@@ -106,7 +117,7 @@ def first_fields(path: Path, options: Options) -> dict[str, Array]:
     """Return the columns of a CSV file's first rows, binary and null where empty; {} for an empty file."""
     dialect = CsvDialect.of(options)
     text = next(read_text_blocks(path, dialect.quoting, _PROBED_BYTES), None)
-    if text is None:
+    if text is None or not len(find_rows(text.text, dialect.quoting)):
         return {}
     if dialect.header:
         names, text = take_header(text, dialect, str(path))
@@ -124,7 +135,9 @@ def _width(text: TextBlock, dialect: CsvDialect) -> int:
 
 
 def kind_of_text(column: Array, times: TimeFormat = ISO) -> str | None:
-    """Return the narrowest type of a column of text, None if it is empty; leading zeros make it text.
+    """Return the narrowest type of a column of text, None if it is empty.
+
+    Leading zeros make it text, and so do whole numbers that are no BIGINT: they may be keys.
 
     Args:
         times: the format of times that are not ISO 8601.
@@ -135,8 +148,8 @@ def kind_of_text(column: Array, times: TimeFormat = ISO) -> str | None:
         return None if cast.bad is None else "STRING"
     if times.pattern and cast_column(values, "TIMESTAMP", times).bad is None:
         return "TIMESTAMP"
-    if _all_match(values, _WHOLE_NUMBER) and _casts(values, "BIGINT"):
-        return "BIGINT"
+    if _all_match(values, _WHOLE_NUMBER):
+        return "BIGINT" if _casts(values, "BIGINT") else "STRING"
     if not _all_match(values, r"^-?0\d") and _casts(values, "DOUBLE"):
         return "DOUBLE"
     if _all_match(values, _ISO_DATE) and _casts(values, "TIMESTAMP"):
@@ -185,6 +198,8 @@ def _kind_of_value(value: object) -> str | None:
     if isinstance(value, str):
         dated = re.match(_ISO_DATE, value) and _casts(pa.array([value]), "TIMESTAMP")
         return "TIMESTAMP" if dated else "STRING"
+    if isinstance(value, int) and value >= _BIGINT_END:
+        return "STRING"
     return {bool: "BOOLEAN", int: "BIGINT"}.get(type(value), "DOUBLE")
 
 
@@ -212,17 +227,25 @@ def kind_of_arrow(kind: pa.DataType) -> str | None:
     return None
 
 
+def _whole_digits(kind: Any) -> int:
+    """Return how many digits the decimals of a type have that are whole numbers, 0 for other types."""
+    return int(kind.precision) if pa.types.is_decimal(kind) and kind.scale == 0 else 0
+
+
 _ARROW_KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (lambda kind: kind == pa.int32(), "INT"),
     (lambda kind: kind == pa.float32(), "FLOAT"),
     (pa.types.is_integer, "BIGINT"),
     (pa.types.is_floating, "DOUBLE"),
+    (lambda kind: _whole_digits(kind) > _BIGINT_DIGITS, "STRING"),
+    (lambda kind: _whole_digits(kind) > 0, "BIGINT"),
     (pa.types.is_decimal, "DOUBLE"),
     (pa.types.is_boolean, "BOOLEAN"),
     (pa.types.is_timestamp, "TIMESTAMP"),
     (pa.types.is_date, "TIMESTAMP"),
     (pa.types.is_string, "STRING"),
     (pa.types.is_large_string, "STRING"),
+    (pa.types.is_string_view, "STRING"),
 )
 _PROBES: dict[str, Callable[[Path, Options], Columns]] = {
     "csv": _probe_csv,

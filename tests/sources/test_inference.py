@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stqsh.errors import SourceError
+from stqsh.sources.formats.casting import cast_column
 from stqsh.sources.inference import infer
 from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec
 
@@ -96,3 +97,43 @@ def test_nothing_to_infer_from(tmp_path) -> None:
     (tmp_path / "b.csv.gz").write_text("no gzip")
     with pytest.raises(SourceError, match="cannot be read"):
         inferred(tmp_path / "b.csv.gz")
+    (tmp_path / "c.txt").write_text("\n\r\n\n")
+    for has_header in (True, False):
+        with pytest.raises(SourceError, match="contains no records from which to infer the columns"):
+            inferred(tmp_path / "c.txt", options={"header": has_header})
+
+
+def written(path, **columns: pa.Array) -> None:
+    pq.write_table(pa.table(columns), path)
+
+
+def test_numbers_of_several_types_have_the_wider_one(tmp_path) -> None:
+    one, two, three, four = (
+        pa.array([1], kind) for kind in (pa.int32(), pa.int64(), pa.float32(), pa.float64())
+    )
+    written(tmp_path / "1.parquet", n=one, lon=three, m=one, k=two, s=one)
+    written(tmp_path / "2.parquet", n=two, lon=four, m=three, k=three, s=pa.array(["a"]))
+    expected = {"n": "BIGINT", "lon": "DOUBLE", "m": "DOUBLE", "k": "DOUBLE", "s": "STRING"}
+    assert inferred(tmp_path / "*.parquet") == expected
+    (tmp_path / "1.parquet").rename(tmp_path / "3.parquet")
+    assert inferred(tmp_path / "*.parquet") == expected
+
+
+def test_whole_numbers_that_are_no_bigint_are_text(tmp_path) -> None:
+    """They may be keys, and lose digits as DOUBLEs."""
+    (tmp_path / "a.csv").write_text("oid,n\n18446744073709551615,1e20\n5,7\n")
+    assert inferred(tmp_path / "a.csv") == {"oid": "STRING", "n": "DOUBLE"}
+    (tmp_path / "a.jsonl").write_text('{"oid":18446744073709551615}\n{"oid":5}\n')
+    assert inferred(tmp_path / "a.jsonl") == {"oid": "STRING"}
+    large, small = pa.array([2**64 - 1], pa.decimal128(20, 0)), pa.array([7], pa.decimal128(18, 0))
+    written(tmp_path / "a.parquet", oid=large, n=small, x=small.cast(pa.decimal128(18, 2)))
+    assert inferred(tmp_path / "a.parquet") == {"oid": "STRING", "n": "BIGINT", "x": "DOUBLE"}
+    assert cast_column(large, "STRING").values.to_pylist() == ["18446744073709551615"]
+    assert cast_column(small, "BIGINT").values.to_pylist() == [7]
+
+
+def test_every_kind_of_text_is_a_string(tmp_path) -> None:
+    texts = pa.array(["a"])
+    kinds = {"plain": pa.string(), "large": pa.large_string(), "view": pa.string_view()}
+    written(tmp_path / "a.parquet", **{name: texts.cast(kind) for name, kind in kinds.items()})
+    assert inferred(tmp_path / "a.parquet") == dict.fromkeys(kinds, "STRING")
