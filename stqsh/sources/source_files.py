@@ -77,13 +77,18 @@ def find_files(source: FileSourceSpec) -> list[SourceFile]:
     """List the files that a source's glob names, in the order of their names (code points).
 
     Raises:
-        SourceError: there is none.
+        SourceError: there is none, or there can be none.
     """
     pattern = source.glob
-    names = [pattern] if Path(pattern).is_file() else _glob(pattern)
-    paths = sorted(name for name in names if Path(name).is_file())
+    try:
+        names = [pattern] if Path(pattern).is_file() else _glob(pattern)
+        paths = sorted(name for name in names if Path(name).is_file())
+        hint = None if paths else _near_file(Path(pattern))
+    except OSError as problem:  # such as a name that is too long
+        reason = (problem.strerror or str(problem)).lower()
+        raise SourceError(f"no file matches {pattern}: {reason}") from problem
     if not paths:
-        raise SourceError(f"no file matches {pattern}", hint=_near_file(Path(pattern)))
+        raise SourceError(f"no file matches {pattern}", hint=hint)
     return [SourceFile(index, Path(path), Path(path).stat().st_size) for index, path in enumerate(paths)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
 from datetime import UTC, datetime
 
 import pytest
@@ -195,7 +196,7 @@ def test_compressed_files(load, kind) -> None:
     ("name", "content"),
     [
         ("b.csv.gz", b"no gzip at all"),
-        ("b.csv.gz", gzip.compress(GOOD.encode() * 99, mtime=0)[:-20]),
+        ("b.csv.gz", gzip.compress(HEAD.encode() + GOOD.encode() * 99, mtime=0)[:16]),
         ("b.csv.zst", b"no"),
     ],
 )
@@ -205,6 +206,22 @@ def test_a_file_that_cannot_be_read_is_one_dead_letter(load, name, content) -> N
     ((file, line, reason, _),) = result.dead
     assert (file, line) == (name, 0)
     assert reason.startswith("the file cannot be read: ")
+
+
+@pytest.mark.parametrize("ending", ["gz", "zst"])
+@pytest.mark.parametrize("count", [300, 20_000])
+def test_a_file_that_is_cut_off_gives_the_rows_before_the_cut(load, ending, count) -> None:
+    draw = random.Random(1)
+    rows = "".join(f"{draw.randbytes(8).hex()},1,2,{n},{n}\n" for n in range(count))
+    packed = gzip.compress if ending == "gz" else zstandard.ZstdCompressor(write_checksum=False).compress
+    whole = packed((HEAD + rows).encode())
+    result = load({f"a.csv.{ending}": whole[: len(whole) * 3 // 4]})
+    (letter,) = result.dead
+    assert letter[1] == 0
+    assert "the file cannot be read" in letter[2]
+    assert result.column("n") == list(range(result.store.rows))
+    least = {"gz": 0.6, "zst": 0.4 if count > 1_000 else 0}[ending]  # it has blocks of 128 KB
+    assert result.store.rows >= count * least
 
 
 def test_globs_find_files_with_blanks_and_in_all_folders(load) -> None:
@@ -243,6 +260,8 @@ def test_a_separator_is_one_character(load) -> None:
 def test_no_file_and_no_format(load, tmp_path) -> None:
     with pytest.raises(SourceError, match="no file matches"):
         load({}, glob="in/*.csv")
+    with pytest.raises(SourceError, match=r"no file matches .*: file name too long"):
+        load({}, glob="a" * 300)
     with pytest.raises(SourceError, match="does not say what its format is"):
         load({"a.dat": HEAD})
     assert load({"a.dat": HEAD + GOOD}, format="csv").rows() == [ROW]

@@ -22,6 +22,7 @@ BOM = b"\xef\xbb\xbf"
 _LF, _CR = 10, 13
 #: A quoted field has at most this many lines; a quote that is still open then is taken for a mistake.
 MOST_LINES = 32
+_LEAST_PIECE, _MOST_PIECE = 1 << 10, 1 << 18
 #: The extensions of compressed files.
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
@@ -101,10 +102,47 @@ def read_text_blocks(path: Path, quoting: Quoting, size: int | None = None) -> I
     """Read a file as blocks of whole rows of about `size` bytes; a byte-order mark is dropped.
 
     Raises:
-        OSError: the file cannot be read or decompressed to its end.
+        OSError: the file cannot be read or decompressed to its end, after what is before that.
     """
     with open_bytes(path) as stream:
-        yield from text_blocks(stream, quoting, size or BLOCK_BYTES)
+        source = SalvagingStream(stream) if path.suffix.lower() in COMPRESSIONS else stream
+        yield from text_blocks(source, quoting, size or BLOCK_BYTES)
+
+
+class SalvagingStream:
+    """Reads a compressed stream that may be cut off or damaged, as far as it goes.
+
+    A read that fails gives nothing of what it has decompressed, so it is read in pieces. They are small at
+    first: of a stream that is cut off, a sixteenth is lost at most, and less of a large one.
+    """
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self._done = 0
+        self._problem: OSError | None = None
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes, none at the end.
+
+        Raises:
+            OSError: the stream goes no further.
+        """
+        parts, missing = list[bytes](), size
+        while missing > 0 and self._problem is None:
+            piece = min(max(self._done >> 4, _LEAST_PIECE), _MOST_PIECE, missing)
+            try:
+                data = self._stream.read(piece)
+            except OSError as problem:
+                self._problem = problem
+                break
+            if not data:
+                break
+            parts.append(data)
+            missing -= len(data)
+            self._done += len(data)
+        if self._problem is not None and not parts:
+            raise self._problem
+        return b"".join(parts)
 
 
 def text_blocks(stream: ByteStream, quoting: Quoting, size: int = BLOCK_BYTES) -> Iterator[TextBlock]:
