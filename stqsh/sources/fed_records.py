@@ -165,7 +165,7 @@ def as_table(data: Any) -> pa.Table:
             return _of_pandas(data)
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
-    except (pa.ArrowException, TypeError, ValueError) as problem:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as problem:
         text = str(problem).replace("\n", " ")
         raise SourceError(f"the rows do not make a table: {text}") from problem
     raise SourceError(
@@ -178,18 +178,21 @@ def _of_pandas(frame: Any) -> pa.Table:
     """Return the table of a DataFrame, whose columns of objects may be of several types."""
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
-    except pa.ArrowException:
+    except (pa.ArrowException, OverflowError):
         values = {name: frame[name].astype(object).where(frame[name].notna(), None) for name in frame.columns}
         return pa.table({str(name): _column(column.tolist()) for name, column in values.items()})
 
 
 def _column(values: Any) -> Any:
-    """Return a column; a list of values of several types as texts, so that each is read on its own."""
+    """Return a column; a list of values that Arrow has no type for as texts: each is read on its own.
+
+    They are of several types, or whole numbers beyond 64 bits.
+    """
     if not isinstance(values, list | tuple):
         return values
     try:
         return pa.array(values)
-    except pa.ArrowException:
+    except (pa.ArrowException, OverflowError):
         return pa.array([None if value is None else str(value) for value in values])
 
 

@@ -111,6 +111,7 @@ def test_what_is_refused_is_explained(listener: Listener, monkeypatch: pytest.Mo
     monkeypatch.setattr(http_streams, "MOST_BYTES", 1 << 20)
     for status, why, body, headers in (
         (400, "the post is empty: send one JSON object per line", b"\n \n", {}),
+        (400, "the post is empty: send one JSON object per line", b"\xef\xbb\xbf\n", {}),
         (400, "no line is a valid record; line 2: not JSON: invalid literal, expected 'false'", b"\nfoo", {}),
         (400, "no line is a valid record; line 1: oid: the key is empty", b'{"lon":1,"lat":2,"ts":5}', {}),
         (413, "a post has at most 1 MB: send the lines in several posts", b"x" * (3 << 20), {}),

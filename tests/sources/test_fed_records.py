@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+import pandas
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stqsh.errors import SourceError
 from stqsh.sources import fed_records
-from stqsh.sources.fed_records import ArrivingBytes, read_fed
+from stqsh.sources.fed_records import ArrivingBytes, read_fed, read_table
 from stqsh.spec.stream import ColumnSpec, InsertsSourceSpec, StreamSpec
 
 COLUMNS = (("oid", "STRING"), ("lon", "DOUBLE"), ("lat", "DOUBLE"), ("ts", "TIMESTAMP"))
@@ -113,3 +115,18 @@ def test_what_is_compressed_is_refused_at_once() -> None:
     finally:
         os.close(reader)
         os.close(writer)
+
+
+def test_whole_numbers_beyond_64_bits_are_dead_letters_in_tables() -> None:
+    rows = [
+        {"oid": oid, "lon": 1.0, "lat": 2.0, "ts": START, "n": n}
+        for oid, n in (("a", 5), ("b", 2**63), ("c", 2**64))
+    ]
+    spec = stream()
+    spec = msgspec.structs.replace(spec, columns=(*spec.columns, ColumnSpec("n", "BIGINT")))
+    for table in (rows, {name: [row[name] for row in rows] for name in rows[0]}, pandas.DataFrame(rows)):
+        [part] = read_table(spec, table)
+        assert part.records.column("n").to_pylist() == [5]
+        assert [letter.reason for letter in part.dead] == [
+            f"n: '{n}' is not a valid BIGINT" for n in (2**63, 2**64)
+        ]

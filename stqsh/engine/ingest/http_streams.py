@@ -30,6 +30,7 @@ MOST_BYTES = 16 << 20
 _DRAINED_BYTES = 64 << 20
 _RETRY_S, _PATIENCE_S = 1.0, 30.0
 _PLACE = "http"
+_EMPTY = "the post is empty: send one JSON object per line"
 
 
 class RefusedError(Exception):
@@ -118,12 +119,14 @@ class HttpIntake:
         """
         lines = [line for line in body.split(b"\n") if line.strip()]
         if not lines:
-            raise RefusedError(HTTPStatus.BAD_REQUEST, "the post is empty: send one JSON object per line")
+            raise RefusedError(HTTPStatus.BAD_REQUEST, _EMPTY)
         if self._stop.is_set():  # a connection may outlive the listener
             raise RefusedError(HTTPStatus.GONE, "the stream has been dropped")
         if is_full(self._spool):
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the disk is full: send it again later")
         found = self._decoder.decode(Messages(_PLACE, _line_numbers(body), lines))  # type: ignore[arg-type]
+        if not found.records.num_rows and not found.dead:  # a byte-order mark, which is no blank
+            raise RefusedError(HTTPStatus.BAD_REQUEST, _EMPTY)
         if not found.records.num_rows:
             first = found.dead[0]
             raise RefusedError(
