@@ -100,7 +100,13 @@ class Screen:
         """Show lines above the status line."""
         if not lines:
             return
-        self._write(CLEAR + self._dim(self.sample.omission()) + "\n".join(lines) + "\n" + self._status_text())
+        self._write(
+            CLEAR
+            + _dimmed(self.sample.omission(), self.colour)
+            + "\n".join(lines)
+            + "\n"
+            + self._status_text()
+        )
 
     def message(self, text: str) -> None:
         """Show a message above the status line; it may quote names and values."""
@@ -118,14 +124,14 @@ class Screen:
             self._above(notice)  # escaped already, as it may begin with a bell
         self._drawn_at, self._status = time_now, escape_controls(text, keep="")
         omission = self.sample.omission() if self.sample.room() > 0 else ""
-        self._write(CLEAR + self._dim(omission) + self._status_text())
+        self._write(CLEAR + _dimmed(omission, self.colour) + self._status_text())
 
     def close(self) -> None:
         """Clear the status line, and show how much was left out."""
         if not self._visible:
             return
         cursor, self._status = SHOW_CURSOR if self._status else "", ""
-        self._write(CLEAR + self._dim(self.sample.omission()) + cursor)
+        self._write(CLEAR + _dimmed(self.sample.omission(), self.colour) + cursor)
 
     def pause(self) -> None:
         """Clear the status line while something else uses the terminal."""
@@ -137,14 +143,15 @@ class Screen:
 
     def _status_text(self) -> str:
         shown = set_cell_size(self._status, self.width - 1).rstrip() if self._status else ""
-        return f"{HIDE_CURSOR}{self._dim(shown)}\r" if shown else ""
-
-    def _dim(self, text: str) -> str:
-        return f"{DIM}{text}{RESET}" if self.colour and text else text
+        return f"{HIDE_CURSOR}{_dimmed(shown, self.colour)}\r" if shown else ""
 
     def _write(self, text: str) -> None:
         self._stream.write(encode_for_terminal(text))
         self._stream.flush()
+
+
+def _dimmed(text: str, colour: bool) -> str:
+    return f"{DIM}{text}{RESET}" if colour and text else text
 
 
 def open_screen(stream: TextIO) -> Screen:

@@ -222,7 +222,24 @@ def _whole_numbers(text: Array, times: TimeFormat) -> Array:
 
 
 def _fractional_numbers(text: Array, times: TimeFormat) -> Array:
-    return _numbers(text.view(pa.string()).cast(pa.float64()), times)
+    """Read numbers of which some have a fraction; whole ones keep all their digits, as among themselves."""
+    text = text.view(pa.string())
+    found = _numbers(text.cast(pa.float64()), times)
+    if times.per_second < _MICROS:
+        return found
+    is_whole = _are_whole(text)
+    whole = _numbers(pc.if_else(is_whole, text, None).cast(pa.int64()), times)
+    kept: Array = pc.if_else(is_whole, whole, found)
+    return kept
+
+
+def _are_whole(text: Array) -> Array:
+    """Return which texts are whole numbers of 64 bits."""
+    is_shorter = pc.match_substring_regex(text, "^-?[0-9]{1,18}$")
+    is_long = pc.match_substring_regex(text, "^-?[0-9]{19}$")
+    fits = pc.less_equal(pc.utf8_ltrim(text, characters="-"), str(2**63 - 1))
+    are: Array = pc.or_(is_shorter, pc.and_(is_long, fits))
+    return are
 
 
 def _numbers(values: Array, times: TimeFormat) -> Array:
@@ -269,7 +286,7 @@ def _without_overflow(values: Array) -> Array:
     A day beyond the years 1 to 9999 is kept, as the zone may bring it back.
     """
     if pa.types.is_date(values.type):
-        per_day = 1 if pa.types.is_date32(values.type) else _DAY * UNITS["ms"]
+        per_day = 1 if pa.types.is_date32(values.type) else _DAY * 1_000  # the others count milliseconds
     elif pa.types.is_timestamp(values.type) and values.type.unit in ("s", "ms"):
         per_day = _DAY * UNITS[values.type.unit]
     else:

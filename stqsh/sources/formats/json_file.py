@@ -29,7 +29,7 @@ from stqsh.sources.formats.record_parser import TEXT_LIMIT, BadRows, RowBlock, R
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import BOM, PLAIN, TextBlock, is_utf8, read_text_blocks
 from stqsh.sources.formats.text_values import TextValues
-from stqsh.sources.formats.time_formats import TIME_OPTIONS, UNITS, TimeFormat
+from stqsh.sources.formats.time_formats import TIME_OPTIONS, TimeFormat
 from stqsh.spec.stream import Options
 
 JsonObject: TypeAlias = Mapping[str, object]
@@ -49,6 +49,7 @@ _TRUNCATED = "Input data was truncated"
 #: A line that is null: Arrow ends in a segmentation fault if it is the first, and takes others for objects.
 _NULL_FIRST, _NULL_LATER = re.compile(rb"\s*null"), b"\nnull"
 _INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}")
+_MICROS = 1_000_000
 #: A whole number -0, which is 0 for Python.
 _SIGNED_ZERO = re.compile(rb"-0[^0-9.eE]")
 _TYPES: dict[str, pa.DataType] = {
@@ -195,7 +196,7 @@ def _time_type(text: bytes, name: str, times: TimeFormat) -> pa.DataType:
 
 def _are_exact(times: TimeFormat) -> bool:
     """Return whether each digit of a number of time counts; else all of them are read as DOUBLE."""
-    return bool(times.pattern) or times.per_second >= UNITS["us"]
+    return bool(times.pattern) or times.per_second >= _MICROS
 
 
 def _first_values(text: bytes) -> Iterator[Any]:
