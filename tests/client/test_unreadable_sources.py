@@ -111,3 +111,14 @@ def test_paths_are_shown_without_dots(tmp_path: Path) -> None:
     with local_session(tmp_path) as session:
         create(session, tmp_path / "scripts" / ".." / "in.csv")
         assert str(tmp_path / "in.csv") in str([*session.execute("SHOW STREAMS;")])
+
+
+@pytest.mark.parametrize(
+    "source", ["FILE '{}.csv'", "FILE '/{}/in.csv'", "FILE '{}.csv' FORMAT CSV", "DIRECTORY '{}'"]
+)
+def test_a_name_that_is_too_long_names_nothing(tmp_path: Path, source: str) -> None:
+    with (
+        local_session(tmp_path) as session,
+        pytest.raises(BindError, match=r"no file matches|there is no folder"),
+    ):
+        list(session.execute(f"CREATE MOVING STREAM cars {COLUMNS} FROM {source.format('a' * 300)};"))

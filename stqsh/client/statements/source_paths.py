@@ -65,9 +65,17 @@ def find_folder(path: str, beside: Path | None = None) -> str:
     """Return the absolute path of a folder; raise `SourceError` if there is none."""
     given = Path(path).expanduser()
     for folder in (beside, Path.cwd()):
-        if path and folder is not None and (folder / given).is_dir():
+        if path and folder is not None and _is_folder(folder / given):
             return normpath(folder / given)
     raise SourceError(f"there is no folder '{path}'", hint="DIRECTORY takes the files that appear in one")
+
+
+def _is_folder(path: Path) -> bool:
+    """Return whether a path is a folder; one whose name is too long is none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def _without_dots(glob: str) -> str:
@@ -79,10 +87,10 @@ def _without_dots(glob: str) -> str:
 
 def _near_file(path: Path) -> str:
     """Return what may be wrong with a path that no file has: a folder, no such folder, or a similar name."""
-    if path.is_dir():
+    if _is_folder(path):
         return f"it is a folder: '{path}/*' names the files in it"
     folders = (one for one in reversed(path.parents) if not has_magic(str(one)))
-    missing = next((one for one in folders if not one.is_dir()), None)
+    missing = next((one for one in folders if not _is_folder(one)), None)
     if missing is not None:
         return f"there is no folder {missing}"
     if has_magic(str(path)):
