@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 import sys
@@ -139,6 +140,7 @@ def test_the_second_gets_out_of_what_hears_none(tmp_path: Path) -> None:
 VIEW = """
 import sys, time
 from prompt_toolkit.key_binding import KeyBindings
+from stqsh.shell.exit_codes import exit_on_signals
 from stqsh.shell.terminal.fullscreen import Fullscreen
 from stqsh.shell.terminal.interrupts import force_on_second_interrupt
 
@@ -153,12 +155,29 @@ class View:
     def last(self, width, height):
         return [[("", "the last frame")]]
 
+exit_on_signals()
 with force_on_second_interrupt("left by force; the session goes on"):
     Fullscreen(View(), KeyBindings()).run()
     print("and on")
     time.sleep(100)
 """
 """A view that never comes to its keys, or one that does, and then a statement that takes long."""
+
+ENDED_AT_ONCE = """
+import os, signal
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+flush = Vt100_Output.flush
+
+def flush_and_end(output):
+    is_first = "[?1049h" in "".join(output._buffer)
+    flush(output)
+    if is_first:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+Vt100_Output.flush = flush_and_end
+"""
+"""The first frame is on the screen, and prompt_toolkit does not restore the terminal yet."""
 
 
 def test_the_second_gets_out_of_a_view_that_is_stuck_and_leaves_the_terminal_as_it_was() -> None:
@@ -167,6 +186,13 @@ def test_the_second_gets_out_of_a_view_that_is_stuck_and_leaves_the_terminal_as_
     interrupt_until(child, "\x1b[?1049l")
     child.expect("left by force; the session goes on")
     assert exit_status(child) == 130
+
+
+def test_a_signal_that_ends_the_program_during_the_first_frame_leaves_the_terminal_as_it_was() -> None:
+    child = pexpect.spawn(sys.executable, ["-c", ENDED_AT_ONCE + VIEW, "ended"])
+    child.expect(re.escape("\x1b[?1049h"))
+    child.expect(re.escape("\x1b[?1049l"))
+    assert exit_status(child) == 128 + signal.SIGTERM
 
 
 def test_the_first_leaves_a_view_and_what_comes_after_it_is_interrupted_as_ever() -> None:

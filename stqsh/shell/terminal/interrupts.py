@@ -160,6 +160,9 @@ def _run(app: Application[None], counter: InterruptCounter) -> None:
     app.before_render += _once(lambda: _send_signals(fd, counter))
     try:
         app.run(handle_sigint=False)
+    except SystemExit:  # a signal that comes while the first frame is drawn finds nothing else that restores
+        _restore(fd, attributes)
+        raise
     finally:
         counter.restore = None
         counter.heard()
