@@ -53,6 +53,8 @@ class _Pump:
         from stqsh.sources.live.line_spool import SpoolWriter
 
         with self._lock:
+            if self._writer is not None:
+                self._writer.keep()  # what the disk takes now; its stream has been dropped
             self._writer = SpoolWriter(folder)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._copy, name=STDIN_THREAD, daemon=True)

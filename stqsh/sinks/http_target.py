@@ -78,6 +78,8 @@ class HttpSink:
         headers = self._headers(key)
         try:
             connection.request("POST", self._path(), body, headers)
+        except ssl.SSLError:  # a certificate that is not trusted is a ValueError, too
+            raise
         except ValueError:  # its text may hold what is sent
             raise TargetRefusedError(f"{self._url.netloc} cannot be the name of a host") from None
         answer = connection.getresponse()

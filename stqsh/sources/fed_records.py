@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -208,9 +209,7 @@ def _blocks(
 ) -> Iterator[_FedBlock]:
     if isinstance(origin, Path):
         form, options = format_of(origin, source), options_of(origin, source)
-        yield from _file_blocks(
-            readable_path(origin), READERS[form](origin, layout, options), layout, options
-        )
+        yield from _file_blocks(readable_path(origin), origin, form, layout, options)
         return
     form, options = source.format or sniff(origin.head()), source.options
     if form in ("csv", "jsonl"):
@@ -223,19 +222,20 @@ def _blocks(
         with path.open("wb") as copy:
             while data := origin.read(BLOCK_BYTES):
                 copy.write(data)
-        yield from _file_blocks(STDIN, READERS[form](path, layout, options), layout, options)
+        yield from _file_blocks(STDIN, path, form, layout, options)
 
 
 def _file_blocks(
-    name: str, blocks: Iterator[RowBlock], layout: RecordSchema, options: Options
+    name: str, path: Path, form: str, layout: RecordSchema, options: Options
 ) -> Iterator[_FedBlock]:
     """Yield the blocks of a file; the first one tells what numbers of time count."""
-    is_first = "timestamp" not in options
+    blocks = READERS[form](path, layout, options)
+    if "timestamp" not in options and (first := next(blocks, None)) is not None:
+        layout = number_unit(FileBlock(0, name, first), layout).layout
+        # The unit says which digits of numbers count; a pipe cannot be read again.
+        blocks = READERS[form](path, layout, options) if path.is_file() else chain([first], blocks)
     for rows in blocks:
-        block = FileBlock(0, name, rows)
-        layout = number_unit(block, layout).layout if is_first else layout
-        is_first = False
-        yield _FedBlock(layout, block)
+        yield _FedBlock(layout, FileBlock(0, name, rows))
 
 
 def _arriving_rows(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import random
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -128,6 +130,21 @@ def test_nobody_listens(session: Session, server: Server) -> None:
     shown = dict(rows.rows)  # type: ignore[union-attr]
     assert shown["state"] == "waiting"
     assert shown["last error"] == "127.0.0.1:9 cannot be reached: connection refused"
+
+
+def test_a_certificate_that_is_not_trusted_may_be_another_one_later(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ssl.SSLCertVerificationError(1, "certificate has expired")
+
+    monkeypatch.setattr(http.client.HTTPSConnection, "connect", refuse)
+    run_text(session, "CREATE SINK hook FOR ALL TO HTTP 'https://localhost:1/'; RUN 5 STEPS;")
+    assert not runner_of(session, "hook", HttpSink("https://localhost:1/", "s-1", "")).step()
+    [rows] = list(session.execute("DESCRIBE hook;"))
+    shown = dict(rows.rows)  # type: ignore[union-attr]
+    assert shown["state"] == "waiting"
+    assert "certificate has expired" in str(shown["last error"])
 
 
 @pytest.mark.parametrize("secret", ["Bearer hidden\n", "Bearer hidden\r\nX: 1", "Bearer hidden€", "hidden\0"])

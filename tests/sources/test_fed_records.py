@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -103,6 +105,30 @@ def test_what_arrives_becomes_records(name: str, oids: str) -> None:
     records, _ = fed(["\n".join(TEXTS[name]).encode()])
     assert [oid for oid, *_ in records] == list(oids)
     assert {at.replace(microsecond=0).timestamp() for *_, at in records} == {START}
+
+
+def record_at(time_us: int) -> str:
+    """A line with a time in nanoseconds."""
+    return json.dumps({"oid": "a", "lon": 1, "lat": 2, "ts": 1_000 * time_us}) + "\n"
+
+
+def test_nanoseconds_of_a_file_keep_their_digits(tmp_path: Path) -> None:
+    """Numbers that were read as DOUBLEs are up to 128 ns off, and an exact time may be too early."""
+    times = [START * 1_000_000 + 997 * number for number in range(2_000)]
+    file = tmp_path / "fed.jsonl"
+    file.write_text("".join(map(record_at, times)))
+    found = [at for part in read_fed(stream(), file, None) for at in part.records.column("ts").to_pylist()]
+    assert [round(at.timestamp() * 1_000_000) for at in found] == times
+
+
+def test_a_pipe_is_fed_like_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "fed.jsonl"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(3 * record_at(START * 1_000_000),))
+    writer.start()
+    found = [at for part in read_fed(stream(), pipe, None) for at in part.records.column("ts").to_pylist()]
+    writer.join()
+    assert [at.timestamp() for at in found] == [START] * 3
 
 
 def test_what_is_compressed_is_refused_at_once() -> None:

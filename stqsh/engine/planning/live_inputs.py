@@ -10,6 +10,7 @@ clock goes on at its pace, ahead of the wall clock, until that is set forward ag
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from stqsh.engine.planning.stream_inputs import SessionView
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
 from stqsh.sources.live.protocol import (
     LiveSource,
+    Position,
     SourceState,
     gone,
     passed,
@@ -57,13 +59,15 @@ class LiveInputs:
 
     Attributes:
         ahead: what is read ahead of them.
+        patience_s: how long a part ends before a place that the stream stands at until that is told.
     """
 
     def __init__(self, home: Path, view: SessionView, steady: Callable[[], int] | None = None) -> None:
         self._home, self._view = SessionHome(home), view
         self._clock = SessionClock(steady)
         self._open: dict[int, LiveSource] = {}
-        self.ahead = BatchesAhead()
+        self._passed: dict[int, tuple[Position, float]] = {}
+        self.ahead, self.patience_s = BatchesAhead(), 2.0
 
     @property
     def access(self) -> LiveAccess:
@@ -80,6 +84,7 @@ class LiveInputs:
         streams = {stream: spec for stream, spec in self._view.streams().items() if spec.is_live}
         for stream in self._open.keys() - streams.keys():
             self._open.pop(stream).close()
+            self._passed.pop(stream, None)
         for stream, spec in streams.items():
             if stream not in self._open:
                 self._open[stream] = open_source(spec, self._home.stream(stream), self._profile)
@@ -163,7 +168,8 @@ class LiveInputs:
         live = dict(offset.live)
         for stream, state in states.items():
             known = live.get(stream)
-            if known is not None and not gone(known.next, state) and not passed(known.next, state):
+            waits = known is None or gone(known.next, state) or self._find_passed(stream, known.next, state)
+            if known is not None and not waits:
                 spec = self._view.streams()[stream]
                 after = self.ahead.after(spec, known, state, each)
                 taken = sum(after[part] - known.next[part] for part in after)
@@ -200,13 +206,31 @@ class LiveInputs:
     def describe(self, clock: BatchClock, last: Offset) -> BatchClock:
         """Return the clock with how live streams are: lag, and what the user should know."""
         live = {
-            stream: _described(self._open[stream].state(), position)
+            stream: self._describe(stream, position)
             for stream, position in last.live.items()
             if stream in self._open
         }
         unknown = {stream: LiveState({}, s.state().message) for stream, s in self._open.items()}
         backlog = sum(sum(state.lag.values()) for state in live.values())
         return msgspec.structs.replace(clock, live={**unknown, **live}, backlog=backlog)
+
+    def _describe(self, stream: int, position: LivePosition) -> LiveState:
+        state = self._open[stream].state()
+        return _described(state, position, self._find_passed(stream, position.next, state))
+
+    def _find_passed(self, stream: int, at: Position, state: SourceState) -> list[str]:
+        """Return the parts that have ended before a position for a while, though the source answers.
+
+        For a moment that is so of any part: what is read ahead is newer than the ends that were asked for.
+        """
+        found = [] if state.message else passed(at, state)
+        known, since = self._passed.get(stream, ({}, 0.0))
+        if not found:
+            self._passed.pop(stream, None)
+        elif known != at:
+            known, since = at, time.monotonic()
+            self._passed[stream] = known, since
+        return found if found and time.monotonic() - since >= self.patience_s else []
 
 
 def _is_at_end(position: LivePosition | None, state: SourceState) -> bool:
@@ -215,7 +239,7 @@ def _is_at_end(position: LivePosition | None, state: SourceState) -> bool:
     )
 
 
-def _described(state: SourceState, position: LivePosition) -> LiveState:
+def _described(state: SourceState, position: LivePosition, cut: list[str]) -> LiveState:
     lag = {part: max(0, state.ends.get(part, next_) - next_) for part, next_ in position.next.items()}
     message = state.message
     if lost := gone(position.next, state):
@@ -224,9 +248,9 @@ def _described(state: SourceState, position: LivePosition) -> LiveState:
             f"the stream waits: {start} to {stop - 1} of {part} are gone (retention);"
             " SET sources.gone = skip; continues without them, or DROP the stream and create it again"
         )
-    elif cut := passed(position.next, state):
+    elif cut:
         message = (
             f"the stream waits: {cut[0]} ends at {state.ends[cut[0]]}, and the stream is at"
-            f" {position.next[cut[0]]} (the topic was made anew, or cut); DROP the stream and create it again"
+            f" {position.next[cut[0]]} (it was made anew, or cut); DROP the stream and create it again"
         )
     return LiveState(lag, message, position.next.get(PART, 0))

@@ -56,9 +56,14 @@ _warm: dict[tuple[str, str], _Warm] = {}
 
 
 def _forget_dropped() -> None:
-    """Let go of the states of dropped streams: the memory of their deleted files is free only then."""
-    for key in [key for key, warm in _warm.items() if not warm.arena.lock.exists()]:
-        del _warm[key]
+    """Let go of the state of a dropped stream: the memory of its deleted files is free only then.
+
+    One state is looked at in each batch of a slot, the one that has not been looked at or used for longest.
+    """
+    key = next(iter(_warm))
+    warm = _warm.pop(key)
+    if warm.arena.lock.exists():
+        _warm[key] = warm
 
 
 class SlotRunner:
@@ -105,7 +110,8 @@ class SlotRunner:
             meta = self._keep(meta, logged or chunks, state, (folded - opened) // 1000)
             state.trim_unused(self._arena.trim)
             self._arena.commit(meta.stamp, state.header, state.buffers)
-            _warm[self._key] = _Warm(meta.stamp, state, self._arena)
+            _warm.pop(self._key, None)
+            _warm[self._key] = _Warm(meta.stamp, state, self._arena)  # the last of them
             _forget_dropped()
             stored = time.perf_counter_ns()
         costs = SlotTiming(

@@ -211,7 +211,7 @@ def unhindered() -> Iterator[None]:
 
 
 def import_in_thread(name: str) -> ModuleType:
-    """Import a module in a thread, where Ctrl-C does not interrupt it; the caller is interrupted as ever.
+    """Import a module in a thread, where Ctrl-C does not interrupt it; the caller is interrupted after that.
 
     numpy cannot be imported again in a process where its import was interrupted.
     """

@@ -53,7 +53,8 @@ class RawKeys:
         self._silence()
         if threading.current_thread() is threading.main_thread():
             self._signals[signal.SIGCONT] = signal.signal(signal.SIGCONT, self._continued)
-            self._signals[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stopped)
+            if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:  # else nobody would continue it
+                self._signals[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stopped)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -11,6 +11,7 @@ complete, and can be read, when it has been closed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -35,17 +36,13 @@ class ArrowFileWriter:
     """A `Writer` of Arrow or Parquet files, by the suffix of `path`; `close` completes them.
 
     A file that is at `path` already is deleted: it must not pass for an answer that has no rows.
-
-    Raises:
-        StqshError: It cannot be deleted.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise StqshError(f"cannot write {path}: {file_error_reason(error)}") from error
+        with suppress(OSError):  # it may be possible to write it though
+            if path.is_file() and not path.is_symlink():
+                path.unlink()
         self._count = 0
         self._open: dict[pa.Schema, _File] = {}
 

@@ -37,7 +37,7 @@ _HIDDEN, _UNFINISHED = (".", "_"), (".tmp", ".part", ".crdownload")
 
 
 class TakenFile(msgspec.Struct, frozen=True):
-    """A line of the ledger: a file's name, as `readable_path` gives it, and the place after its records."""
+    """A line of the ledger: a file's name, as `_ledger_name` gives it, and the place after its records."""
 
     name: str
     end: int
@@ -89,7 +89,7 @@ class DirectoryTaker:
         seen: dict[str, _Seen] = {}
         complete, may_be_old = [], self._trusts_times(now)
         for entry in _entries(Path(self._source.path)):
-            if readable_path(entry.name) in self._names or not _is_candidate(entry):
+            if _ledger_name(entry.name) in self._names or not _is_candidate(entry):
                 continue
             stat = entry.stat()
             before = self._seen.get(entry.name)
@@ -113,7 +113,7 @@ class DirectoryTaker:
         end = self._end
         for part in self._parts(path):
             end = write_segment(self._spool, end, SpoolSegment.of(part, self._layout))
-        name = readable_path(path.name)
+        name = _ledger_name(path.name)
         line = msgspec.json.encode(TakenFile(name, end)) + b"\n"
         with self._ledger.open("ab") as ledger:
             ledger.write(line)
@@ -128,6 +128,8 @@ class DirectoryTaker:
         file = SourceFile(0, path, 0)
         try:
             yield from read_group([file], source, self._timed(file, source))
+        except MemoryError:  # there may be enough of it later
+            raise
         except Exception as problem:  # no file may keep those behind it from being taken
             if not isinstance(problem, StqshError | OSError):
                 log.exception("the file %s cannot be read", readable_path(path))
@@ -138,6 +140,15 @@ class DirectoryTaker:
         """Return the layout with the unit of the file's times, where those are numbers."""
         first = None if "timestamp" in source.options else read_first_block(file, source, self._layout)
         return self._layout if first is None else number_unit(first, self._layout).layout
+
+
+def _ledger_name(name: str) -> str:
+    """Return a name as the ledger has it: behind a `/`, escaped, if it is no UTF-8, else as it is."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return f"/{readable_path(name)}"
+    return name
 
 
 def _said(problem: Exception) -> str:

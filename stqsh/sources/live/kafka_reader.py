@@ -79,7 +79,7 @@ class KafkaReader:
         """Yield the messages of a range; offsets that hold none are passed over.
 
         Raises:
-            RecordsGoneError: the broker no longer has the first of them.
+            RecordsGoneError: the broker no longer has some of them, and they are not to be left out.
             SourceAwayError: the broker does not answer.
         """
         placed = self._placed(wanted)
@@ -136,6 +136,7 @@ class KafkaReader:
                 at = self._after_gone(placed.consumer, at, wanted)
                 if at == wanted.stop:
                     return
+                heard = time.monotonic()
                 continue
             at = max([at, *(_place_of(code, message, wanted) for code, message in events)])
             if got:

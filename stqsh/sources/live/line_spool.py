@@ -11,6 +11,7 @@ Lines are those of texts: standard input is one, and each connection of a socket
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import deque
 from collections.abc import Iterator
@@ -140,13 +141,14 @@ class SpoolWriter:
         """
         try:
             if is_full(self._folder):
-                return False
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if is_last:
                 self.finish()
             else:
                 self.flush()
         except FileNotFoundError:
             self._waiting.clear()
+            self._unwritten = memoryview(b"")
         except OSError as problem:
             reason = (problem.strerror or str(problem)).lower()
             write_problem(self._folder, f"lines cannot be kept: {reason}; it is tried again")

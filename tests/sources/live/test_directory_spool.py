@@ -9,6 +9,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -162,6 +163,14 @@ def test_no_unusual_file_stops_the_directory(tmp_path: Path, caplog: pytest.LogC
     assert letters[3].reason == "oid: not valid UTF-8"
     assert "has several columns oid" in letters[5].reason
     assert not caplog.records, "each of them is foreseen"
+
+
+def test_names_with_a_backslash_are_those_of_older_ledgers(tmp_path: Path) -> None:
+    incoming, spool = tmp_path / "in", tmp_path / "spool"
+    put(incoming, r"a\b.csv", "1")
+    assert DirectoryTaker(stream(incoming), spool).look() == 1
+    assert msgspec.json.decode((spool / "taken.jsonl").read_bytes())["name"] == r"a\b.csv"
+    assert DirectoryTaker(stream(incoming), spool).look() == 0
 
 
 def test_a_file_that_breaks_its_reader_is_a_dead_letter(

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh.fs import DURABILITY
+from stqsh.sources.live import line_spool
 from stqsh.sources.live.line_spool import PART, SpoolReader, SpoolSource, SpoolWriter, segments, trim
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError
 
@@ -114,6 +115,17 @@ def test_nothing_is_lost_or_moved_where_the_disk_takes_only_a_part(
     state = source.state()
     assert (state.ends, state.ended, state.message) == ({PART: 5}, True, "")
     assert read(tmp_path, 0, 5) == [b"one", b"two", b"three", b"four", b"five"]
+
+
+def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, source = SpoolWriter(tmp_path), SpoolSource(tmp_path)
+    writer.add(b"one\n")
+    with monkeypatch.context() as full:
+        full.setattr(line_spool, "is_full", lambda _: True)
+        assert not writer.keep()
+        assert source.state().message.startswith("lines cannot be kept: no space left on device")
+    assert writer.keep()
+    assert (source.state().ends, source.state().message) == ({PART: 1}, "")
 
 
 def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
