@@ -126,14 +126,9 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
         # Options before a command apply to it as well: stqsh --profile cluster doctor
         if command or file:
             raise typer.Exit(run_guarded(partial(_refuse_statements, context.invoked_subcommand)))
-        said: dict[str, object] = {
-            "session": session,
-            "profile": profile,
-            "format_": format_,
-            "output": output,
-        }
-        said |= {"variable": variable, "quiet": quiet, "allow_run": allow_run}
-        context.default_map = {context.invoked_subcommand: {k: v for k, v in said.items() if v}}
+        names = ("session", "profile", "format_", "output", "variable", "quiet", "allow_run")
+        said = {name: value for name in names if (value := context.params[name])}
+        context.default_map = {context.invoked_subcommand: said}
         return
     options = _options(session, profile, format_, output, variable, quiet=quiet)
     options = replace(options, allow_run=allow_run)

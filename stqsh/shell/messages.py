@@ -54,7 +54,8 @@ def print_message(text: str) -> None:
 
 def print_text(text: str) -> None:
     """Print a text on standard output, folded to the terminal's width; `?` for what it cannot show."""
-    shown, encoding = replace_undrawable(fold(text, terminal_width(sys.stdout))), sys.stdout.encoding
+    shown = replace_undrawable(fold(text, terminal_width(sys.stdout)))
+    encoding = sys.stdout.encoding or "utf-8"  # a stream in memory has none
     print(shown.encode(encoding, "replace").decode(encoding), flush=True)
 
 

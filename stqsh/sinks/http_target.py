@@ -44,7 +44,7 @@ class HttpSink:
     def open(self, position: SinkPosition) -> SinkPosition:
         """Return the position: the server does not know more than the file."""
         self.close()
-        self._headers("")  # what can never be sent is told before there is anything to send
+        self._headers("")  # what can never be sent is refused before there is anything to send
         return position
 
     def write(self, part: SinkPart) -> SinkPosition:

@@ -51,7 +51,7 @@ class ArrivingBytes:
         self._descriptor, self._head = descriptor, b""
 
     def head(self) -> bytes:
-        """Return as much of the beginning as tells the format; it is read again later."""
+        """Return as much of the beginning as shows the format; it is read again later."""
         head = b""
         while not _tells_format(head) and (more := self.read(BLOCK_BYTES)):
             head += more
@@ -228,7 +228,7 @@ def _blocks(
 def _file_blocks(
     name: str, path: Path, form: str, layout: RecordSchema, options: Options
 ) -> Iterator[_FedBlock]:
-    """Yield the blocks of a file; the first one tells what numbers of time count."""
+    """Yield the blocks of a file; the first one shows what numbers of time count."""
     blocks = READERS[form](path, layout, options)
     if "timestamp" not in options and (first := next(blocks, None)) is not None:
         layout = number_unit(FileBlock(0, name, first), layout).layout

@@ -32,7 +32,7 @@ _PROBED_OBJECTS = 2000
 _TABULAR = ("csv", "parquet")
 _WHOLE_TYPES = {"INT", "BIGINT"}
 _NUMBER_TYPES = _WHOLE_TYPES | {"FLOAT", "DOUBLE"}
-#: All whole numbers of so many digits are BIGINTs, and those beyond lose digits as DOUBLEs.
+#: Whole numbers of up to 18 digits are BIGINTs; longer ones may lose digits as DOUBLEs.
 _BIGINT_DIGITS, _BIGINT_END = 18, 2**63
 _WHOLE_NUMBER = r"^-?(0|[1-9]\d*)$"
 _ISO_DATE = r"^\d{4}-\d\d-\d\d"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from support.spools import write
 
 from stqsh.engine.config import TUNING
 from stqsh.engine.ingest.task_reader import chunks
@@ -49,7 +50,7 @@ class World:
 
     def say(self, *keys: str) -> None:
         for key in keys:
-            self.spool.write(orjson.dumps({"oid": key, "lon": 1, "lat": 2, "ts": 5}) + b"\n")
+            write(self.spool, orjson.dumps({"oid": key, "lon": 1, "lat": 2, "ts": 5}) + b"\n")
 
     def play(self) -> None:
         append(self.db, StreamPlayed(self.stream, "s"))
@@ -83,7 +84,7 @@ def test_a_stream_that_does_not_play_stands_still(world: World) -> None:
     assert world.at.step == 0
 
 
-def test_a_source_that_was_made_anew_is_told_and_nothing_of_it_is_passed_over(
+def test_a_source_that_was_created_again_is_told_and_nothing_of_it_is_passed_over(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.play()
@@ -91,8 +92,10 @@ def test_a_source_that_was_made_anew_is_told_and_nothing_of_it_is_passed_over(
     world.batch(0)
     monkeypatch.setattr(SpoolSource, "state", lambda _: SourceState({PART: 0}, {PART: 1}))
     assert told(world, TICK * 5) == "", "what is read ahead may be newer than the ends for a moment"
-    world.planner.live.patience_s = 0.0
-    assert told(world, TICK * 10).startswith("the stream waits: lines ends at 1, and the stream is at 3")
+    world.planner.live.truncation.patience_s = 0.0
+    assert told(world, TICK * 10).startswith(
+        "the stream waits: lines was truncated, or created again: it ends at 1, and the"
+    )
     assert world.at.live[world.stream].next == {PART: 3}
 
 
@@ -187,7 +190,7 @@ def test_all_events_of_a_key_go_to_one_slot_wherever_they_are(tmp_path: Path) ->
     world.play()
     for key in "abcdefgh":
         for lon in (-170, -10, 10, 170):
-            world.spool.write(orjson.dumps({"oid": key, "lon": lon, "lat": lon / 2, "ts": 5}) + b"\n")
+            write(world.spool, orjson.dumps({"oid": key, "lon": lon, "lat": lon / 2, "ts": 5}) + b"\n")
     end = world.batch(0)
     assert end is not None
     made = [chunk for task in world.planner.plan(world.before, end) for chunk in chunks(task)]
@@ -205,7 +208,7 @@ def test_all_events_of_a_key_go_to_one_slot_wherever_they_are(tmp_path: Path) ->
 def test_what_is_taken_is_reported_once(world: World, by_slot: bool) -> None:
     world.play()
     world.say("a")
-    world.spool.write(b"oops\n")
+    write(world.spool, b"oops\n")
     end = world.batch(0)
     assert end is not None
     tasks = world.planner.plan(world.before, replace(end, by_slot=by_slot))

@@ -29,9 +29,9 @@ from stqsh.sources.live.protocol import (
     Position,
     SourceState,
     gone,
-    passed,
     ranges,
     split,
+    truncated,
     with_new_parts,
 )
 from stqsh.sources.live.record_spool import PART
@@ -59,15 +59,14 @@ class LiveInputs:
 
     Attributes:
         ahead: what is read ahead of them.
-        patience_s: how long a part ends before a place that the stream stands at until that is told.
+        truncation: what ends before the streams.
     """
 
     def __init__(self, home: Path, view: SessionView, steady: Callable[[], int] | None = None) -> None:
         self._home, self._view = SessionHome(home), view
         self._clock = SessionClock(steady)
         self._open: dict[int, LiveSource] = {}
-        self._passed: dict[int, tuple[Position, float]] = {}
-        self.ahead, self.patience_s = BatchesAhead(), 2.0
+        self.ahead, self.truncation = BatchesAhead(), TruncationWatch()
 
     @property
     def access(self) -> LiveAccess:
@@ -84,7 +83,7 @@ class LiveInputs:
         streams = {stream: spec for stream, spec in self._view.streams().items() if spec.is_live}
         for stream in self._open.keys() - streams.keys():
             self._open.pop(stream).close()
-            self._passed.pop(stream, None)
+            self.truncation.forget(stream)
         for stream, spec in streams.items():
             if stream not in self._open:
                 self._open[stream] = open_source(spec, self._home.stream(stream), self._profile)
@@ -168,8 +167,9 @@ class LiveInputs:
         live = dict(offset.live)
         for stream, state in states.items():
             known = live.get(stream)
-            waits = known is None or gone(known.next, state) or self._find_passed(stream, known.next, state)
-            if known is not None and not waits:
+            if known is None:
+                continue
+            if not (gone(known.next, state) or self.truncation.find(stream, known.next, state)):
                 spec = self._view.streams()[stream]
                 after = self.ahead.after(spec, known, state, each)
                 taken = sum(after[part] - known.next[part] for part in after)
@@ -205,32 +205,43 @@ class LiveInputs:
 
     def describe(self, clock: BatchClock, last: Offset) -> BatchClock:
         """Return the clock with how live streams are: lag, and what the user should know."""
-        live = {
-            stream: self._describe(stream, position)
-            for stream, position in last.live.items()
-            if stream in self._open
-        }
+        live = {}
+        for stream, position in last.live.items():
+            if stream in self._open:
+                state = self._open[stream].state()
+                live[stream] = _described(state, position, self.truncation.find(stream, position.next, state))
         unknown = {stream: LiveState({}, s.state().message) for stream, s in self._open.items()}
         backlog = sum(sum(state.lag.values()) for state in live.values())
         return msgspec.structs.replace(clock, live={**unknown, **live}, backlog=backlog)
 
-    def _describe(self, stream: int, position: LivePosition) -> LiveState:
-        state = self._open[stream].state()
-        return _described(state, position, self._find_passed(stream, position.next, state))
 
-    def _find_passed(self, stream: int, at: Position, state: SourceState) -> list[str]:
-        """Return the parts that have ended before a position for a while, though the source answers.
+class TruncationWatch:
+    """Finds the parts that end before the places at which streams stand.
 
-        For a moment that is so of any part: what is read ahead is newer than the ends that were asked for.
-        """
-        found = [] if state.message else passed(at, state)
-        known, since = self._passed.get(stream, ({}, 0.0))
+    Attributes:
+        patience_s: how long a stream stands there before that counts. For a moment it does in any case: what
+            is read ahead is newer than the ends that were asked for.
+    """
+
+    def __init__(self) -> None:
+        self.patience_s = 2.0
+        self._since: dict[int, tuple[Position, float]] = {}
+
+    def find(self, stream: int, at: Position, state: SourceState) -> list[str]:
+        """Return such parts of a stream at a position; none while its source does not answer."""
+        found = [] if state.message else truncated(at, state)
         if not found:
-            self._passed.pop(stream, None)
-        elif known != at:
-            known, since = at, time.monotonic()
-            self._passed[stream] = known, since
-        return found if found and time.monotonic() - since >= self.patience_s else []
+            self.forget(stream)
+            return []
+        known, since = self._since.get(stream, ({}, 0.0))
+        if known != at:
+            since = time.monotonic()
+            self._since[stream] = at, since
+        return found if time.monotonic() - since >= self.patience_s else []
+
+    def forget(self, stream: int) -> None:
+        """Forget a stream that is gone, or goes on."""
+        self._since.pop(stream, None)
 
 
 def _is_at_end(position: LivePosition | None, state: SourceState) -> bool:
@@ -250,7 +261,7 @@ def _described(state: SourceState, position: LivePosition, cut: list[str]) -> Li
         )
     elif cut:
         message = (
-            f"the stream waits: {cut[0]} ends at {state.ends[cut[0]]}, and the stream is at"
-            f" {position.next[cut[0]]} (it was made anew, or cut); DROP the stream and create it again"
+            f"the stream waits: {cut[0]} was truncated, or created again: it ends at {state.ends[cut[0]]},"
+            f" and the stream is at {position.next[cut[0]]}; DROP the stream and create it again"
         )
     return LiveState(lag, message, position.next.get(PART, 0))

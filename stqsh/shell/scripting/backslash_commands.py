@@ -72,7 +72,9 @@ def find_command(line: str) -> tuple[BackslashCommand, str]:
 def run_command(console: Console, line: str) -> None:
     """Run a line that holds a command; raises `StqshError` where it fails, `ExitShell` for `\\q`."""
     command, argument = find_command(line)
-    command.action(console, replaced(argument, console.variables) if command.reads == "echo" else argument)
+    if command.reads in ("set", "echo"):
+        argument = replaced(argument, console.variables)
+    command.action(console, argument)
 
 
 def _quit(console: Console, argument: str) -> None:
@@ -158,7 +160,7 @@ def _restart(console: Console, argument: str) -> None:
 def _set(console: Console, argument: str) -> None:
     variables = console.variables
     if argument:
-        assign(variables, replaced(argument, variables))
+        assign(variables, argument)
         return
     listed = "\n".join(f"{name} = {value}" for name, value in sorted(variables.items()))
     console.tell(listed or "no variables are set")

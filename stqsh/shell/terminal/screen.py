@@ -100,13 +100,8 @@ class Screen:
         """Show lines above the status line."""
         if not lines:
             return
-        self._write(
-            CLEAR
-            + _dimmed(self.sample.omission(), self.colour)
-            + "\n".join(lines)
-            + "\n"
-            + self._status_text()
-        )
+        omission = _dimmed(self.sample.omission(), self.colour)
+        self._write(CLEAR + omission + "\n".join([*lines, ""]) + self._status_text())
 
     def message(self, text: str) -> None:
         """Show a message above the status line; it may quote names and values."""

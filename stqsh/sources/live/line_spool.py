@@ -129,11 +129,6 @@ class SpoolWriter:
         if self._line.size:
             self._wait(self._line.end(b"") + mark + b"\n")
 
-    def write(self, data: bytes) -> None:
-        """Append bytes. Raises `OSError` as `flush` does."""
-        self.add(data)
-        self.flush()
-
     def keep(self, *, is_last: bool = False) -> bool:
         """Flush, or finish with what is the last of it; return False, and say so, where the disk is full.
 

@@ -150,10 +150,10 @@ def gone(position: Position, state: SourceState) -> list[MessageRange]:
     return sorted((each for each in found if each.size > 0), key=lambda each: part_order(each.part))
 
 
-def passed(position: Position, state: SourceState) -> list[str]:
-    """Return the parts that end before a position: a topic that was made anew, or cut.
+def truncated(position: Position, state: SourceState) -> list[str]:
+    """Return the parts that end before a position, as of a topic that was truncated, or created again.
 
-    >>> passed({"t/0": 500, "t/1": 7}, SourceState({}, {"t/0": 100, "t/1": 7}))
+    >>> truncated({"t/0": 500, "t/1": 7}, SourceState({}, {"t/0": 100, "t/1": 7}))
     ['t/0']
     """
     found = (part for part, at in position.items() if state.ends.get(part, at) < at)

@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from stqsh.checksums import Seal
 from stqsh.core.kernels.events.latest_updates import latest_updates
+from stqsh.errors import StqshError
 from stqsh.fs import file_lock, settle
 from stqsh.spec.chunk import Chunk, ChunkOrder, decoded, pack, pack_json, to_table
 from stqsh.spec.clock import ClockTimes
 from stqsh.spec.payload_refs import ENDING, Reference
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.disk_space import RESERVE, DiskFullError, free_bytes
+from stqsh.storage.disk_space import RESERVE, free_bytes
 from stqsh.storage.home import SessionHome
 from stqsh.storage.update_log.files import (
     CompactedBase,
@@ -37,6 +38,7 @@ from stqsh.storage.update_log.files import (
 )
 from stqsh.storage.update_log.reader import LogRelation, UpdatePart, clock_of, read_parts
 from stqsh.storage.update_log.writer import write_chunks
+from stqsh.units import format_size
 
 KeyOf = Callable[[int], str]
 """A stream's key column, by the stream's id."""
@@ -54,8 +56,8 @@ class FoldLimits:
     """How much waits to be folded at once.
 
     Attributes:
-        updates: so many updates, or as many as are left of those before, if that is more.
-        parts: so many parts: each may keep a file mapped, and a process has at most some 65,000 mappings.
+        updates: the number of updates; as many as are left of those before, if that is more.
+        parts: the number of parts: each may keep a file mapped, and a process has at most some 65,000.
     """
 
     updates: int = 4_000_000
@@ -83,7 +85,7 @@ def fold_log(
 
     Raises:
         DamagedFileError: a file is gone or damaged; nothing changes.
-        DiskFullError: folding would take what the engine needs of a disk's last space; nothing changes.
+        StqshError: the base would take what the engine needs of a disk's last space; nothing changes.
     """
     home = SessionHome(control.path.parent)
     with ExitStack() as held:
@@ -277,7 +279,7 @@ def _write_payloads(bulk: Path, chunks: Iterator[Chunk]) -> list[Chunk]:
                 kept.append(chunk)
                 continue
             if sink.tell() + len(chunk.payload) > most:
-                raise DiskFullError(bulk.parent.parent)
+                raise StqshError(f"its base takes more than the {format_size(most)} that the disk can spare")
             checksum = Seal.of(chunk.payload).checksum
             reference = Reference(bulk.name, sink.tell(), len(chunk.payload), checksum=checksum)
             sink.write(chunk.payload)

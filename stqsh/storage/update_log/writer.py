@@ -22,7 +22,7 @@ def write_batch(updates: Path, batch: int, chunks: pa.Table) -> LoggedFile | Non
     """Write a batch's chunks for the update log, if there are updates; return the file to list.
 
     A call for the same batch again writes files with the same content. Therefore only the times of its clock
-    are kept: what else it tells, such as how far behind a stream is, may differ by then.
+    are kept: what else it says, such as how far behind a stream is, may differ by then.
 
     Args:
         updates: the home's folder of that name.

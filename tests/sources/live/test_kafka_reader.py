@@ -77,7 +77,7 @@ def test_only_what_is_gone_is_passed_over(reader: Callable[[int], KafkaReader]) 
     some.skips = True
     assert offsets(some, 100, STOP) == list(range(500, STOP))
     assert offsets(some, 100, 400) == []
-    assert offsets(some, STOP + 5, STOP + 9) == [], "a topic that was made anew has nothing of the range"
+    assert offsets(some, STOP + 5, STOP + 9) == [], "a topic that was created again has nothing of the range"
 
 
 def test_it_is_an_error_where_it_is_not_to_be_passed_over(reader: Callable[[int], KafkaReader]) -> None:

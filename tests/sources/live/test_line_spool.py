@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.spools import write
 
 from stqsh.fs import DURABILITY
 from stqsh.sources.live import line_spool
@@ -28,7 +29,7 @@ def test_lines_come_back_however_they_were_written(
     folder = tmp_path_factory.mktemp("spool")
     writer, source = SpoolWriter(folder, segment_bytes=size), SpoolSource(folder)
     for piece in pieces:
-        writer.write(piece)
+        write(writer, piece)
         source.state()
     writer.finish()
     text = b"".join(pieces)
@@ -40,13 +41,13 @@ def test_lines_come_back_however_they_were_written(
 
 
 def test_a_killed_writer_leaves_whole_lines(tmp_path: Path) -> None:
-    SpoolWriter(tmp_path).write(b"a\nb\n")
+    write(SpoolWriter(tmp_path), b"a\nb\n")
     [(_, path)] = segments(tmp_path)
     with path.open("ab") as file:
         file.write(b"hal")
     assert SpoolSource(tmp_path).state().ends == {PART: 2}
     again = SpoolWriter(tmp_path)
-    again.write(b"c\n")
+    write(again, b"c\n")
     assert SpoolSource(tmp_path).state().ends == {PART: 3}
     assert read(tmp_path, 0, 3) == [b"a", b"b", b"c"]
 
@@ -54,7 +55,7 @@ def test_a_killed_writer_leaves_whole_lines(tmp_path: Path) -> None:
 def test_segments_that_are_taken_go_and_are_missed_if_they_are_wanted(tmp_path: Path) -> None:
     writer = SpoolWriter(tmp_path, segment_bytes=1)
     for line in (b"a\n", b"b\n", b"c\n"):
-        writer.write(line)
+        write(writer, line)
     trim(tmp_path, 2)
     assert read(tmp_path, 2, 3) == [b"c"]
     assert SpoolSource(tmp_path).state().first == {PART: 2}
@@ -69,11 +70,11 @@ def test_lines_know_the_first_line_of_their_text_as_long_as_they_are_there(tmp_p
 
     writer = SpoolWriter(tmp_path, segment_bytes=4)
     for piece in (b"he", b"ad\na\nb\n", b"c\n"):
-        writer.write(piece)
+        write(writer, piece)
     writer.begin_text()
-    writer.write(b"other\nd\n")
+    write(writer, b"other\nd\n")
     again = SpoolWriter(tmp_path)
-    again.write(b"third\ne\n")
+    write(again, b"third\ne\n")
     old, other, third = (b"head", [b"c"]), (b"other", [b"other", b"d"]), (b"third", [b"third", b"e"])
     assert first_lines(0, 8) == [(b"head", [b"head", b"a", b"b"]), old, other, third]
     trim(tmp_path, 3)
@@ -90,14 +91,14 @@ def test_nothing_is_lost_or_moved_where_the_disk_takes_only_a_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer, source = SpoolWriter(tmp_path, segment_bytes=8), SpoolSource(tmp_path)
-    writer.write(b"one\n")
+    write(writer, b"one\n")
     room = [9]
-    write = os.write
+    write_some = os.write
 
     def written(file: int, data: memoryview) -> int:
         if not room[0]:
             raise OSError(errno.EDQUOT, "Disk quota exceeded")
-        count = write(file, data[: room[0]])
+        count = write_some(file, data[: room[0]])
         room[0] -= count
         return count
 
@@ -131,8 +132,8 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     writer = SpoolWriter(tmp_path, line_bytes=5000)
     for _ in range(1000):
-        writer.write(b"0123456789" * 10)
-    writer.write(b"its end\nnext\n")
+        write(writer, b"0123456789" * 10)
+    write(writer, b"its end\nnext\n")
     cut, following = read(tmp_path, 0, 2)
     assert cut == (b"0123456789" * 103)[:1024] + b"\xff (the line is too long)"
     assert following == b"next"
@@ -148,7 +149,7 @@ def test_lines_are_on_the_disk_before_an_offset_names_them(
     )
     source = SpoolSource(tmp_path)
     writer = SpoolWriter(tmp_path)
-    writer.write(b"one\n")
+    write(writer, b"one\n")
     forced.clear()
     assert source.state().ends == {PART: 1}
     [(_, segment)] = segments(tmp_path)
