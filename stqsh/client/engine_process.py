@@ -50,9 +50,12 @@ def check_alive(home: SessionHome) -> EngineInfo:
     info = read_engine(home)
     if info is None:
         raise EngineDeadError("no engine was started for this session")
-    if info.state == "stopping" and not is_alive(info):
+    lives = is_alive(info)
+    if not lives and _current(home, info) != info:  # it wrote its last report after it was read
+        return check_alive(home)
+    if info.state == "stopping" and not lives:
         raise EngineDeadError("the engine was stopped")
-    if info.state == "failed" or not is_alive(info):
+    if info.state == "failed" or not lives:
         raise EngineDeadError(last_words(home, info), hint=f"the engine's log is {kept_log(home)}")
     silent = (processes.uptime_us() - info.heartbeat_us) // 1_000_000
     if silent > SILENT_S and not _beats(home, info):
@@ -165,6 +168,7 @@ def _has_lost_parent(info: EngineInfo) -> bool:
 def _spawn(home: SessionHome, command: Sequence[str]) -> EngineInfo:
     source = str(Path(stqsh.__file__).resolve().parent.parent)
     path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+    began_us = processes.uptime_us()
     try:
         if home.engine_log.exists():
             home.engine_log.replace(home.engine_log.with_suffix(".log.1"))
@@ -183,6 +187,9 @@ def _spawn(home: SessionHome, command: Sequence[str]) -> EngineInfo:
     except OSError as error:
         raise EngineDeadError(f"the engine cannot be started: {error}") from error
     processes.children[child.pid] = child
+    said = read_engine(home)
+    if said is not None and said.heartbeat_us > began_us:  # it was faster, and may have ended already
+        return said
     info = EngineInfo.now(child.pid, "starting")
     write_engine(home, info)
     return info

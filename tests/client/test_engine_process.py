@@ -64,6 +64,32 @@ def test_an_engine_that_was_stopped_has_no_last_words(home):
     assert caught.value.text() == "the engine was stopped"
 
 
+def test_what_an_engine_writes_while_it_is_looked_at_counts(home, monkeypatch):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    starting = EngineInfo.now(ended.pid, "starting")
+    write_engine(home, starting)
+
+    def stop_meanwhile(info):
+        write_engine(home, replace(starting, state="stopping"))
+        return False
+
+    monkeypatch.setattr(engine_process, "is_alive", stop_meanwhile)
+    with pytest.raises(EngineDeadError, match="the engine was stopped"):
+        check_alive(home)
+
+
+def test_an_engine_that_ends_at_once_is_not_said_to_be_starting(home, monkeypatch):
+    class EndsAtOnce(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            self.wait()
+
+    monkeypatch.setattr(subprocess, "Popen", EndsAtOnce)
+    assert ensure_engine(home, command(FAILS)).state == "failed"
+    assert read_engine(home).message == "no Java runtime was found"
+
+
 def test_the_log_of_a_temporary_session_outlives_it(tmp_path):
     home = open_home(root=tmp_path, temporary=True)
     ensure_engine(home, command(CRASHES))
