@@ -98,7 +98,7 @@ def things(tmp_path: Path) -> str:
 
 def test_results_go_where_the_script_says(things: str, tmp_path: Path) -> None:
     text = rf"""{things}
-\o {tmp_path}/all.geojson
+\o '{tmp_path}/all of it''s.geojson'
 RUN 1 STEPS;
 \o | cat > {tmp_path}/piped
 SHOW STREAMS FORMAT csv;
@@ -113,7 +113,7 @@ SELECT oid FROM s \G
     shown = run(tmp_path, text, "jsonl", messages=messages, box="(0, 0, 1, 1)")
     assert not (tmp_path / "unused.arrow").exists()
     assert shown == "-- 1 -----------------------------------\noid  1\n(1 row)\n"
-    [feature] = json.loads((tmp_path / "all.geojson").read_text())["features"]
+    [feature] = json.loads((tmp_path / "all of it's.geojson").read_text())["features"]
     assert feature["geometry"] == {"type": "Point", "coordinates": [0.5, 0.5]}
     assert feature["properties"]["query"] == "q"
     assert (tmp_path / "piped").read_text().startswith("name,kind,")

@@ -125,7 +125,7 @@ def test_variables_of_the_command_line() -> None:
 
 def test_scripts_are_included_by_their_own_folder(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "b.stq").write_text("SHOW :what;\n\\i c.stq\n")
+    (tmp_path / "in" / "b.stq").write_text("SHOW :what;\n\\i 'c.stq'\n")
     (tmp_path / "in" / "c.stq").write_text("\\set what SLOTS\nSHOW LOADD;")
     main = str(tmp_path / "a.stq")
     with pytest.raises(StqshError) as caught:

@@ -12,7 +12,7 @@ from stqsh.errors import StqshError
 from stqsh.settings import FORMATS
 from stqsh.shell.repl.help_text import two_columns
 from stqsh.shell.scripting.console import SWITCHES
-from stqsh.shell.scripting.variables import assign, forget, replaced
+from stqsh.shell.scripting.variables import assign, forget, replaced, unquoted
 from stqsh.shell.scripting.watch_interval import parse_interval
 from stqsh.shell.writers.writer import check_format
 
@@ -55,12 +55,19 @@ class BackslashCommand:
 
 
 def find_command(line: str) -> tuple[BackslashCommand, str]:
-    r"""Return the command of a line such as `\timing on`, and its argument. Raises `StqshError` for none."""
+    r"""Return the command of a line such as `\timing on`, and its argument.
+
+    The name of a file may be in single quotes, as psql takes it.
+
+    Raises:
+        StqshError: There is no such command.
+    """
     word, *rest = line.strip().removeprefix("\\").split(None, 1) or [""]
     word = word.rstrip(";")
     for command in COMMANDS:
         if word in command.names:
-            return command, "".join(rest)
+            argument = "".join(rest)
+            return command, unquoted(argument) if command.takes_file else argument
     known = [name for command in COMMANDS for name in command.names]
     near = difflib.get_close_matches(word, known, n=1)
     raise StqshError(

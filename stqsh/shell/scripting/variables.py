@@ -34,10 +34,16 @@ def assign(variables: dict[str, str], words: str) -> None:
     name, *rest = words.split(None, 1) or [""]
     if not _NAME.fullmatch(name):
         raise StqshError(f"'{name}' cannot be a variable's name", hint="letters, digits and _")
-    value = "".join(rest).strip()
-    if len(value) > 1 and value[0] == value[-1] == "'":
-        value = value[1:-1].replace("''", "'")
-    variables[name] = value
+    variables[name] = unquoted("".join(rest).strip())
+
+
+def unquoted(text: str) -> str:
+    """Return what a string in single quotes holds, and any other text as it is.
+
+    >>> unquoted("'it''s'"), unquoted("plain")
+    ("it's", 'plain')
+    """
+    return text[1:-1].replace("''", "'") if len(text) > 1 and text[0] == text[-1] == "'" else text
 
 
 def forget(variables: dict[str, str], name: str) -> None:
