@@ -62,7 +62,16 @@ def test_a_line_is_drawn_without_a_gap(
 def test_lines_beyond_the_canvas_and_nan_are_no_matter() -> None:
     canvas = Canvas(4, 2)
     canvas.lines(
-        np.array([[-1e12, 3, 1e12, 3], [np.nan, 0, 1, 1], [-5, -5, -9, -9], [1e9, 1e9, 2e9, 1e9]]), ""
+        np.array(
+            [
+                [-1e12, 3, 1e12, 3],
+                [np.nan, 0, 1, 1],
+                [-5, -5, -9, -9],
+                [1e9, 1e9, 2e9, 1e9],
+                [9, 0, 9, 5e-324],
+            ]
+        ),
+        "",
     )
     assert text(canvas) == ["⣀⣀⣀⣀", "    "]
 

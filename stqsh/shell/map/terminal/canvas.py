@@ -192,7 +192,7 @@ def _clipped(segments: Array, width: int, height: int) -> Array:
     begin, end = np.zeros(len(x1)), np.ones(len(x1))
     inside = np.isfinite(segments).all(axis=1)
     for along, room in ((-dx, x1 + 1), (dx, width + 1 - x1), (-dy, y1 + 1), (dy, height + 1 - y1)):
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             share = room / along
         begin = np.where(along < 0, np.maximum(begin, share), begin)
         end = np.where(along > 0, np.minimum(end, share), end)
