@@ -16,7 +16,7 @@ from stqsh.sources.live.line_spool import PART, SPOOL, SpoolSource, SpoolWriter
 from stqsh.sources.live.protocol import SourceState
 from stqsh.spec.chunk import ChunkKind, unpack, unpack_struct
 from stqsh.spec.clock import BatchClock
-from stqsh.spec.log import RunFor, RunSteps, RunToEnd, StreamPaused, StreamPlayed
+from stqsh.spec.log import RunFor, RunSteps, RunToEnd, StreamDropped, StreamPaused, StreamPlayed
 from stqsh.spec.offset import Offset
 from stqsh.spec.stats import TakenMessages
 from stqsh.spec.stream import ColumnSpec, StdinSourceSpec, StreamKind, StreamSpec
@@ -253,6 +253,15 @@ def test_a_run_ends_with_its_steps_and_one_to_the_end_with_the_source(world: Wor
     done = world.batch(103 * TICK)
     assert done is not None and done.ended and done.run is None
     assert [key for _, key in world.records(world.before, done)] == ["b"]
+
+
+def test_a_run_whose_live_stream_is_dropped_ends_there(world: World) -> None:
+    done = append(world.db, RunToEnd()).seq
+    world.say("a")
+    assert (first := world.batch(0)) is not None
+    append(world.db, StreamDropped(world.stream, "s"))
+    assert (last := world.batch(TICK * 4)) is not None
+    assert (last.step, last.run, last.run_done) == (first.step + 1, None, done)
 
 
 def test_a_stream_that_is_paused_takes_up_where_it_stopped(world: World) -> None:

@@ -512,6 +512,43 @@ def test_a_drop_after_a_playing_stream_has_ended_is_delivered(world: World) -> N
     assert clock(batch)["last_step"] == 2
 
 
+@pytest.mark.parametrize("run", [{"mode": "end"}, {"mode": "for", "us": SECOND << 40}])
+def test_a_run_whose_endless_stream_is_dropped_ends_there(world: World, run: dict[str, Any]) -> None:
+    stream = world.stream([(tick, "a") for tick in range(20)], complete=False)
+    done = world.log("run", **run)
+    world.all_batches()
+    assert (world.at.step, world.at.run is None) == (20, False)
+    world.log("drop_stream", id=stream, name="s")
+    world.all_batches()
+    assert (world.at.step, world.at.run, world.at.run_done) == (21, None, done), "the drop takes a step"
+    again = world.stream([(25, "b")])
+    world.log("run", mode="end")
+    world.all_batches()
+    assert (world.at.step, world.at.rows[again]) == (26, 1)
+
+
+def test_a_run_ends_with_the_data_where_another_stream_without_end_is_dropped(tmp_path: Path) -> None:
+    world = World(tmp_path, max_records=3)
+    kept = world.stream([(tick, "a") for tick in range(20)])
+    endless = world.stream([(tick, "b") for tick in range(5)], complete=False, name="t")
+    world.log(
+        "register",
+        stream="s",
+        stream_id=kept,
+        text="",
+        kind="aggregate",
+        region={"type": "all"},
+        aggregates={"sync_us": SECOND},
+    )
+    done = world.log("run", mode="end")
+    world.all_batches()
+    assert world.at.step == 5
+    world.log("drop_stream", id=endless, name="t")
+    world.all_batches()
+    assert (world.at.step, world.at.run_done) == (21, done)
+    assert world.at.closing == 21, "the query with SYNC is refreshed after the end"
+
+
 def test_an_endless_stream_is_taken_as_far_as_it_is_made(world: World) -> None:
     world.stream([(1, "a"), (2, "a")], complete=False)
     world.log("run", mode="for", us=10 * SECOND)

@@ -104,15 +104,31 @@ def _run_state(
     """
     if offset.base_tick is None:
         return RunState(seq, offset.step)
-    end = last_step(offset, feeds)
-    if end is not None and offset.step >= end:
-        return RunState(seq, offset.step + int(view.owes_a_step(feeds)))
-    asked = requested_step(offset, run)
-    if end is None or asked < end:
+    end, asked = last_step(offset, feeds), requested_step(offset, run)
+    if end is None or (offset.step < end and asked < end):
         return RunState(seq, max(offset.step, asked))
+    return _run_to_end(view, offset, feeds, seq, end)
+
+
+def _run_to_end(view: SessionView, offset: Offset, feeds: list[StreamInput], seq: int, end: int) -> RunState:
+    """Return a RUN whose last step is the end of the data, or the step that is owed there."""
+    if offset.step >= end:
+        return RunState(seq, offset.step + int(view.owes_a_step(feeds)))
     refreshed = view.log.ledger_at(seq).refreshed.values()
     closes = not all(query.is_over(offset, end + 1) for query in refreshed)
     return RunState(seq, end + int(closes), closes)
+
+
+def within_data(view: SessionView, offset: Offset, feeds: list[StreamInput], run: RunState) -> RunState:
+    """Return a RUN that goes no further than the data, which may have got an end since it began.
+
+    That is so where a stream without end is dropped. Time would go on to the last step that was requested, at
+    once, and for `RUN` there is none.
+    """
+    end = None if run.closes or offset.base_tick is None else last_step(offset, feeds)
+    if end is None or run.until <= max(end, offset.step + 1):
+        return run
+    return _run_to_end(view, offset, feeds, run.seq, end)
 
 
 def start_clock(offset: Offset, feeds: list[StreamInput], streams: dict[int, StreamSpec]) -> Offset:

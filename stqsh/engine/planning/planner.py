@@ -27,6 +27,7 @@ from stqsh.engine.planning.event_clock import (
     finish_run,
     last_step,
     start_clock,
+    within_data,
 )
 from stqsh.engine.planning.first_routing import FirstRouting
 from stqsh.engine.planning.live_inputs import LiveInputs
@@ -178,9 +179,11 @@ class Planner:
         return replace(taken, seq=seq, dealers=_dealers(ledger, offset), copied=ledger.copied)
 
     def _next_of_run(self, offset: Offset, run: RunState) -> Offset | None:
+        feeds = self._view.feeds(offset)
+        run = within_data(self._view, offset, feeds, run)
         if run.until <= offset.step:
             return finish_run(offset, run)
-        taken = self._take_steps(offset, self._view.feeds(offset), run.until)
+        taken = self._take_steps(offset, feeds, run.until)
         if taken is None or taken.step < run.until:
             return taken
         return finish_run(replace(taken, closing=run.until) if run.closes else taken, run)
