@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from stqsh.checksums import DamagedFileError
-from stqsh.engine.state.attendance import Attendance
-from stqsh.engine.state.slot_store import StaleBatchError
+from stqsh.engine.state.attendance import Attendance, forget_unplanned
+from stqsh.engine.state.file_store import FileStore
+from stqsh.engine.state.slot_store import SlotMeta, StaleBatchError
 
 
 def test_each_slot_follows_the_batch_in_which_it_took_part_last(tmp_path: Path) -> None:
@@ -30,3 +31,38 @@ def test_an_earlier_batch_and_a_lost_file_are_errors(tmp_path: Path) -> None:
     (tmp_path / "state" / "aggregate.batches").unlink()
     with pytest.raises(DamagedFileError, match=r"state/aggregate\.batches is gone"):
         attendance.enter(9, [1])
+
+
+def take_part(state: Path, batch: int, *slots: int) -> dict[int, int]:
+    """Store a batch of some slots; return after how many batches each found itself before it."""
+    before = Attendance(state, "aggregate").enter(batch, slots)
+    found = {}
+    for slot in slots:
+        store = FileStore(state / f"aggregate-{slot}", batch, before[slot])
+        found[slot] = store.read_meta().version
+        store.append(found[slot] + 1, [])
+        store.write_meta(SlotMeta(version=found[slot] + 1))
+    return found
+
+
+@pytest.mark.parametrize("has_other", [False, True])
+def test_a_batch_that_was_lost_with_its_plan_is_forgotten_though_its_slots_are_not_in_the_next(
+    tmp_path: Path, has_other: bool
+) -> None:
+    take_part(tmp_path, 0, 0, 1)
+    take_part(tmp_path, 1, 1)
+    assert take_part(tmp_path, 2, 0, 1, 2) == {0: 1, 1: 2, 2: 0}  # and the power goes: its offset is lost
+    for _ in range(2):
+        forget_unplanned(tmp_path, 1)
+    if has_other:
+        assert take_part(tmp_path, 2, 1) == {1: 2}
+    assert take_part(tmp_path, 3, 0, 2) == {0: 1, 2: 0}
+    assert take_part(tmp_path, 4, 0, 1) == {0: 2, 1: 2 + has_other}
+
+
+def test_batches_with_a_plan_are_not_forgotten(tmp_path: Path) -> None:
+    take_part(tmp_path, 0, 0)
+    take_part(tmp_path, 3, 0)
+    forget_unplanned(tmp_path, 3)
+    assert take_part(tmp_path, 3, 0) == {0: 1}, "it is repeated"
+    assert take_part(tmp_path, 4, 0) == {0: 2}

@@ -29,7 +29,7 @@ from stqsh.engine.launch.sink_keeper import SinkKeeper
 from stqsh.engine.launch.supervisor import JvmDiedError, StreamingQuery, Supervisor
 from stqsh.engine.launch.watchdog import LocalParts, Watchdog
 from stqsh.engine.spark.spark_errors import check_master, start_error
-from stqsh.engine.spark.spark_internals import java_exit_code, java_process
+from stqsh.engine.spark.spark_internals import java_exit_code, java_process, last_commit, last_offset
 from stqsh.engine.spark.spark_session import prepare_hosts, remove_scratch, start_spark, start_workers
 from stqsh.errors import OtherVersionError, StqshError
 from stqsh.fs import DURABILITY
@@ -144,7 +144,11 @@ class Engine:
         from stqsh.engine.ingest.store_repair import repair_stores
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
         from stqsh.engine.operators.pipeline import payload_folders, start_query
+        from stqsh.engine.state.attendance import forget_unplanned
 
+        planned = last_offset(self._home.checkpoint)
+        if last_commit(self._home.checkpoint) == planned:
+            forget_unplanned(self._home.state, planned)
         claim_arena(self._home)
         if lost := remove_lost_arenas():
             log.info("%d arenas of sessions that are gone were removed", lost)

@@ -13,15 +13,18 @@ from pathlib import Path
 import msgspec
 
 from stqsh.checksums import DamagedFileError, with_seal, without_seal
+from stqsh.engine.state.file_store import forget_after
 from stqsh.engine.state.slot_store import StaleBatchError
 from stqsh.fs import atomic_write
+
+_ENDING = ".batches"
 
 
 class Attendance:
     """The file of one operator, in the folder in which its slots keep their state."""
 
     def __init__(self, state: Path, operator: str) -> None:
-        self._path = state / f"{operator}.batches"
+        self._path = state / f"{operator}{_ENDING}"
         self._operator = operator
 
     def enter(self, batch: int, slots: Iterable[int], *, begins: bool = False) -> dict[int, int]:
@@ -45,6 +48,19 @@ class Attendance:
         atomic_write(self._path, with_seal(msgspec.json.encode(known)))
         return before
 
+    def go_back(self, batch: int) -> None:
+        """Let slots forget what they have stored of batches after one, which will be other batches.
+
+        The slots go first: where this ends halfway, the file still says which they are.
+        """
+        known = self._read(is_first=False)
+        ahead = [slot for slot, (last, _) in known.items() if last > batch]
+        for slot in ahead:
+            forget_after(self._path.parent / f"{self._operator}-{slot}", batch)
+            known[slot] = (known[slot][1], -1)
+        if ahead:
+            atomic_write(self._path, with_seal(msgspec.json.encode(known)))
+
     def _read(self, *, is_first: bool) -> dict[int, tuple[int, int]]:
         """Return the last two batches of each slot; the operator's first batch makes the file."""
         name = f"{self._path.parent.name}/{self._path.name}"
@@ -55,3 +71,14 @@ class Attendance:
                 return {}
             raise DamagedFileError(name, "is gone") from None
         return msgspec.json.decode(without_seal(content, name), type=dict[int, tuple[int, int]])
+
+
+def forget_unplanned(state: Path, planned: int) -> None:
+    """Let the slots of such operators go back to the last batch of which Spark has a plan, which is complete.
+
+    After a power failure that plan may be older than what slots have stored. The next batch then is another
+    one, in which other slots may take part, and those that do not would go on from what never was. A slot
+    that takes part in every batch finds the state before by itself.
+    """
+    for path in sorted(state.glob(f"*{_ENDING}")):
+        Attendance(state, path.name.removesuffix(_ENDING)).go_back(planned)

@@ -205,6 +205,21 @@ def first_logged_rows(state: Path) -> dict[int, int]:
     return first
 
 
+def forget_after(folder: Path, batch: int) -> None:
+    """Go back to what a slot, whose files are in a folder, had stored after a batch, if it has stored more.
+
+    Raises:
+        DamagedFileError: the slot's head is not what was written.
+    """
+    head = folder / _HEAD
+    if not head.exists():
+        return
+    states = _unpack_head(head.read_bytes(), str(head.relative_to(folder.parent.parent)))
+    kept = [state for state in states if state.batch <= batch]
+    if kept != states:
+        atomic_write(head, with_seal(msgspec.json.encode(kept)))
+
+
 def _read(path: Path, file: str) -> bytes:
     try:
         return path.read_bytes()
