@@ -6,7 +6,9 @@ the pid is still the same process and the heartbeat is recent.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:  # the engine's parent process reads this module and nothing l
     from stqsh.storage.home import SessionHome
 
 EngineState = Literal["starting", "ready", "stopping", "failed"]
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 COMPILING = "compiling, the first time only"
 """The message of an engine that runs batches already, while kernels are compiled beside them."""
@@ -71,8 +75,18 @@ def read_engine(home: SessionHome) -> EngineInfo | None:
 
 
 def write_engine(home: SessionHome, info: EngineInfo) -> None:
-    """Replace engine.json atomically."""
-    atomic_write(home.engine_json, json.dumps(asdict(info)).encode(), private=True)
+    """Replace engine.json atomically; on a full disk its content, which takes no more room than before.
+
+    An engine that could not write for a while would be taken for one that hangs.
+    """
+    content = json.dumps(asdict(info)).encode()
+    try:
+        atomic_write(home.engine_json, content, private=True)
+    except OSError as error:
+        if error.errno not in _FULL or not home.engine_json.exists():
+            raise
+        with home.engine_json.open("r+b", buffering=0) as file:
+            file.write(content.ljust(os.fstat(file.fileno()).st_size))  # a reader never sees half of it
 
 
 def is_alive(info: EngineInfo | None) -> bool:

@@ -157,6 +157,37 @@ def test_a_silent_engine_is_killed_and_restarted(home: SessionHome) -> None:
     assert restarted(home, 1).last_crash == "it hung"
 
 
+def test_an_engine_on_a_full_disk_is_not_taken_for_a_silent_one(home: SessionHome) -> None:
+    full = (
+        "import errno; from stqsh.storage import engine_info;"
+        "no_room = OSError(errno.ENOSPC, 'No space left on device');"
+        "engine_info.atomic_write = lambda *_, **__: (_ for _ in ()).throw(no_room);"
+    )
+    ensure_engine(home, parent_of(full + READY, "silence_look_s=1, silence_looks=3"))
+    info = wait_until_ready(home)
+    time.sleep(5)
+    assert starts(home) == 1
+    assert (told(home).pid, told(home).state) == (info.pid, "ready")
+    assert told(home).heartbeat_us > info.heartbeat_us
+
+
+def test_a_parent_that_is_stopped_as_its_engine_ends_ends_in_order(home: SessionHome) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from stqsh.engine.launch.parent import Parent\n"
+        "class Slow(Parent):\n"
+        "    def _stop(self, *signal):\n"
+        "        time.sleep(2)\n"  # in which the engine ends
+        "        super()._stop(*signal)\n"
+        "home, engine = Path(sys.argv[1]), (sys.executable, '-c', 'import time; time.sleep(1)')\n"
+        "sys.exit(Slow(home, engine).run())"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code, str(home.path)], stderr=subprocess.PIPE)
+    until(lambda: list(processes.children_of(parent.pid)))
+    parent.send_signal(signal.SIGTERM)
+    _, said = parent.communicate(timeout=60)
+    assert (parent.returncode, said) == (0, b"")
+
+
 def test_what_a_crashed_engine_left_is_ended(home: SessionHome) -> None:
     spawn = (
         'import subprocess; child = subprocess.Popen(["sleep", "100"]);'

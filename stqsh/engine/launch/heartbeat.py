@@ -50,6 +50,7 @@ class Heartbeat:
         self._started_us = processes.uptime_us()
         self._state: EngineState = "starting"
         self._message = ""
+        self._is_written = True
         self._lock = threading.Lock()
         self._stopped = threading.Event()
 
@@ -81,15 +82,20 @@ class Heartbeat:
             if has_parent and os.getppid() != self._origin.parent:
                 has_parent = False
                 self._on_parent_lost()
-            try:
-                self._beat()
-            except OSError:  # a disk that is full for a moment: the next beat may be written
-                _log.exception("the engine's state cannot be written")
+            self._beat()
 
     def _beat(self) -> None:
+        """Write what the engine is doing; what fails is logged once, and nothing else fails by it."""
         with self._lock:
             info = EngineInfo.now(os.getpid(), self._state, self._message, self._started_us)
-            write_engine(self._home, replace(info, **asdict(self._origin)))
+            try:
+                write_engine(self._home, replace(info, **asdict(self._origin)))
+            except OSError as error:  # a disk that fails for a moment: the next beat may be written
+                if self._is_written:
+                    _log.error("the engine's state cannot be written: %s", error)
+                self._is_written = False
+            else:
+                self._is_written = True
 
 
 @contextmanager

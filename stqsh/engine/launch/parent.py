@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -106,7 +107,7 @@ class Parent:
             command += ["--last-crash", self._last_crash]
         self._engine = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         if self._stopping:
-            self._engine.terminate()
+            self._send(signal.SIGTERM)
         # While the dead engine is not reaped, no other process can have its number, nor its group's.
         os.waitid(os.P_PID, self._engine.pid, os.WEXITED | os.WNOWAIT)
         processes.kill_group(self._engine.pid, processes.uptime_us())
@@ -125,8 +126,7 @@ class Parent:
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopping = True
-        if self._engine is not None:
-            self._engine.terminate()
+        self._send(signal.SIGTERM)
 
     def _look(self, number: int, frame: FrameType | None) -> None:
         """Kill an engine without a heartbeat; its threads' stacks go to the log first, if possible."""
@@ -137,9 +137,19 @@ class Parent:
         last, looks = self._silence
         self._silence = (info.heartbeat_us, looks + 1 if info.heartbeat_us == last else 0)
         if looks + 1 == self._tuning.silence_looks - 1:
-            self._engine.send_signal(STACKS_SIGNAL)
+            self._send(STACKS_SIGNAL)
         elif looks + 1 >= self._tuning.silence_looks:
-            self._engine.kill()
+            self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        """Send the engine a signal, unless it has been reaped.
+
+        `Popen` would reap an engine that has just ended, in the handler of a signal, under the eyes of who
+        waits for it.
+        """
+        if self._engine is not None and self._engine.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self._engine.pid, number)
 
     def _rest(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
