@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from stqsh.engine.delivery.balancer import LONGEST_REST, REST, SHORT_REST, _Watched
+from stqsh.engine.delivery.balancer import LONGEST_REST, REST, SHORT_REST, Balancer, _Watched
+from stqsh.profile import load_profile
 from stqsh.spec.log import StreamRouted
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome
 from stqsh.storage.stream_routes import StreamRoute
 
 
@@ -37,3 +42,10 @@ def test_changes_by_hand_are_not_judged() -> None:
     watched = _Watched()
     watched.judge(StreamRoute(3, 0, StreamRouted(1, before=3.0, predicted=1.2)), 2.9)
     assert not watched.follows and watched.pause == SHORT_REST
+
+
+def test_what_a_dropped_stream_brought_is_forgotten(tmp_path: Path) -> None:
+    balancer = Balancer(SessionHome(tmp_path), ControlDb(tmp_path), lambda: load_profile(None, {}))
+    balancer._streams[7] = _Watched()
+    balancer.look()
+    assert not balancer._streams

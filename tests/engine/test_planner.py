@@ -277,6 +277,23 @@ def test_focal_objects_of_queries_that_come_together_are_looked_up_as_others_are
     assert {key for _, key in records(last, "focal")} == ({"b"} if own else {"a"})
 
 
+def test_nothing_is_kept_of_moving_queries_and_runs_that_are_over(world: World) -> None:
+    stream = world.stream([(tick, key) for tick in range(9) for key in "ab"])
+    first, second = (world.query(stream, focal=key) for key in "ab")
+    for query in (None, first):
+        if query:
+            world.log("drop", id=query, stream_id=stream)
+        world.log("run", mode="steps", n=1)
+        world.all_batches()
+    log = world.planner._view.log
+    assert log.ledger.focal == {stream: {"b": 1}} and set(log.ledger._focal_of_query) == {second}
+    assert not log._clock_rows
+    world.log("drop_stream", id=stream, name="s")
+    world.log("run", mode="steps", n=1)
+    world.all_batches()
+    assert not log.ledger._focal_of_query
+
+
 def test_a_focal_object_that_is_broadcast_already_is_not_looked_up(world: World) -> None:
     stream = world.stream([(1, "a"), (2, "a")])
     world.query(stream, "a")

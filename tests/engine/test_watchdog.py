@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -75,6 +76,14 @@ def test_busy_workers_are_logged_once_and_ended_only_after_a_multiple() -> None:
         assert watched.pass_s(61, share=0.9) == ["stacks"]
         assert watched.pass_s(118, share=0.9) == []
         assert watched.pass_s(3, share=0.9) == ["end 1"]
+
+
+def test_workers_are_left_alone_if_their_batch_ends_while_its_stacks_are_printed() -> None:
+    watched = Watched()
+    with ExitStack() as batch:
+        batch.enter_context(watched.dog.batch(1))
+        watched.parts.print_stacks = batch.close  # type: ignore[method-assign]
+        assert watched.pass_s(300) == []
 
 
 def test_workers_that_stop_working_are_ended_soon() -> None:

@@ -111,7 +111,10 @@ class Balancer:
         settings, failed = self._settings(), ""
         self._looks += 1
         try:
-            for stream in live_streams(self._control):
+            streams = live_streams(self._control)
+            for dropped in self._streams.keys() - {stream.id for stream in streams}:
+                del self._streams[dropped]
+            for stream in streams:
                 self._look_at(stream, settings.text("balance"), settings.share("balance.above"))
         except Exception as error:
             _log.exception("the loads of slots cannot be balanced")

@@ -46,12 +46,13 @@ class SinkKeeper:
     def stop(self) -> None:
         """Stop the process; each sink completes the part that it is writing."""
         self._stopped.set()
-        if self._process is not None:
-            self._process.terminate()
+        process = self._process  # the thread may be looking
+        if process is not None:
+            process.terminate()
             try:
-                self._process.wait(self._tuning.stop_wait_s)
+                process.wait(self._tuning.stop_wait_s)
             except subprocess.TimeoutExpired:
-                self._process.kill()
+                process.kill()
 
     def look(self) -> None:
         """Start the process if it is due, give up slow sinks, and release what is kept for dropped ones."""

@@ -118,7 +118,8 @@ class Watchdog:
             log.warning("batch %d has taken %.0f s: the stacks of all threads follow", batch.number, waited)
             self._parts.print_stacks()
         is_idle = now - batch.worked_at >= tuning.hung_idle_s
-        if is_idle or waited > tuning.hung_busy_times * batch.limit_s:
+        # It may have ended while it was looked at, and the workers then have another one.
+        if self._batch is batch and (is_idle or waited > tuning.hung_busy_times * batch.limit_s):
             self._strike(batch, now)
 
     def _strike(self, batch: _Batch, now: float) -> None:

@@ -58,7 +58,8 @@ class PendingLog:
         self.read_to = new[-1].seq if new else self.read_to
         self.pending += self.held + new
         self.held = []
-        self._clock_rows += [row for row in new if isinstance(row.entry, CLOCK_ENTRIES)]
+        waiting = [row for row in self._clock_rows if row.seq > offset.clock_seq]
+        self._clock_rows = waiting + [row for row in new if isinstance(row.entry, CLOCK_ENTRIES)]
         taken = 0
         while taken < len(self.pending) and self.pending[taken].seq <= offset.seq:
             self.ledger.apply(self.pending[taken])

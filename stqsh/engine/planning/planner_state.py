@@ -90,7 +90,9 @@ class PlannerState:
                 self.streams[row.seq] = row.entry
             case StreamDropped(stream_id):
                 self.streams.pop(stream_id, None)
-                self.focal.pop(stream_id, None)
+                if self.focal.pop(stream_id, None):
+                    of_query = self._focal_of_query.items()
+                    self._focal_of_query = {id_: one for id_, one in of_query if one[0] != stream_id}
                 self.routes.pop(stream_id, None)
                 self.remembering.pop(stream_id, None)
                 self.refreshed = {id_: one for id_, one in self.refreshed.items() if one.stream != stream_id}
@@ -173,8 +175,10 @@ class PlannerState:
 
     def _forget_focal(self, query_id: int) -> None:
         stream_id, key = self._focal_of_query.pop(query_id)
-        if stream_id in self.focal:
-            self.focal[stream_id][key] -= 1
+        counts = self.focal.get(stream_id, Counter())
+        counts[key] -= 1
+        if not counts[key]:
+            del counts[key]
 
 
 def focal_keys_of(new: QuerySpec | QueryBlock) -> Sequence[Key]:
