@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -185,6 +186,32 @@ def usual_posts(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 @dealt_in_all_ways
 def test_events_are_the_same_under_every_routing(tmp_path: Path, usual_posts: Seen, dealt: Dealt) -> None:
     assert drive(tmp_path / "home", dealt, LIVE_POSTS, POSTS.changes) == usual_posts
+
+
+@pytest.mark.parametrize("live", [CREATE, CREATE_POSTS], ids=["taxis", "posts"])
+def test_queries_reach_records_from_ahead_of_the_clock_wherever_they_were_dealt(
+    tmp_path: Path, live: str
+) -> None:
+    name, key, other = ("posts", "id", "'jam'") if "EVENT" in live else ("taxis", "oid", "TRUE")
+    keys = [f"'{at}'" if name == "taxis" else f"{at}" for at in range(100)]
+    ahead = ", ".join(f"({keys[at]}, {at % 10}, {at // 10}, NOW + 60 s, {other})" for at in range(100))
+    found = f"AS SELECT {key} FROM {name} INSIDE (1, 1, 3, 3);"
+    with standing_clock() as clock, local_session(tmp_path, slots=2, published=True) as session:
+        run(session, live)
+        run(session, f"INSERT INTO {name} VALUES {ahead};")
+        run_steps(session, clock, 1)
+        run(session, f"REGISTER QUERY older {found}")
+        run_steps(session, clock, 1)
+        run(session, f"REPARTITION {name} USING grid INTO 2 SLOTS;")
+        for _ in range(10):
+            run_steps(session, clock, 3)
+        run(session, f"REGISTER QUERY newer {found}")
+        run_steps(session, clock, 1)
+        assert len(rows(session, found.removeprefix("AS "))) == 9
+        for _ in range(4):
+            run_steps(session, clock, 15)
+        told = Counter((row["query"], row["op"]) for row in updates(session))
+    assert told == dict.fromkeys([("older", 1), ("older", -1), ("newer", 1), ("newer", -1)], 9)
 
 
 LIVE_WORDS = LiveStream(

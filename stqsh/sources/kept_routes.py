@@ -14,7 +14,7 @@ from stqsh.sources.replay_store.spatial_extent import initial_table
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.home import SessionHome
-from stqsh.storage.progress import step_taken
+from stqsh.storage.progress import step_after_dealt
 from stqsh.storage.stream_routes import INITIAL, have_expired, read_table, stream_routes
 
 
@@ -40,7 +40,7 @@ class KeptTables:
         kept = [
             row
             for row, following in pairwise(rows)
-            if not have_expired(stream, step_taken(self._control, following), step, tick_us)
+            if not have_expired(stream, step_after_dealt(self._control, following), step, tick_us)
         ]
         tables = [self._table(stream, row) for row in (*kept, rows[-1])]
         found = [table for table in tables if table is not None]

@@ -189,12 +189,14 @@ class TakenMessages(Struct, frozen=True):
         dead: those that could not.
         bytes: the size of the messages.
         letters: dead letters, lines of JSON; of very many only the first.
+        latest_us: the latest time that a record names, in µs since the epoch; None without records.
     """
 
     records: int = 0
     dead: int = 0
     bytes: int = 0
     letters: str = ""
+    latest_us: int | None = None
 
 
 class BatchStats(Struct, frozen=True):

@@ -17,7 +17,7 @@ from stqsh.spec.log import RecordsFound, SnapshotAsked
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stats import BatchStats
 from stqsh.storage.catalogue import SIZES_A_BUCKET
-from stqsh.storage.control_log import ControlDb, append, to_text
+from stqsh.storage.control_log import ControlDb, append, get_meta, set_meta, to_text
 from stqsh.storage.layouts import LIVE
 from stqsh.storage.rows import Progress, StreamStatus
 from stqsh.storage.update_log.files import LoggedFile, list_file
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 
+_LATEST = "latest_us"
+"""Where the session's meta data have the latest time of live records, and beside it that before a routing."""
 _STATS = msgspec.json.Decoder(BatchStats)
 
 
@@ -55,6 +57,7 @@ class BatchEffects:
         order: a new shedding order to the slots.
         logged: its file of the update log, None if it made no updates.
         taken: of live streams: the id, the records taken, and the dead letters.
+        latest_us: the latest time that a record of a live stream names, None without such records.
     """
 
     ended: Iterable[int] = ()
@@ -64,6 +67,7 @@ class BatchEffects:
     order: SheddingOrder | None = None
     logged: LoggedFile | None = None
     taken: Iterable[tuple[int, int, int]] = ()
+    latest_us: int | None = None
 
 
 def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects | None = None) -> bool:
@@ -82,6 +86,8 @@ def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects |
             return False
         if progress.seq > before.seq:
             _record_taken(control, progress.seq, before.step + 1)
+            _record_named(control, before, progress.seq)
+        _note_latest(control, effects.latest_us)
         mark_ended(control, effects.ended)
         count_taken(control, effects.taken)
         if effects.grown is not None:
@@ -100,6 +106,46 @@ def _record_taken(control: ControlDb, seq: int, step: int) -> None:
     """Record in which step the commands of the log up to a row took effect."""
     with control.transaction() as connection:
         connection.execute("INSERT OR REPLACE INTO taken VALUES (?, ?)", (seq, step))
+
+
+def _note_latest(control: ControlDb, latest_us: int | None) -> None:
+    """Note the latest time that records of live streams name, which may be ahead of the clock."""
+    if latest_us is not None and latest_us > int(get_meta(control, _LATEST) or latest_us - 1):
+        set_meta(control, _LATEST, str(latest_us))
+
+
+def _record_named(control: ControlDb, before: Progress, seq: int) -> None:
+    """Record with each routing that takes effect, up to a row of the log, what the records before it name."""
+    if (named := _step_named(control, before)) is None:
+        return
+    new = "SELECT seq FROM log WHERE kind = 'route' AND seq > ? AND seq <= ?"
+    for (route,) in control.query(new, before.seq, seq):
+        set_meta(control, f"{_LATEST} {route}", str(named))
+
+
+def _step_named(control: ControlDb, progress: Progress) -> int | None:
+    """Return the latest step that records of live streams name so far; None if there are none."""
+    latest_us = get_meta(control, _LATEST)
+    if latest_us is None or progress.base_tick is None or progress.tick_us is None:
+        return None
+    return int(latest_us) // progress.tick_us - progress.base_tick + 1
+
+
+def step_after_dealt(control: ControlDb, route: int, takes: int | None = None) -> int | None:
+    """Return a step after all that the records name that were dealt before a routing; None if not known.
+
+    That is the step in which it takes effect, unless producers of live records are ahead of the clock.
+
+    Args:
+        control: the session's.
+        route: the number of the routing's row.
+        takes: the step in which it takes effect if the batch that does so is being planned.
+    """
+    taken, noted = takes or step_taken(control, route), get_meta(control, f"{_LATEST} {route}")
+    named = None if noted is None else int(noted)
+    if named is None and takes is not None:
+        named = _step_named(control, read_progress(control))
+    return taken if taken is None or named is None else max(taken, named + 1)
 
 
 def step_taken(control: ControlDb, seq: int) -> int | None:

@@ -59,7 +59,7 @@ def have_expired(spec: StreamSpec, taken: int | None, step: int, tick_us: int | 
 
     Args:
         spec: the stream.
-        taken: the first step of the routing, None if it is not known.
+        taken: a step after all that the records name that were dealt before, None if it is not known.
         step: the step after which that is asked.
         tick_us: the length of a tick, None before the first step.
     """

@@ -138,6 +138,15 @@ class Delivery:
                     (stream, sum(part.records for part in taken), sum(part.dead for part in taken))
                     for stream, taken in delivered.taken.items()
                 ],
+                latest_us=max(
+                    (
+                        part.latest_us
+                        for taken in delivered.taken.values()
+                        for part in taken
+                        if part.latest_us is not None
+                    ),
+                    default=None,
+                ),
             )
             record_batch(self._control, progress, effects)
 

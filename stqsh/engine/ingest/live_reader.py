@@ -6,7 +6,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
 from stqsh.sources.formats.record_parser import DeadLetter
@@ -47,7 +49,9 @@ def read_live(
     if piece.ahead and (found := read_pieces(Path(piece.ahead), piece.ranges)) is not None:
         close_idle_readers()
         records = _joined([each.records for each in found], stream)
-        return ReadSlice(records, _taken_of(found) if reports else TakenMessages())
+        return ReadSlice(
+            records, _with_latest(_taken_of(found), records, stream) if reports else TakenMessages()
+        )
     batches: list[pa.RecordBatch] = []
     letters: list[DeadLetter] = []
     dead = size = 0
@@ -59,7 +63,14 @@ def read_live(
             size += decoded.size
     records = _joined(batches, stream)
     lines = letter_lines(letters).decode()
-    return ReadSlice(records, TakenMessages(records.num_rows, dead, size, lines))
+    taken = TakenMessages(records.num_rows, dead, size, lines)
+    return ReadSlice(records, _with_latest(taken, records, stream))
+
+
+def _with_latest(taken: TakenMessages, records: pa.RecordBatch, stream: StreamSpec) -> TakenMessages:
+    """Add the latest time that a record names."""
+    times = records.column(stream.time).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    return msgspec.structs.replace(taken, latest_us=pc.max(times).as_py())
 
 
 def _taken_of(found: list[FoundPiece]) -> TakenMessages:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.spec.offset import Offset
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.progress import step_taken
+from stqsh.storage.progress import step_after_dealt
 from stqsh.storage.stream_routes import INITIAL, have_expired
 
 
@@ -68,8 +68,8 @@ def routes_left(
 
 
 def _taken(control: ControlDb, row: int, first: Offset) -> int | None:
-    """Return the step in which a routing takes effect, at the latest the first one after an offset."""
-    return step_taken(control, row) if row <= first.seq else first.step + 1
+    """Return a step after all records that were dealt before a routing, at the least the first one of it."""
+    return step_after_dealt(control, row, None if row <= first.seq else first.step + 1)
 
 
 def rows_dealt(ledger: PlannerState, offset: Offset) -> dict[int, tuple[tuple[int, int], ...]]:
