@@ -70,6 +70,12 @@ def test_a_failure_in_passing_starts_the_query_again(tmp_path: Path) -> None:
     assert not (tmp_path / HOLD_FILE).exists()
 
 
+def test_a_query_is_stopped_though_no_file_can_be_made(tmp_path: Path) -> None:
+    query = FakeQuery()
+    supervised(tmp_path / "gone", [query], batches=[3]).run()
+    assert not query.isActive
+
+
 def test_the_same_failure_again_and_again_ends_it_with_its_reason(tmp_path: Path) -> None:
     failing = [FakeQuery(ValueError("broken for good")) for _ in range(TUNING.query_attempts)]
     with pytest.raises(QueryFailedError, match="broken for good"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Protocol
@@ -137,7 +138,8 @@ class Supervisor:
 
     def _stop_between_batches(self, query: StreamingQuery) -> None:
         """Hold back batches, let the current one end, then stop: stopping within a batch logs errors."""
-        self._hold.touch()
+        with suppress(OSError):  # on a full disk a batch may be cut short, which is done again
+            self._hold.touch()
         deadline = time.monotonic() + self._tuning.stop_wait_s
         quiet = 0
         while query.isActive and quiet < 3 and time.monotonic() < deadline:
