@@ -90,10 +90,11 @@ def number_unit(first: FileBlock, layout: RecordSchema) -> NumberUnit:
 
 
 def _numbers(raw: Array) -> Array:
-    """Return the values of a column that are numbers."""
+    """Return the values of a column that are numbers; NaN and infinities are none."""
     if pa.types.is_temporal(raw.type):
         return pa.array([], pa.float64())
-    return cast_column(raw, "DOUBLE").values.drop_null()
+    values = cast_column(raw, "DOUBLE").values
+    return values.filter(pc.is_finite(values))
 
 
 def _all_set_aside(first: FileBlock, layout: RecordSchema) -> Iterator[str]:

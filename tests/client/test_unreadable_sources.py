@@ -68,6 +68,21 @@ def test_numbers_that_fit_no_other_unit_are_seconds(tmp_path: Path) -> None:
         assert "ts: seconds since the epoch" in told
 
 
+def test_nan_and_infinities_say_nothing_of_the_unit(tmp_path: Path) -> None:
+    numbers = ["a,1,2,inf", "b,1,2,NaN", f"c,1,2,{START_S * 1000}"]
+    with local_session(tmp_path) as session:
+        assert "ts: milliseconds since the epoch" in create(session, file(tmp_path, numbers))
+        run(session)
+        [answer] = session.execute("SELECT id FROM cars;")
+        assert answer.table.column(0).to_pylist() == ["c"]
+
+
+def test_nan_among_dates_is_no_number(tmp_path: Path) -> None:
+    with local_session(tmp_path) as session:
+        path = file(tmp_path, ["a,1,2,NaN", "b,1,2,2020-01-01T00:00:00"])
+        assert "since the epoch" not in create(session, path)
+
+
 def test_a_stream_whose_records_are_all_set_aside_is_told_with_the_reason(tmp_path: Path) -> None:
     lines = [f"o{n},10,200,2020-01-01T00:00:00" for n in range(30)]
     with local_session(tmp_path) as session:
