@@ -11,6 +11,8 @@ import pytest
 from support.local import local_session
 from support.running import run_script
 
+from stqsh.lang.errors import NotSupportedError
+
 Play = Callable[..., list[dict[str, Any]]]
 
 STREAM = """CREATE MOVING STREAM t (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, s STRING, v DOUBLE)
@@ -46,3 +48,44 @@ def test_sums_of_any_sizes_stand_side_by_side(play: Play, slots: int) -> None:
         ("-", "q", 1.0),
         ("+", "q", 1e300),
     ]
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("limit", ["", " ORDER BY v LIMIT 2"])
+def test_what_is_selected_changes_as_time_passes(play: Play, slots: int, limit: str) -> None:
+    select = "SELECT oid, ts > NOW - 2 s AS fresh FROM t INSIDE (0, 0, 1, 1)"
+    script = f"REGISTER QUERY q WITH (changes => true) AS {select}{limit}; RUN 3 STEPS; RUN;"
+    lines = play("a,0,0,p,1 b,0,0,p,2 c,9,9,p,3 a,0,0,p,1", script, slots)
+    assert [(line["step"], line["op"], line["row"], line.get("why")) for line in lines] == [
+        (1, "+", {"oid": "a", "fresh": True}, None),
+        (2, "+", {"oid": "b", "fresh": True}, None),
+        (3, "-", {"oid": "a", "fresh": True}, "changed"),
+        (3, "+", {"oid": "a", "fresh": False}, None),
+        (4, "-", {"oid": "a", "fresh": False}, "changed"),
+        (4, "-", {"oid": "b", "fresh": True}, "changed"),
+        (4, "+", {"oid": "a", "fresh": True}, None),
+        (4, "+", {"oid": "b", "fresh": False}, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "rest", "what"),
+    [
+        ("", " NEAREST 2 TO (0, 0)", ", of the nearest neighbours"),
+        ("", " NEAREST 2 TO (0, 0) ORDER BY v LIMIT 1", ", of the nearest neighbours"),
+        (", dwell => 1 s", "", " together with dwell"),
+    ],
+)
+def test_changes_of_what_depends_on_now_are_not_known_of_all_queries(
+    play: Play, options: str, rest: str, what: str
+) -> None:
+    query = f"REGISTER QUERY q WITH (changes => true{options}) AS SELECT ts > NOW - 2 s FROM t{rest};"
+    with pytest.raises(NotSupportedError, match=f"changes of what depends on NOW{what}"):
+        play("a,0,0,p,1", query)
+
+
+def test_what_is_never_kept_does_not_change(play: Play) -> None:
+    definition = STREAM.replace("MOVING", "EVENT").replace("PLANAR", "PLANAR KEEP NONE")
+    script = "REGISTER QUERY q WITH (changes => true) AS SELECT oid, ts > NOW - 2 s AS fresh FROM t; RUN;"
+    lines = play("a,0,0,p,1 b,0,0,p,2", script, 1, definition)
+    assert [line["row"] for line in lines] == [{"oid": "a", "fresh": True}, {"oid": "b", "fresh": True}]

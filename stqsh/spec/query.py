@@ -39,12 +39,14 @@ class FirstSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         order: ORDER BY.
         limit: LIMIT.
-        each_step: whether the order, or a distance that is shown, may change in steps without records.
+        each_step: whether the order, or what is shown, may change in steps without records.
+        timed: what is shown and reads NOW, of a query with `changes`.
     """
 
     order: tuple[OrderColumn, ...]
     limit: int
     each_step: bool = False
+    timed: tuple[Expr, ...] = ()
 
 
 class JoinSpec(msgspec.Struct, frozen=True):

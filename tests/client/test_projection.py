@@ -27,6 +27,7 @@ def updates(*, distance=None, lookups=None):
     columns = {
         "step": [1, 1, 2],
         "at_us": [NOON_US, NOON_US, NOON_US + 1_000_000],
+        "why": pa.array([0, 0, 0], pa.int8()),
         "key": ["a", "b", "c"],
         "c.oid": ["a", "b", "c"],
         "c.speed": pa.array([1.5, None, 4.0], pa.float32()),

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from stqsh.errors import StqshError
-from stqsh.spec.chunk import unpack
+from stqsh.spec.chunk import WHY, unpack
 from stqsh.spec.expression import (
     CallExpr,
     ColumnExpr,
     DistanceExpr,
     Expr,
     JoinExpr,
+    NowExpr,
     areas_of,
     find_nodes,
     has_node,
@@ -45,6 +46,9 @@ Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 CONTENT = "content.arrow"
 """The rows of a prepared table, in its folder of the session's home."""
+
+
+_CHANGED = WHY.index("changed")
 
 
 class FunctionError(StqshError):
@@ -147,11 +151,22 @@ def _column(updates: Updates, expr: Expr) -> Column:
             # Without `compute`, which would make numbers of timestamps.
             found = _resolver(updates, expr).tables
             return found.values(number, _whole(table.column(f"c.{column}")), wanted)
-    computed: Column = _computed(updates, expr)
+    computed: Column = _computed(updates, expr, _shown_at(updates) if has_node(expr, NowExpr) else None)
     return computed
 
 
-def _computed(updates: Updates, expr: Expr) -> Any:
+def _shown_at(updates: Updates) -> Any:
+    """Return as of when rows are shown, µs: the old row of one that changed as of the step before."""
+    import pyarrow.compute as pc
+
+    table = updates.table
+    at: Any = _whole(table.column("at_us"))
+    changed: Any = pc.equal(table.column("why"), pa.scalar(_CHANGED, pa.int8()))
+    before: Any = pc.subtract(at, updates.stream.spec.tick_us)
+    return pc.if_else(_whole(changed), before, at)
+
+
+def _computed(updates: Updates, expr: Expr, now_us: Any = None) -> Any:
     from stqsh.core.conditions.evaluation import columns_read, compute
 
     table, spec = updates.table, updates.stream.spec
@@ -160,7 +175,7 @@ def _computed(updates: Updates, expr: Expr) -> Any:
     columns[DISTANCE if has_node(expr, DistanceExpr) else ""] = _whole(_distance(table))
     looks_up = has_node(expr, JoinExpr) or reads_location(expr)
     resolver = _resolver(updates, expr) if looks_up else None
-    found = compute(expr, columns, _whole(table.column("at_us")), resolver)
+    found = compute(expr, columns, _whole(table.column("at_us")) if now_us is None else now_us, resolver)
     if has_node(expr, CallExpr):
         _check_functions()
     return found

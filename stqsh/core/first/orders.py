@@ -20,7 +20,9 @@ class FirstQueries(ShowingQueries):
 
     form = ArraySpec(np.int32)  # its ORDER BY and LIMIT, a position in the header's list
     limit = ArraySpec(np.int32)
-    each_step = ArraySpec(np.bool_)  # whether its order may change in steps without records
+    each_step = ArraySpec(
+        np.bool_
+    )  # whether its order, or what it shows, may change in steps without records
 
 
 class QueryOrders:
@@ -54,7 +56,7 @@ class QueryOrders:
 
     def places(self, form: int, versions: Array, now_us: int = 0, far: Array | None = None) -> pa.BinaryArray:
         """Return the places of records, see `stqsh.core.first.places.places_of`."""
-        return places_of(self._conditions, self._key, self.spec(form).order, versions, now_us, far)
+        return places_of(self._conditions, self._key, self.spec(form), versions, now_us, far)
 
 
 def order_operators(first: FirstSpec | None) -> tuple[str, ...]:

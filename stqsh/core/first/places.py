@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from stqsh.core.aggregates.keys import canonical, encode_keys, whole
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.conditions.operations import DISTANCE
 from stqsh.core.matching.query_conditions import QueryConditions
-from stqsh.spec.query import OrderColumn
+from stqsh.spec.query import FirstSpec, OrderColumn
 
 pc: Any = pyarrow.compute  # its stubs know no bytes
 
@@ -26,7 +25,7 @@ _WIDTH = 8
 def places_of(
     conditions: QueryConditions,
     key: str,
-    order: Sequence[OrderColumn],
+    first: FirstSpec,
     versions: Array,
     now_us: int = 0,
     far: Array | None = None,
@@ -36,21 +35,25 @@ def places_of(
     Args:
         conditions: Gives the columns of versions.
         key: The column of the stream's key.
-        order: The expressions of ORDER BY.
+        first: Has the expressions of ORDER BY, and what stands behind the key, so that the place changes with
+            it; the order remains, as keys differ.
         versions: The records, int32 (n,).
         now_us: The meaning of NOW, µs.
         far: The distance of each from the centre, NaN for none, float64 (n,); None if it plays no part.
     """
-    resolver = conditions.resolver
-    names = {name for one in order for name in columns_read(one.value, resolver.location)} | {key}
+    resolver, exprs = conditions.resolver, (*(one.value for one in first.order), *first.timed)
+    names = {name for expr in exprs for name in columns_read(expr, resolver.location)} | {key}
     columns = conditions.columns(sorted(names), versions)
     if far is not None:
         columns[DISTANCE] = pa.array(far, mask=np.isnan(far))
     pieces: list[Any] = []
-    for one in order:
+    for one in first.order:
         value = canonical(whole(compute(one.value, columns, now_us, resolver)))
         pieces += [_of_nulls(value, one), _falling(_known(value)) if one.is_descending else _known(value)]
     pieces.append(encode_keys([columns[key]]))
+    if first.timed:
+        shown = [canonical(whole(compute(expr, columns, now_us, resolver))) for expr in first.timed]
+        pieces.append(encode_keys(shown))
     places: pa.BinaryArray = pc.binary_join_element_wise(*pieces, b"")
     return places
 

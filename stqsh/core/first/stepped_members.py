@@ -1,7 +1,7 @@
 """The first n of a slot's members, found again after each step in which their order may change.
 
-Such queries are ordered by DISTANCE from a moving object or by a comparison with NOW, or they show that
-distance. No record says when that changes, so all members are looked at after each step in which anything may
+Such queries are ordered by DISTANCE from a moving object or by a comparison with NOW, or they show one of
+these. No record says when that changes, so all members are looked at after each step in which anything may
 change.
 """
 
@@ -153,8 +153,8 @@ def steps_of_change(context: QueryContext, specs: list[FirstSpec]) -> list[int]:
 
 def _compared(specs: list[FirstSpec]) -> Iterator[tuple[Expr, int]]:
     for spec in specs:
-        for one in spec.order:
-            yield from compared_with_now(one.value)
+        for value in (*(one.value for one in spec.order), *spec.timed):
+            yield from compared_with_now(value)
 
 
 def _positions(at: Array) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -33,6 +33,8 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.expression import DistanceExpr, Expr, has_node
 
+Now: TypeAlias = "int | pa.Array[Any]"
+"""The meaning of NOW, µs: one instant, or one for each row."""
 Distances = Callable[[Array, Array], Array]
 """Returns the distances of versions from the centres of queries, given by position; float64 (n,)."""
 
@@ -113,13 +115,16 @@ class RowChanges:
         step, query, old, new = (column[differs] for column in members)
         return RenewedRows(query, step, old, new).updates()
 
-    def keys(self, query: Array, versions: Array, far: Array) -> pa.BinaryArray | None:
+    def keys(
+        self, query: Array, versions: Array, far: Array, now_us: Array | None = None
+    ) -> pa.BinaryArray | None:
         """Return what queries select of versions as keys, alike for the same; null where none is wanted.
 
         Args:
             query: The positions of queries, (n,); -1 for one that wants nothing.
             versions: A version for each.
             far: Their distances from the centres, float64, NaN for none.
+            now_us: The meaning of NOW for each, int64; None where nothing reads it.
 
         Returns:
             The keys; None if no query sends changes.
@@ -132,7 +137,9 @@ class RowChanges:
             at = np.flatnonzero(forms == form)
             place[at] = sum(map(len, parts)) + np.arange(len(at))
             exprs = msgspec.json.decode(self._forms[form - 1], type=tuple[Expr, ...])
-            parts.append(encode_keys(self._values(exprs, query[at], versions[at], lambda *_, at=at: far[at])))
+            now: Now = 0 if now_us is None else pa.array(now_us[at])
+            found = self._values(exprs, query[at], versions[at], lambda *_, at=at: far[at], now)
+            parts.append(encode_keys(found))
         positions: Any = pa.array(place, mask=place < 0)
         keys: pa.BinaryArray = pa.concat_arrays(parts).take(positions)
         return keys
@@ -151,7 +158,12 @@ class RowChanges:
         return found
 
     def _values(
-        self, exprs: tuple[Expr, ...], query: Array, versions: Array, distances: Distances
+        self,
+        exprs: tuple[Expr, ...],
+        query: Array,
+        versions: Array,
+        distances: Distances,
+        now_us: Now = 0,
     ) -> list[pa.Array[Any]]:
         resolver = self._conditions.resolver
         names = {name for expr in exprs for name in columns_read(expr, resolver.location)}
@@ -159,7 +171,7 @@ class RowChanges:
         if any(has_node(expr, DistanceExpr) for expr in exprs):
             far = distances(query, versions)
             columns[DISTANCE] = pa.array(far, mask=np.isnan(far))
-        return [canonical(compute(expr, columns, 0, resolver)) for expr in exprs]
+        return [canonical(compute(expr, columns, now_us, resolver)) for expr in exprs]
 
 
 def came(updates: UpdateArrays, elsewhere: Array, wanted: Array) -> StayingMembers:

@@ -138,7 +138,28 @@ def _registered(
             place = select.relations[0].span
             raise NotSupportedError("changes of DISTANCE from a moving object together with dwell", place)
         kind, first = FIRST.name, FirstSpec((), MOST_MEMBERS, each_step=True)
-    return replace(spec, for_us=for_us, kind=kind, options=options, first=first)
+    spec = replace(spec, for_us=for_us, kind=kind, options=options, first=first)
+    stream = catalogue.stream(spec.stream)
+    stays = options.changes and stream is not None and not stream.keeps_none
+    return _timed(spec, select.relations[0].span) if stays else spec
+
+
+def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
+    """Return a query with `changes` that looks at its members in each step if they show what reads NOW.
+
+    Raises:
+        NotSupportedError: it is not known how to follow that.
+    """
+    if spec.aggregates is not None or not any(has_node(one.value, NowExpr) for one in spec.select):
+        return spec
+    if spec.options.dwell_us:
+        raise NotSupportedError("changes of what depends on NOW together with dwell", place)
+    if spec.kind == RANGE.name:
+        spec = _limited(spec, FirstSpec((), MOST_MEMBERS))
+    if spec.kind != FIRST.name or spec.first is None:
+        raise NotSupportedError("changes of what depends on NOW, of the nearest neighbours", place)
+    timed = tuple(one.value for one in spec.select if has_node(one.value, NowExpr))
+    return replace(spec, first=replace(spec.first, each_step=True, timed=timed))
 
 
 def _check_stream(stream: StreamSpec | None, options: QueryOptions, place: Span) -> None:
