@@ -20,9 +20,7 @@ class FirstQueries(ShowingQueries):
 
     form = ArraySpec(np.int32)  # its ORDER BY and LIMIT, a position in the header's list
     limit = ArraySpec(np.int32)
-    each_step = ArraySpec(
-        np.bool_
-    )  # whether its order, or what it shows, may change in steps without records
+    each_step = ArraySpec(np.bool_)  # whether order or rows may change in steps without records
 
 
 class QueryOrders:
