@@ -17,6 +17,7 @@ from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.units import CANONICAL, EXAMPLES
 
 _NUMBER_AND_WORD = re.compile(r"((?:\d+\.?\d*|\.\d+))\s*([^\W\d][\w/]*)")
+_BARE_SIZE = re.compile(r"SET\s+[\w.]+\s*=\s*(\d[\d.]*\s*[kmgt]?b)\b", re.IGNORECASE)
 _BAD_NUMBER = re.compile(r"[\w.]*[\d.][\w.]*")
 _WORDS = {
     "name": "a name",
@@ -71,6 +72,8 @@ _RIGHT_SIGNS = {"=>": ">=", "==": "=", "=<": "<=", "><": "<>"}
 
 def diagnose(scan: ScannedText) -> StqshError:
     """Return the error of a scan that stopped at a character, at a token, or at the end of the text."""
+    if (bare := _bare_size(scan)) is not None:
+        return bare
     if scan.stopped_at is not None:
         return _bad_character(scan, scan.stopped_at)
     follow = what_may_follow(scan.stacks[-1])
@@ -98,6 +101,14 @@ def in_words(follow: Collection[str]) -> tuple[str, ...]:
     words += sorted(word for word in rest if word.isalpha())
     words += sorted(word for word in rest if not word.isalpha() and word != ";")
     return (*words, ";") if ";" in rest else tuple(words)
+
+
+def _bare_size(scan: ScannedText) -> StatementSyntaxError | None:
+    """Explain `SET cache.views = 64 MB`, whose size has no quotes."""
+    match = _BARE_SIZE.match(scan.text, span_of(scan.tokens[0]).start) if scan.tokens else None
+    if match is None:
+        return None
+    return StatementSyntaxError("a size stands in quotes", Span(*match.span(1)), near=f"'{match[1]}'")
 
 
 def _missing_name(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
