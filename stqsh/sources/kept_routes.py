@@ -6,7 +6,7 @@ these tables may have put them.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from functools import partial
 
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.replay_store.manifest import read_manifest
@@ -15,7 +15,7 @@ from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import step_after_dealt
-from stqsh.storage.stream_routes import INITIAL, have_expired, read_table, stream_routes
+from stqsh.storage.stream_routes import INITIAL, read_table, routes_kept, stream_routes
 
 
 class KeptTables:
@@ -37,12 +37,8 @@ class KeptTables:
         the stream is being read.
         """
         rows = (INITIAL, *(route.seq for route in stream_routes(self._control, stream.id)))
-        kept = [
-            row
-            for row, following in pairwise(rows)
-            if not have_expired(stream, step_after_dealt(self._control, following), step, tick_us)
-        ]
-        tables = [self._table(stream, row) for row in (*kept, rows[-1])]
+        kept = routes_kept(stream, rows, partial(step_after_dealt, self._control), step, tick_us)
+        tables = [self._table(stream, row) for row in kept]
         found = [table for table in tables if table is not None]
         return found if len(found) == len(tables) else []
 

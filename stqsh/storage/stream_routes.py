@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from stqsh.routing.table import RoutingTable
@@ -52,17 +53,34 @@ def append_route(control: ControlDb, entry: StreamRouted, table: RoutingTable, t
     return append(control, entry, text, pack_table(table))
 
 
-def have_expired(spec: StreamSpec, taken: int | None, step: int, tick_us: int | None) -> bool:
-    """Return whether no record is kept any more that was dealt before a routing.
+def routes_kept(
+    spec: StreamSpec,
+    routes: Sequence[int],
+    taken: Callable[[int], int | None],
+    step: int,
+    tick_us: int | None,
+) -> tuple[int, ...]:
+    """Return the routings by which records were dealt that are kept after a step; the last is in force.
 
     SSTD (section 5.2) keeps the mapping tables of older versions for as long as events are stored by them.
+    They go out of use in their order, so that only those in use and one more are looked at.
 
     Args:
         spec: the stream.
-        taken: a step after all that the records name that were dealt before, None if it is not known.
+        routes: its routings, oldest first.
+        taken: returns a step after all that the records name that were dealt before a routing, None if it is
+            not known.
         step: the step after which that is asked.
         tick_us: the length of a tick, None before the first step.
     """
+    for at in range(len(routes) - 1, 0, -1):
+        if _have_expired(spec, taken(routes[at]), step, tick_us):
+            return tuple(routes[at:])
+    return tuple(routes)
+
+
+def _have_expired(spec: StreamSpec, taken: int | None, step: int, tick_us: int | None) -> bool:
+    """Return whether no record is kept any more that was dealt before a routing."""
     if taken == 1:
         return True  # no record was dealt before the first step
     kept_us = spec.keep_us if spec.is_event else spec.report_every_us

@@ -8,13 +8,13 @@ may be. A moving object stays until its next record, or until it is disconnected
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
+from functools import partial
 
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.spec.offset import Offset
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.progress import step_after_dealt
-from stqsh.storage.stream_routes import INITIAL, have_expired
+from stqsh.storage.stream_routes import INITIAL, routes_kept
 
 
 def routes_in_use(
@@ -25,16 +25,11 @@ def routes_in_use(
     Queries take effect in the batch's first step, so the records that are kept then decide, also those that
     expire within the batch.
     """
-    found = {}
-    for stream_id, changes in ledger.routes.items():
-        spec, rows = ledger.streams[stream_id], (INITIAL, *changes)
-        kept = [
-            row
-            for row, following in pairwise(rows)
-            if not have_expired(spec, _taken(control, following, first), first.step, last.tick_us)
-        ]
-        found[stream_id] = (*kept, rows[-1])
-    return found
+    taken = partial(_taken, control, first)
+    return {
+        stream: routes_kept(ledger.streams[stream], (INITIAL, *changes), taken, first.step, last.tick_us)
+        for stream, changes in ledger.routes.items()
+    }
 
 
 def routes_left(
@@ -52,22 +47,15 @@ def routes_left(
         routes: the routings in use in the batch, as `routes_in_use` returns them.
         first, last: the offsets that the batch is between.
     """
-    found = {}
-    for stream_id, rows in routes.items():
-        spec, changes = ledger.streams[stream_id], ledger.routes[stream_id]
-        followed = dict(pairwise((INITIAL, *changes)))
-        left = tuple(
-            row
-            for row in rows
-            if row not in followed
-            or not have_expired(spec, _taken(control, followed[row], first), last.step, last.tick_us)
-        )
+    taken, found = partial(_taken, control, first), {}
+    for stream, rows in routes.items():
+        left = routes_kept(ledger.streams[stream], rows, taken, last.step, last.tick_us)
         if left != rows:
-            found[stream_id] = left
+            found[stream] = left
     return found
 
 
-def _taken(control: ControlDb, row: int, first: Offset) -> int | None:
+def _taken(control: ControlDb, first: Offset, row: int) -> int | None:
     """Return a step after all records that were dealt before a routing, at the least the first one of it."""
     return step_after_dealt(control, row, None if row <= first.seq else first.step + 1)
 
