@@ -135,8 +135,8 @@ def test_a_signal_handler_may_ask_for_a_stop_while_its_thread_waits_for_one() ->
     assert handled == [True] * 200
 
 
-def test_a_beat_that_cannot_be_written_is_not_the_last_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_beat_that_cannot_be_written_is_not_the_last_one_and_is_logged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     beats: list[bool] = []
 
@@ -154,6 +154,9 @@ def test_a_beat_that_cannot_be_written_is_not_the_last_one(
         time.sleep(0.01)
     heart.stop()
     assert beats[:5] == [False, True, True, False, False]
+    assert [record.getMessage() for record in caplog.records] == [
+        "the engine's state cannot be written: [Errno 28] No space left on device"
+    ]
 
 
 def test_what_comes_up_while_an_engine_stops_does_not_make_it_ready(tmp_path: Path) -> None:
