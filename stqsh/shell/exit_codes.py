@@ -22,8 +22,17 @@ def run_guarded(action: Callable[[], int]) -> int:
 
     Prints errors on standard error. Only `SystemExit` passes through.
     """
+    code = _guarded(action)
     try:
-        return action()
+        sys.stdout.flush()
+    except OSError:  # that has been reported; Python would try again as it ends, and change the exit code
+        silence_stdout()
+    return code
+
+
+def _guarded(action: Callable[[], int]) -> int:
+    try:
+        return _flushed(action)
     except StqshError as error:
         print_message(format_error(error, sys.stderr))
         return error.exit_code
@@ -38,8 +47,19 @@ def run_guarded(action: Callable[[], int]) -> int:
         return FAILED
 
 
+def _flushed(action: Callable[[], int]) -> int:
+    """Run `action` and write what is still buffered, which fails on a full disk as any output does."""
+    try:
+        code = action()
+    except SystemExit:
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()
+    return code
+
+
 def silence_stdout() -> None:
-    """Discard what Python still buffers for a closed pipe, so that it does not complain at exit."""
+    """Discard what is buffered for a closed pipe or a full disk, of which Python would complain as it ends."""
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

@@ -88,14 +88,18 @@ def test_a_byte_order_mark_is_no_part_of_a_script(tmp_path: Path) -> None:
     assert done.stdout.startswith('{"statement":1,"row":{"setting":"spark.master"')
 
 
-def test_help_on_a_full_disk_is_one_message(tmp_path: Path) -> None:
+@pytest.mark.parametrize("buffering", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("words", [["--help"], ["docs", "glossary"], ["-c", "SHOW SETTINGS"], ["doctor"]])
+def test_output_to_a_full_disk_is_one_message(tmp_path: Path, words: list[str], buffering: str) -> None:
+    settings = {**os.environ, "PYTHONUNBUFFERED": buffering, "STQSH_HOME": str(tmp_path / "home")}
     with Path("/dev/full").open("w") as full:
-        words = [sys.executable, "-m", "stqsh", "--help"]
+        words = [sys.executable, "-m", "stqsh", *words]
         done = subprocess.run(
-            words, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            words, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=settings
         )
     assert done.returncode == 1
     assert done.stderr.startswith("no space left on device\nhint: ")
+    assert len(done.stderr.splitlines()) == 2
 
 
 def test_an_unusable_home_is_one_line(tmp_path: Path) -> None:
