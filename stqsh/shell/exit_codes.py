@@ -59,7 +59,7 @@ def _flushed(action: Callable[[], int]) -> int:
 
 
 def silence_stdout() -> None:
-    """Discard what is buffered for a closed pipe or a full disk, of which Python would complain as it ends."""
+    """Discard what is buffered for a closed pipe or a full disk, so that Python does not complain at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
