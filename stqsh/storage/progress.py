@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 _LATEST = "latest_us"
-"""Where the session's meta data have the latest time of live records, and beside it that before a routing."""
+"""The key in the session's meta data of the latest time of live records.
+
+With the number of a routing after it, it is the key of the latest step before that routing.
+"""
 _STATS = msgspec.json.Decoder(BatchStats)
 
 
@@ -86,7 +89,7 @@ def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects |
             return False
         if progress.seq > before.seq:
             _record_taken(control, progress.seq, before.step + 1)
-            _record_named(control, before, progress.seq)
+            _note_steps_before_routings(control, before, progress.seq)
         _note_latest(control, effects.latest_us)
         mark_ended(control, effects.ended)
         count_taken(control, effects.taken)
@@ -114,17 +117,17 @@ def _note_latest(control: ControlDb, latest_us: int | None) -> None:
         set_meta(control, _LATEST, str(latest_us))
 
 
-def _record_named(control: ControlDb, before: Progress, seq: int) -> None:
-    """Record with each routing that takes effect, up to a row of the log, what the records before it name."""
-    if (named := _step_named(control, before)) is None:
+def _note_steps_before_routings(control: ControlDb, before: Progress, seq: int) -> None:
+    """Note the latest step of records for each routing that takes effect, up to a row of the log."""
+    if (latest := _latest_step(control, before)) is None:
         return
     new = "SELECT seq FROM log WHERE kind = 'route' AND seq > ? AND seq <= ?"
     for (route,) in control.query(new, before.seq, seq):
-        set_meta(control, f"{_LATEST} {route}", str(named))
+        set_meta(control, f"{_LATEST} {route}", str(latest))
 
 
-def _step_named(control: ControlDb, progress: Progress) -> int | None:
-    """Return the latest step that records of live streams name so far; None if there are none."""
+def _latest_step(control: ControlDb, progress: Progress) -> int | None:
+    """Return the step of the latest time of live records so far; None if there are none."""
     latest_us = get_meta(control, _LATEST)
     if latest_us is None or progress.base_tick is None or progress.tick_us is None:
         return None
@@ -132,9 +135,9 @@ def _step_named(control: ControlDb, progress: Progress) -> int | None:
 
 
 def step_after_dealt(control: ControlDb, route: int, takes: int | None = None) -> int | None:
-    """Return a step after all that the records name that were dealt before a routing; None if not known.
+    """Return a step after those of all records that were dealt before a routing; None if it is not known.
 
-    That is the step in which it takes effect, unless producers of live records are ahead of the clock.
+    That is the step in which the routing takes effect, unless live records are ahead of the clock.
 
     Args:
         control: the session's.
@@ -142,10 +145,10 @@ def step_after_dealt(control: ControlDb, route: int, takes: int | None = None) -
         takes: the step in which it takes effect if the batch that does so is being planned.
     """
     taken, noted = takes or step_taken(control, route), get_meta(control, f"{_LATEST} {route}")
-    named = None if noted is None else int(noted)
-    if named is None and takes is not None:
-        named = _step_named(control, read_progress(control))
-    return taken if taken is None or named is None else max(taken, named + 1)
+    latest = None if noted is None else int(noted)
+    if latest is None and takes is not None:
+        latest = _latest_step(control, read_progress(control))
+    return taken if taken is None or latest is None else max(taken, latest + 1)
 
 
 def step_taken(control: ControlDb, seq: int) -> int | None:

@@ -68,8 +68,8 @@ def routes_kept(
     Args:
         spec: the stream.
         routes: its routings, oldest first.
-        taken: returns a step after all that the records name that were dealt before a routing, None if it is
-            not known.
+        taken: returns a step after those of all records that were dealt before a routing, None if it is not
+            known.
         step: the step after which that is asked.
         tick_us: the length of a tick, None before the first step.
     """

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -127,6 +128,8 @@ class Delivery:
         """Write progress and effects in one transaction, so that no SET intervenes before the next order."""
         with self._control.transaction():
             order = self._shedding.decision(delivered.stats, delivered.clock)
+            parts = chain.from_iterable(delivered.taken.values())
+            times = (part.latest_us for part in parts if part.latest_us is not None)
             effects = BatchEffects(
                 delivered.ended,
                 delivered.grown,
@@ -138,15 +141,7 @@ class Delivery:
                     (stream, sum(part.records for part in taken), sum(part.dead for part in taken))
                     for stream, taken in delivered.taken.items()
                 ],
-                latest_us=max(
-                    (
-                        part.latest_us
-                        for taken in delivered.taken.values()
-                        for part in taken
-                        if part.latest_us is not None
-                    ),
-                    default=None,
-                ),
+                latest_us=max(times, default=None),
             )
             record_batch(self._control, progress, effects)
 

@@ -56,7 +56,7 @@ def routes_left(
 
 
 def _taken(control: ControlDb, first: Offset, row: int) -> int | None:
-    """Return a step after all records that were dealt before a routing, at the least the first one of it."""
+    """Return a step after those of all records that were dealt before a routing."""
     return step_after_dealt(control, row, None if row <= first.seq else first.step + 1)
 
 
