@@ -20,6 +20,7 @@ from stqsh.storage.engine_info import (
     has_parent,
     has_process,
     is_alive,
+    is_written_since,
     read_engine,
     write_engine,
 )
@@ -188,7 +189,7 @@ def _spawn(home: SessionHome, command: Sequence[str]) -> EngineInfo:
         raise EngineDeadError(f"the engine cannot be started: {error}") from error
     processes.children[child.pid] = child
     said = read_engine(home)
-    if said is not None and said.heartbeat_us > began_us:  # it was faster, and may have ended already
+    if said is not None and is_written_since(said, began_us):  # it was faster, and may have ended already
         return said
     info = EngineInfo.now(child.pid, "starting")
     write_engine(home, info)

@@ -108,5 +108,10 @@ def has_parent(info: EngineInfo) -> bool:
     return is_known and processes.runs(info.parent, info.heartbeat_us)
 
 
+def is_written_since(info: EngineInfo, uptime_us: int) -> bool:
+    """Return whether this was written later than a time of the machine's present boot."""
+    return _is_of_this_boot(info) and info.heartbeat_us > uptime_us
+
+
 def _is_of_this_boot(info: EngineInfo) -> bool:
     return info.boot == processes.boot_id()

@@ -90,6 +90,15 @@ def test_an_engine_that_ends_at_once_is_not_said_to_be_starting(home, monkeypatc
     assert read_engine(home).message == "no Java runtime was found"
 
 
+def test_what_an_engine_wrote_before_the_machine_was_started_again_is_not_taken_for_new(home):
+    late = processes.uptime_us() + 3_600_000_000
+    for boot in ("another", ""):
+        write_engine(home, EngineInfo(1, late, late, "stopping", boot=boot))
+        started = ensure_engine(home, command(GOOD))
+        assert wait_until_ready(home).pid == started.pid
+        assert stop_engine(home)
+
+
 def test_the_log_of_a_temporary_session_outlives_it(tmp_path):
     home = open_home(root=tmp_path, temporary=True)
     ensure_engine(home, command(CRASHES))
