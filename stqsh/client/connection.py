@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stqsh.client.engine_process import check_alive, ensure_engine
 from stqsh.errors import EngineDeadError, SourceError
+from stqsh.sources.dead_letters import read_dead_letters
 from stqsh.storage.catalogue import NameBook, live_streams, live_tables
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.disk_space import DiskFullError, is_full
@@ -149,9 +150,6 @@ def _why_empty(dead: int, folder: Path) -> str:
     """Return why a source has given no record, with the reason of the first that was set aside."""
     if not dead:
         return "its source holds no records"
-    # pyarrow: only when needed
-    from stqsh.sources.replay_store.dead_letters import read_dead_letters
-
     first = next(read_dead_letters(folder), None)
     records = "its only record was" if dead == 1 else f"all of its {dead:,} records were"
     return f"{records} set aside{'' if first is None else f', the first for this reason: {first.reason}'}"

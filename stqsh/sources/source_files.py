@@ -14,11 +14,12 @@ import pyarrow as pa
 from stqsh.core.state.interner import SeenKeys
 from stqsh.errors import SourceError
 from stqsh.fs import readable_path
+from stqsh.sources.dead_letters import DeadLetter
 from stqsh.sources.formats.csv_file import check_csv_header, read_csv_blocks
 from stqsh.sources.formats.geojson_file import read_geojson_blocks
 from stqsh.sources.formats.json_file import read_json_blocks
 from stqsh.sources.formats.parquet_file import read_parquet_blocks
-from stqsh.sources.formats.record_parser import DeadLetter, FileBlock, ParsedRecords, RowBlock, parse
+from stqsh.sources.formats.record_parser import FileBlock, ParsedRecords, RowBlock, parse
 from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
 from stqsh.spec.stream import AreaSpec, FileSourceSpec, Options, StreamSpec, TableSpec

@@ -14,8 +14,8 @@ from stqsh.checksums import DamagedFileError, Seal, Sealer
 from stqsh.core.state.interner import SeenKeys
 from stqsh.errors import SourceError
 from stqsh.fs import replacing
+from stqsh.sources.dead_letters import DEAD_LETTERS, DeadLetterWriter
 from stqsh.sources.formats.record_schema import RecordSchema
-from stqsh.sources.replay_store.dead_letters import DEAD_LETTERS, DeadLetterWriter
 from stqsh.sources.source_files import SourceFile, file_source, find_files, group_files, read_group
 from stqsh.spec.stream import FileSourceSpec, TableSpec
 

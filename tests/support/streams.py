@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stqsh.sources.replay_store.dead_letters import DEAD_LETTERS
+from stqsh.sources.dead_letters import DEAD_LETTERS
 from stqsh.sources.replay_store.preparation import prepare
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.spec.stream import StreamSpec

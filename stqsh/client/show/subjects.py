@@ -16,6 +16,7 @@ from stqsh.client.show.load import show_cache, show_load
 from stqsh.client.show.sinks import show_alerts, show_sinks
 from stqsh.profile import Profile
 from stqsh.settings import SECRETS, Setting
+from stqsh.sources.dead_letters import read_dead_letters
 from stqsh.spec.stats import BatchStats, LiveState
 from stqsh.spec.stream import (
     DirectorySourceSpec,
@@ -368,7 +369,5 @@ def _statuses(link: Connection) -> list[StreamStatus]:
 
 def _dead_letters(name: str, folder: Path) -> Iterator[tuple[Any, ...]]:
     """Yield the last dead letters of a stream or table, in the order in which they occurred."""
-    from stqsh.sources.replay_store.dead_letters import read_dead_letters  # pyarrow
-
     for letter in deque(read_dead_letters(folder), DEAD_LETTERS_SHOWN):
         yield (name, letter.file, letter.line, letter.reason, letter.text[:LETTER_SHOWN])

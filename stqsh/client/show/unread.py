@@ -7,6 +7,7 @@ from pathlib import Path
 from stqsh.client.connection import Connection
 from stqsh.client.show.subjects import letter_folders
 from stqsh.control_characters import shorten
+from stqsh.sources.dead_letters import read_dead_letters
 from stqsh.storage.progress import stream_statuses
 from stqsh.units import counted
 
@@ -39,8 +40,6 @@ class UnreadRecords:
 
 def _example(folder: Path) -> str:
     """Return the first dead letter that is kept, as the end of a sentence."""
-    from stqsh.sources.replay_store.dead_letters import read_dead_letters  # pyarrow
-
     letter = next(read_dead_letters(folder), None)
     if letter is None:
         return ""

@@ -16,7 +16,7 @@ from stqsh.fs import replacing
 from stqsh.lang.ast import statements
 from stqsh.lang.binder.administration import LettersExport
 from stqsh.lang.binder.bind import bind
-from stqsh.sources.replay_store.dead_letters import read_dead_letters
+from stqsh.sources.dead_letters import read_dead_letters
 from stqsh.storage.progress import stream_statuses
 
 

@@ -25,7 +25,7 @@ from stqsh.engine.delivery.batch_stats import by_slot, by_stream, lag_s, time_sp
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.engine.state.payload_files import PayloadFolders, load_payloads
-from stqsh.sources.replay_store.dead_letters import write_live_letters
+from stqsh.sources.dead_letters import write_live_letters
 from stqsh.spec.chunk import Chunk, ChunkKind, from_table, in_order, pack, unpack, unpack_json, unpack_struct
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.log import SnapshotAsked

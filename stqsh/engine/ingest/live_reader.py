@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
-from stqsh.sources.formats.record_parser import DeadLetter
+from stqsh.sources.dead_letters import DeadLetter, letter_lines
 from stqsh.sources.live.decoding import without_collections
 from stqsh.sources.live.pieces import FoundPiece, read_pieces
 from stqsh.sources.live.registry import close_idle_readers, read_records
-from stqsh.sources.replay_store.dead_letters import letter_lines
 from stqsh.spec.chunk import columns_schema
 from stqsh.spec.stats import TakenMessages
 from stqsh.spec.stream import StreamSpec

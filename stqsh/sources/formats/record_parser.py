@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.arrays import Mask
 from stqsh.core.state.interner import SeenKeys
+from stqsh.sources.dead_letters import DeadLetter
 from stqsh.sources.formats.casting import CastColumn, cast_numbers, without_infinite
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_schema import RecordSchema
@@ -23,15 +23,6 @@ TEXT_LIMIT = 4000
 QUOTE_LIMIT = 200
 
 Reason = Callable[[int], str]
-
-
-class DeadLetter(msgspec.Struct, frozen=True, gc=False):
-    """A record that could not be read. `line` counts physical lines (or rows) from 1; 0 is the whole file."""
-
-    file: str
-    line: int
-    reason: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from stqsh.errors import OptionError, SourceError
 from stqsh.fs import settle
+from stqsh.sources.dead_letters import DEAD_LETTERS
 from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.generator.network import GeneratorOptions, GeneratorState, NetworkGenerator
-from stqsh.sources.replay_store.dead_letters import DEAD_LETTERS
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest, write_manifest
 from stqsh.sources.replay_store.segments import joined, segment_name, ticks_path, write_segment
 from stqsh.spec.stream import GeneratorSourceSpec, StreamSpec

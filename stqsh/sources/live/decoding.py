@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stqsh.sources.dead_letters import DeadLetter
 from stqsh.sources.formats.csv_file import CsvDialect
 from stqsh.sources.formats.json_file import shown_line
 from stqsh.sources.formats.pyarrow_typing import Array
 from stqsh.sources.formats.record_parser import (
     BadRows,
-    DeadLetter,
     FileBlock,
     RowBlock,
     RowLocation,

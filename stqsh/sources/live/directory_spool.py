@@ -19,7 +19,8 @@ import msgspec
 from stqsh.control_characters import escape_controls, shorten
 from stqsh.errors import StqshError
 from stqsh.fs import readable_path, settle
-from stqsh.sources.formats.record_parser import QUOTE_LIMIT, DeadLetter, ParsedRecords, parse
+from stqsh.sources.dead_letters import DeadLetter
+from stqsh.sources.formats.record_parser import QUOTE_LIMIT, ParsedRecords, parse
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.live.protocol import Position, SourceState, read_problem
 from stqsh.sources.live.record_spool import PART, SpoolSegment, segments, write_segment

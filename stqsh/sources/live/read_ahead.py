@@ -25,13 +25,13 @@ import msgspec
 from confluent_kafka import KafkaException
 
 from stqsh.errors import StqshError
+from stqsh.sources.dead_letters import letter_lines
 from stqsh.sources.live.column_consumer import ColumnConsumer, FetchedMessages
 from stqsh.sources.live.decoding import Decoded, MessageDecoder, without_collections
 from stqsh.sources.live.kafka_client import ClientSettings, client_settings
 from stqsh.sources.live.kafka_reader import CONSUMER
 from stqsh.sources.live.pieces import PieceContent, ReadOrder, ReadPiece, ready_file, write_piece
 from stqsh.sources.live.protocol import MessageRange, Position
-from stqsh.sources.replay_store.dead_letters import letter_lines
 from stqsh.spec.stats import TakenMessages
 from stqsh.spec.stream import KafkaSourceSpec, StreamSpec
 

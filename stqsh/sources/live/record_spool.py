@@ -17,7 +17,8 @@ import pyarrow as pa
 from msgspec.structs import astuple
 
 from stqsh.fs import replacing
-from stqsh.sources.formats.record_parser import DeadLetter, ParsedRecords
+from stqsh.sources.dead_letters import DeadLetter
+from stqsh.sources.formats.record_parser import ParsedRecords
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.live.decoding import Decoded
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError

@@ -9,12 +9,12 @@ from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
+from stqsh.sources.dead_letters import DEAD_LETTERS, DeadLetterWriter
 from stqsh.sources.formats.record_parser import ParsedRecords
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
 from stqsh.sources.generator.replay import begin, extend
 from stqsh.sources.parallel_reading import read_in_threads
-from stqsh.sources.replay_store.dead_letters import DEAD_LETTERS, DeadLetterWriter
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest, write_manifest
 from stqsh.sources.replay_store.replay_order import RUN_BYTES, write_sorted
 from stqsh.sources.replay_store.spatial_extent import with_extent

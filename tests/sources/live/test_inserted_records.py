@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from stqsh import fs
-from stqsh.sources.formats.record_parser import DeadLetter
+from stqsh.sources.dead_letters import DeadLetter
 from stqsh.sources.live import inserted_records
 from stqsh.sources.live.inserted_records import InsertedSource, RecordAppender
 from stqsh.sources.live.protocol import MessageRange, write_problem

@@ -10,7 +10,6 @@ import msgspec
 import orjson
 
 from stqsh.fs import atomic_write, settle
-from stqsh.sources.formats.record_parser import DeadLetter
 
 DEAD_LETTERS = "dead_letters.jsonl"
 """The file of a store or table with its dead letters."""
@@ -19,6 +18,15 @@ LIVE_LETTERS = "dead"
 MOST_LIVE_BYTES = 64 << 20
 """The most that a live stream keeps of them; they are counted for ever."""
 _ENCODER = msgspec.json.Encoder()
+
+
+class DeadLetter(msgspec.Struct, frozen=True, gc=False):
+    """A record that could not be read. `line` counts physical lines (or rows) from 1; 0 is the whole file."""
+
+    file: str
+    line: int
+    reason: str
+    text: str
 
 
 def letter_lines(letters: Iterable[DeadLetter]) -> bytes:
