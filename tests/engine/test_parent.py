@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,7 +34,7 @@ TOY = """
     starts = len((home.path / "starts").read_text()) if (home.path / "starts").exists() else 0
     (home.path / "starts").write_text("x" * (starts + 1))
     origin = Origin(given.parent, given.restarts, given.last_crash)
-    lost = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    lost = lambda why: os.kill(os.getpid(), signal.SIGTERM)
     heart = Heartbeat(home, origin, lost)
     signal.signal(signal.SIGTERM, lambda *_: (heart.tell("stopping"), os._exit(0)))
     heart.start()
@@ -115,6 +116,18 @@ def test_an_engine_whose_parent_is_killed_stops_and_the_next_statement_starts_bo
     assert again.pid != info.pid and again.parent != info.parent
     assert not processes.exists(info.pid)
     assert again.restarts == 0
+
+
+@pytest.mark.parametrize("engine", [READY, f"signal.signal(signal.SIGTERM, signal.SIG_DFL); {READY}"])
+@pytest.mark.parametrize("lose", [shutil.rmtree, lambda path: path.rename(path.with_name("elsewhere"))])
+def test_an_engine_whose_session_is_deleted_or_moved_stops(
+    home: SessionHome, engine: str, lose: Callable[[Path], object]
+) -> None:
+    ensure_engine(home, parent_of(engine))
+    info = wait_until_ready(home)
+    lose(home.path)
+    until(lambda: not processes.exists(info.pid) and not processes.exists(info.parent))
+    assert not home.path.exists()
 
 
 def test_a_refusal_is_not_repeated(home: SessionHome) -> None:

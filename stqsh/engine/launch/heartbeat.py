@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -35,18 +35,20 @@ class Origin:
 class Heartbeat:
     """Writes engine.json; `tell` may be called from any thread.
 
-    `on_parent_lost` is called once if the parent has ended before the engine.
+    `on_lost` is called once, with the reason, if the parent has ended before the engine, or if the session
+    was deleted.
     """
 
     def __init__(
         self,
         home: SessionHome,
         origin: Origin | None = None,
-        on_parent_lost: Callable[[], None] = lambda: None,
+        on_lost: Callable[[str], None] = lambda why: None,
     ) -> None:
         self._home = home
         self._origin = origin or Origin()
-        self._on_parent_lost = on_parent_lost
+        self._on_lost = on_lost
+        self._control_db = _inode(home.control_db)
         self._started_us = processes.uptime_us()
         self._state: EngineState = "starting"
         self._message = ""
@@ -77,12 +79,20 @@ class Heartbeat:
         self._stopped.set()
 
     def _beat_on(self) -> None:
-        has_parent = self.has_parent
+        lost = ""
         while not self._stopped.wait(TUNING.heartbeat_s):
-            if has_parent and os.getppid() != self._origin.parent:
-                has_parent = False
-                self._on_parent_lost()
+            if not lost and (lost := self._lost()):
+                self._on_lost(lost)
             self._beat()
+
+    def _lost(self) -> str:
+        """Return what the engine has lost that it cannot go on without, or ""."""
+        if self.has_parent and os.getppid() != self._origin.parent:
+            return "the process that restarts this engine has ended"
+        with suppress(OSError):  # a disk that fails for a moment
+            if _inode(self._home.control_db) != self._control_db:  # SQLite makes a new one
+                return f"{self._home.path} was deleted or moved"
+        return ""
 
     def _beat(self) -> None:
         """Write what the engine is doing; what fails is logged once, and nothing else fails by it."""
@@ -96,6 +106,11 @@ class Heartbeat:
                 self._is_written = False
             else:
                 self._is_written = True
+
+
+def _inode(path: Path) -> int:
+    """Return the number of a file, or 0 where there is none."""
+    return path.stat().st_ino if path.exists() else 0
 
 
 @contextmanager

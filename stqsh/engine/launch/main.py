@@ -81,7 +81,7 @@ class Engine:
 
     def __init__(self, home: SessionHome, origin: Origin | None = None) -> None:
         self._home = home
-        self._heart = Heartbeat(home, origin, self._stop_without_parent)
+        self._heart = Heartbeat(home, origin, self._stop_by_itself)
         self._is_ready = False
         self._begun = time.monotonic()
         self._missing = {KERNELS, FIRST_BATCH}
@@ -113,8 +113,8 @@ class Engine:
         self._heart.tell("failed", text)
         return 1
 
-    def _stop_without_parent(self) -> None:
-        log.warning("the process that restarts this engine has ended: it stops, too")
+    def _stop_by_itself(self, why: str) -> None:
+        log.warning("%s: the engine stops", why)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _run(self) -> None:

@@ -83,7 +83,8 @@ class Parent:
         while True:
             begun, batch = time.monotonic(), last_commit(self._home.checkpoint)
             code = self._run_engine()
-            if self._stopping or not (code < 0 or code == CRASHED):
+            crashed = code < 0 or code == CRASHED
+            if self._stopping or not crashed or not self._home.control_db.exists():  # it was deleted or moved
                 return max(code, 0)
             self._last_crash = self._reason(code)
             print(f"the engine crashed: {self._last_crash}", file=sys.stderr, flush=True)
