@@ -13,6 +13,9 @@ INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
 # Compiled modules are kept, whatever the user's environment says: the tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
+# The quick tests write a hundred thousand small files, and removing them takes a disk longer than the tests need:
+# they go to memory if it has 4 GB to spare, unless TMPDIR says otherwise.
+SHM := /dev/shm
 SYSTEMS := spark or slow or kafka or peers or browser or data
 # A process that dies ends the run: pytest-xdist would wait for ever for another one.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
@@ -52,7 +55,9 @@ shell: $(READY)    ## the shell
 
 test: $(READY)     ## the quick tests, two at a time; TESTERS=4 says otherwise
 	@echo "the quick tests: without Spark, Kafka, browsers, other systems, and what is slow (make test-systems)"
-	@$(PYTEST) -m "not ($(SYSTEMS))"
+	@if test -z "$$TMPDIR" && test "$$(df -Pk $(SHM) 2>/dev/null | awk 'NR == 2 {print $$4}')" -ge 4000000 2>/dev/null; \
+	  then export TMPDIR=$(SHM)/tests-of-stqsh && mkdir -p "$$TMPDIR"; fi; \
+	  $(PYTEST) -o tmp_path_retention_policy=failed -m "not ($(SYSTEMS))"
 
 test-systems: $(READY)  ## the others: with Spark, Kafka, browsers, other systems, real data, and the slow ones
 	@$(PYTEST) -m "$(SYSTEMS)"
