@@ -105,6 +105,7 @@ class LocalEngine:
     def leave(self) -> None:
         """Stop between two batches; what is kept in files stays."""
         self._forget(arena=False)
+        self.preparer._live.keep(set())
         self.control.close()
 
     def close(self) -> None:
