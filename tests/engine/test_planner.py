@@ -566,6 +566,30 @@ def test_a_run_ends_with_the_data_where_another_stream_without_end_is_dropped(tm
     assert world.at.closing == 21, "the query with SYNC is refreshed after the end"
 
 
+@pytest.mark.parametrize("run", [{"mode": "end"}, {"mode": "for", "us": SECOND << 40}])
+def test_a_run_ends_where_only_a_stream_without_records_is_left(world: World, run: dict[str, Any]) -> None:
+    endless = world.stream([(tick, "a") for tick in range(20)], complete=False)
+    world.stream([], name="t")
+    world.log("run", **run)
+    world.all_batches()
+    world.log("drop_stream", id=endless, name="s")
+    world.all_batches()
+    assert (world.at.step, world.at.run) == (21, None), "the drop takes a step"
+    world.log("run", **run)
+    world.all_batches()
+    assert world.at.step == 21
+
+
+def test_time_stands_still_where_a_stream_without_records_plays(world: World) -> None:
+    dropped = world.stream([(tick, "a") for tick in range(20)])
+    world.log("run", mode="end")
+    world.all_batches()
+    world.log("drop_stream", id=dropped, name="s")
+    world.log("play", id=world.stream([], name="t"), pace="max")
+    *_, last = world.all_batches()
+    assert (world.at.step, clock(last)["ended"]) == (21, True), "the drop takes a step"
+
+
 def test_an_endless_stream_is_taken_as_far_as_it_is_made(world: World) -> None:
     world.stream([(1, "a"), (2, "a")], complete=False)
     world.log("run", mode="for", us=10 * SECOND)

@@ -302,8 +302,11 @@ def is_playing(offset: Offset, stream: int) -> bool:
 
 
 def last_step(offset: Offset, feeds: list[StreamInput]) -> int | None:
-    """Return the step at which finite streams end, None if one has no end; the clock must have started."""
+    """Return the step at which finite streams end, None if one has no end; the clock must have started.
+
+    Streams without records end where the clock stands.
+    """
+    if not all(feed.store.complete for feed in feeds):
+        return None
     end = last_tick(feeds)
-    if end is None:
-        return None if feeds else offset.step
-    return max(offset.step_of(end), 0)
+    return offset.step if end is None else max(offset.step_of(end), 0)

@@ -92,11 +92,8 @@ def first_tick(feeds: Iterable[StreamInput]) -> int | None:
 
 
 def last_tick(feeds: Iterable[StreamInput]) -> int | None:
-    """Return the tick at which finite streams end; None if one has no end or none has a record."""
-    feeds = [feed for feed in feeds if feed.store.rows or not feed.store.complete]
-    if not feeds or not all(feed.store.complete for feed in feeds):
-        return None
-    return max(feed.store.last_tick for feed in feeds)
+    """Return the tick at which finite streams end; None if none has a record."""
+    return max((feed.store.last_tick for feed in feeds if feed.store.rows), default=None)
 
 
 def last_tick_that_fits(
