@@ -52,10 +52,17 @@ def _flushed(action: Callable[[], int]) -> int:
     try:
         code = action()
     except SystemExit:
-        sys.stdout.flush()
+        _flush_stdout()
         raise
-    sys.stdout.flush()
+    _flush_stdout()
     return code
+
+
+def _flush_stdout() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # who closed the pipe wants no more, and the action's exit code stands
+        silence_stdout()
 
 
 def silence_stdout() -> None:

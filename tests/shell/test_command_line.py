@@ -102,6 +102,18 @@ def test_output_to_a_full_disk_is_one_message(tmp_path: Path, words: list[str], 
     assert len(done.stderr.splitlines()) == 2
 
 
+def test_a_closed_pipe_hides_no_failure(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    settings = {**os.environ, "PYTHONUNBUFFERED": "", "STQSH_HOME": str(tmp_path / "home")}
+    with os.fdopen(writing, "w") as closed:
+        words = [sys.executable, "-m", "stqsh", "doctor", "--profile", "nowhere"]
+        done = subprocess.run(
+            words, cwd=tmp_path, stdout=closed, stderr=subprocess.PIPE, text=True, check=False, env=settings
+        )
+    assert (done.returncode, done.stderr) == (1, "")
+
+
 def test_an_unusable_home_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file")
     done = stqsh(tmp_path, "-c", "SHOW SETTINGS")
