@@ -189,7 +189,8 @@ def _spawn(home: SessionHome, command: Sequence[str]) -> EngineInfo:
         raise EngineDeadError(f"the engine cannot be started: {error}") from error
     processes.children[child.pid] = child
     said = read_engine(home)
-    if said is not None and is_written_since(said, began_us):  # it was faster, and may have ended already
+    # It was faster, and may have ended already. Its time alone proves nothing where boots have no id.
+    if said is not None and child.pid in (said.pid, said.parent) and is_written_since(said, began_us):
         return said
     info = EngineInfo.now(child.pid, "starting")
     write_engine(home, info)

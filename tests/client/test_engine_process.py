@@ -99,6 +99,15 @@ def test_what_an_engine_wrote_before_the_machine_was_started_again_is_not_taken_
         assert stop_engine(home)
 
 
+def test_nor_is_it_where_the_boots_of_a_machine_have_no_id(monkeypatch, home):
+    monkeypatch.setattr(processes, "boot_id", lambda: "")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    late = processes.uptime_us() + 3_600_000_000
+    write_engine(home, EngineInfo(ended.pid, late, late, "stopping"))
+    assert ensure_engine(home, command("import time; time.sleep(60)")).state == "starting"
+
+
 def test_the_log_of_a_temporary_session_outlives_it(tmp_path):
     home = open_home(root=tmp_path, temporary=True)
     ensure_engine(home, command(CRASHES))
