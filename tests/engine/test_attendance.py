@@ -60,6 +60,13 @@ def test_a_batch_that_was_lost_with_its_plan_is_forgotten_though_its_slots_are_n
     assert take_part(tmp_path, 4, 0, 1) == {0: 2, 1: 2 + has_other}
 
 
+def test_a_slot_without_a_state_of_a_planned_batch_does_not_begin_anew(tmp_path: Path) -> None:
+    for batch in range(4):
+        take_part(tmp_path, batch, 0)
+    with pytest.raises(DamagedFileError, match="aggregate-0/head names no state up to batch 1"):
+        forget_unplanned(tmp_path, 1)
+
+
 def test_batches_with_a_plan_are_not_forgotten(tmp_path: Path) -> None:
     take_part(tmp_path, 0, 0)
     take_part(tmp_path, 3, 0)

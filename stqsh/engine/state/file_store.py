@@ -209,13 +209,17 @@ def forget_after(folder: Path, batch: int) -> None:
     """Go back to what a slot, whose files are in a folder, had stored after a batch, if it has stored more.
 
     Raises:
-        DamagedFileError: the slot's head is not what was written.
+        DamagedFileError: the slot's head is not what was written, or names only later states; without any,
+            the slot would begin anew.
     """
     head = folder / _HEAD
     if not head.exists():
         return
-    states = _unpack_head(head.read_bytes(), str(head.relative_to(folder.parent.parent)))
+    file = str(head.relative_to(folder.parent.parent))
+    states = _unpack_head(head.read_bytes(), file)
     kept = [state for state in states if state.batch <= batch]
+    if not kept:
+        raise DamagedFileError(file, f"names no state up to batch {batch}, the last of which there is a plan")
     if kept != states:
         atomic_write(head, with_seal(msgspec.json.encode(kept)))
 
