@@ -1,5 +1,6 @@
 """Select lists, computed from what the engine sent and from joined tables."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ from support.specs import stream_spec, table_spec
 
 from stqsh.client.read.projection import RowLookups, project, satisfying
 from stqsh.client.results import Updates
+from stqsh.spec.chunk import WHY
 from stqsh.storage import catalogue_writer
 from stqsh.storage.rows import StreamRow
 from tests.support.typed import expression, select_list
@@ -70,6 +72,17 @@ def test_distance_is_what_the_log_has():
         None,
         False,
     ]
+
+
+def test_the_old_row_of_a_change_is_shown_and_chosen_as_of_the_step_before():
+    shown = updates()
+    changed = pa.array([WHY.index("changed"), 0, 0], pa.int8())
+    at = shown.table.column_names.index("why")
+    shown = replace(shown, table=shown.table.set_column(at, "why", changed))
+    fresh = ["cmp", "<", ["now"], ["col", "ts"]]
+    [column] = project(shown, select_list([["fresh", fresh]]))
+    assert column.to_pylist() == [True, False, None]
+    assert satisfying(shown, expression(fresh)).to_pylist() == [True, False, None]
 
 
 @pytest.fixture

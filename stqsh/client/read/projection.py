@@ -151,7 +151,7 @@ def _column(updates: Updates, expr: Expr) -> Column:
             # Without `compute`, which would make numbers of timestamps.
             found = _resolver(updates, expr).tables
             return found.values(number, _whole(table.column(f"c.{column}")), wanted)
-    computed: Column = _computed(updates, expr, _shown_at(updates) if has_node(expr, NowExpr) else None)
+    computed: Column = _computed(updates, expr)
     return computed
 
 
@@ -166,7 +166,7 @@ def _shown_at(updates: Updates) -> Any:
     return pc.if_else(_whole(changed), before, at)
 
 
-def _computed(updates: Updates, expr: Expr, now_us: Any = None) -> Any:
+def _computed(updates: Updates, expr: Expr) -> Any:
     from stqsh.core.conditions.evaluation import columns_read, compute
 
     table, spec = updates.table, updates.stream.spec
@@ -175,7 +175,8 @@ def _computed(updates: Updates, expr: Expr, now_us: Any = None) -> Any:
     columns[DISTANCE if has_node(expr, DistanceExpr) else ""] = _whole(_distance(table))
     looks_up = has_node(expr, JoinExpr) or reads_location(expr)
     resolver = _resolver(updates, expr) if looks_up else None
-    found = compute(expr, columns, _whole(table.column("at_us")) if now_us is None else now_us, resolver)
+    now_us = _shown_at(updates) if has_node(expr, NowExpr) else 0
+    found = compute(expr, columns, now_us, resolver)
     if has_node(expr, CallExpr):
         _check_functions()
     return found
