@@ -25,6 +25,7 @@ from stqsh.engine.ingest import dealer
 from stqsh.engine.ingest.dropped_stores import DroppedStores
 from stqsh.lang.errors import NotSupportedError
 from stqsh.routing import strategies, text_splits
+from stqsh.sources.kept_routes import KeptTables
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import set_meta
 from stqsh.storage.session_settings import session_settings
@@ -212,6 +213,23 @@ def test_queries_reach_records_from_ahead_of_the_clock_wherever_they_were_dealt(
             run_steps(session, clock, 15)
         told = Counter((row["query"], row["op"]) for row in updates(session))
     assert told == dict.fromkeys([("older", 1), ("older", -1), ("newer", 1), ("newer", -1)], 9)
+
+
+def test_a_record_from_far_ahead_keeps_no_routing_of_another_stream(tmp_path: Path) -> None:
+    with standing_clock() as clock, local_session(tmp_path, slots=2, published=True) as session:
+        run(session, CREATE + CREATE_POSTS)
+        run(session, "INSERT INTO taxis VALUES ('1', 1, 1, NOW + 3650 days, TRUE);")
+        run(session, "INSERT INTO posts VALUES (1, 1, 1, NOW, 'jam');")
+        run_steps(session, clock, 1)
+        run(session, "REPARTITION taxis USING grid; REPARTITION posts USING grid;")
+        run_steps(session, clock, 1)
+        db, progress = session.link.db, session.link.progress()
+        tables = KeptTables(session.link.home, db)
+        kept = {
+            row.spec.name: len(tables.of(row.spec, progress.step + 3600, progress.tick_us))
+            for row in live_streams(db)
+        }
+        assert kept == {"taxis": 2, "posts": 1}
 
 
 LIVE_WORDS = LiveStream(

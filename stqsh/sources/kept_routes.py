@@ -37,7 +37,8 @@ class KeptTables:
         the stream is being read.
         """
         rows = (INITIAL, *(route.seq for route in stream_routes(self._control, stream.id)))
-        kept = routes_kept(stream, rows, partial(step_after_dealt, self._control), step, tick_us)
+        taken = partial(step_after_dealt, self._control, stream.id)
+        kept = routes_kept(stream, rows, taken, step, tick_us)
         tables = [self._table(stream, row) for row in kept]
         found = [table for table in tables if table is not None]
         return found if len(found) == len(tables) else []

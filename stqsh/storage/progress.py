@@ -7,8 +7,8 @@ writes everything of a batch in one transaction, and does nothing for a batch th
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 
-_LATEST = "latest_us"
-"""The key in the session's meta data of the latest time of live records.
-
-With the number of a routing after it, it is the key of the latest step before that routing.
-"""
+_LATEST = "latest_us of {}"
+"""The key in the session's meta data of the latest time of a live stream's records; with the stream's id."""
+_LATEST_BEFORE = "latest step before {}"
+"""The key of the step of that time when a routing took effect; with the number of the routing."""
 _STATS = msgspec.json.Decoder(BatchStats)
 
 
@@ -60,7 +59,7 @@ class BatchEffects:
         order: a new shedding order to the slots.
         logged: its file of the update log, None if it made no updates.
         taken: of live streams: the id, the records taken, and the dead letters.
-        latest_us: the latest time that a record of a live stream names, None without such records.
+        latest_us: of live streams with records: the latest time that one names, by the stream's id.
     """
 
     ended: Iterable[int] = ()
@@ -70,7 +69,7 @@ class BatchEffects:
     order: SheddingOrder | None = None
     logged: LoggedFile | None = None
     taken: Iterable[tuple[int, int, int]] = ()
-    latest_us: int | None = None
+    latest_us: Mapping[int, int] = field(default_factory=dict)
 
 
 def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects | None = None) -> bool:
@@ -90,7 +89,8 @@ def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects |
         if progress.seq > before.seq:
             _record_taken(control, progress.seq, before.step + 1)
             _note_steps_before_routings(control, before, progress.seq)
-        _note_latest(control, effects.latest_us)
+        for stream, latest_us in effects.latest_us.items():
+            _note_latest(control, stream, latest_us)
         mark_ended(control, effects.ended)
         count_taken(control, effects.taken)
         if effects.grown is not None:
@@ -111,43 +111,44 @@ def _record_taken(control: ControlDb, seq: int, step: int) -> None:
         connection.execute("INSERT OR REPLACE INTO taken VALUES (?, ?)", (seq, step))
 
 
-def _note_latest(control: ControlDb, latest_us: int | None) -> None:
-    """Note the latest time that records of live streams name, which may be ahead of the clock."""
-    if latest_us is not None and latest_us > int(get_meta(control, _LATEST) or latest_us - 1):
-        set_meta(control, _LATEST, str(latest_us))
+def _note_latest(control: ControlDb, stream: int, latest_us: int) -> None:
+    """Note the latest time that records of a live stream name, which may be ahead of the clock."""
+    key = _LATEST.format(stream)
+    if latest_us > int(get_meta(control, key) or latest_us - 1):
+        set_meta(control, key, str(latest_us))
 
 
 def _note_steps_before_routings(control: ControlDb, before: Progress, seq: int) -> None:
     """Note the latest step of records for each routing that takes effect, up to a row of the log."""
-    if (latest := _latest_step(control, before)) is None:
-        return
-    new = "SELECT seq FROM log WHERE kind = 'route' AND seq > ? AND seq <= ?"
-    for (route,) in control.query(new, before.seq, seq):
-        set_meta(control, f"{_LATEST} {route}", str(latest))
+    new = "SELECT seq, json_extract(spec, '$.id') FROM log WHERE kind = 'route' AND seq > ? AND seq <= ?"
+    for route, stream in control.query(new, before.seq, seq):
+        if (latest := _latest_step(control, before, stream)) is not None:
+            set_meta(control, _LATEST_BEFORE.format(route), str(latest))
 
 
-def _latest_step(control: ControlDb, progress: Progress) -> int | None:
-    """Return the step of the latest time of live records so far; None if there are none."""
-    latest_us = get_meta(control, _LATEST)
+def _latest_step(control: ControlDb, progress: Progress, stream: int) -> int | None:
+    """Return the step of the latest time of a live stream's records so far; None if there are none."""
+    latest_us = get_meta(control, _LATEST.format(stream))
     if latest_us is None or progress.base_tick is None or progress.tick_us is None:
         return None
     return int(latest_us) // progress.tick_us - progress.base_tick + 1
 
 
-def step_after_dealt(control: ControlDb, route: int, takes: int | None = None) -> int | None:
+def step_after_dealt(control: ControlDb, stream: int, route: int, takes: int | None = None) -> int | None:
     """Return a step after those of all records that were dealt before a routing; None if it is not known.
 
     That is the step in which the routing takes effect, unless live records are ahead of the clock.
 
     Args:
         control: the session's.
+        stream: the stream's id.
         route: the number of the routing's row.
         takes: the step in which it takes effect if the batch that does so is being planned.
     """
-    taken, noted = takes or step_taken(control, route), get_meta(control, f"{_LATEST} {route}")
+    taken, noted = takes or step_taken(control, route), get_meta(control, _LATEST_BEFORE.format(route))
     latest = None if noted is None else int(noted)
     if latest is None and takes is not None:
-        latest = _latest_step(control, read_progress(control))
+        latest = _latest_step(control, read_progress(control), stream)
     return taken if taken is None or latest is None else max(taken, latest + 1)
 
 

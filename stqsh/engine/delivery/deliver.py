@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -128,8 +127,6 @@ class Delivery:
         """Write progress and effects in one transaction, so that no SET intervenes before the next order."""
         with self._control.transaction():
             order = self._shedding.decision(delivered.stats, delivered.clock)
-            parts = chain.from_iterable(delivered.taken.values())
-            times = (part.latest_us for part in parts if part.latest_us is not None)
             effects = BatchEffects(
                 delivered.ended,
                 delivered.grown,
@@ -141,7 +138,7 @@ class Delivery:
                     (stream, sum(part.records for part in taken), sum(part.dead for part in taken))
                     for stream, taken in delivered.taken.items()
                 ],
-                latest_us=max(times, default=None),
+                latest_us=latest_times(delivered.taken),
             )
             record_batch(self._control, progress, effects)
 
@@ -245,6 +242,15 @@ def collect_archived(chunks: list[Chunk]) -> dict[int, pa.Table]:
     for chunk in chunks:
         events.setdefault(chunk.stream, []).append(unpack(chunk.payload))
     return {stream: pa.Table.from_batches(batches) for stream, batches in events.items()}
+
+
+def latest_times(taken: dict[int, list[TakenMessages]]) -> dict[int, int]:
+    """Return the latest time that records of live streams name, in µs, by the ids of those with records."""
+    times = {
+        stream: [part.latest_us for part in parts if part.latest_us is not None]
+        for stream, parts in taken.items()
+    }
+    return {stream: max(found) for stream, found in times.items() if found}
 
 
 def collect_taken(chunks: list[Chunk]) -> dict[int, list[TakenMessages]]:

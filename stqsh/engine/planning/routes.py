@@ -25,11 +25,11 @@ def routes_in_use(
     Queries take effect in the batch's first step, so the records that are kept then decide, also those that
     expire within the batch.
     """
-    taken = partial(_taken, control, first)
-    return {
-        stream: routes_kept(ledger.streams[stream], (INITIAL, *changes), taken, first.step, last.tick_us)
-        for stream, changes in ledger.routes.items()
-    }
+    found = {}
+    for stream, changes in ledger.routes.items():
+        spec, taken = ledger.streams[stream], partial(_taken, control, first, stream)
+        found[stream] = routes_kept(spec, (INITIAL, *changes), taken, first.step, last.tick_us)
+    return found
 
 
 def routes_left(
@@ -47,17 +47,18 @@ def routes_left(
         routes: the routings in use in the batch, as `routes_in_use` returns them.
         first, last: the offsets that the batch is between.
     """
-    taken, found = partial(_taken, control, first), {}
+    found = {}
     for stream, rows in routes.items():
-        left = routes_kept(ledger.streams[stream], rows, taken, last.step, last.tick_us)
+        spec, taken = ledger.streams[stream], partial(_taken, control, first, stream)
+        left = routes_kept(spec, rows, taken, last.step, last.tick_us)
         if left != rows:
             found[stream] = left
     return found
 
 
-def _taken(control: ControlDb, first: Offset, row: int) -> int | None:
-    """Return a step after those of all records that were dealt before a routing."""
-    return step_after_dealt(control, row, None if row <= first.seq else first.step + 1)
+def _taken(control: ControlDb, first: Offset, stream: int, row: int) -> int | None:
+    """Return a step after those of all records that were dealt before a routing of a stream."""
+    return step_after_dealt(control, stream, row, None if row <= first.seq else first.step + 1)
 
 
 def rows_dealt(ledger: PlannerState, offset: Offset) -> dict[int, tuple[tuple[int, int], ...]]:
