@@ -68,6 +68,15 @@ def test_what_is_selected_changes_as_time_passes(play: Play, slots: int, limit: 
     ]
 
 
+def test_a_change_within_a_pause_shows_the_row_that_was_sent_before_it(play: Play) -> None:
+    pause = "PAUSE QUERY q; RUN 3 STEPS; PAUSE QUERY q; RUN 1 STEPS; RESUME QUERY q; RUN 1 STEPS; "
+    select = "SELECT oid, ts > NOW - 2 s AS fresh FROM t"
+    script = f"REGISTER QUERY q WITH (changes => true) AS {select}; RUN 2 STEPS; {pause * 2} RUN;"
+    lines = play("a,0,0,p,1 " + " ".join(f"b,0,0,p,{n}" for n in range(9)) + " a,0,0,p,1 b,0,0,p,1", script)
+    told = [(line["step"], line["op"], line["row"]["fresh"]) for line in lines if line["key"] == "a"]
+    assert told == [(1, "+", True), (7, "-", True), (7, "+", False), (12, "-", False), (12, "+", True)]
+
+
 @pytest.mark.parametrize(
     ("options", "rest", "what"),
     [

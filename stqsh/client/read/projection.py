@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -30,6 +30,8 @@ from stqsh.spec.expression import (
 )
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_geometry, table_by_id
+from stqsh.storage.layouts import PASSING
+from stqsh.storage.progress import step_taken
 from stqsh.storage.update_log.reader import DISTANCE
 
 if TYPE_CHECKING:
@@ -56,6 +58,14 @@ class FunctionError(StqshError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"a registered function fails: {reason}")
+
+
+class Pause(NamedTuple):
+    """A pause of a query: the steps in which it took effect and in which the query was resumed."""
+
+    query: int
+    begun: int
+    resumed: int
 
 
 class RowLookups:
@@ -91,6 +101,22 @@ class RowLookups:
             for area in areas - self._areas:
                 found.areas.define(area, unpack(area_geometry(self._db, area)))
                 self._areas.add(area)
+        return found
+
+    def pauses(self) -> list[Pause]:
+        """Return when queries have been paused and resumed."""
+        rows = self._db.query(
+            f"SELECT seq, kind, json_extract(spec, '$.id') FROM log WHERE {PASSING}"
+            " AND kind IN ('pause_query', 'resume_query') ORDER BY seq"
+        )
+        begun: dict[int, int | None] = {}
+        found: list[Pause] = []
+        for seq, kind, query in rows:
+            step = step_taken(self._db, seq)
+            if kind == "pause_query":
+                begun.setdefault(query, step)
+            elif (first := begun.pop(query, None)) is not None and step is not None:
+                found.append(Pause(query, first, step))
         return found
 
     def _take(self, table: int, known: JoinedTables) -> None:
@@ -156,14 +182,23 @@ def _column(updates: Updates, expr: Expr) -> Column:
 
 
 def _shown_at(updates: Updates) -> Any:
-    """Return as of when rows are shown, µs: the old row of one that changed as of the step before."""
-    import pyarrow.compute as pc
+    """Return as of when rows are shown, µs: the old row of one that changed as of when it was sent last.
 
+    That is the step before, or the one before a pause that has ended with the change.
+    """
     table = updates.table
     at: Any = _whole(table.column("at_us"))
-    changed: Any = pc.equal(table.column("why"), pa.scalar(_CHANGED, pa.int8()))
-    before: Any = pc.subtract(at, updates.stream.spec.tick_us)
-    return pc.if_else(_whole(changed), before, at)
+    changed = table.column("why").to_numpy() == _CHANGED
+    if not changed.any():
+        return at
+    steps_back = changed.astype("int64")
+    for pause in updates.lookups.pauses() if updates.lookups is not None else ():
+        step, query = (table.column(name).to_numpy() for name in ("step", "query"))
+        of_pause = changed & (query == pause.query) & (step == pause.resumed)
+        steps_back[of_pause] = pause.resumed - pause.begun + 1
+    import pyarrow.compute as pc
+
+    return pc.subtract(at, pa.array(steps_back * updates.stream.spec.tick_us))
 
 
 def _computed(updates: Updates, expr: Expr) -> Any:
