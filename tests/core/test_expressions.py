@@ -66,6 +66,8 @@ def lit(value):
         (["in", N, []], [False, False, False]),
         (["in", N, [lit(2.0), lit(3.0)]], [False, None, True]),
         (["in", D, [lit(2), lit(0.5)]], [True, True, None]),
+        (["in", D, [lit(2**53 + 1), lit(0.5)]], [True, False, None]),
+        (["in", N, [lit(2**53 + 1), lit(0.5)]], [False, None, False]),
         (["in", N, [D, lit(3)]], [False, None, True]),
         (["in", lit(3), [lit(3), lit(None)]], [True, True, True]),
         (["not", ["in", S, [lit("free")]]], [False, None, True]),
@@ -248,6 +250,7 @@ def together(conditions):
         [["in", N, [lit(n + i) for i in range(5)]] for n in (-4, -2, 1, 9)],
         [["in", N, [lit(None), *(lit(n + i) for i in range(length))]] for n in (0, 7) for length in (5, 9)],
         [["in", D, [lit(v) for v in (0.5, 1, 2, 3, -0.0, other)]] for other in (None, 7, 2.5)],
+        [["in", D, [lit(v) for v in (0.5, 1, 3, 4, 2**53 + other)]] for other in (1, 3)],
         [["in", S, [lit(f"{text}{i or ''}") for i in range(5)]] for text in ("free", "busy")],
     ],
 )

@@ -101,8 +101,7 @@ def is_one_of(values: pa.Array[Any], constants: Sequence[Any]) -> Value:
     truth: Value = pa.scalar(False)
     for python, group in _by_type(constants).items():
         mine = _comparable(values, python)
-        asked = _comparable(pa.array(group, mine.type), python)
-        truth = pc.or_(truth, pc.is_in(mine, value_set=asked))
+        truth = pc.or_(truth, pc.is_in(mine, value_set=_asked(group, mine.type)))
     otherwise = pa.scalar(None if None in constants else False, pa.bool_())
     found = pc.if_else(truth, pa.scalar(True), otherwise)
     return pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), found)
@@ -124,7 +123,7 @@ def is_one_of_own(values: pa.Array[Any], lists: pa.Array[Any]) -> Value:
     for python in sorted({type(c) for some in constants for c in some} - {type(None)}, key=str):
         owned = [(i, c) for i, some in enumerate(constants) for c in _by_type(some).get(python, ())]
         mine = _comparable(values, python)
-        asked = _comparable(pa.array([c for _, c in owned], mine.type), python)
+        asked = _asked([c for _, c in owned], mine.type)
         both: Any = pa.concat_arrays([mine, asked]).dictionary_encode()
         codes = both.indices.fill_null(-1).to_numpy().astype(np.int64)
         own, theirs = codes[: len(values)], codes[len(values) :]
@@ -152,6 +151,16 @@ def _comparable(values: pa.Array[Any], python: type) -> pa.Array[Any]:
     if python is float or pa.types.is_floating(values.type):
         return pc.add(values.cast(pa.float64(), safe=False), 0.0)
     return values
+
+
+def _asked(constants: Sequence[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Return constants in the type that they are compared in.
+
+    Arrow makes no fraction of a whole number that none is equal to; `=` takes the nearest one, so this does.
+    """
+    if not pa.types.is_floating(kind):
+        return pa.array(constants, kind)
+    return pa.array([float(constant) + 0.0 for constant in constants], kind)
 
 
 def like(values: Value, pattern: str) -> Value:
