@@ -77,6 +77,25 @@ def test_a_change_within_a_pause_shows_the_row_that_was_sent_before_it(play: Pla
     assert told == [(1, "+", True), (7, "-", True), (7, "+", False), (12, "-", False), (12, "+", True)]
 
 
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("order", ["v * 10", "v * 10 DESC", "v * 10 DESC NULLS FIRST", "v * 10 - v * 10"])
+def test_infinities_that_a_row_computes_are_ordered_as_null_in_every_answer(
+    play: Play, order: str, slots: int
+) -> None:
+    select = f"SELECT oid FROM t ORDER BY {order} LIMIT 2"
+    lines = play(
+        "a,0,0,p,1e308 b,0,0,p,-1e308 c,0,0,p,1 d,0,0,p,2",
+        f"REGISTER QUERY q AS {select}; RUN; {select};",
+        slots,
+    )
+    held: set[str] = set()
+    for line in lines:
+        if "op" in line:
+            held ^= {line["key"]}
+    assert held == ({"a", "b"} if "FIRST" in order else {"c", "d"})
+    assert {line["row"]["oid"] for line in lines if "statement" in line} == held
+
+
 @pytest.mark.parametrize(
     ("options", "rest", "what"),
     [

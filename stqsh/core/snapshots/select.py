@@ -21,6 +21,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from stqsh.arrays import Array
+from stqsh.core.aggregates.keys import canonical
 from stqsh.core.conditions.region_test import RegionNow, reach_of
 from stqsh.core.conditions.user_functions import FAILURE, apart
 from stqsh.core.contract.query_kind import QueryKind
@@ -269,7 +270,8 @@ def _columns(
 ) -> dict[str, pa.Array[Any]]:
     spec, rows = selection.spec, StoredRows(selection.present, objects, selection.reach)
     columns: dict[str, pa.Array[Any]] = {_KEY: selection.present.table.show_keys(objects)}
-    columns |= {f"o{i}": rows.value(column.value) for i, column in enumerate(spec.order)}
+    # As in the order of a continuous query, infinities and NaN are NULL.
+    columns |= {f"o{i}": canonical(rows.value(column.value)) for i, column in enumerate(spec.order)}
     if select:
         columns |= {f"s{i}": rows.value(column.value) for i, column in enumerate(spec.select)}
     return columns
