@@ -196,6 +196,18 @@ def test_rows_that_make_no_query_are_reported_with_their_line(session: Session) 
     assert [query.name for query in registered(session)] == ["ok", "last"]
 
 
+def test_a_pattern_too_long_for_a_regular_expression_makes_no_query(session: Session) -> None:
+    write(session, f"id,w\na,j_m\nb,{'_' * 100_000}\n")
+    [said] = execute(
+        session, "REGISTER QUERIES FROM FILE 'q.csv' KEY id AS SELECT id FROM posts WHERE body LIKE :w;"
+    )
+    assert said.splitlines() == [
+        "1 query registered from q.csv",
+        "1 row makes no valid query:",
+        f"{session.home.path.parent / 'q.csv'}:3: w: a pattern has at most 10,000 characters",
+    ]
+
+
 def test_rectangles_under_or_end_at_the_180th_meridian(session: Session) -> None:
     write(session, "id,x,y\na,179,2\nb,181,2\nc,-180,2\n")
     text = "REGISTER QUERIES FROM FILE 'q.csv' KEY id AS SELECT oid FROM taxis"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stqsh.arrays import Mask
 from stqsh.client.results import BulkRegistration
-from stqsh.lang.binder.parameters import Hole
+from stqsh.lang.binder.parameters import MOST_IN_PATTERN, Hole
 from stqsh.lang.binder.regions import ANTIMERIDIAN, MOST_NEIGHBOURS, POLE
 from stqsh.lang.types import WHOLE_RANGES
 from stqsh.sources.formats.pyarrow_typing import Array, pc
@@ -203,6 +203,12 @@ def _terms(_: Hole, values: Array) -> _Check:
     return _Check(~_mask(found, True), lambda row: f"there is no word to look for in '{values[row]}'")
 
 
+def _pattern(_: Hole, values: Array) -> _Check:
+    lengths = pc.utf8_length(values.cast(pa.string()))
+    reason = f"a pattern has at most {MOST_IN_PATTERN:,} characters"
+    return _Check(~_mask(pc.less_equal(lengths, MOST_IN_PATTERN), True), lambda row: reason)
+
+
 def _member(hole: Hole, values: Array) -> _Check:
     found = pc.is_in(values.cast(pa.string()), value_set=pa.array(hole.members, pa.string()))
     return _Check(~_mask(found), lambda row: f"there is no region '{values[row]}'")
@@ -217,6 +223,7 @@ _CHECKS: dict[str, Callable[[Hole, Array], _Check]] = {
     "count": _count,
     "INT": _int,
     "terms": _terms,
+    "pattern": _pattern,
     "member": _member,
 }
 

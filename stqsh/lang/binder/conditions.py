@@ -33,7 +33,7 @@ from stqsh.lang.ast.expressions import (
 from stqsh.lang.binder.functions import call
 from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.operators import arithmetic, concatenation, described, negative
-from stqsh.lang.binder.parameters import Content, Hole, hole
+from stqsh.lang.binder.parameters import MOST_IN_PATTERN, Content, Hole, hole
 from stqsh.lang.binder.regions import bound_region, check_meridian, is_inside, moves, over_meridian
 from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.binder.time_comparisons import after, compare_moments, is_moment
@@ -151,8 +151,14 @@ def _like(node: Like, scope: Scope) -> TypedExpression:
     operand = bind(node.operand, scope)
     if operand.type != "STRING":
         raise BindError(f"LIKE takes a STRING, but {described(node.operand, operand)}", node.operand.span)
-    pattern = hole(node.pattern, "STRING") if isinstance(node.pattern, Parameter) else node.pattern
-    return _negated(LikeExpr(operand.expr, pattern), node)
+    if isinstance(node.pattern, Parameter):
+        return _negated(LikeExpr(operand.expr, hole(node.pattern, "pattern")), node)
+    if len(node.pattern) > MOST_IN_PATTERN:
+        raise BindError(
+            f"a pattern has at most {MOST_IN_PATTERN:,} characters, and this one {len(node.pattern):,}",
+            node.span,
+        )
+    return _negated(LikeExpr(operand.expr, node.pattern), node)
 
 
 def _inside(node: Inside, scope: Scope) -> TypedExpression:

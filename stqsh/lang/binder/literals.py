@@ -13,7 +13,8 @@ from stqsh.units import EXAMPLES, UNITS, microseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_LONGEST_US = 2**62
+LONGEST_US = 2**62
+"""Durations are shorter: added to any time of the calendar, they fit 64 bits."""
 
 
 def timestamp_us(text: str, span: Span) -> int:
@@ -39,7 +40,7 @@ def duration_us(value: Quantity, what: str) -> int:
     if unit.dimension != "duration":
         raise BindError(f"{what} must be a duration such as {EXAMPLES['duration']}", value.span)
     span_us = microseconds(value.number, value.unit)
-    if not 0 < span_us < _LONGEST_US:
+    if not 0 < span_us < LONGEST_US:
         limit = "too long" if span_us > 0 else "at least a microsecond"
         raise BindError(f"{what} is {limit}" if span_us > 0 else f"{what} must be {limit}", value.span)
     return span_us

@@ -17,14 +17,14 @@ from stqsh.lang.errors import BindError, near
 from stqsh.lang.types import a_type
 
 Content = Literal[
-    "number", "longitude", "latitude", "length", "count", "terms", "member",
+    "number", "longitude", "latitude", "length", "count", "terms", "pattern", "member",
     "STRING", "BIGINT", "INT", "DOUBLE", "BOOLEAN", "TIMESTAMP",
 ]  # fmt: skip
 """What a hole may contain: any value of a type, or a value with further constraints."""
 COLUMN_TYPES: dict[Content, str] = {
     "number": "DOUBLE", "longitude": "DOUBLE", "latitude": "DOUBLE", "length": "DOUBLE", "count": "BIGINT",
-    "terms": "STRING", "member": "STRING", "STRING": "STRING", "BIGINT": "BIGINT", "INT": "BIGINT",
-    "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", "TIMESTAMP": "TIMESTAMP",
+    "terms": "STRING", "pattern": "STRING", "member": "STRING", "STRING": "STRING", "BIGINT": "BIGINT",
+    "INT": "BIGINT", "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", "TIMESTAMP": "TIMESTAMP",
 }  # fmt: skip
 """The column type that each of them requires."""
 _TEXT_OR_WHOLE = frozenset({"STRING", "BIGINT", "INT"})
@@ -33,7 +33,7 @@ _NUMBERS = frozenset({"BIGINT", "INT", "DOUBLE", "FLOAT", "STRING"})
 _ACCEPTED: dict[Content, frozenset[str]] = {
     **dict.fromkeys(("number", "longitude", "latitude", "length"), _NUMBERS),
     "count": _TEXT_OR_WHOLE,
-    **dict.fromkeys(("terms", "member", "STRING", "BIGINT", "INT"), _TEXT_OR_WHOLE),
+    **dict.fromkeys(("terms", "pattern", "member", "STRING", "BIGINT", "INT"), _TEXT_OR_WHOLE),
     "DOUBLE": _NUMBERS,
     "BOOLEAN": frozenset({"BOOLEAN", "STRING"}),
     "TIMESTAMP": frozenset({"TIMESTAMP", "STRING"}),
@@ -41,11 +41,14 @@ _ACCEPTED: dict[Content, frozenset[str]] = {
 _WANTED: dict[Content, str] = {
     **dict.fromkeys(("number", "longitude", "latitude", "length", "DOUBLE"), "a number"),
     **dict.fromkeys(("count", "BIGINT", "INT"), "a whole number"),
-    **dict.fromkeys(("terms", "member", "STRING"), "a string"),
+    **dict.fromkeys(("terms", "pattern", "member", "STRING"), "a string"),
     "BOOLEAN": "TRUE or FALSE",
     "TIMESTAMP": "a time",
 }
 Part = TypeVar("Part")
+
+MOST_IN_PATTERN = 10_000
+"""The most characters of a LIKE pattern; regular expressions can be too large to be compiled."""
 
 
 HOLE_TAG = "hole"

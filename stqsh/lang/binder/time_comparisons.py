@@ -20,7 +20,7 @@ from stqsh.lang.ast.expressions import (
     Quantity,
 )
 from stqsh.lang.ast.source import Span
-from stqsh.lang.binder.literals import timestamp_us
+from stqsh.lang.binder.literals import LONGEST_US, timestamp_us
 from stqsh.lang.binder.parameters import Hole, hole
 from stqsh.lang.binder.scope import Scope
 from stqsh.lang.errors import BindError, NotSupportedError
@@ -119,6 +119,8 @@ def after(column: Expression, moment: str, span: Span, scope: Scope) -> Expr:
 
 
 def _shifted(moment: Moment, offset_us: int) -> Expr:
+    if abs(offset_us) >= LONGEST_US:  # each duration fits 64 bits, their sum need not
+        raise BindError("the durations are too long together", moment.span)
     if isinstance(moment.base, LiteralExpr):
         us: Any = moment.base.value
         if isinstance(us, Hole):
