@@ -134,7 +134,9 @@ class DirectoryTaker:
         except Exception as problem:  # no file may keep those behind it from being taken
             if not isinstance(problem, StqshError | OSError):
                 log.exception("the file %s cannot be read", readable_path(path))
-            letter = DeadLetter(readable_path(path), 0, f"the file cannot be read: {_said(problem)}", "")
+            letter = DeadLetter(
+                readable_path(path), 0, f"the file cannot be read: {_said(path, problem)}", ""
+            )
             yield replace(parse([], self._layout), dead=[letter])
 
     def _timed(self, file: SourceFile, source: FileSourceSpec) -> RecordSchema:
@@ -152,12 +154,16 @@ def _ledger_name(name: str) -> str:
     return name
 
 
-def _said(problem: Exception) -> str:
-    """Return a problem as one line of bounded length: a file of anything may be called .csv."""
+def _said(path: Path, problem: Exception) -> str:
+    """Return a file's problem as one line of bounded length: a file of anything may be called .csv.
+
+    The dead letter names the folder, whose name may be longer than the line.
+    """
     if isinstance(problem, OSError):
         return (problem.strerror or str(problem)).lower()
     parts = [problem.message, problem.hint] if isinstance(problem, StqshError) else [f"{problem!r}"]
-    return escape_controls(shorten("; ".join(filter(None, parts)).replace("\n", " "), QUOTE_LIMIT))
+    text = "; ".join(filter(None, parts)).replace(str(path), path.name).replace("\n", " ")
+    return escape_controls(shorten(text, QUOTE_LIMIT))
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:
