@@ -117,3 +117,31 @@ def test_what_is_never_kept_does_not_change(play: Play) -> None:
     script = "REGISTER QUERY q WITH (changes => true) AS SELECT oid, ts > NOW - 2 s AS fresh FROM t; RUN;"
     lines = play("a,0,0,p,1 b,0,0,p,2", script, 1, definition)
     assert [line["row"] for line in lines] == [{"oid": "a", "fresh": True}, {"oid": "b", "fresh": True}]
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("kind", ["MOVING", "EVENT"])
+def test_places_and_regions_lie_as_far_away_as_numbers_go(play: Play, kind: str, slots: int) -> None:
+    far = "1.7e308"
+    regions = [
+        f"RECT(-{far}, -{far}, {far}, {far})", f"RECT(0, 0, {far}, {far})", "RECT(0, 0, 1, 1)",
+        "CIRCLE(0, 0, 1e150)", f"POLYGON((0 0, {far} 0, 0 {far}, 0 0))",
+    ]  # fmt: skip
+    regions += [f"RECT({far}, {far}) AROUND 'b'"] if kind == "MOVING" else []
+    selects = {f"q{i}": f"SELECT oid FROM t INSIDE {region}" for i, region in enumerate(regions)}
+    script = "".join(f"REGISTER QUERY {name} AS {select}; " for name, select in selects.items())
+    script += "RUN; " + "".join(f"{select}; " for select in selects.values())
+    records = (
+        f"a,{far},-{far},p,1 b,0,0,p,1 c,-{far},{far},p,1 d,1,1,p,1 e,{far},{far},p,1 d,{far},0,p,1 f,1,0,p,1"
+    )
+    lines = play(records, script, slots, STREAM.replace("MOVING", kind))
+    held: dict[str, set[str]] = {name: set() for name in selects}
+    shown: dict[str, set[str]] = {name: set() for name in selects}
+    for line in lines:
+        if "op" in line:
+            held[line["query"]] ^= {line["key"]}
+        else:
+            shown[f"q{line['statement'] - len(selects) - 3}"].add(line["row"]["oid"])
+    assert held == shown
+    assert held["q0"] == set("abcdef")
+    assert held["q2"] == ({"b", "f"} if kind == "MOVING" else {"b", "d", "f"})

@@ -78,5 +78,6 @@ def _indices(
     side: int,
 ) -> NDArray[np.int64]:
     """Return the column (or row) of each coordinate, 0 .. side - 1; never falls where coordinates rise."""
-    scaled = np.minimum(np.maximum((values - low) * (side / (high - low)), 0), side - 1)
+    with np.errstate(over="ignore"):  # what is infinitely far away is in a border cell
+        scaled = np.minimum(np.maximum((values - low) * (side / (high - low)), 0), side - 1)
     return scaled.astype(np.int64)

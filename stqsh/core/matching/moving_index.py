@@ -69,13 +69,14 @@ def by_step_and_cell(events: Transitions, first: int, lattice: GridFrame) -> Arr
     if not len(events.step) or int(events.step.max()) - first > _RADIX:
         return np.argsort(events.step, kind="stable")
     here, side = np.isnan(events.ox), lattice.side
-    column, row = (
-        np.nan_to_num(np.clip((np.where(here, new, old) - low) * scale, 0, side - 1)).astype(np.int64)
-        for old, new, low, scale in (
-            (events.ox, events.nx, lattice.x0, lattice.per_x),
-            (events.oy, events.ny, lattice.y0, lattice.per_y),
+    with np.errstate(over="ignore"):  # what is infinitely far away is in a border cell
+        column, row = (
+            np.nan_to_num(np.clip((np.where(here, new, old) - low) * scale, 0, side - 1)).astype(np.int64)
+            for old, new, low, scale in (
+                (events.ox, events.nx, lattice.x0, lattice.per_x),
+                (events.oy, events.ny, lattice.y0, lattice.per_y),
+            )
         )
-    )
     order = np.argsort((row * side + column).astype(np.uint16), kind="stable")
     return order[np.argsort((events.step[order] - first).astype(np.uint16), kind="stable")]
 

@@ -72,10 +72,9 @@ def _laid(x: Array, y: Array, known: Array) -> Array:
         return np.array([0.0, 0.0, 1.0, 1.0])
     ordered, beyond = np.sort(places, axis=0), int(_OUTSIDE * len(places))
     low, high = ordered[beyond], ordered[-1 - beyond]
-    width = high - low
     with np.errstate(divide="ignore", over="ignore"):
-        per_unit = np.where(width > 0, SIDE / width, 1.0)
-    return np.concatenate([low, np.where(np.isfinite(per_unit), per_unit, 1.0)])
+        per_unit = SIDE / (high - low)
+    return np.concatenate([low, np.where(np.isfinite(per_unit) & (per_unit > 0), per_unit, 1.0)])
 
 
 def _count(x: Array, y: Array, counted: Array, laid: Array, counts: Array) -> None:

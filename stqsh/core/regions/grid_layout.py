@@ -30,6 +30,9 @@ _AROUND = 3
 _TINY = 1e-9
 """The least width and height of a grid."""
 
+_FAR = 1e300
+"""What is farther from the origin is in the border cells of any grid."""
+
 _LARGE = 81
 """A rectangle that touches more cells than this is in a coarser grid."""
 
@@ -42,12 +45,13 @@ def lattice_over(xs: Array, ys: Array, side: int, bounds: Bounds | None = None) 
     if bounds is None:
         (left, right), (bottom, top) = _spread(xs), _spread(ys)
         bounds = left, bottom, right, top
-    x1, y1, x2, y2 = map(float, bounds)  # kernels are compiled once for each mixture of types
+    # Kernels are compiled once for each mixture of types. No width overflows, so that no scale is 0.
+    x1, y1, x2, y2 = (float(min(max(bound, -_FAR), _FAR)) for bound in bounds)
     return GridFrame(x1, y1, side / max(x2 - x1, _TINY), side / max(y2 - y1, _TINY), side)
 
 
 def _spread(values: Array) -> tuple[float, float]:
-    values = values[np.isfinite(values)]
+    values = np.clip(values[np.isfinite(values)], -_FAR, _FAR)
     if not len(values):
         return 0.0, 1.0
     low, high = np.percentile(values, [0.5, 99.5])
@@ -115,8 +119,10 @@ def suitable_side(rects: Array, bounds: list[float]) -> int:
     rects = rects[~np.isnan(rects[:, 0])]
     if not len(rects):
         return 1
-    wide = np.minimum((rects[:, 2] - rects[:, 0]) / max(bounds[2] - bounds[0], _TINY), 1.0)
-    high = np.minimum((rects[:, 3] - rects[:, 1]) / max(bounds[3] - bounds[1], _TINY), 1.0)
+    rects, bounds = np.clip(rects, -_FAR, _FAR), np.clip(bounds, -_FAR, _FAR).tolist()
+    with np.errstate(over="ignore"):
+        wide = np.minimum((rects[:, 2] - rects[:, 0]) / max(bounds[2] - bounds[0], _TINY), 1.0)
+        high = np.minimum((rects[:, 3] - rects[:, 1]) / max(bounds[3] - bounds[1], _TINY), 1.0)
     usual = float(np.median(wide) * np.median(high)) ** 0.5
     cells = _FEWEST_CELLS
     if float(np.sum(wide * high)) > _LONG:

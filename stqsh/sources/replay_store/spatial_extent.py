@@ -23,6 +23,8 @@ SAMPLE = 4096
 _OUTLIERS = 0.005
 #: How far bounds exceed the sample: as a share of its width, and at least.
 _MARGIN, _LEAST = 0.05, 1e-6
+#: Bounds reach at most so far from the origin, so that their width is a number.
+_FAR = 1e300
 
 
 def with_extent(
@@ -30,7 +32,8 @@ def with_extent(
 ) -> Manifest:
     """Return a store's manifest with bounds and sample; `declared` are the statement's BOUNDS."""
     places = sample_places(directory, manifest, layout)
-    x1, y1, x2, y2 = declared if declared is not None else bounds_of(places)
+    bounds = np.clip(declared if declared is not None else bounds_of(places), -_FAR, _FAR)
+    x1, y1, x2, y2 = bounds.tolist()
     sample = tuple((x, y) for x, y in places.tolist())
     return replace(manifest, bounds=(x1, y1, x2, y2), sample=sample, has_coarse_grid=False)
 
@@ -74,7 +77,8 @@ def bounds_of(places: NDArray[np.float64]) -> tuple[float, float, float, float]:
         return (0.0, 0.0, 1.0, 1.0)
     low = np.quantile(places, _OUTLIERS, axis=0, method="lower")
     high = np.quantile(places, 1 - _OUTLIERS, axis=0, method="higher")
-    margin = np.maximum((high - low) * _MARGIN, np.maximum(np.abs(high), 1.0) * _LEAST)
+    with np.errstate(over="ignore"):  # as far as there are numbers, `with_extent` makes bounds of it
+        margin = np.maximum((high - low) * _MARGIN, np.maximum(np.abs(high), 1.0) * _LEAST)
     x1, y1 = (low - margin).tolist()
     x2, y2 = (high + margin).tolist()
     return (x1, y1, x2, y2)
