@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
@@ -32,6 +33,10 @@ def topic(bodies: pa.Array[Any]) -> list[str | None]:
 
 def inverse(bodies: pa.Array[Any]) -> list[float]:
     return [1 / len(body) for body in bodies.to_pylist()]
+
+
+def lengths_or_exit(bodies: pa.Array[Any]) -> list[int]:
+    return [sys.exit("no text") if body is None else len(body) for body in bodies.to_pylist()]
 
 
 @pytest.fixture
@@ -92,6 +97,16 @@ def test_where_a_function_fails_is_null_and_told(session: Session) -> None:
     assert str(told["functions: first reason"]).startswith("INVERSE: TypeError: object of type 'NoneType'")
     with pytest.raises(FunctionError, match="INVERSE: TypeError"):
         run_script(session, "SELECT inverse(body) FROM p;")
+
+
+def test_a_function_that_exits_ends_no_stream(session: Session) -> None:
+    session.register_function("lengths", lengths_or_exit, returns="BIGINT")
+    lines = parsed(
+        run_script(session, f"{CREATE} REGISTER QUERY a AS SELECT COUNT(lengths(body)) AS n FROM p; RUN;")
+    )
+    assert last_rows(lines, "a") == [{"n": 5}]
+    with pytest.raises(FunctionError, match="LENGTHS: SystemExit"):
+        run_script(session, "SELECT lengths(body) FROM p;")
 
 
 @pytest.mark.parametrize("size", [1, 400_000])

@@ -26,6 +26,7 @@ _TYPES: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(),
 }
 _KEPT = 64
+_FAILURES = (Exception, SystemExit)  # a function that calls exit() would end the worker in each attempt
 _nulls: Any = pa.nulls  # its stubs know no type that is computed
 
 Function = Callable[..., Any]
@@ -88,7 +89,7 @@ def call_function(expr: CallExpr, arguments: list[pa.Array[Any]], rows: int) -> 
         return pa.array([], _TYPES[expr.type])
     try:
         return values_of_call(expr, columns, rows)
-    except Exception as error:
+    except _FAILURES as error:
         if rows == 1:
             _note(expr, error)
             return _null(expr)
@@ -106,7 +107,7 @@ def read_function(code: str) -> Function:
 def _one(expr: CallExpr, columns: list[pa.Array[Any]]) -> pa.Array[Any]:
     try:
         return values_of_call(expr, columns, 1)
-    except Exception as error:
+    except _FAILURES as error:
         _note(expr, error)
         return _null(expr)
 
@@ -116,7 +117,7 @@ def _null(expr: CallExpr) -> pa.Array[Any]:
     return null
 
 
-def _note(expr: CallExpr, error: Exception) -> None:
+def _note(expr: CallExpr, error: BaseException) -> None:
     times, reason = _noted.failures
     _noted.failures = Failures(times + 1, reason or f"{expr.name}: {type(error).__name__}: {error}")
 
