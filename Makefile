@@ -13,8 +13,8 @@ INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
 # Compiled modules are kept, whatever the user's environment says: the tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
-# The quick tests write a hundred thousand small files, and removing them takes a disk longer than the tests need:
-# they go to memory if it has 4 GB to spare, unless TMPDIR says otherwise.
+# The quick tests write tens of thousands of small files, which memory removes much faster than a disk.
+# They go to memory if 4 GB of it are free, unless TMPDIR says otherwise.
 SHM := /dev/shm
 SYSTEMS := spark or slow or kafka or peers or browser or data
 # A process that dies ends the run: pytest-xdist would wait for ever for another one.

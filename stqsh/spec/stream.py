@@ -27,6 +27,8 @@ StreamKind = Literal["moving", "event"]
 ReplayOrder = Literal["time", "arrival"]
 Retention = Literal["all", "significant"]
 Bounds: TypeAlias = tuple[float, float, float, float]
+FAR_AWAY = 1e300
+"""The farthest from the origin that bounds and grids reach, so that their width is a finite number."""
 OptionValue: TypeAlias = str | bool | int | float | None
 Options: TypeAlias = dict[str, OptionValue]
 

@@ -9,7 +9,7 @@ from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs, GridFrame, RectGrid, build_rect_grid
 from stqsh.core.kernels.join.static_join import are_few, by_cell, join_in_order
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.stream import Bounds
+from stqsh.spec.stream import FAR_AWAY, Bounds
 
 MAX_SIDE = 512
 """The most cells in each direction; finer grids cost more memory than they save tests."""
@@ -30,9 +30,6 @@ _AROUND = 3
 _TINY = 1e-9
 """The least width and height of a grid."""
 
-_FAR = 1e300
-"""What is farther from the origin is in the border cells of any grid."""
-
 _LARGE = 81
 """A rectangle that touches more cells than this is in a coarser grid."""
 
@@ -46,12 +43,12 @@ def lattice_over(xs: Array, ys: Array, side: int, bounds: Bounds | None = None) 
         (left, right), (bottom, top) = _spread(xs), _spread(ys)
         bounds = left, bottom, right, top
     # Kernels are compiled once for each mixture of types. No width overflows, so that no scale is 0.
-    x1, y1, x2, y2 = (float(min(max(bound, -_FAR), _FAR)) for bound in bounds)
+    x1, y1, x2, y2 = (float(min(max(bound, -FAR_AWAY), FAR_AWAY)) for bound in bounds)
     return GridFrame(x1, y1, side / max(x2 - x1, _TINY), side / max(y2 - y1, _TINY), side)
 
 
 def _spread(values: Array) -> tuple[float, float]:
-    values = np.clip(values[np.isfinite(values)], -_FAR, _FAR)
+    values = np.clip(values[np.isfinite(values)], -FAR_AWAY, FAR_AWAY)
     if not len(values):
         return 0.0, 1.0
     low, high = np.percentile(values, [0.5, 99.5])
@@ -119,7 +116,7 @@ def suitable_side(rects: Array, bounds: list[float]) -> int:
     rects = rects[~np.isnan(rects[:, 0])]
     if not len(rects):
         return 1
-    rects, bounds = np.clip(rects, -_FAR, _FAR), np.clip(bounds, -_FAR, _FAR).tolist()
+    rects, bounds = np.clip(rects, -FAR_AWAY, FAR_AWAY), np.clip(bounds, -FAR_AWAY, FAR_AWAY).tolist()
     with np.errstate(over="ignore"):
         wide = np.minimum((rects[:, 2] - rects[:, 0]) / max(bounds[2] - bounds[0], _TINY), 1.0)
         high = np.minimum((rects[:, 3] - rects[:, 1]) / max(bounds[3] - bounds[1], _TINY), 1.0)

@@ -36,7 +36,7 @@ class Heartbeat:
     """Writes engine.json; `tell` may be called from any thread.
 
     `on_lost` is called once, with the reason, if the parent has ended before the engine, or if the session
-    was deleted.
+    was deleted or moved.
     """
 
     def __init__(
@@ -90,7 +90,8 @@ class Heartbeat:
         if self.has_parent and os.getppid() != self._origin.parent:
             return "the process that restarts this engine has ended"
         with suppress(OSError):  # a disk that fails for a moment
-            if _inode(self._home.control_db) != self._control_db:  # SQLite makes a new one
+            # Where it is gone, a connection to SQLite may have made a new one.
+            if _inode(self._home.control_db) != self._control_db:
                 return f"{self._home.path} was deleted or moved"
         return ""
 
@@ -109,7 +110,7 @@ class Heartbeat:
 
 
 def _inode(path: Path) -> int:
-    """Return the number of a file, or 0 where there is none."""
+    """Return the inode of a file, or 0 where there is none."""
     return path.stat().st_ino if path.exists() else 0
 
 

@@ -84,7 +84,8 @@ class Parent:
             begun, batch = time.monotonic(), last_commit(self._home.checkpoint)
             code = self._run_engine()
             crashed = code < 0 or code == CRASHED
-            if self._stopping or not crashed or not self._home.control_db.exists():  # it was deleted or moved
+            is_gone = not self._home.control_db.exists()  # the session was deleted or moved
+            if self._stopping or is_gone or not crashed:
                 return max(code, 0)
             self._last_crash = self._reason(code)
             print(f"the engine crashed: {self._last_crash}", file=sys.stderr, flush=True)

@@ -210,7 +210,7 @@ def forget_after(folder: Path, batch: int) -> None:
 
     Raises:
         DamagedFileError: the slot's head is not what was written, or names only later states; without any,
-            the slot would begin anew.
+            the slot would start over.
     """
     head = folder / _HEAD
     if not head.exists():

@@ -14,7 +14,7 @@ from stqsh.routing.initial_routing import coarse_grid, sampled_grid
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.manifest import Manifest
-from stqsh.spec.stream import StreamSpec
+from stqsh.spec.stream import FAR_AWAY, StreamSpec
 
 #: The number of places of the sample, at even distances over the whole store.
 SAMPLE = 4096
@@ -23,8 +23,6 @@ SAMPLE = 4096
 _OUTLIERS = 0.005
 #: How far bounds exceed the sample: as a share of its width, and at least.
 _MARGIN, _LEAST = 0.05, 1e-6
-#: Bounds reach at most so far from the origin, so that their width is a number.
-_FAR = 1e300
 
 
 def with_extent(
@@ -32,7 +30,7 @@ def with_extent(
 ) -> Manifest:
     """Return a store's manifest with bounds and sample; `declared` are the statement's BOUNDS."""
     places = sample_places(directory, manifest, layout)
-    bounds = np.clip(declared if declared is not None else bounds_of(places), -_FAR, _FAR)
+    bounds = np.clip(declared if declared is not None else bounds_of(places), -FAR_AWAY, FAR_AWAY)
     x1, y1, x2, y2 = bounds.tolist()
     sample = tuple((x, y) for x, y in places.tolist())
     return replace(manifest, bounds=(x1, y1, x2, y2), sample=sample, has_coarse_grid=False)
