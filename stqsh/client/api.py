@@ -19,6 +19,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+from stqsh.arrow_alone import keep_pandas_out
 from stqsh.client.connection import Connection
 from stqsh.client.engine_process import OnProgress, stop_engine, wait_until_ready
 from stqsh.client.read.accuracy import Summary, summary
@@ -85,6 +86,7 @@ def connect(
     ...     temporary.streams()
     []
     """
+    keep_pandas_out()
     settings = load_profile(profile)
     root = sessions_root(home, default=settings.text("session.home_root") or None)
     if temporary:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from stqsh.arrow_alone import keep_pandas_out
 from stqsh.engine.config import TUNING
-from stqsh.engine.spark.arrow_alone import keep_pandas_out
 from stqsh.engine.spark.schema import SPARK_SCHEMA
 from stqsh.spec.offset import Offset, OffsetJson
 from stqsh.storage.control_log import ControlDb

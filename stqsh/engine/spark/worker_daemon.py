@@ -24,8 +24,8 @@ import os
 import sys
 from importlib import import_module
 
+from stqsh.arrow_alone import keep_pandas_out
 from stqsh.engine.config import STACKS_SIGNAL
-from stqsh.engine.spark.arrow_alone import keep_pandas_out
 from stqsh.engine.spark.spark_internals import WORKER_MODULE, serve_workers
 
 WITHOUT_PANDAS = "STQSH_WORKERS_WITHOUT_PANDAS"
