@@ -39,3 +39,4 @@ def pytest_collection_finish() -> None:
     """What is there before the first test stays: the garbage collector need not look at it time and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)

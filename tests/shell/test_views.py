@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -22,41 +23,42 @@ from stqsh.storage.control_log import ControlDb
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
-from tests.shell.terminal import STQSH, Terminal, kill
+from tests.shell.terminal import STQSH, Terminal, environment, kill
 
 RATE = 10_000
 A_BATCH = RATE // 4
 ROW = re.compile(r" *\d+  [\dTZ:.-]+ +(\+|- left) +(taxi-\d{7}|calm-\d{5}) ")
 KEYS = {"up": "\x1b[A", "pageup": "\x1b[5~", "escape": "\x1b", "tab": "\t", "home": "\x1b[H"}
 
-Start = Callable[..., None]
 
-
-@pytest.fixture
-def engine(environ: dict[str, str]) -> Iterator[Start]:
-    """Plays the engine of the session "mine": updates a second, and after how many steps it rests."""
-    started: list[subprocess.Popen[bytes]] = []
+@contextmanager
+def playing(environ: dict[str, str], a_second: int = RATE, steps: int = 0) -> Iterator[None]:
+    """Play the engine of the session "mine": some updates a second, and at rest after some steps."""
     root = Path(environ["STQSH_HOME"])
-
-    def start(a_second: int = RATE, steps: int = 0) -> None:
-        words = [sys.executable, "-m", "tests.shell.played", str(root), "mine", str(a_second), str(steps)]
-        started.append(subprocess.Popen(words))
-        home, deadline = SessionHome(root / "mine"), time.monotonic() + 90
+    words = [sys.executable, "-m", "tests.shell.played", str(root), "mine", str(a_second), str(steps)]
+    process = subprocess.Popen(words)
+    home, deadline = SessionHome(root / "mine"), time.monotonic() + 90
+    try:
         while not is_alive(read_engine(home)) or read_progress(ControlDb(home.path)).step < max(1, steps):
-            assert time.monotonic() < deadline and started[-1].poll() is None
+            assert time.monotonic() < deadline and process.poll() is None
             time.sleep(0.1)
-
-    yield start
-    for process in started:
+        yield
+    finally:
         process.terminate()
         process.wait()
 
 
+@pytest.fixture(scope="module")
+def under_load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of a session under load, which all tests look at that change nothing in it."""
+    with environment(tmp_path_factory.mktemp("home")) as values, playing(values):
+        yield values
+
+
 @pytest.fixture
-def shell(environ: dict[str, str], engine: Start) -> Iterator[Terminal]:
-    """A shell at 80 x 24 on the session, which is under load."""
-    engine()
-    terminal = Terminal(environ, "--session", "mine", size=(80, 24))
+def shell(under_load: dict[str, str]) -> Iterator[Terminal]:
+    """A shell at 80 x 24 on the session under load."""
+    terminal = Terminal(under_load, "--session", "mine", size=(80, 24))
     terminal.wait("stqsh>.*", 60)
     terminal.wait(r"mine  \|  (engine ready|step )", 100)
     yield terminal
@@ -158,11 +160,11 @@ def test_a_tail_follows_the_terminals_size_and_stays_when_it_is_left(shell: Term
     assert len([line for line in text.splitlines() if ROW.match(line)]) > 10
 
 
-def test_a_pipe_gets_every_update(environ: dict[str, str], engine: Start) -> None:
+def test_a_pipe_gets_every_update(environ: dict[str, str]) -> None:
     steps = 8
-    engine(steps=steps)
     words = [*STQSH, "run", "--session", "mine", "--format", "jsonl", "-"]
-    lines = run_until(words, "TAIL busy FROM START;", environ, count=(2 * steps - 1) * A_BATCH // 2)
+    with playing(environ, steps=steps):
+        lines = run_until(words, "TAIL busy FROM START;", environ, count=(2 * steps - 1) * A_BATCH // 2)
     told = [json.loads(line) for line in lines]
     assert Counter((one["step"], one["op"]) for one in told) == expected(steps)
 
@@ -195,11 +197,8 @@ def test_a_dashboard_shows_answers_loads_and_what_is_new(shell: Terminal) -> Non
 
 
 @pytest.mark.parametrize("leave", ["q", "\x03"])
-def test_a_dashboard_in_monochrome_follows_the_terminals_size(
-    environ: dict[str, str], engine: Start, leave: str
-) -> None:
-    engine()
-    shell = Terminal({**environ, "NO_COLOR": "1"}, "--session", "mine", size=(80, 24))
+def test_a_dashboard_in_monochrome_follows_the_terminals_size(under_load: dict[str, str], leave: str) -> None:
+    shell = Terminal({**under_load, "NO_COLOR": "1"}, "--session", "mine", size=(80, 24))
     shell.wait(r"mine  \|  (engine ready|step )", 100)
     drawn = shell.child.logfile_read = Log()
     shell.type("WATCH busy, calm;")
@@ -254,11 +253,11 @@ def test_watch_repeats_in_place_until_it_is_left(shell: Terminal) -> None:
     shell.wait(r"\\watch repeats only statements that change nothing, not TAIL busy")
 
 
-def test_watch_prints_one_answer_after_the_other_in_a_pipe(environ: dict[str, str], engine: Start) -> None:
-    engine(steps=2)
+def test_watch_prints_one_answer_after_the_other_in_a_pipe(environ: dict[str, str]) -> None:
     script = "SHOW STREAMS FORMAT csv \\watch i=0.01 c=2\n\\watch c=1\nSHOW TABLES FORMAT csv;"
     words = [*STQSH, "run", "--session", "mine", "-q", "-"]
-    lines = run_until(words, script, environ, count=6)
+    with playing(environ, steps=2):
+        lines = run_until(words, script, environ, count=6)
     assert [line.partition(",")[0] for line in lines] == ["name", *["taxis"] * 3, "\n", "name"]
 
 
@@ -275,9 +274,8 @@ def run_until(words: list[str], script: str, environ: dict[str, str], count: int
     return lines
 
 
-def test_a_dumb_terminal_gets_lines_without_a_single_code(environ: dict[str, str], engine: Start) -> None:
-    engine(steps=3)
-    dumb = {**environ, "TERM": "dumb"}
+def test_a_dumb_terminal_gets_lines_without_a_single_code(under_load: dict[str, str]) -> None:
+    dumb = {**under_load, "TERM": "dumb"}
     child = pexpect.spawn(
         STQSH[0], [*STQSH[1:], "--session", "mine"], env=dumb, dimensions=(24, 80), timeout=100
     )
