@@ -70,6 +70,16 @@ def test_a_batch_that_comes_again_writes_the_same_file_and_nothing_else(home: Se
     assert [row.kind for row in read_log(control)] == ["found"]
 
 
+def test_a_batch_that_comes_again_is_in_the_totals_once(home: SessionHome) -> None:
+    control = ControlDb(home.path)
+    stats = chunk("stats", pack_json({"slot": 0, "records": 5, "stale": 1, "failed_calls": 3}))
+    delivery = Delivery(home, control)
+    for number in (1, 1, 2, 2, 3):
+        delivery.deliver(to_table(batch(stats)), number)
+    totals = read_progress(control).stats
+    assert (totals.records_total, totals.stale_total, totals.failed_calls) == (15, 3, 9)
+
+
 def test_found_records_of_all_slots_become_one_log_row_a_stream(home: SessionHome) -> None:
     delivered = read_outcome(batch(chunk("found", pack(ROWS)), chunk("found", pack(ROWS), slot=1), asked=7))
     (found,) = delivered.found

@@ -87,6 +87,7 @@ class Delivery:
         self._book = NameBook(control)
         self._shedding = SheddingController(control, session_settings(control))
         self._balancer = Balancer(home, control, lambda: session_settings(control))
+        self._counted = -1
         self._records = self._stale = 0
         self._previous_us = 0
         self._mean_bytes = 0.0
@@ -153,20 +154,25 @@ class Delivery:
             run_done=clock.run_done,
             ended=clock.ended,
             wall_us=wall_clock_us(),
-            stats=self._stats(delivered, split),
+            stats=self._stats(number, delivered, split),
         )
 
-    def _stats(self, delivered: BatchOutcome, split: TimeSplit) -> BatchStats:
-        """Return what status lines and SHOW display: counts, rates, and where the time went."""
+    def _stats(self, number: int, delivered: BatchOutcome, split: TimeSplit) -> BatchStats:
+        """Return what status lines and SHOW display: counts, rates, and where the time went.
+
+        A batch that comes again is in the totals already.
+        """
         now, clock = wall_clock_us(), delivered.clock
         sifted = delivered.sifted
         records = sum(entry.records for entry in delivered.stats) + sum(one.unsent for one in sifted)
         elapsed = max(1, now - self._previous_us) if self._previous_us else max(1, split.total_us)
         self._previous_us = now
         stale = sum(entry.stale for entry in delivered.stats) + sum(one.stale for one in sifted)
-        self._records += records
-        self._stale += stale
-        self._failed_calls += sum(entry.failed_calls for entry in delivered.stats)
+        if number > self._counted:
+            self._counted = number
+            self._records += records
+            self._stale += stale
+            self._failed_calls += sum(entry.failed_calls for entry in delivered.stats)
         self._failure = self._failure or next((one.failure for one in delivered.stats if one.failure), "")
         return BatchStats(
             records=records,
