@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stqsh.core.state import interner as interners
 from stqsh.core.state import slot_state as module
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
@@ -65,3 +68,14 @@ def test_integers_of_any_width_are_one_key():
     assert interner.intern(pa.array([5, -1, 5], pa.int32())).tolist() == [0, 1, 0]
     assert interner.intern(pa.array([2**40, -1], pa.int64())).tolist() == [2, 1]
     assert interner.integers().tolist() == [5, -1, 2**40]
+
+
+def test_an_interner_refuses_only_texts_that_are_too_long_when_each_counts_once() -> None:
+    interner = Interner(SlotState.fresh(0), "keys")
+    with mock.patch.object(interners, "MAX_BYTES", 10):
+        assert interner.intern(pa.array(["abc"])).tolist() == [0]
+        again = pa.array(["defg", "abc", None, "defg", "hij", "defg", ""])
+        assert interner.intern(again).tolist() == [1, 0, 2, 1, 3, 1, 2]
+        with pytest.raises(ValueError, match="more than 10 bytes"):
+            interner.intern(pa.array(["k", "k", "k"]))
+        assert interner.strings().to_pylist() == ["abc", "defg", "", "hij"]

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stqsh.core.kernels.index import hash_table
 from stqsh.core.kernels.index.hash_table import HashedKeys, StoredKeys
@@ -67,8 +68,10 @@ class Interner:
         missing = np.flatnonzero(found < 0)
         if len(missing):
             offsets, data = key_bytes(keys)
-            lengths = offsets[missing + 1].astype(np.int64) - offsets[missing]
-            self._reserve(len(missing), int(lengths.sum()))
+            more = int((offsets[missing + 1].astype(np.int64) - offsets[missing]).sum())
+            if len(self._array("data")) + more > MAX_BYTES:
+                return self._intern_each_once(keys, hashes, missing)
+            self._reserve(len(missing), more)
             count = hash_table.insert(
                 self._array("table"),
                 self._keys(),
@@ -82,12 +85,21 @@ class Interner:
             self._state.resize(f"{self._prefix}/data", int(offsets[-1]))
         return found
 
+    def _intern_each_once(
+        self, keys: Keys, hashes: npt.NDArray[np.uint64], missing: npt.NDArray[Any]
+    ) -> npt.NDArray[np.int32]:
+        """Return the index of each key; of those at `missing`, each distinct one is counted once."""
+        positions: Any = pa.array(missing)
+        distinct = pc.unique(keys.take(positions))
+        if len(distinct) == len(missing):
+            raise ValueError(f"the texts of {self._prefix} take more than {MAX_BYTES} bytes")
+        self.intern(distinct)
+        return self.find(keys, hashes)
+
     def _reserve(self, more: int, more_bytes: int) -> None:
         """Make room for `more` keys of `more_bytes` in total; the table stays at most half full."""
         state, prefix = self._state, self._prefix
         count, used = len(self), len(self._array("data"))
-        if used + more_bytes > MAX_BYTES:
-            raise ValueError(f"the texts of {prefix} take more than {MAX_BYTES} bytes")
         state.resize(f"{prefix}/hashes", 1 + count + more)
         state.resize(f"{prefix}/offsets", 1 + count + more)
         state.resize(f"{prefix}/data", used + more_bytes)
