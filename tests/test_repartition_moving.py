@@ -136,6 +136,28 @@ def test_the_copy_of_the_objects_by_key_lasts_while_queries_need_it(session: Ses
     assert copied() == [False, False]
 
 
+def test_a_slot_notes_nothing_of_copies_and_streams_that_are_gone(session: Session, folder: Path) -> None:
+    assert isinstance(session.link, LocalLink)
+    engine = session.link.engine
+    assert engine is not None
+
+    def noted() -> set[str]:
+        headers = [state.header for state in engine.states()]
+        entries = [entry for header in headers for entry in header.values() if isinstance(entry, dict)]
+        return {name.partition("/")[0] for entry in entries for name in entry if "/" in name}
+
+    run(session, CREATE.format(folder=folder).replace("STREAM taxis", "STREAM others"))
+    run(session, "REPARTITION taxis USING grid;")
+    run(session, "REGISTER QUERY a AS SELECT free, COUNT(*) FROM taxis NEAREST 3 TO (5, 5) GROUP BY free;")
+    run(session, "REGISTER QUERY b AS SELECT COUNT(*) FROM taxis NEAREST 3 TO (5, 5) SYNC 3 s; RUN 9 STEPS;")
+    run(session, "PAUSE QUERY a; RUN 2 STEPS;")
+    assert {"s1", "s-1"} <= noted()
+    run(session, "DROP QUERY a; RUN 2 STEPS;")
+    assert "s-1" not in noted()
+    run(session, "DROP QUERY b; DROP STREAM taxis; REGISTER QUERY c AS SELECT oid FROM others; RUN 1 STEPS;")
+    assert "s1" not in noted()
+
+
 def test_streams_whose_objects_cannot_cross_say_so(session: Session, folder: Path) -> None:
     create = CREATE.format(folder=folder).replace("STREAM taxis", "STREAM few")
     run(session, create.replace("PLANAR", "PLANAR MAX SPEED 5 m/s RETAIN SIGNIFICANT"))

@@ -38,6 +38,8 @@ from stqsh.spec.stream import StreamSpec
 
 COPIES = "copies"
 """The entry of the header that has the ids of the streams with a copy, as strings."""
+_LISTS = ("templates", "forms", "lookups")
+"""The entries of the header that have lists by the prefix of a kind of queries over a stream."""
 _BEYOND = 1 << 40
 """Numbers of the copy's chunks begin here, beyond those of the stream itself."""
 
@@ -61,9 +63,14 @@ def forget_copy(state: SlotState, stream: int) -> None:
     """Remove the copy of a stream, if there is one."""
     if stream_copies := state.header.get(COPIES):
         stream_copies.pop(str(stream), None)
-    prefix = f"s{-stream}/"
+    forget_arrays(state, -stream)
+
+
+def forget_arrays(state: SlotState, stream: int) -> None:
+    """Remove all arrays of a stream or a copy, given by its id, and what its queries list in the header."""
+    prefix = f"s{stream}/"
     state.release(prefix)
-    for name in ("templates", "forms"):
+    for name in _LISTS:
         saved = state.header.get(name, {})
         for own in [own for own in saved if own.startswith(prefix)]:
             del saved[own]

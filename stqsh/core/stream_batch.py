@@ -19,7 +19,7 @@ from stqsh.core.contract.kind_batch import release, run_kind
 from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.index.hashing import hash_keys
-from stqsh.core.keyed_copy import forget_copy, ids_of, open_copy, read_input, run_copy
+from stqsh.core.keyed_copy import forget_arrays, forget_copy, ids_of, open_copy, read_input, run_copy
 from stqsh.core.kinds import KINDS
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.objects.event_objects import RENUMBERED, count_kept, forget_all, forget_expired, let_go
@@ -315,15 +315,11 @@ def make_room(batch: StreamBatch) -> int:
 
 def forget(state: SlotState, stream: int) -> None:
     """Remove everything that a slot stores about a dropped stream."""
-    state.release(f"s{stream}/")
+    forget_arrays(state, stream)
     forget_copy(state, stream)
     del state.entry("streams")[str(stream)]
     forget_memory(state, stream)
     state.entry(RENUMBERED).pop(str(stream), None)
-    for name in ("templates", "forms"):
-        saved = state.entry(name)
-        for prefix in [prefix for prefix in saved if prefix.startswith(f"s{stream}/")]:
-            del saved[prefix]
 
 
 def looked_up(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
