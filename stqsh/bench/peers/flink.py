@@ -90,13 +90,17 @@ def run_job(job: Path, words: list[str], printed: Path) -> None:
     Raises:
         PeerFailedError: it ends with an error.
     """
-    environment = {**os.environ, "JAVA_HOME": str(find_java().home)}
-    environment.pop("PYTHONPATH", None)
     with printed.open("w") as out, printed.with_suffix(".log").open("w+") as log:
         command = [str(python()), str(job), *words]
         done = subprocess.run(
-            command, stdout=out, stderr=log, env=environment, cwd=printed.parent, check=False
+            command, stdout=out, stderr=log, env=environment(), cwd=printed.parent, check=False
         )
         if done.returncode:
             log.seek(0)
             raise PeerFailedError(f"the job ended with {done.returncode}: {last_words(log.read())}")
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a job: with our Java, without our modules."""
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**own, "JAVA_HOME": str(find_java().home)}

@@ -7,8 +7,8 @@ side. All objects have reported once before the measurement begins.
 most frequent terms of each square, every minute. The stream keeps a minute of posts, and one minute has
 passed before the measurement begins.
 
-`peers`: the same posts and questions in DuckDB, asked again each minute, and in PySpark's own windowed
-aggregation; the answers are compared first. It has to be asked for by name.
+`peers`: the same posts and questions in DuckDB and PostGIS, asked again each minute, and in the windowed
+aggregation of PySpark and of Flink SQL; the answers are compared first. It has to be asked for by name.
 
 `memory`: what a slot, and Aggregate, hold for each topic of each square.
 
@@ -43,7 +43,8 @@ from stqsh.bench.harness.group_memory import measure_memory
 from stqsh.bench.harness.topics import CREATE, write_posts
 from stqsh.bench.harness.workload import rectangles
 from stqsh.bench.options import option
-from stqsh.bench.peers.group_peers import GroupCase, compare
+from stqsh.bench.peers.groups.case import GroupCase
+from stqsh.bench.peers.groups.compare import compare
 from stqsh.bench.suite.range import RangeOptions, measure_squares
 from stqsh.client.api import Session
 from stqsh.spec.region import RectangleSpec

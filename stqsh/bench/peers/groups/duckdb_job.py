@@ -1,10 +1,10 @@
-"""Answer aggregates of each minute in DuckDB: a program that group_peers.py runs.
+"""Answer aggregates of each minute in DuckDB: a program that databases.py runs.
 
 A table holds the posts of the last minute. Each minute its posts are read from Parquet, and the questions,
 rows of a table of squares, are asked again: a join on ranges, then the groups. The sums are of decimal
 numbers with one digit, which DuckDB adds exactly. It prints the name and the seconds of each minute.
 
-python group_duckdb_job.py FOLDER MINUTE…: FOLDER has squares.parquet and a Parquet file for each minute.
+python duckdb_job.py FOLDER MINUTE…: FOLDER has squares.parquet and a Parquet file for each minute.
 """
 
 from __future__ import annotations

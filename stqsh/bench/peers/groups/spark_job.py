@@ -1,11 +1,11 @@
-"""Answer aggregates of each minute in plain PySpark: a program that group_peers.py runs.
+"""Answer aggregates of each minute in plain PySpark: a program that processors.py runs.
 
 Posts come from a folder of Parquet files; a pandas UDF looks each one up in a broadcast shapely STRtree of
 the squares; Spark's own windowed aggregation counts and averages by minute, square and topic. A minute is
 complete, and sent to the sink, once the first post of the next one has passed the watermark. The program
 prints the name and the seconds of each minute.
 
-python group_spark_job.py FOLDER MINUTE…: FOLDER has squares.parquet and a Parquet file for each minute.
+python spark_job.py FOLDER MINUTE…: FOLDER has squares.parquet and a Parquet file for each minute.
 """
 
 from __future__ import annotations

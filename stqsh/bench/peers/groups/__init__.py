@@ -1,0 +1,1 @@
+"""Measure aggregates of each minute beside DuckDB, PostGIS, PySpark and Flink SQL."""
