@@ -60,7 +60,7 @@ class FunctionError(StqshError):
         super().__init__(f"a registered function fails: {reason}")
 
 
-class Pause(NamedTuple):
+class QueryPause(NamedTuple):
     """A pause of a query: the steps in which it took effect and in which the query was resumed."""
 
     query: int
@@ -103,20 +103,20 @@ class RowLookups:
                 self._areas.add(area)
         return found
 
-    def pauses(self) -> list[Pause]:
+    def pauses(self) -> list[QueryPause]:
         """Return when queries have been paused and resumed."""
         rows = self._db.query(
             f"SELECT seq, kind, json_extract(spec, '$.id') FROM log WHERE {PASSING}"
             " AND kind IN ('pause_query', 'resume_query') ORDER BY seq"
         )
         begun: dict[int, int | None] = {}
-        found: list[Pause] = []
+        found: list[QueryPause] = []
         for seq, kind, query in rows:
             step = step_taken(self._db, seq)
             if kind == "pause_query":
                 begun.setdefault(query, step)
             elif (first := begun.pop(query, None)) is not None and step is not None:
-                found.append(Pause(query, first, step))
+                found.append(QueryPause(query, first, step))
         return found
 
     def _take(self, table: int, known: JoinedTables) -> None:

@@ -70,7 +70,12 @@ class Interner:
             offsets, data = key_bytes(keys)
             more = int((offsets[missing + 1].astype(np.int64) - offsets[missing]).sum())
             if len(self._array("data")) + more > MAX_BYTES:
-                return self._intern_each_once(keys, hashes, missing)
+                positions: Any = pa.array(missing)
+                distinct = pc.unique(keys.take(positions))
+                if len(distinct) == len(missing):
+                    raise ValueError(f"the texts of {self._prefix} take more than {MAX_BYTES} bytes")
+                self.intern(distinct)  # a batch may repeat its texts, each of which is kept once
+                return self.find(keys, hashes)
             self._reserve(len(missing), more)
             count = hash_table.insert(
                 self._array("table"),
@@ -84,17 +89,6 @@ class Interner:
             offsets = self._state.resize(f"{self._prefix}/offsets", 1 + count)
             self._state.resize(f"{self._prefix}/data", int(offsets[-1]))
         return found
-
-    def _intern_each_once(
-        self, keys: Keys, hashes: npt.NDArray[np.uint64], missing: npt.NDArray[Any]
-    ) -> npt.NDArray[np.int32]:
-        """Return the index of each key; of those at `missing`, each distinct one is counted once."""
-        positions: Any = pa.array(missing)
-        distinct = pc.unique(keys.take(positions))
-        if len(distinct) == len(missing):
-            raise ValueError(f"the texts of {self._prefix} take more than {MAX_BYTES} bytes")
-        self.intern(distinct)
-        return self.find(keys, hashes)
 
     def _reserve(self, more: int, more_bytes: int) -> None:
         """Make room for `more` keys of `more_bytes` in total; the table stays at most half full."""
