@@ -13,13 +13,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stqsh.garbage import collect_seldom
 from stqsh.shell.exit_codes import exit_on_signals, run_guarded
 from stqsh.shell.scripting.console import ShellOptions
 
 
 def main() -> None:
     """Run the command line and leave with the exit code of language.md, "Output"."""
-    _collect_seldom()
+    collect_seldom()
+    atexit.register(gc.freeze)  # for the collection with which Python ends
     _open_closed()
     plain = _plain_shell(sys.argv[1:])
     if plain is not None and sys.stdin.isatty() and sys.stdout.isatty():
@@ -27,15 +29,6 @@ def main() -> None:
     from stqsh.cli.commands import app  # typer takes as long as the prompt itself
 
     sys.exit(run_guarded(lambda: app(prog_name="stqsh") or 0))
-
-
-def _collect_seldom() -> None:
-    """Let the garbage collector run seldom, and not at the end.
-
-    Imported modules are no garbage, but fill its generations: a statement spent a tenth of its time on that.
-    """
-    gc.set_threshold(50_000, 50)
-    atexit.register(gc.freeze)
 
 
 def _open_closed() -> None:

@@ -10,7 +10,8 @@ import weakref
 import pytest
 
 from stqsh.engine.spark import worker_daemon
-from stqsh.engine.spark.worker_daemon import freeze_after_task, freeze_objects
+from stqsh.engine.spark.worker_daemon import freeze_after_task
+from stqsh.garbage import freeze_objects
 
 
 class Node:

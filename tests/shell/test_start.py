@@ -1,6 +1,7 @@
 """Hardly anything is loaded before the prompt, and nothing is waited for."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,21 @@ def test_a_statement_of_the_command_line_loads_nothing_that_draws_on_terminals()
     text = "import sys, stqsh.shell.scripting.batch; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert not {"pyspark", "pandas", "numba", "scipy", "prompt_toolkit"} & set(done.stdout.split())
+
+
+def test_the_collector_hardly_runs_while_a_command_runs(tmp_path: Path) -> None:
+    text = """
+import atexit, gc, runpy, sys
+runs = []
+atexit.register(lambda: print("collections:", len(runs), file=sys.stderr))
+gc.callbacks.append(lambda phase, info: phase == "stop" and runs.append(info))
+sys.argv = ["stqsh", "-c", "SHOW STREAMS;"]
+runpy.run_module("stqsh", run_name="__main__")
+"""
+    command = [sys.executable, "-c", text]
+    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, check=True)
+    [count] = re.findall(r"collections: (\d+)", done.stderr)
+    assert int(count) < 60  # nearly 200 otherwise
 
 
 def test_the_prompt_stands_before_the_session_is_opened(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from stqsh.engine.spark.spark_internals import java_exit_code, java_process, las
 from stqsh.engine.spark.spark_session import prepare_hosts, remove_scratch, start_spark, start_workers
 from stqsh.errors import OtherVersionError, StqshError
 from stqsh.fs import DURABILITY
+from stqsh.garbage import collect_seldom
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.engine_info import COMPILING
@@ -62,6 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--restarts", type=int, default=0, help="how often it has done so")
     parser.add_argument("--last-crash", default="", help="why it last did so")
     given = parser.parse_args(arguments)
+    collect_seldom()
     home = SessionHome(given.home.absolute())
     os.umask(0o077)  # whatever this process and those that it starts write is for this user only
     faulthandler.enable()

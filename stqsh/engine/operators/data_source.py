@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from stqsh.arrow_alone import keep_pandas_out
 from stqsh.engine.config import TUNING
 from stqsh.engine.spark.schema import SPARK_SCHEMA
+from stqsh.garbage import collect_seldom
 from stqsh.spec.offset import Offset, OffsetJson
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
@@ -120,6 +121,7 @@ class StqshReader(DataSourceStreamReader):
     def planner(self) -> Planner:
         """The planner of this process."""
         if self._planner is None:
+            collect_seldom()
             keep_pandas_out()  # before the planner's modules make their first arrays
             from stqsh.engine.planning.planner import Planner
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import gc
 import os
 import sys
 from importlib import import_module
@@ -27,6 +26,7 @@ from importlib import import_module
 from stqsh.arrow_alone import keep_pandas_out
 from stqsh.engine.config import STACKS_SIGNAL
 from stqsh.engine.spark.spark_internals import WORKER_MODULE, serve_workers
+from stqsh.garbage import collect_seldom, freeze_objects
 
 WITHOUT_PANDAS = "STQSH_WORKERS_WITHOUT_PANDAS"
 """The environment variable that says that workers need no pandas; operators of a cluster do."""
@@ -61,15 +61,6 @@ _SYSTEM_BYTES = 64 << 20
 _TRIM_TASKS = 256
 
 _tasks = 0
-
-
-def freeze_objects() -> None:
-    """Exclude all live objects from later garbage collections.
-
-    They are still freed when nothing refers to them any more.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def freeze_after_task() -> None:
@@ -110,6 +101,7 @@ def main() -> None:
 
     The first command-line argument names the module of the workers; only Spark's usual one is preloaded.
     """
+    collect_seldom()
     print_stacks_when_asked()
     if sys.argv[1:2] == [WORKER_MODULE]:
         os.environ |= _NO_THREADS
