@@ -64,7 +64,7 @@ def test_rows_that_flink_prints_are_read_by_the_minute() -> None:
 def test_other_systems_answer_as_pandas_does(peer: GroupPeer) -> None:
     if why := peer.missing():
         pytest.skip(why)
-    with tempfile.TemporaryDirectory() as own:  # into which the user may look who runs PostgreSQL
+    with tempfile.TemporaryDirectory() as own:  # pytest's folders are closed to PostgreSQL's user
         CASE.write(Path(own))
         outcome = peer.run(CASE, Path(own))
         check(peer.name, truth(Path(own)), outcome.answer)

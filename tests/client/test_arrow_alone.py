@@ -1,7 +1,9 @@
 """Programs of the client do without pandas, whose import takes half a second."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 PROGRAM = """
 import sys
@@ -18,5 +20,6 @@ with stqsh.connect(temporary=True, autoplay=False):
 """
 
 
-def test_a_session_imports_no_pandas_and_leaves_it_to_whoever_wants_it() -> None:
-    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)
+def test_a_session_imports_no_pandas_and_leaves_it_to_others(tmp_path: Path) -> None:
+    environ = {**os.environ, "STQSH_HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", PROGRAM], env=environ, check=True, timeout=60)

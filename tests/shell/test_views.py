@@ -33,7 +33,7 @@ KEYS = {"up": "\x1b[A", "pageup": "\x1b[5~", "escape": "\x1b", "tab": "\t", "hom
 
 @contextmanager
 def playing(environ: dict[str, str], a_second: int = RATE, steps: int = 0) -> Iterator[None]:
-    """Play the engine of the session "mine": some updates a second, and at rest after some steps."""
+    """Play the engine of the session "mine": `steps` batches at a rate, and batches without an end for 0."""
     root = Path(environ["STQSH_HOME"])
     words = [sys.executable, "-m", "tests.shell.played", str(root), "mine", str(a_second), str(steps)]
     process = subprocess.Popen(words)
@@ -50,7 +50,7 @@ def playing(environ: dict[str, str], a_second: int = RATE, steps: int = 0) -> It
 
 @pytest.fixture(scope="module")
 def under_load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The environment of a session under load, which all tests look at that change nothing in it."""
+    """The environment of a session under load; the tests that share it change nothing in it."""
     with environment(tmp_path_factory.mktemp("home")) as values, playing(values):
         yield values
 

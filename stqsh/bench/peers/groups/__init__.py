@@ -1,1 +1,1 @@
-"""Measure aggregates of each minute beside DuckDB, PostGIS, PySpark and Flink SQL."""
+"""Compare aggregates of each minute with those of DuckDB, PostGIS, PySpark and Flink SQL."""

@@ -19,6 +19,7 @@ from stqsh.bench.harness.workload import rectangles
 from stqsh.bench.peers.peer import PeerFailedError, last_words
 
 MINUTE = 60
+"""The seconds of a minute, which are its ticks, too."""
 _CLOSE = 1e-9
 """By how much averages may differ, relatively: most systems add numbers in the order in which they come."""
 
@@ -59,7 +60,7 @@ class GroupCase:
 
 @dataclass(frozen=True)
 class GroupOutcome:
-    """The seconds of each measured minute, and the answer at the end of the last one that a system sends."""
+    """The seconds of each measured minute, and the answer at the end of the last one."""
 
     seconds: list[float]
     answer: pd.DataFrame
@@ -71,7 +72,7 @@ class GroupPeer:
 
     Attributes:
         missing: returns why it cannot run here and what to do about it, "" where it can.
-        run: takes the files of a case from a folder, and answers.
+        run: reads the files of a case from a folder, and answers.
     """
 
     name: str

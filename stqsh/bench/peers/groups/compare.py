@@ -1,4 +1,4 @@
-"""Aggregates by topic over squares, each minute: stqsh beside other systems.
+"""Compare stqsh with other systems: aggregates by topic over squares, each minute.
 
 All of them get the same posts, by the minute where they are asked by the minute, and the same squares, and
 their answers are compared before speeds are. A minute of posts counts together with the answers at its end.
