@@ -158,6 +158,11 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     measure: int | None = None
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether it asks for what its members add up to, and not for these themselves."""
+        return self.aggregates is not None or self.aggregate == "count"
+
 
 BoundQuery: TypeAlias = QuerySpec | SnapshotSpec
 

@@ -18,7 +18,7 @@ from support.specs import stream_spec
 
 from core.slots import SPEC, TICK, Slot
 from stqsh.core.snapshots.select import part, selection_of, whole
-from stqsh.core.views import covering, margin_choice, selection, time_slots
+from stqsh.core.views import covering, margin_choice, selection, time_slots, word_lists
 from stqsh.core.views.cells import CellBox, CellGrid, CellNode, Extent
 from stqsh.core.views.event_views import EventViews, Usage
 from stqsh.core.views.kept_answers import KeptAnswers, Patience
@@ -47,11 +47,11 @@ STEPS = st.lists(st.tuples(st.integers(1, 15), ROWS), min_size=2, max_size=5)
 
 @dataclass(frozen=True)
 class Asked:
-    """A question: a box, seconds back from the clock, a word, a value of n, and what it groups by."""
+    """A question: a box, seconds back from the clock, words, a value of n, and what it groups by."""
 
     box: tuple[float, float, float, float] | None
     back: int | None
-    word: str | None
+    words: tuple[str, ...]
     n: int | None
     by: tuple[str, ...]
 
@@ -59,7 +59,7 @@ class Asked:
     def text(self) -> str:
         conditions = [
             None if self.back is None else f"ts > NOW - {self.back} s",
-            None if self.word is None else f"status CONTAINS '{self.word}'",
+            *(f"status CONTAINS {words}" for words in self.words),
             None if self.n is None else f"n = {self.n}",
         ]
         where = " AND ".join(one for one in conditions if one)
@@ -74,7 +74,7 @@ QUESTIONS = st.builds(
     st.none()
     | st.sampled_from([(0.0, 0.0, 0.5, 0.5), (0.1, 0.2, 1.5, 1.0), (-1, -1, 3, 3), (0.2, 0.0, 2.0, 0.7)]),
     st.none() | st.sampled_from([0, 5, 12]),
-    st.none() | st.sampled_from(["free", "jam rain"]),
+    st.sampled_from([(), ("'free'",), ("'jam rain'",), ("ANY 'free rain'",), ("'rain'", "ANY 'ü jam'")]),
     st.none() | st.integers(-1, 1),
     st.sampled_from([(), ("n",), ("status",), ("n", "status"), ("MINUTE(ts)", "n"), ("n % 2",)]),
 )
@@ -88,6 +88,7 @@ def _small_slots():
         mock.patch.multiple(selection, VIEW_COST=1.0, ROW_COST=1.0),
         mock.patch.multiple(covering, VIEW_COST=1.0, ROW_COST=1.0),
         mock.patch.multiple(margin_choice, LEAST=1),
+        mock.patch.multiple(word_lists, LISTING_COST=0.5),
     ):
         yield
 
@@ -110,6 +111,11 @@ def value(row, by):
     return row[by]
 
 
+def has_words(text, terms, words):
+    sought = set(words.removeprefix("ANY ").strip("'").split())
+    return text is not None and bool(sought & terms if words.startswith("ANY") else sought <= terms)
+
+
 def expected(rows, asked, now):
     """The rows of an answer by brute force, as tuples, by group."""
     groups: dict = {} if asked.by else {(): []}
@@ -123,7 +129,7 @@ def expected(rows, asked, now):
             and x1 <= row["x"] <= x2
             and y1 <= row["y"] <= y2
             and (asked.back is None or row["ts"] > now - asked.back)
-            and (asked.word is None or set(asked.word.split()) <= terms)
+            and all(has_words(row["status"], terms, words) for words in asked.words)
             and (asked.n is None or row["n"] == asked.n)
         ):
             groups.setdefault(tuple(value(row, by) for by in asked.by), []).append((row, terms))
@@ -174,7 +180,9 @@ def test_answers_with_views_are_those_of_scans_and_of_brute_force(steps, questio
                 assert found.equals(answer(states, asked.text))
                 assert shown(found) == expected(rows, asked, last)
                 count = asked.text.replace(asked.text.split(" FROM ")[0], "COUNT(*)").split(" GROUP BY ")[0]
-                assert answer(states, count, kept).equals(answer(states, count))
+                members = count.replace("COUNT(*)", "oid, x, n, status")
+                for other in (count, members, f"{members} ORDER BY y DESC LIMIT 3"):
+                    assert answer(states, other, kept).equals(answer(states, other))
 
 
 def renumbered(kept: KeptAnswers, region: str) -> tuple[EventViews, Usage]:
@@ -199,6 +207,41 @@ def test_views_are_used_and_outlive_the_renumbering_of_events() -> None:
     assert sum(view.hits for view in views.views) > 10
     assert usage.views > 0
     assert usage.spared > 2 * usage.read
+
+
+def said(count, text, kept, budget=1 << 20):
+    """How a question about 200 events with words is answered after it was asked a few times."""
+    slot, draw = Slot(**EVENTS), np.random.default_rng(1)
+    xs, ys = draw.random((2, 200)).tolist()
+    texts = ["free" if i % 10 else "jam free" for i in range(200)]
+    slot.batch(1, 9, [(1, f"{i}", xs[i], ys[i], 1 + i // 25, texts[i], i % 3) for i in range(200)])
+    kept.limit(budget)
+    for _ in range(count):
+        assert answer([slot.state], text, kept).equals(answer([slot.state], text))
+    return kept.planned(slot.state, selection_of(slot.state, spec_of(text)))
+
+
+def test_word_lists_stand_for_texts_once_these_were_searched_often_enough() -> None:
+    never = Patience(least=0, scans=0, first=100, always=True)
+    text = "n, COUNT(*) FROM taxis WHERE status CONTAINS 'jam' GROUP BY n"
+    with mock.patch.object(word_lists, "LISTING_COST", 2.5):
+        assert said(1, text, KeptAnswers(0, never)).listed == 0
+        assert 0 < said(2, text, KeptAnswers(0, never)).listed < 200
+        listed = said(8, text, KeptAnswers(0, never))
+        assert said(8, text, KeptAnswers(0, Patience(0, 0, 100, True, lists=False))).listed == 0
+    assert listed.listed == 200
+    assert listed.read == 20
+
+
+def test_word_lists_are_kept_within_the_memory_of_views() -> None:
+    never = Patience(least=0, scans=0, first=100, always=True)
+    text = "COUNT(*) FROM taxis WHERE status CONTAINS 'jam' AND n = 1"
+    for budget in (20, 1000, 1 << 20):
+        kept = KeptAnswers(0, never)
+        usage = said(20, text, kept, budget)
+        [(_, _, views)] = kept.all()
+        assert views.words.nbytes <= 0.75 * budget
+        assert (usage.listed == 0, usage.listed == 200) == (budget == 20, budget == 1 << 20)
 
 
 def test_a_scan_is_left_to_where_it_is_quicker() -> None:

@@ -110,7 +110,7 @@ class SnapshotReader:
         progress = self._link.progress()
         if progress.step == 0:
             return merged([], spec, stream, Progress())
-        kept = self.kept() if stream.is_event and counts_groups(spec) else None
+        kept = self.kept() if stream.is_event else None
         found = self.read(lambda states: answer(self.asked, states, spec, stream, kept), progress.step)
         if found is not None:
             return found
@@ -118,7 +118,7 @@ class SnapshotReader:
         return merged(shares, spec, stream, progress)
 
     def kept(self) -> KeptAnswers:
-        """Return what this client keeps for snapshots of aggregates over events.
+        """Return what this client keeps for snapshots of events.
 
         It is within `cache.views` and `cache.objects`.
         """
@@ -229,8 +229,3 @@ def _measurement(spec: BoundQuery) -> SnapshotSpec:
         areas=spec.areas,
         measure=spec.id,
     )
-
-
-def counts_groups(spec: SnapshotSpec) -> bool:
-    """Return whether a snapshot computes aggregates."""
-    return spec.aggregates is not None or spec.aggregate == "count"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from stqsh.client.catalogue_view import SessionCatalogue
 from stqsh.client.read.accuracy import BY_SLOTS, accuracies, accuracy_shown
 from stqsh.client.read.region_text import area_text, box_text, region_text
-from stqsh.client.read.snapshots import counts_groups
 from stqsh.client.results import Rows
 from stqsh.client.statements.context import StatementContext
 from stqsh.core.contract.query_kind import ExplainInput
@@ -136,16 +135,17 @@ def _place(spec: BoundQuery, stream: StreamSpec, measured: QueryMeasure) -> list
 
 
 def _from_kept(desk: StatementContext, spec: SnapshotSpec, stream: StreamSpec) -> list[Item]:
-    """Return what this client would use of what it keeps for snapshots of aggregates over events."""
-    if not (stream.is_event and counts_groups(spec)):
-        return []
-    usage = desk.snapshots.planned(spec)
+    """Return what this client would use of what it keeps for snapshots of events."""
+    usage = desk.snapshots.planned(spec) if stream.is_event else None
     if usage is None:
-        return [("kept", "nothing that helps: the events are scanned")]
+        scanned = ("kept", "nothing that helps: the events are scanned")
+        return [scanned] if stream.is_event and spec.adds_up else []
     views = f"{usage.views} views with {usage.rows} rows stand for {usage.spared} events"
+    views = views if spec.adds_up else ""
+    words = f"word lists stand for {usage.listed} texts" if usage.listed else ""
     counted = f"{usage.counted} are counted by cell" if usage.counted else ""
     margins = f"{usage.margins} margins of cells spare the test of {usage.untested}" if usage.margins else ""
-    parts = (views, counted, margins, f"{usage.read} are read")
+    parts = (views, words, counted, margins, f"{usage.read} events are read")
     return [("kept", ", ".join(part for part in parts if part))]
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+from numpy.lib.stride_tricks import sliding_window_view
 
 from stqsh.arrays import Array
 from stqsh.core.kernels.events.versions import number_wholes
@@ -170,8 +171,8 @@ def _decoded(data: Array, at: Array, kind: str) -> tuple[Column, Array]:
         return _texts(data, begin, end, null), np.where(null, begin, end + len(_END))
     there = begin[~null]
     numbers = np.zeros(len(at), np.uint64)
-    eight = data[there[:, None] + np.arange(8)] if len(there) else np.zeros((0, 8), np.uint8)
-    numbers[~null] = np.ascontiguousarray(eight).view(">u8").reshape(-1)
+    if len(there):
+        numbers[~null] = sliding_window_view(data, 8)[there].view(">u8").reshape(-1)
     return _numbers(numbers, null, kind), np.where(null, begin, begin + 8)
 
 

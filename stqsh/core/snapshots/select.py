@@ -49,7 +49,10 @@ class KeptShares(Protocol):
     """What a client keeps to answer snapshots without a scan."""
 
     def share(self, state: SlotState, selection: SnapshotSelection) -> pa.RecordBatch | None:
-        """Return what `part` returns; None for a snapshot that needs a scan."""
+        """Return what `part` returns; None for a snapshot that needs a scan, or asks for members."""
+
+    def members(self, state: SlotState, selection: SnapshotSelection) -> Array | None:
+        """Return the objects that a snapshot asks for, int32 (n,); None if that needs a scan."""
 
 
 def knows(state: SlotState, spec: BoundQuery) -> bool:
@@ -147,7 +150,8 @@ def _part(
     counts = spec.aggregate == "count"
     if counts and not by_key and not selection.reach.is_nowhere:
         return _counted(kind.count_members(selection))
-    objects = _members(selection, kind)
+    found = None if kept is None else kept.members(state, selection)
+    objects = _members(selection, kind) if found is None else found
     if spec.aggregates is not None:
         return groups_part(selection, objects, kind.rank(selection, objects))
     if counts:

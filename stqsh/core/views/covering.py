@@ -18,6 +18,7 @@ from stqsh.core.views.margins import Margins, MarginUse
 from stqsh.core.views.questions import Question, Shape
 from stqsh.core.views.time_slots import TimeSlot, TimeSlots
 from stqsh.core.views.views import View
+from stqsh.core.views.word_lists import WordLists, WordUse
 from stqsh.spec.expression import ContainsExpr, has_node
 
 VIEW_COST = 7500.0
@@ -65,9 +66,22 @@ class Times:
         found = list(slots.among(question.times))
         return Times([slot for slot, whole in found if whole], [slot for slot, whole in found if not whole])
 
+    @property
+    def all(self) -> list[TimeSlot]:
+        """All of these time slots."""
+        return [*self.whole, *self.part]
+
+    def parted(self, words: WordUse | None) -> tuple[Times, Times]:
+        """Return those with word lists, and the others."""
+        listed = () if words is None else words.found.keys()
+        return (
+            Times(*([slot for slot in some if slot.rows in listed] for some in (self.whole, self.part))),
+            Times(*([slot for slot in some if slot.rows not in listed] for some in (self.whole, self.part))),
+        )
+
     def count(self, span: tuple[int, int]) -> int:
         """Return the number of events of consecutive cells."""
-        return sum(slot.count(span) for slot in (*self.whole, *self.part))
+        return sum(slot.count(span) for slot in self.all)
 
 
 @dataclass(frozen=True)
@@ -113,6 +127,8 @@ class Cover:
         inside: the cells that the region covers, without those of nodes that views stand for.
         border: the cells that it touches.
         margins: the margins that stand for some of these; None for none.
+        words: the word lists of some time slots, in the place of texts; None for none.
+        weight: what an event costs that no view stands for, in events of which only numbers are read.
     """
 
     times: Times
@@ -120,20 +136,36 @@ class Cover:
     inside: Runs = NO_RUNS
     border: Runs = NO_RUNS
     margins: MarginUse | None = None
+    words: WordUse | None = None
+    weight: float = 1.0
 
     def pays(self, slots: TimeSlots, events: int, shape: Shape) -> bool:
         """Return whether this is quicker than a scan of all events, which tests also those of other times."""
         runs = [self.border] if shape.is_count else [self.border, self.inside]
-        read = _count([*self.times.whole, *self.times.part], runs)
+        listed, others = (_count(times.all, runs) for times in self.times.parted(self.words))
+        read = others + (0 if self.words is None else round(self.words.share * listed))
         tested = TEXT_COST if _seeks_words(shape) else _TESTED
         saved = sum(use.saved for use in self.uses) + tested * (_count(slots.slots, runs) - read)
         read -= 0 if self.margins is None else int(self.margins.spared.sum())
         return saved + _PASSED * events > CELLS_COST + _SCATTERED * read
 
+    @property
+    def listed(self) -> int:
+        """The number of events for whose texts word lists stand."""
+        return self._count(self.times.parted(self.words)[0])
+
+    @property
+    def searched(self) -> int:
+        """The number of events whose texts are searched, if there are phrases."""
+        return self._count(self.times.parted(self.words)[1])
+
+    def _count(self, times: Times) -> int:
+        return _count(times.all, [self.border, self.inside])
+
 
 def _count(slots: Sequence[TimeSlot], runs: Sequence[Runs]) -> int:
     """Return the number of events of runs of cells in time slots."""
-    return sum(int((slot.starts[run.end] - slot.starts[run.begin]).sum()) for slot in slots for run in runs)
+    return sum(slot.count_runs(run.begin, run.end) for slot in slots for run in runs)
 
 
 def cells_of_region(slots: TimeSlots, reach: RegionNow) -> tuple[CellBox, CellBox]:
@@ -151,12 +183,15 @@ def cover_of(
     reach: RegionNow,
     views: Iterable[View],
     margins: Margins | None = None,
+    lists: WordLists | None = None,
 ) -> Cover:
-    """Return the cheapest way to answer a question with some views and margins."""
+    """Return the cheapest way to answer a question with some views, margins and word lists."""
     times = Times.of(slots, question)
     touched, covered = cells_of_region(slots, reach)
     grid = slots.grid
-    usable = _Usable(grid, times, question.shape, event_cost(question.shape))
+    words = lists.find(question.shape.phrases, times.all) if lists else None
+    weight = _weight(question.shape, times, words)
+    usable = _Usable(grid, times, question.shape, weight)
     for view in views:
         if is_within(grid.box_of(view.node), covered) and view.shape.answers(question.shape):
             usable.add(view)
@@ -167,8 +202,17 @@ def cover_of(
         rows = slice(box.low - touched.low, box.high - touched.low + 1)
         todo[rows, box.first - touched.first : box.last - touched.first + 1] = 0
     inside, border = (_cells(grid, touched, todo == what) for what in (1, 2))
-    found = margins.find(border, reach.box, [*times.whole, *times.part]) if margins else None
-    return Cover(times, uses, Runs.of(inside), Runs.of(border), found)
+    found = margins.find(border, reach.box, times.all) if margins else None
+    return Cover(times, uses, Runs.of(inside), Runs.of(border), found, words, weight)
+
+
+def _weight(shape: Shape, times: Times, words: WordUse | None) -> float:
+    """Return what an event costs a question, where word lists stand for the texts of some time slots."""
+    cost = event_cost(shape)
+    if words is None:
+        return cost
+    listed, others = (sum(slot.end - slot.begin for slot in some.all) for some in times.parted(words))
+    return (others * cost + listed * words.share * event_cost(shape.without_phrases)) / (listed + others)
 
 
 def is_within(box: CellBox, other: CellBox) -> bool:
@@ -192,8 +236,11 @@ def _todo(touched: CellBox, covered: CellBox) -> Array:
 
 def _cells(grid: CellGrid, touched: CellBox, chosen: Array) -> Array:
     """Return the numbers of chosen cells, ascending, int64 (n,)."""
+    if chosen.size == grid.cells and chosen.all():
+        return np.arange(grid.cells)
     rows, columns = np.nonzero(chosen)
-    return np.sort(grid.number_of(columns + touched.first, rows + touched.low))
+    numbers = grid.number_of(columns + touched.first, rows + touched.low)
+    return np.sort(numbers.astype(np.uint16), kind="stable").astype(np.int64)  # radix
 
 
 class _Usable:

@@ -6,7 +6,9 @@ byte with views, without them, and whichever were chosen.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,16 +19,19 @@ from stqsh.core.aggregates.answers import KEY
 from stqsh.core.aggregates.states import VALUES, States, add_states
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
-from stqsh.core.views.covering import Cover, Runs, cover_of
+from stqsh.core.views.covering import Cover, Runs, Times, cover_of
 from stqsh.core.views.margin_choice import choose_margins
 from stqsh.core.views.margins import Margins, Past
-from stqsh.core.views.questions import Question
-from stqsh.core.views.time_slots import TimeSlots, rows_of
-from stqsh.core.views.view_set import QuestionHistory, ViewSet, states_of
-from stqsh.core.views.views import answered, size_of
+from stqsh.core.views.questions import Question, Shape
+from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
+from stqsh.core.views.view_set import QuestionHistory, ViewSet, satisfying, states_of
+from stqsh.core.views.word_lists import WordLists
 
 AT_ONCE = 100_000
 """The most events that are read to make views on the occasion of one question."""
+
+_WORDS = 0.75
+"""The share of the bytes of views that word lists may take."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Usage:
         margins: the number of margins of cells that were read in the place of cells.
         untested: the events of these cells that did not have to be tested.
         tested: the events that were tested for being in the region.
+        listed: the events for whose texts word lists stood.
     """
 
     read: int = 0
@@ -52,6 +58,7 @@ class Usage:
     margins: int = 0
     untested: int = 0
     tested: int = 0
+    listed: int = 0
 
     def plus(self, other: Usage) -> Usage:
         """Return the usage of both."""
@@ -59,10 +66,23 @@ class Usage:
 
 
 class Budget(NamedTuple):
-    """The bytes that views, and margins of cells, may take."""
+    """The bytes that views and word lists, and margins of cells, may take."""
 
     views: float
     objects: float
+
+
+class _Read(NamedTuple):
+    """The events that are read for a question.
+
+    Attributes:
+        events: events, int32 (n,), by the shape with what is still to be tested of them.
+        counted, tested: as in `Usage`.
+    """
+
+    events: list[tuple[Shape, Array]]
+    counted: int
+    tested: int
 
 
 @dataclass
@@ -73,24 +93,28 @@ class EventViews:
         slots: the time slots.
         views: the views.
         margins: the margins of cells.
+        words: the word lists.
         history: the past questions.
     """
 
     slots: TimeSlots
     views: ViewSet = field(default_factory=ViewSet)
     margins: Margins = field(default_factory=Margins)
+    words: WordLists = field(default_factory=WordLists)
     history: QuestionHistory = field(default_factory=QuestionHistory)
 
     def continue_from(self, other: EventViews) -> None:
         """Take over the history of views over the same cells, whose events got other numbers."""
         self.history, self.margins, self.views = other.history, other.margins, other.views
         self.margins.lists.clear()
+        self.words = WordLists(due=other.words.due)
         self.views.empty()
 
     def catch_up(self, present: PresentObjects) -> None:
         """Take in the events that are new."""
         joined = self.slots.catch_up(present.stored)
         self.margins.forget(joined)
+        self.words.forget(joined)
         for one, other in zip(joined[::2], joined[1::2], strict=True):
             for view in self.views:
                 view.join((one, other), (one.begin, other.end))
@@ -99,71 +123,95 @@ class EventViews:
         """Return the states of the groups of a question, and what was used for them."""
         parts, rows = list[States](), 0
         for use in cover.uses:
-            states = use.view.sum_of(use.slots)
-            rows += size_of(states)
-            parts.append(answered(use.view.shape, states, question.shape))
+            rows += use.view.size_over(use.slots)
+            parts.append(use.view.answer(use.slots, question.shape))
             use.view.hits += 1
             use.view.spared += use.spared
-        events, counted, tested = self._events(selection, question, cover)
-        parts.append(states_of(selection.present, question.shape, events))
-        if counted:
-            parts.append(_of_count(counted))
+        read = self._read(selection, question, cover)
+        parts += [states_of(selection.present, shape, events) for shape, events in read.events]
+        if read.counted:
+            parts.append(_of_count(read.counted))
         if cover.margins is not None:
             self.margins.note(cover.margins, self.history.asked)
-        return add_states(parts) if len(parts) > 1 else parts[0], _usage(
-            cover, rows, len(events), counted, tested
-        )
+        return add_states(parts) if len(parts) > 1 else parts[0], _usage(cover, rows, read)
+
+    def members(self, selection: SnapshotSelection, question: Question, cover: Cover) -> tuple[Array, Usage]:
+        """Return the events that a question asks for, int32 (n,), ascending, and what was used for them."""
+        read = self._read(selection, question, cover)
+        found = [satisfying(selection.present, shape, events) for shape, events in read.events]
+        return np.sort(np.concatenate(found)), _usage(cover, 0, read)
 
     def planned(self, selection: SnapshotSelection, question: Question, cover: Cover) -> Usage:
         """Return how a question would be answered now; nothing is noted."""
-        events, counted, tested = self._events(selection, question, cover)
-        rows = sum(size_of(use.view.sum_of(use.slots)) for use in cover.uses)
-        return _usage(cover, rows, len(events), counted, tested)
+        rows = sum(use.view.size_over(use.slots) for use in cover.uses)
+        return _usage(cover, rows, self._read(selection, question, cover))
 
     def cover(self, selection: SnapshotSelection, question: Question) -> Cover:
         """Return the cheapest way to answer a question by cells and views."""
-        views = () if question.shape.is_count else self.views  # cells tell a number of events
-        return cover_of(self.slots, question, selection.reach, views, self.margins)
+        reads = question.shape.is_count or question.shape.is_of_events
+        views = () if reads else self.views  # cells tell a number of events
+        return cover_of(self.slots, question, selection.reach, views, self.margins, self.words)
+
+    def _read(self, selection: SnapshotSelection, question: Question, cover: Cover) -> _Read:
+        """Return the events that are read, by what is still to be tested of them."""
+        stored, inside = selection.present.stored, cover.inside
+        listed, times = cover.times.parted(cover.words)
+        tail = np.arange(self.slots.end, len(stored.x), dtype=np.int32)
+        border = np.concatenate([*self._border(cover, times), tail[stored.known[tail]]])
+        counts = question.shape.is_count
+        counted = sum(slot.count_runs(inside.begin, inside.end) for slot in times.whole) if counts else 0
+        find = partial(rows_of, ts=stored.ts, times=question.times)
+        events = self._events(selection, question, cover, times, find, border)
+        read, tested = [(question.shape, events)], len(border)
+        if cover.words is not None:
+            words = cover.words
+            border = words.rows_of(listed.all, cover.border.begin, cover.border.end)
+            events = self._events(selection, question, cover, listed, words.rows_of, border)
+            read.append((question.shape.without_phrases, events))
+            tested += len(border)
+        return _Read(read, counted, tested)
 
     def _events(
-        self, selection: SnapshotSelection, question: Question, cover: Cover
-    ) -> tuple[Array, int, int]:
-        """Return the events that are read, int32 (n,), and how many are only counted, and are tested."""
-        times, inside = cover.times, cover.inside
-        stored, counted = selection.present.stored, 0
-        pieces = []
-        if question.shape.is_count:
-            counted = sum(
-                int((slot.starts[inside.end] - slot.starts[inside.begin]).sum()) for slot in times.whole
-            )
-        else:
-            pieces.append(rows_of(times.whole, inside.begin, inside.end))
-        timed = [rows_of(times.part, inside.begin, inside.end)]
+        self,
+        selection: SnapshotSelection,
+        question: Question,
+        cover: Cover,
+        times: Times,
+        find: Callable[[list[TimeSlot], Array, Array], Array],
+        border: Array,
+    ) -> Array:
+        """Return the events of some time slots that are in the region and the time of a question.
+
+        `find` returns rows of runs of cells in time slots, all that are of the question's time and have its
+        words, and `border` has yet to be tested.
+        """
+        stored, inside = selection.present.stored, cover.inside
+        pieces = [] if question.shape.is_count else [find(times.whole, inside.begin, inside.end)]
+        timed = [find(times.part, inside.begin, inside.end)]
         for use in cover.uses:
             begin, end = (np.array([cell]) for cell in self.slots.grid.span(use.view.node))
             known = {slot.rows for slot in use.slots}
-            pieces.append(rows_of([slot for slot in times.whole if slot.rows not in known], begin, end))
-            timed.append(rows_of(times.part, begin, end))
-        tail = np.arange(self.slots.end, len(stored.x), dtype=np.int32)
-        border = np.concatenate([*self._border(cover), tail[stored.known[tail]]])
-        tested = len(border)
+            pieces.append(find([slot for slot in times.whole if slot.rows not in known], begin, end))
+            timed.append(find(times.part, begin, end))
         border = border[selection.reach.holds(*selection.present.places(border))]
         late = np.concatenate([*timed, border])
         ts = stored.ts[late]
         late = late[(question.times.since <= ts) & (ts < question.times.until)]
-        return np.concatenate([*pieces, late]), counted, tested
+        return np.concatenate([*pieces, late])
 
-    def _border(self, cover: Cover) -> list[Array]:
-        """Return the events that are tested for being in the region."""
-        slots, rest = [*cover.times.whole, *cover.times.part], cover.border
+    def _border(self, cover: Cover, times: Times) -> list[Array]:
+        """Return the events of some time slots that are tested for being in the region."""
         if cover.margins is None:
-            return [rows_of(slots, rest.begin, rest.end)]
+            return [rows_of(times.all, cover.border.begin, cover.border.end)]
         rest = Runs.of(cover.margins.rest)
-        return [rows_of(slots, rest.begin, rest.end), *self.margins.rows(cover.margins, slots)]
+        return [rows_of(times.all, rest.begin, rest.end), *self.margins.rows(cover.margins, times.all)]
 
-    def remember(self, question: Question, reach: RegionNow, present: PresentObjects) -> None:
+    def remember(self, question: Question, reach: RegionNow, present: PresentObjects, cover: Cover) -> None:
         """Add a question to the history."""
-        self.history.add(question, reach, self.slots, len(present.stored.x))
+        self.words.note(question.shape.phrases, cover.searched)
+        if question.shape.is_of_events:
+            return
+        self.history.add(question, cover.weight, reach, self.slots, len(present.stored.x))
         box = reach.box.tolist()
         if np.isfinite(reach.box).any():
             share = self.history.questions[-1].share
@@ -172,10 +220,14 @@ class EventViews:
     def choose(self, present: PresentObjects, budget: Budget) -> None:
         """Choose views and margins again by the history, within a budget of bytes; the others are let go."""
         self.history.postpone()
-        self.views.choose(self.history, self.slots, present, budget.views)
+        self.views.choose(self.history, self.slots, present, budget.views - self.words.nbytes)
         arrivals = self.history.arrivals(len(present.stored.x))
         found = choose_margins(self.margins.history, self.slots, present.stored, budget.objects, arrivals)
         self.margins.replace(*found, self.slots.grid, self.history.asked)
+
+    def list_words(self, present: PresentObjects, budget: Budget) -> None:
+        """List the words of time slots whose texts have been searched so often that it pays."""
+        self.words.build(self.slots.slots, present, _WORDS * budget.views)
 
     def build(self, present: PresentObjects, most: int = AT_ONCE) -> None:
         """Fill views and margins for time slots that they lack, the latest first.
@@ -192,24 +244,33 @@ class EventViews:
     def fit(self, budget: Budget) -> None:
         """Let go of what does not fit a budget of bytes.
 
-        These are the views of the least benefit for their space, and the margins that were not used for the
-        longest time.
+        These are the views of the least benefit for their space, the margins that were not used for the
+        longest time, and the word lists of the oldest events.
         """
         self.margins.fit(budget.objects)
-        self.views.fit(budget.views)
+        self.words.fit(_WORDS * budget.views)
+        self.views.fit(budget.views - self.words.nbytes)
 
     @property
     def nbytes(self) -> int:
-        """The bytes of time slots, views and margins."""
-        return self.slots.nbytes + self.margins.nbytes + self.views.nbytes
+        """The bytes of time slots, views, margins and word lists."""
+        return self.slots.nbytes + self.margins.nbytes + self.views.nbytes + self.words.nbytes
 
 
-def _usage(cover: Cover, rows: int, read: int, counted: int, tested: int) -> Usage:
-    """Return how a question was answered; `rows` are of views, the rest is of events."""
+def _usage(cover: Cover, rows: int, read: _Read) -> Usage:
+    """Return how a question was answered; `rows` are those of views."""
     margins = cover.margins
-    used, spared = (0, 0) if margins is None else (len(margins.margins), int(margins.spared.sum()))
+    used, untested = (0, 0) if margins is None else (len(margins.margins), int(margins.spared.sum()))
     return Usage(
-        read, counted, sum(use.spared for use in cover.uses), len(cover.uses), rows, used, spared, tested
+        read=sum(len(events) for _, events in read.events),
+        counted=read.counted,
+        spared=sum(use.spared for use in cover.uses),
+        views=len(cover.uses),
+        rows=rows,
+        margins=used,
+        untested=untested,
+        tested=read.tested,
+        listed=cover.listed,
     )
 
 

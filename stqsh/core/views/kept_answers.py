@@ -1,20 +1,26 @@
-"""What a client keeps for snapshots of aggregates over events, for all slots and streams, within a budget."""
+"""What a client keeps for snapshots of events, for all slots and streams, within a budget."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from stqsh.arrays import Array
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
 from stqsh.core.objects.event_objects import times_renumbered
 from stqsh.core.snapshots.groups import states_share
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.views.covering import Cover
 from stqsh.core.views.event_views import Budget, EventViews, Usage
-from stqsh.core.views.questions import Shape, question_of
+from stqsh.core.views.questions import Question, Shape, question_of
 from stqsh.core.views.time_slots import TimeSlots
+
+T = TypeVar("T")
+Find: TypeAlias = Callable[[EventViews, SnapshotSelection, Question, Cover], tuple[T, Usage]]
+"""Finds what a question asks for, and tells what was used for that."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +32,14 @@ class Patience:
         scans: how often all events of a slot were scanned before they are sorted by cell.
         first: the number of questions after which views are chosen first.
         always: whether cells and views are used even where a scan is quicker.
+        lists: whether word lists are kept.
     """
 
     least: int = 50_000
     scans: float = 8.0
     first: int = 24
     always: bool = False
+    lists: bool = True
 
 
 @dataclass
@@ -68,7 +76,24 @@ class KeptAnswers:
             self._scanned.clear()
 
     def share(self, state: SlotState, selection: SnapshotSelection) -> pa.RecordBatch | None:
-        """Return a slot's share of a snapshot; None for one that is to be found by a scan."""
+        """Return a slot's share of an aggregate; None for one that is to be found by a scan."""
+        spec = selection.spec
+        if not spec.adds_up:
+            return None
+        found = self._found(state, selection, EventViews.answer)
+        if found is None:
+            return None
+        if spec.aggregates is None:
+            count = found.totals["n"][0].as_py() if found.by.num_rows else 0
+            return pa.RecordBatch.from_arrays([pa.array([count], pa.int64())], names=["count"])
+        return states_share(found, selection.present.now)
+
+    def members(self, state: SlotState, selection: SnapshotSelection) -> Array | None:
+        """Return the events of a slot that a snapshot asks for; None if they are to be found by a scan."""
+        return None if selection.spec.adds_up else self._found(state, selection, EventViews.members)
+
+    def _found(self, state: SlotState, selection: SnapshotSelection, find: Find[T]) -> T | None:
+        """Return what is found by what is kept; None for a snapshot that is to be answered by a scan."""
         question = question_of(selection) if max(self.budget, self.objects) > 0 else None
         views = None if question is None else self._views(state, selection)
         if question is None or views is None:
@@ -78,11 +103,13 @@ class KeptAnswers:
         budget = Budget(self.budget / slots, self.objects / slots)
         views.catch_up(present)
         views.build(present)
+        if self.patience.lists:
+            views.list_words(present, budget)
         views.fit(budget)
-        views.remember(question, selection.reach, present)
         cover = views.cover(selection, question)
+        views.remember(question, selection.reach, present, cover)
         found = (
-            views.answer(selection, question, cover)
+            find(views, selection, question, cover)
             if self._pays(views, cover, selection, question.shape)
             else None
         )
@@ -90,12 +117,9 @@ class KeptAnswers:
             views.choose(present, budget)
         if found is None:
             return None
-        states, usage = found
+        answer, usage = found
         self.usage[stream] = self.usage.get(stream, Usage()).plus(usage)
-        if selection.spec.aggregates is None:
-            count = states.totals["n"][0].as_py() if states.by.num_rows else 0
-            return pa.RecordBatch.from_arrays([pa.array([count], pa.int64())], names=["count"])
-        return states_share(states, present.now)
+        return answer
 
     def planned(self, state: SlotState, selection: SnapshotSelection) -> Usage | None:
         """Return how a snapshot would be answered on a slot now; None for a scan."""

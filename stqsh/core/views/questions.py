@@ -1,20 +1,22 @@
-"""Questions: snapshots of aggregates in the parts by which views are found (STAR sections 3.1 and 4.1).
+"""Questions: snapshots of events in the parts by which views are found (STAR sections 3.1 and 4.1).
 
 A question asks for measures of the groups of the events that are in a region and a time range and satisfy
-some conditions. A view can answer it if the view has the same conditions or fewer, and its groups tell the
-rest.
+some conditions, or for these events. A view can answer the former if it has the same conditions or fewer, and
+its groups tell the rest.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import pyarrow as pa
 from msgspec.structs import replace
 
 from stqsh.core.conditions.evaluation import compute
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
+from stqsh.core.texts.tokenizer import coded_terms
 from stqsh.core.views.time_slots import EVER, TimeRange
 from stqsh.spec.aggregate import GroupColumn, Measure
 from stqsh.spec.expression import (
@@ -61,6 +63,23 @@ _EXACT = frozenset({"STRING", "INT", "BIGINT", "BOOLEAN", "TIMESTAMP"})
 """Types whose values a group shows as they are; NaN and -0.0 change in groups."""
 
 
+class Phrase(NamedTuple):
+    """Words of which a column's text must have all, or any; at least one."""
+
+    column: str
+    words: tuple[str, ...]
+    every: bool
+
+    @staticmethod
+    def of(condition: Expr) -> Phrase | None:
+        """Return the phrase that a condition seeks; None for another condition."""
+        match condition:
+            case ContainsExpr(ColumnExpr(column), str(text), how):
+                words = tuple(map(str, coded_terms(pa.array([text]))[1].to_pylist()))
+                return Phrase(column, words, how == "all")
+        return None
+
+
 @dataclass(frozen=True)
 class Shape:
     """What a view or a question is about, whatever the region and the time.
@@ -79,6 +98,17 @@ class Shape:
     def condition(self) -> Expr | None:
         """All conditions as one."""
         return conjunction(list(self.conditions))
+
+    @cached_property
+    def phrases(self) -> tuple[Phrase, ...]:
+        """The phrases that conditions seek in columns."""
+        return tuple(phrase for phrase in map(Phrase.of, self.conditions) if phrase is not None)
+
+    @cached_property
+    def without_phrases(self) -> Shape:
+        """The shape of a question about events that are known to have all phrases."""
+        rest = tuple(one for one in self.conditions if Phrase.of(one) is None)
+        return Shape(rest, self.groups, self.measures)
 
     @cached_property
     def columns(self) -> dict[str, int]:
@@ -107,7 +137,12 @@ class Shape:
     @cached_property
     def is_count(self) -> bool:
         """Whether only the number of events is asked, which cells tell."""
-        return not (self.conditions or self.groups or stored_measures(self.measures))
+        return not (self.is_of_events or self.conditions or self.groups or stored_measures(self.measures))
+
+    @property
+    def is_of_events(self) -> bool:
+        """Whether events themselves are asked for, and nothing that they add up to."""
+        return not (self.groups or self.measures)
 
     @cached_property
     def as_view(self) -> Shape:
@@ -131,7 +166,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Question:
-    """A snapshot of aggregates over the events of a region and a time range."""
+    """A snapshot of the events of a region and a time range, or of what they add up to."""
 
     shape: Shape
     times: TimeRange
@@ -163,7 +198,8 @@ def question_of(selection: SnapshotSelection) -> Question | None:
             times = TimeRange(max(times.since, found.since), min(times.until, found.until))
     aggregates = spec.aggregates
     groups = () if aggregates is None else aggregates.groups
-    measures = (COUNT,) if aggregates is None else aggregates.measures
+    counts = (COUNT,) if spec.aggregate == "count" else ()
+    measures = counts if aggregates is None else aggregates.measures
     values = [*(group.value for group in groups), *(one.argument for one in measures if one.argument)]
     if not all(_is_lasting(expr) for expr in (*rest, *values)):
         return None
@@ -179,7 +215,6 @@ def _is_of_events(spec: SnapshotSpec, stream: StreamSpec) -> bool:
         and spec.region.focal_key is None
         and not spec.region.is_nearest
         and spec.kind in ("range", "aggregate")
-        and (spec.aggregates is not None or spec.aggregate == "count")
     )
 
 

@@ -27,11 +27,19 @@ _NODES = 12
 
 @dataclass(frozen=True)
 class Asked:
-    """A past question: its shape, the cells that its region covers, and the share of events in its time."""
+    """A past question.
+
+    Attributes:
+        shape: its shape.
+        covered: the cells that its region covers.
+        share: the share of events in its time.
+        weight: what an event cost it, in events of which only numbers are read.
+    """
 
     shape: Shape
     covered: CellBox
     share: float
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ def choose(history: Sequence[Asked], budget: float, situation: Situation) -> lis
     some = candidates(history, situation)
     if not some:
         return []
-    weights = np.array([event_cost(asked.shape) for asked in history])
+    weights = np.array([asked.weight for asked in history])
     counts = np.array([situation.count(one.node) for one in some], np.float64)
     able = usable(history, some, situation.grid)
     promise = able * (weights * [asked.share for asked in history])[:, None] * counts

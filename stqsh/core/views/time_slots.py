@@ -41,6 +41,7 @@ class TimeSlot:
 
     Attributes:
         low, high: the least and the greatest of their times, µs.
+        ascends: whether no row has a lesser time than the one before it.
         order: the rows by cell, int32 (end - begin,); those without a place at the end.
         starts: where each cell begins in `order`, int32 (cells + 1,).
     """
@@ -49,6 +50,7 @@ class TimeSlot:
     end: int
     low: int
     high: int
+    ascends: bool
     order: Array
     starts: Array
 
@@ -60,6 +62,16 @@ class TimeSlot:
     def count(self, span: tuple[int, int]) -> int:
         """Return the number of events of consecutive cells."""
         return int(self.starts[span[1]] - self.starts[span[0]])
+
+    def count_runs(self, begin: Array, end: Array) -> int:
+        """Return the number of events of runs of cells, given by the first of each and the one after it."""
+        return int((self.starts[end] - self.starts[begin]).sum())
+
+    def fills(self, begin: Array, end: Array) -> bool:
+        """Return whether runs of cells are all cells, and all events have a place."""
+        cells = len(self.starts) - 1
+        is_all = len(begin) == 1 and begin[0] == 0 and end[0] == cells
+        return is_all and int(self.starts[cells]) == self.end - self.begin
 
     def within(self, times: TimeRange) -> bool:
         """Return whether all events are of a time range."""
@@ -137,7 +149,8 @@ class TimeSlots:
         starts = np.zeros(cells + 1, np.int32)
         np.cumsum(np.bincount(numbers, minlength=cells + 1)[:cells], out=starts[1:])
         ts = stored.ts[begin:end]
-        return TimeSlot(begin, end, int(ts.min()), int(ts.max()), order, starts)
+        ascends = bool((ts[1:] >= ts[:-1]).all())
+        return TimeSlot(begin, end, int(ts.min()), int(ts.max()), ascends, order, starts)
 
     def among(self, times: TimeRange) -> Iterator[tuple[TimeSlot, bool]]:
         """Yield the time slots that may have events of a time range, and whether all are."""
@@ -160,17 +173,28 @@ def extent_of(stored: StoredArrays, begin: int, end: int) -> Extent:
     return Extent(float(x.min()), float(y.min()), float(x.max()), float(y.max()))
 
 
-def rows_of(slots: list[TimeSlot], begin: Array, end: Array) -> Array:
+def rows_of(
+    slots: list[TimeSlot], begin: Array, end: Array, ts: Array | None = None, times: TimeRange = EVER
+) -> Array:
     """Return the rows of the events of runs of cells in time slots, int32 (n,).
 
     Args:
         slots: the time slots.
         begin, end: the first cell of each run, and the one after its last, int64 (runs,).
+        ts: the times of all rows, int64; with them, rows of other times than `times` may be left out.
+        times: the times that are wanted.
     """
     if not len(slots) or not len(begin):
         return np.empty(0, np.int32)
     pieces = []
     for slot in slots:
+        if slot.fills(begin, end):
+            rows = slice(slot.begin, slot.end)
+            if ts is not None and slot.ascends:
+                first, last = np.searchsorted(ts[rows], times).tolist()
+                rows = slice(slot.begin + first, slot.begin + last)
+            pieces.append(np.arange(rows.start, rows.stop, dtype=np.int32))
+            continue
         first, lengths = slot.starts[begin], slot.starts[end] - slot.starts[begin]
         total = int(lengths.sum())
         if total:

@@ -30,6 +30,8 @@ _SIZES_KEPT = 4096
 
 _ROW_BYTES, _VALUE_BYTES = 64.0, 48.0
 
+_NOWHERE = RegionNow(np.full(4, np.nan))
+
 
 @dataclass
 class QuestionHistory:
@@ -46,13 +48,13 @@ class QuestionHistory:
     questions: deque[Asked] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _seen: deque[int] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
-    def add(self, question: Question, reach: RegionNow, slots: TimeSlots, events: int) -> None:
-        """Add a question that was asked when there were this many events."""
+    def add(self, question: Question, weight: float, reach: RegionNow, slots: TimeSlots, events: int) -> None:
+        """Add a question that was asked when there were this many events, of which each cost `weight`."""
         self.asked += 1
         _, covered = cells_of_region(slots, reach)
         total = max(1, slots.end)
         whole = sum(slot.end - slot.begin for slot, is_whole in slots.among(question.times) if is_whole)
-        self.questions.append(Asked(question.shape, covered, whole / total))
+        self.questions.append(Asked(question.shape, covered, whole / total, weight))
         self._seen.append(events)
 
     def postpone(self) -> None:
@@ -172,7 +174,12 @@ def _scaled(found: States, events: int, sampled: int, slots: int) -> Size:
 
 def states_of(present: PresentObjects, shape: Shape, events: Array) -> States:
     """Return the states of the groups of those events, int32 (n,), that satisfy the conditions of a shape."""
-    reach = RegionNow(np.full(4, np.nan))
-    if shape.condition is not None and len(events):
-        events = events[StoredRows(present, events, reach).truth(shape.condition)]
-    return group_states(shape.groups, shape.measures, StoredRows(present, events, reach), len(events))
+    events = satisfying(present, shape, events)
+    return group_states(shape.groups, shape.measures, StoredRows(present, events, _NOWHERE), len(events))
+
+
+def satisfying(present: PresentObjects, shape: Shape, events: Array) -> Array:
+    """Return those events, int32 (n,), that satisfy the conditions of a shape."""
+    if shape.condition is None or not len(events):
+        return events
+    return events[StoredRows(present, events, _NOWHERE).truth(shape.condition)]

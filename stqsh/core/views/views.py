@@ -43,6 +43,14 @@ class Size:
 
 
 @dataclass
+class _Sum:
+    """The states over some time slots, and their groups as columns, once a question has needed these."""
+
+    states: States
+    groups: list[Any] | None = None
+
+
+@dataclass
 class View:
     """The states of the groups of a node's events, for each time slot by its rows.
 
@@ -51,7 +59,7 @@ class View:
         benefit: by how much the view has made past questions cheaper, in events that need not be read.
         hits: how many questions it has answered.
         spared: how many events were not read for that.
-        nbytes: the bytes of all states, and of sums of them.
+        nbytes: the bytes of all states, of sums of them, and of the columns of groups.
     """
 
     shape: Shape
@@ -62,7 +70,7 @@ class View:
     hits: int = 0
     spared: int = 0
     nbytes: int = 0
-    _sums: dict[tuple[Rows, ...], States] = field(default_factory=dict)
+    _sums: dict[tuple[Rows, ...], _Sum] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -79,14 +87,26 @@ class View:
         self.parts[slot.rows] = states
         self._weigh()
 
-    def sum_of(self, slots: Sequence[TimeSlot]) -> States:
-        """Return the states over some time slots, all of which the view has."""
+    def size_over(self, slots: Sequence[TimeSlot]) -> int:
+        """Return the rows that are added up over some time slots, all of which the view has."""
+        return size_of(self._sum(slots).states)
+
+    def answer(self, slots: Sequence[TimeSlot], asked: Shape) -> States:
+        """Return the states of the groups of a question over some time slots, all of which the view has."""
+        found, view = self._sum(slots), self.shape
+        if view.conditions == asked.conditions and view.groups == asked.groups:
+            return _measured(view.measures, found.states, asked.measures)
+        if found.groups is None:
+            found.groups = decode_keys(whole(found.states.by[KEY]), [group.type for group in view.groups])
+            self._weigh()
+        return _answered(view, found.states, found.groups, asked)
+
+    def _sum(self, slots: Sequence[TimeSlot]) -> _Sum:
         wanted = tuple(slot.rows for slot in slots)
-        if len(wanted) == 1:
-            return self.parts[wanted[0]]
         found = self._sums.pop(wanted, None)  # the last used is the last to go
         if found is None:
-            found = add_states([self.parts[rows] for rows in wanted])
+            parts = [self.parts[rows] for rows in wanted]
+            found = _Sum(add_states(parts) if len(parts) > 1 else parts[0])
             while len(self._sums) >= _SUMS_KEPT:
                 del self._sums[next(iter(self._sums))]
             self._sums[wanted] = found
@@ -104,8 +124,10 @@ class View:
         self._weigh()
 
     def _weigh(self) -> None:
-        held = [*self.parts.values(), *self._sums.values()]
-        self.nbytes = sum(part.nbytes for states in held for part in states)
+        sums = self._sums.values()
+        held = {id(states): states for states in (*self.parts.values(), *(one.states for one in sums))}
+        decoded = sum(column.nbytes for one in sums for column in one.groups or ())
+        self.nbytes = decoded + sum(part.nbytes for states in held.values() for part in states)
 
 
 def size_of(states: States) -> int:
@@ -113,15 +135,12 @@ def size_of(states: States) -> int:
     return int(states.by.num_rows + states.values.num_rows)
 
 
-def answered(view: Shape, states: States, asked: Shape) -> States:
-    """Return the states of the groups of a question from those of a view that answers it."""
-    if view.conditions == asked.conditions and view.groups == asked.groups:
-        return _measured(view.measures, states, asked.measures)
-    keys: Any = whole(states.by[KEY])
-    groups = decode_keys(keys, [group.type for group in view.groups])
-    columns = {name: groups[i] for name, i in view.columns.items()} or {"": pa.nulls(len(keys))}
+def _answered(view: Shape, states: States, groups: list[Any], asked: Shape) -> States:
+    """Return the states of the groups of a question from those of a view, whose groups are columns."""
+    count = states.by.num_rows
+    columns = {name: groups[i] for name, i in view.columns.items()} or {"": pa.nulls(count)}
     rest = [one for one in asked.conditions if one not in view.conditions]
-    rows = np.arange(len(keys))
+    rows = np.arange(count)
     for one in rest:
         truth = evaluate(one, columns, 0).fill_null(False)
         rows = rows[truth.to_numpy(zero_copy_only=False)[rows]]

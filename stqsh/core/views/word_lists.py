@@ -1,0 +1,209 @@
+"""Word lists: in which events of a time slot each word of their texts occurs (SSTD section 6.1).
+
+SSTD keeps an inverted list for the objects of each partition. Here each time slot has one for a column whose
+words are sought. Its places are those of the slot's order, so that the events of consecutive cells that have
+a word are found by binary search, and no text is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.arrays import Array
+from stqsh.core.contract.snapshot_selection import PresentObjects
+from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.kernels.text.occurrences import list_occurrences
+from stqsh.core.kernels.text.term_sets import recode
+from stqsh.core.texts.tokenizer import coded_terms
+from stqsh.core.views.questions import Phrase
+from stqsh.core.views.time_slots import TimeSlot
+
+Rows = tuple[int, int]
+
+LISTING_COST = 3.0
+"""What it costs to list the words of an event, in events whose words are sought."""
+
+
+@dataclass(frozen=True)
+class SlotWords:
+    """The words of one column of a time slot's events.
+
+    Attributes:
+        hashes: the hashes of the words, ascending, uint64 (words,).
+        words: the words, in the same order.
+        starts: where the places of each begin, int64 (words + 1,).
+        places: in the slot's order, ascending for each word, int32.
+    """
+
+    hashes: Array
+    words: pa.StringArray
+    starts: Array
+    places: Array
+
+    @staticmethod
+    def of(texts: Any) -> SlotWords:
+        """Return the words of texts, a dictionary array in the slot's order; NULL has none."""
+        coded, words = coded_terms(texts.dictionary)
+        hashes = hash_keys(words)
+        order = np.argsort(hashes, kind="stable")
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        numbers = frozen(texts.indices.to_numpy())
+        starts, places = list_occurrences(recode(coded, frozen(rank)), numbers, len(words))
+        chosen: Any = pa.array(order)
+        return SlotWords(hashes[order], words.take(chosen), starts, places)
+
+    def places_of(self, word: str, hashed: np.uint64) -> Array:
+        """Return the places of a word with its hash, int32 (n,), ascending."""
+        first, last = (int(np.searchsorted(self.hashes, hashed, side)) for side in ("left", "right"))
+        for at in range(first, last):
+            if self.words[at].as_py() == word:
+                return self.places[self.starts[at] : self.starts[at + 1]]
+        return self.places[:0]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all lists."""
+        arrays = self.hashes.nbytes + self.starts.nbytes + self.places.nbytes
+        return int(arrays + self.words.nbytes)
+
+
+@dataclass(frozen=True)
+class WordUse:
+    """The word lists that tell which events of some time slots have the words that a question seeks.
+
+    Attributes:
+        found: for each phrase, and each of these time slots by its rows, the places of each of its words.
+        phrases: the phrases.
+        share: the share of the events of these time slots that are expected to have the words.
+    """
+
+    found: dict[Rows, list[list[Array]]]
+    phrases: tuple[Phrase, ...]
+    share: float
+
+    def rows_of(self, slots: Sequence[TimeSlot], begin: Array, end: Array) -> Array:
+        """Return the rows of the events of runs of cells that have the words, int32 (n,).
+
+        Args:
+            slots: time slots that have lists.
+            begin, end: the first cell of each run, and the one after its last, int64 (runs,).
+        """
+        pieces = [np.empty(0, np.int32)]
+        for slot in slots if len(begin) else []:
+            first, last = slot.starts[begin], slot.starts[end]
+            each = [
+                self._having(phrase, [_within(places, first, last) for places in lists])
+                for phrase, lists in zip(self.phrases, self.found[slot.rows], strict=True)
+            ]
+            pieces.append(slot.order[reduce(_both, each)])
+        return np.concatenate(pieces)
+
+    @staticmethod
+    def _having(phrase: Phrase, lists: list[Array]) -> Array:
+        if phrase.every:
+            return reduce(_both, sorted(lists, key=len))
+        return lists[0] if len(lists) == 1 else np.unique(np.concatenate(lists))
+
+
+def _both(one: Array, other: Array) -> Array:
+    """Return what is in both of two ascending arrays without repeats; it is quickest if one is short."""
+    short, long = (one, other) if len(one) <= len(other) else (other, one)
+    if not len(short):
+        return short
+    at = np.minimum(np.searchsorted(long, short), len(long) - 1)
+    common: Array = short[long[at] == short]
+    return common
+
+
+def _within(places: Array, first: Array, last: Array) -> Array:
+    """Return the places of one of the ranges from `first` to before `last`, which are apart and ascending."""
+    begin, end = np.searchsorted(places, first), np.searchsorted(places, last)
+    lengths = end - begin
+    if len(first) == 1:
+        return places[begin[0] : end[0]]
+    shift = np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
+    return places[shift + np.arange(len(shift))]
+
+
+@dataclass
+class WordLists:
+    """The word lists of a slot's events.
+
+    Attributes:
+        kept: for each column, those of time slots by their rows.
+        due: for each column, how many texts were searched for questions, less what its lists have cost.
+        width: the bytes of the last list, for each event.
+    """
+
+    kept: dict[str, dict[Rows, SlotWords]] = field(default_factory=dict)
+    due: dict[str, float] = field(default_factory=dict)
+    width: float = 0.0
+
+    def find(self, phrases: tuple[Phrase, ...], slots: Iterable[TimeSlot]) -> WordUse | None:
+        """Return the lists that stand for the texts of some time slots; None without any."""
+        found, events, expected = dict[Rows, list[list[Array]]](), 0, 0.0
+        hashes = [hash_keys(pa.array(phrase.words)) for phrase in phrases] if any(self.kept.values()) else []
+        for slot in slots if hashes else ():
+            listed = [self.kept.get(phrase.column, {}).get(slot.rows) for phrase in phrases]
+            if any(words is None for words in listed):
+                continue
+            found[slot.rows] = places = [
+                list(map(words.places_of, phrase.words, hashed))
+                for words, phrase, hashed in zip(listed, phrases, hashes, strict=True)
+                if words is not None
+            ]
+            events += slot.end - slot.begin
+            expected += min(
+                (min if phrase.every else sum)(map(len, lists))
+                for phrase, lists in zip(phrases, places, strict=True)
+            )
+        return WordUse(found, phrases, min(1.0, expected / max(1, events))) if found else None
+
+    def note(self, phrases: Iterable[Phrase], searched: int) -> None:
+        """Note that a question had a number of texts searched for phrases."""
+        for column in {phrase.column for phrase in phrases}:
+            self.due[column] = self.due.get(column, 0.0) + searched
+
+    def forget(self, slots: Iterable[TimeSlot]) -> None:
+        """Let go of the lists of time slots that are no more."""
+        for slot in slots:
+            for lists in self.kept.values():
+                lists.pop(slot.rows, None)
+
+    def build(self, slots: Sequence[TimeSlot], present: PresentObjects, room: float) -> None:
+        """List the words of time slots within a number of bytes, the latest first.
+
+        That costs no more than searches of these texts have cost so far.
+        """
+        for column in self.due:
+            lists = self.kept.setdefault(column, {})
+            for slot in reversed(slots):
+                events = slot.end - slot.begin
+                is_due = LISTING_COST * events <= self.due[column]
+                if is_due and slot.rows not in lists and self.width * events <= room - self.nbytes:
+                    self.due[column] -= LISTING_COST * events
+                    texts = present.table.columns.show_coded(column, present.no_rows, slot.order)
+                    assert texts is not None, "words are sought in columns of texts"
+                    lists[slot.rows] = SlotWords.of(texts)
+                    self.width = lists[slot.rows].nbytes / events
+
+    def fit(self, budget: float) -> None:
+        """Let go of the lists of the oldest time slots until the others fit a budget of bytes."""
+        oldest_first = sorted((rows, column) for column, lists in self.kept.items() for rows in lists)
+        for rows, column in oldest_first:
+            if self.nbytes <= budget:
+                return
+            del self.kept[column][rows]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all lists."""
+        return sum(words.nbytes for lists in self.kept.values() for words in lists.values())
