@@ -282,7 +282,7 @@ KEYS: tuple[Key, ...] = (
     ),
     Key(
         "cache.views",
-        "memory in which a client keeps views for snapshots of aggregates over events; 0 for none",
+        "memory in which a client keeps views and word lists for snapshots of events; 0 for none",
         _size_or_none,
         lambda: "64 MB",
         ("'64 MB'", "'256 MB'", "0"),

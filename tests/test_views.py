@@ -107,6 +107,25 @@ def test_margins_of_cells_are_kept_within_their_setting_and_shown(session: Sessi
     assert list(table(session, "SHOW CACHE;")) == ["cache"]
 
 
-def _items(session: Session) -> tuple[list[str], list[Any]]:
-    rows = table(session, f"EXPLAIN {QUESTION}")["explain"]
+def test_word_lists_answer_for_rows_and_aggregates_and_are_shown(session: Session) -> None:
+    asked = "SELECT id, likes FROM posts WHERE city CONTAINS 'c2' INSIDE (1, 1, 6, 6) ORDER BY likes LIMIT 5;"
+    list(session.execute("SET cache.views = 0;"))
+    [scanned] = session.execute(asked)
+    list(session.execute("SET cache.views = '1 MB';"))
+    session.snapshots.kept().patience = Patience(least=0, scans=0, first=100, always=True)
+    for _ in range(12):
+        [found] = session.execute(asked)
+        assert isinstance(found, Answer)
+        assert isinstance(scanned, Answer)
+        assert found.table.equals(scanned.table)
+    shown = table(session, "SHOW CACHE;")["word lists"]
+    assert {row["column"] for row in shown} == {"city"}
+    assert sum(row["words"] for row in shown) == sum(row["events"] for row in shown) > 2500
+    assert all(row["hits"] > 0 and row["spared"] > 0 for row in shown)
+    kept = dict(zip(*_items(session, asked), strict=True))["kept"]
+    assert re.fullmatch(r"word lists stand for [0-9]+ texts, [0-9]+ events are read", kept)
+
+
+def _items(session: Session, question: str = QUESTION) -> tuple[list[str], list[Any]]:
+    rows = table(session, f"EXPLAIN {question}")["explain"]
     return [row["item"] for row in rows], [row["value"] for row in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from time import process_time_ns
 
@@ -22,9 +22,9 @@ from stqsh.core.views.views import View
 from stqsh.spec.expression import ContainsExpr, has_node
 from stqsh.spec.query import SnapshotSpec
 
-_AT_ONCE = Patience(least=0, scans=0)
-_EAGER = Patience(least=0, scans=0, always=True)
-_NEVER = Patience(least=0, scans=0, first=1 << 62, always=True)
+_AT_ONCE = Patience(least=0, scans=0, lists=False)
+_EAGER = Patience(least=0, scans=0, always=True, lists=False)
+_NEVER = Patience(least=0, scans=0, first=1 << 62, always=True, lists=False)
 ALL = 1 << 62
 """More events, and more questions, than there are."""
 
@@ -86,7 +86,7 @@ class Contender:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of views and margins."""
+        """The bytes of views, margins and word lists."""
         kept = [] if self.kept is None else [views for _, _, views in self.kept.all()]
         return sum(views.nbytes - views.slots.nbytes for views in kept)
 
@@ -109,6 +109,11 @@ def baseline_2(budget: int) -> Contender:
 def q_cache(budget: int, name: str = "Q-cache") -> Contender:
     """Return STAR with views of nodes, as stqsh keeps them."""
     return Contender(name, KeptAnswers(budget, _AT_ONCE))
+
+
+def with_words(budget: int) -> Contender:
+    """Return what a client keeps: views and word lists."""
+    return Contender("with words", KeptAnswers(budget, replace(_AT_ONCE, lists=True)))
 
 
 def o_cache(objects: int) -> Contender:

@@ -1,4 +1,4 @@
-"""SHOW CACHE, the part about snapshots: what this client keeps to answer aggregates over events."""
+"""SHOW CACHE, the part about snapshots: what this client keeps to answer those of events."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 MARGIN_COLUMNS = ("stream", "slot", "margins", "events", "bytes", "hits", "spared", "most spared by")
 SLOT_COLUMNS = ("stream", "slot", "events", "time slots", "bytes", "questions", "views", "bytes of views")
+WORD_COLUMNS = ("stream", "slot", "column", "events", "time slots", "words", "bytes", "hits", "spared")
 VIEW_COLUMNS = ("stream", "slot", "area", "only", "by", "of", "rows", "bytes", "hits", "spared", "benefit")
 
 
 def show_views(db: ControlDb, snapshots: SnapshotReader) -> Iterator[Rows]:
-    """Yield what is kept for snapshots of aggregates, and each view; nothing where nothing is kept."""
+    """Yield what is kept for snapshots of events, and each view; nothing where nothing is kept."""
     names = {stream.id: stream.name for stream in live_streams(db)}
     kept = [one for one in snapshots.kept().all() if one[1] in names]
     if not kept:
@@ -40,6 +41,9 @@ def show_views(db: ControlDb, snapshots: SnapshotReader) -> Iterator[Rows]:
     ]
     if found:
         yield Rows("views", VIEW_COLUMNS, tuple(found))
+    listed = [(names[stream], slot, *row) for slot, stream, views in kept for row in _word_rows(views)]
+    if listed:
+        yield Rows("word lists", WORD_COLUMNS, tuple(listed))
     cut = [(names[stream], slot, *_margin_row(views)) for slot, stream, views in kept if views.margins]
     if cut:
         yield Rows("margins of cells", MARGIN_COLUMNS, tuple(cut))
@@ -66,6 +70,15 @@ def _view_row(views: EventViews, view: View) -> tuple[Any, ...]:
         ", ".join(["COUNT(*)", *map(_measure, view.shape.measures)]),
         *(view.rows, view.nbytes, view.hits, view.spared, round(view.benefit)),
     )
+
+
+def _word_rows(views: EventViews) -> Iterator[tuple[Any, ...]]:
+    """Yield what is listed of each column of texts, and how much that has spared."""
+    for name, column in sorted(views.words.columns.items()):
+        if column.lists:
+            events = sum(end - begin for begin, end in column.lists)
+            places = sum(len(words.places) for words in column.lists.values())
+            yield name, events, len(column.lists), places, column.nbytes, column.hits, column.spared
 
 
 def _margin_row(views: EventViews) -> tuple[Any, ...]:

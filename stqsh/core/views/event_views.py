@@ -6,9 +6,7 @@ byte with views, without them, and whichever were chosen.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,18 +17,19 @@ from stqsh.core.aggregates.answers import KEY
 from stqsh.core.aggregates.states import VALUES, States, add_states
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
-from stqsh.core.views.covering import Cover, Runs, Times, cover_of
+from stqsh.core.views.covering import Cover, cover_of
+from stqsh.core.views.event_reader import EventReader, EventsRead
 from stqsh.core.views.margin_choice import choose_margins
 from stqsh.core.views.margins import Margins, Past
-from stqsh.core.views.questions import Question, Shape
-from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
+from stqsh.core.views.questions import Question
+from stqsh.core.views.time_slots import TimeSlots
 from stqsh.core.views.view_set import QuestionHistory, ViewSet, satisfying, states_of
 from stqsh.core.views.word_lists import WordLists
 
 AT_ONCE = 100_000
 """The most events that are read to make views on the occasion of one question."""
 
-_WORDS = 0.75
+WORDS = 0.75
 """The share of the bytes of views that word lists may take."""
 
 
@@ -72,19 +71,6 @@ class Budget(NamedTuple):
     objects: float
 
 
-class _Read(NamedTuple):
-    """The events that are read for a question.
-
-    Attributes:
-        events: events, int32 (n,), by the shape with what is still to be tested of them.
-        counted, tested: as in `Usage`.
-    """
-
-    events: list[tuple[Shape, Array]]
-    counted: int
-    tested: int
-
-
 @dataclass
 class EventViews:
     """Time slots and views of the events of one slot.
@@ -106,8 +92,9 @@ class EventViews:
     def continue_from(self, other: EventViews) -> None:
         """Take over the history of views over the same cells, whose events got other numbers."""
         self.history, self.margins, self.views = other.history, other.margins, other.views
+        self.words = other.words
+        self.words.empty()
         self.margins.lists.clear()
-        self.words = WordLists(due=other.words.due)
         self.views.empty()
 
     def catch_up(self, present: PresentObjects) -> None:
@@ -127,24 +114,24 @@ class EventViews:
             parts.append(use.view.answer(use.slots, question.shape))
             use.view.hits += 1
             use.view.spared += use.spared
-        read = self._read(selection, question, cover)
+        read = self._reader(selection, question, cover).read()
         parts += [states_of(selection.present, shape, events) for shape, events in read.events]
         if read.counted:
             parts.append(_of_count(read.counted))
-        if cover.margins is not None:
-            self.margins.note(cover.margins, self.history.asked)
+        _note_use(self, cover)
         return add_states(parts) if len(parts) > 1 else parts[0], _usage(cover, rows, read)
 
     def members(self, selection: SnapshotSelection, question: Question, cover: Cover) -> tuple[Array, Usage]:
         """Return the events that a question asks for, int32 (n,), ascending, and what was used for them."""
-        read = self._read(selection, question, cover)
+        read = self._reader(selection, question, cover).read()
         found = [satisfying(selection.present, shape, events) for shape, events in read.events]
+        _note_use(self, cover)
         return np.sort(np.concatenate(found)), _usage(cover, 0, read)
 
     def planned(self, selection: SnapshotSelection, question: Question, cover: Cover) -> Usage:
         """Return how a question would be answered now; nothing is noted."""
         rows = sum(use.view.size_over(use.slots) for use in cover.uses)
-        return _usage(cover, rows, self._read(selection, question, cover))
+        return _usage(cover, rows, self._reader(selection, question, cover).read())
 
     def cover(self, selection: SnapshotSelection, question: Question) -> Cover:
         """Return the cheapest way to answer a question by cells and views."""
@@ -152,63 +139,12 @@ class EventViews:
         views = () if reads else self.views  # cells tell a number of events
         return cover_of(self.slots, question, selection.reach, views, self.margins, self.words)
 
-    def _read(self, selection: SnapshotSelection, question: Question, cover: Cover) -> _Read:
-        """Return the events that are read, by what is still to be tested of them."""
-        stored, inside = selection.present.stored, cover.inside
-        listed, times = cover.times.parted(cover.words)
-        tail = np.arange(self.slots.end, len(stored.x), dtype=np.int32)
-        border = np.concatenate([*self._border(cover, times), tail[stored.known[tail]]])
-        counts = question.shape.is_count
-        counted = sum(slot.count_runs(inside.begin, inside.end) for slot in times.whole) if counts else 0
-        find = partial(rows_of, ts=stored.ts, times=question.times)
-        events = self._events(selection, question, cover, times, find, border)
-        read, tested = [(question.shape, events)], len(border)
-        if cover.words is not None:
-            words = cover.words
-            border = words.rows_of(listed.all, cover.border.begin, cover.border.end)
-            events = self._events(selection, question, cover, listed, words.rows_of, border)
-            read.append((question.shape.without_phrases, events))
-            tested += len(border)
-        return _Read(read, counted, tested)
-
-    def _events(
-        self,
-        selection: SnapshotSelection,
-        question: Question,
-        cover: Cover,
-        times: Times,
-        find: Callable[[list[TimeSlot], Array, Array], Array],
-        border: Array,
-    ) -> Array:
-        """Return the events of some time slots that are in the region and the time of a question.
-
-        `find` returns rows of runs of cells in time slots, all that are of the question's time and have its
-        words, and `border` has yet to be tested.
-        """
-        stored, inside = selection.present.stored, cover.inside
-        pieces = [] if question.shape.is_count else [find(times.whole, inside.begin, inside.end)]
-        timed = [find(times.part, inside.begin, inside.end)]
-        for use in cover.uses:
-            begin, end = (np.array([cell]) for cell in self.slots.grid.span(use.view.node))
-            known = {slot.rows for slot in use.slots}
-            pieces.append(find([slot for slot in times.whole if slot.rows not in known], begin, end))
-            timed.append(find(times.part, begin, end))
-        border = border[selection.reach.holds(*selection.present.places(border))]
-        late = np.concatenate([*timed, border])
-        ts = stored.ts[late]
-        late = late[(question.times.since <= ts) & (ts < question.times.until)]
-        return np.concatenate([*pieces, late])
-
-    def _border(self, cover: Cover, times: Times) -> list[Array]:
-        """Return the events of some time slots that are tested for being in the region."""
-        if cover.margins is None:
-            return [rows_of(times.all, cover.border.begin, cover.border.end)]
-        rest = Runs.of(cover.margins.rest)
-        return [rows_of(times.all, rest.begin, rest.end), *self.margins.rows(cover.margins, times.all)]
+    def _reader(self, selection: SnapshotSelection, question: Question, cover: Cover) -> EventReader:
+        return EventReader(selection, question, cover, self.slots, self.margins)
 
     def remember(self, question: Question, reach: RegionNow, present: PresentObjects, cover: Cover) -> None:
         """Add a question to the history."""
-        self.words.note(question.shape.phrases, cover.searched)
+        self.words.note_search(question.shape.phrases, cover.searched)
         if question.shape.is_of_events:
             return
         self.history.add(question, cover.weight, reach, self.slots, len(present.stored.x))
@@ -224,10 +160,6 @@ class EventViews:
         arrivals = self.history.arrivals(len(present.stored.x))
         found = choose_margins(self.margins.history, self.slots, present.stored, budget.objects, arrivals)
         self.margins.replace(*found, self.slots.grid, self.history.asked)
-
-    def list_words(self, present: PresentObjects, budget: Budget) -> None:
-        """List the words of time slots whose texts have been searched so often that it pays."""
-        self.words.build(self.slots.slots, present, _WORDS * budget.views)
 
     def build(self, present: PresentObjects, most: int = AT_ONCE) -> None:
         """Fill views and margins for time slots that they lack, the latest first.
@@ -248,7 +180,7 @@ class EventViews:
         longest time, and the word lists of the oldest events.
         """
         self.margins.fit(budget.objects)
-        self.words.fit(_WORDS * budget.views)
+        self.words.fit(WORDS * budget.views)
         self.views.fit(budget.views - self.words.nbytes)
 
     @property
@@ -257,7 +189,15 @@ class EventViews:
         return self.slots.nbytes + self.margins.nbytes + self.views.nbytes + self.words.nbytes
 
 
-def _usage(cover: Cover, rows: int, read: _Read) -> Usage:
+def _note_use(views: EventViews, cover: Cover) -> None:
+    """Note the use of margins and word lists."""
+    if cover.margins is not None:
+        views.margins.note(cover.margins, views.history.asked)
+    if cover.words is not None:
+        views.words.note_use(cover.words.phrases, cover.listed)
+
+
+def _usage(cover: Cover, rows: int, read: EventsRead) -> Usage:
     """Return how a question was answered; `rows` are those of views."""
     margins = cover.margins
     used, untested = (0, 0) if margins is None else (len(margins.margins), int(margins.spared.sum()))

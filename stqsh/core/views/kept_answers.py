@@ -14,7 +14,7 @@ from stqsh.core.objects.event_objects import times_renumbered
 from stqsh.core.snapshots.groups import states_share
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.views.covering import Cover
-from stqsh.core.views.event_views import Budget, EventViews, Usage
+from stqsh.core.views.event_views import WORDS, Budget, EventViews, Usage
 from stqsh.core.views.questions import Question, Shape, question_of
 from stqsh.core.views.time_slots import TimeSlots
 
@@ -104,7 +104,7 @@ class KeptAnswers:
         views.catch_up(present)
         views.build(present)
         if self.patience.lists:
-            views.list_words(present, budget)
+            views.words.build(views.slots.slots, present, WORDS * budget.views)
         views.fit(budget)
         cover = views.cover(selection, question)
         views.remember(question, selection.reach, present, cover)

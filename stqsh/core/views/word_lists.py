@@ -19,8 +19,7 @@ from stqsh.arrays import Array
 from stqsh.core.contract.snapshot_selection import PresentObjects
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.text.occurrences import list_occurrences
-from stqsh.core.kernels.text.term_sets import recode
+from stqsh.core.kernels.text.term_sets import list_occurrences, recode
 from stqsh.core.texts.tokenizer import coded_terms
 from stqsh.core.views.questions import Phrase
 from stqsh.core.views.time_slots import TimeSlot
@@ -134,76 +133,107 @@ def _within(places: Array, first: Array, last: Array) -> Array:
 
 
 @dataclass
+class ColumnLists:
+    """The word lists of one column.
+
+    Attributes:
+        lists: those of time slots by their rows.
+        due: how many texts were searched for questions, less what the lists have cost, in such texts.
+        hits: how many questions lists have helped to answer.
+        spared: how many texts were not searched for that.
+    """
+
+    lists: dict[Rows, SlotWords] = field(default_factory=dict)
+    due: float = 0.0
+    hits: int = 0
+    spared: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all lists."""
+        return sum(words.nbytes for words in self.lists.values())
+
+
+@dataclass
 class WordLists:
     """The word lists of a slot's events.
 
     Attributes:
-        kept: for each column, those of time slots by their rows.
-        due: for each column, how many texts were searched for questions, less what its lists have cost.
+        columns: those of each column whose words were sought.
         width: the bytes of the last list, for each event.
     """
 
-    kept: dict[str, dict[Rows, SlotWords]] = field(default_factory=dict)
-    due: dict[str, float] = field(default_factory=dict)
+    columns: dict[str, ColumnLists] = field(default_factory=dict)
     width: float = 0.0
 
     def find(self, phrases: tuple[Phrase, ...], slots: Iterable[TimeSlot]) -> WordUse | None:
         """Return the lists that stand for the texts of some time slots; None without any."""
+        asked = [self.columns.get(phrase.column, ColumnLists()).lists for phrase in phrases]
+        if not asked or not all(asked):
+            return None
+        hashes = [hash_keys(pa.array(phrase.words)) for phrase in phrases]
         found, events, expected = dict[Rows, list[list[Array]]](), 0, 0.0
-        hashes = [hash_keys(pa.array(phrase.words)) for phrase in phrases] if any(self.kept.values()) else []
-        for slot in slots if hashes else ():
-            listed = [self.kept.get(phrase.column, {}).get(slot.rows) for phrase in phrases]
-            if any(words is None for words in listed):
+        for slot in slots:
+            if not all(slot.rows in lists for lists in asked):
                 continue
             found[slot.rows] = places = [
-                list(map(words.places_of, phrase.words, hashed))
-                for words, phrase, hashed in zip(listed, phrases, hashes, strict=True)
-                if words is not None
+                list(map(lists[slot.rows].places_of, phrase.words, hashed))
+                for lists, phrase, hashed in zip(asked, phrases, hashes, strict=True)
             ]
             events += slot.end - slot.begin
             expected += min(
-                (min if phrase.every else sum)(map(len, lists))
-                for phrase, lists in zip(phrases, places, strict=True)
+                (min if phrase.every else sum)(map(len, each))
+                for phrase, each in zip(phrases, places, strict=True)
             )
         return WordUse(found, phrases, min(1.0, expected / max(1, events))) if found else None
 
-    def note(self, phrases: Iterable[Phrase], searched: int) -> None:
-        """Note that a question had a number of texts searched for phrases."""
+    def note_search(self, phrases: Iterable[Phrase], texts: int) -> None:
+        """Note that a question had texts searched for phrases."""
         for column in {phrase.column for phrase in phrases}:
-            self.due[column] = self.due.get(column, 0.0) + searched
+            self.columns.setdefault(column, ColumnLists()).due += texts
+
+    def note_use(self, phrases: Iterable[Phrase], texts: int) -> None:
+        """Note that lists stood for texts in an answer."""
+        for column in {phrase.column for phrase in phrases}:
+            self.columns[column].hits += 1
+            self.columns[column].spared += texts
 
     def forget(self, slots: Iterable[TimeSlot]) -> None:
         """Let go of the lists of time slots that are no more."""
         for slot in slots:
-            for lists in self.kept.values():
-                lists.pop(slot.rows, None)
+            for column in self.columns.values():
+                column.lists.pop(slot.rows, None)
+
+    def empty(self) -> None:
+        """Let go of all lists, as events got other numbers."""
+        for column in self.columns.values():
+            column.lists.clear()
 
     def build(self, slots: Sequence[TimeSlot], present: PresentObjects, room: float) -> None:
         """List the words of time slots within a number of bytes, the latest first.
 
         That costs no more than searches of these texts have cost so far.
         """
-        for column in self.due:
-            lists = self.kept.setdefault(column, {})
+        for name, column in self.columns.items():
             for slot in reversed(slots):
                 events = slot.end - slot.begin
-                is_due = LISTING_COST * events <= self.due[column]
-                if is_due and slot.rows not in lists and self.width * events <= room - self.nbytes:
-                    self.due[column] -= LISTING_COST * events
-                    texts = present.table.columns.show_coded(column, present.no_rows, slot.order)
+                is_due = LISTING_COST * events <= column.due and slot.rows not in column.lists
+                if is_due and self.width * events <= room - self.nbytes:
+                    column.due -= LISTING_COST * events
+                    texts = present.table.columns.show_coded(name, present.no_rows, slot.order)
                     assert texts is not None, "words are sought in columns of texts"
-                    lists[slot.rows] = SlotWords.of(texts)
-                    self.width = lists[slot.rows].nbytes / events
+                    column.lists[slot.rows] = made = SlotWords.of(texts)
+                    self.width = made.nbytes / events
 
     def fit(self, budget: float) -> None:
         """Let go of the lists of the oldest time slots until the others fit a budget of bytes."""
-        oldest_first = sorted((rows, column) for column, lists in self.kept.items() for rows in lists)
-        for rows, column in oldest_first:
+        oldest_first = sorted((rows, name) for name, column in self.columns.items() for rows in column.lists)
+        for rows, name in oldest_first:
             if self.nbytes <= budget:
                 return
-            del self.kept[column][rows]
+            del self.columns[name].lists[rows]
 
     @property
     def nbytes(self) -> int:
         """The bytes of all lists."""
-        return sum(words.nbytes for lists in self.kept.values() for words in lists.values())
+        return sum(column.nbytes for column in self.columns.values())

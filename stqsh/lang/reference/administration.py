@@ -44,7 +44,7 @@ accuracy: of the answers of active queries. \\watch repeats it.""",
         "SHOW CACHE",
         "SHOW CACHE [FORMAT x]",
         "Show what is kept for each query over a stream that RETAINs SIGNIFICANT objects, and what this"
-        " client keeps to answer snapshots of aggregates over events.",
+        " client keeps to answer snapshots of events.",
         "SHOW CACHE",
         "One look at the state of the slots; cells are empty where no engine has run on this host.",
         """area, cache area: of the region, and of what is kept around a region that moves or grows, in
@@ -52,14 +52,16 @@ km² (PLANAR: in square units); + %: what that adds to the region. inside, cache
 region, in the cache area, and dropped; for NEAREST, inside counts the nearest of each slot. expected:
 the accuracy that a cache area of this size promises (SOLE eq. 4). accuracy: the share of the query's
 objects, or of its region, that load shedding leaves; empty where it cannot be measured.
-For snapshots a client sorts events by place in time slots, once it has scanned them often, and keeps views:
+For snapshots a client sorts events by place in time slots, once it has scanned them often, and keeps word
+lists: in which events a word occurs, for columns that CONTAINS searches. words: how often words occur in
+these events. hits, spared: the answers that used lists, and the texts that were not searched. It keeps views:
 what the events of an area add up to, by group, where questions ask for it again and again. only, by, of:
 the condition, the groups and the measures of a view. rows: in all time slots. hits: the answers that used
 it. spared: the events that it stood for. benefit: by its choice, the events that past questions would not
 have read, less what it costs to make it. margins of cells: events along sides and at corners of cells,
 kept where regions end again and again, within cache.objects. events, hits, spared: how many there are, how
 often they stood for a cell, and how many events of these cells were not tested for being in the region.
-Answers are the same to the byte with views and margins and without them.""",
+Answers are the same to the byte with all of these and without them.""",
     ),
     ReferenceEntry(
         "SHOW QUERY",
@@ -103,7 +105,8 @@ shedding.budget = 200000 | '64 MB'  how many objects such streams may hold, or h
 shedding.keep = 0.9                 the share of the budget to which the load is reduced
 cache.factor = 1                    the share of the cache area around regions that move or grow; with 1
                                     their answers are exact
-cache.views = '64 MB' | 0           memory of this client for views of events, see SHOW CACHE; 0: none
+cache.views = '64 MB' | 0           memory of this client for views of events and lists of their words, see
+                                    SHOW CACHE; 0: none
 cache.objects = 0 | '64 MB'         memory of this client for events at the sides and corners of cells, see
                                     SHOW CACHE; with 0 for both, snapshots scan all events""",
     ),
