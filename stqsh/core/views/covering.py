@@ -27,16 +27,16 @@ VIEW_COST = 7500.0
 ROW_COST = 10.0
 """What a row of a view costs, in events that are read."""
 
-CELLS_COST = 60_000.0
-"""What it costs to find the cells of a question, in events that are read."""
+CELLS_COST = 40_000.0
+"""What it costs to read by cells once these are known, in events that are read."""
 
-_PASSED = 1 / 6
+_PASSED = 1 / 18
 """What it costs to pass over an event in a scan."""
 
 _TESTED = 1 / 2
 """What it costs a scan to find out that an event is of another time."""
 
-_SCATTERED = 1.0
+_SCATTERED = 1 / 5
 """What an event costs more that is read by its cell, as neighbours in a cell are far apart in memory."""
 
 TEXT_COST = 16.0
