@@ -123,8 +123,9 @@ class Cover:
 
     Attributes:
         times: its time slots.
+        covered: the cells that the region covers.
         uses: the views.
-        inside: the cells that the region covers, without those of nodes that views stand for.
+        inside: these cells, without those of nodes that views stand for.
         border: the cells that it touches.
         margins: the margins that stand for some of these; None for none.
         words: the word lists of some time slots, in the place of texts; None for none.
@@ -132,6 +133,7 @@ class Cover:
     """
 
     times: Times
+    covered: CellBox
     uses: list[ViewUse] = field(default_factory=list)
     inside: Runs = NO_RUNS
     border: Runs = NO_RUNS
@@ -203,7 +205,7 @@ def cover_of(
         todo[rows, box.first - touched.first : box.last - touched.first + 1] = 0
     inside, border = (_cells(grid, touched, todo == what) for what in (1, 2))
     found = margins.find(border, reach.box, times.all) if margins else None
-    return Cover(times, uses, Runs.of(inside), Runs.of(border), found, words, weight)
+    return Cover(times, covered, uses, Runs.of(inside), Runs.of(border), found, words, weight)
 
 
 def _weight(shape: Shape, times: Times, words: WordUse | None) -> float:

@@ -147,7 +147,7 @@ class EventViews:
         self.words.note_search(question.shape.phrases, cover.searched)
         if question.shape.is_of_events:
             return
-        self.history.add(question, cover.weight, reach, self.slots, len(present.stored.x))
+        self.history.add(question, cover, self.slots, len(present.stored.x))
         box = reach.box.tolist()
         if np.isfinite(reach.box).any():
             share = self.history.questions[-1].share

@@ -13,7 +13,7 @@ from stqsh.core.aggregates.states import States
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.contract.snapshot_selection import PresentObjects, StoredRows
 from stqsh.core.snapshots.groups import group_states
-from stqsh.core.views.covering import cells_of_region
+from stqsh.core.views.covering import Cover
 from stqsh.core.views.questions import Question, Shape
 from stqsh.core.views.selection import Asked, Situation, ViewCandidate, choose
 from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
@@ -48,13 +48,12 @@ class QuestionHistory:
     questions: deque[Asked] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _seen: deque[int] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
-    def add(self, question: Question, weight: float, reach: RegionNow, slots: TimeSlots, events: int) -> None:
-        """Add a question that was asked when there were this many events, of which each cost `weight`."""
+    def add(self, question: Question, cover: Cover, slots: TimeSlots, events: int) -> None:
+        """Add a question that was asked when there were this many events, and how it could be answered."""
         self.asked += 1
-        _, covered = cells_of_region(slots, reach)
         total = max(1, slots.end)
         whole = sum(slot.end - slot.begin for slot, is_whole in slots.among(question.times) if is_whole)
-        self.questions.append(Asked(question.shape, covered, whole / total, weight))
+        self.questions.append(Asked(question.shape, cover.covered, whole / total, cover.weight))
         self._seen.append(events)
 
     def postpone(self) -> None:
