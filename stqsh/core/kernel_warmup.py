@@ -28,6 +28,7 @@ from stqsh.core.texts.access_path import clear_without_words
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import have_any_term
+from stqsh.core.views.word_lists import SlotWords
 from stqsh.spec.aggregate import AggregateSpec, GroupColumn, GroupOutput, Measure, measure_column
 from stqsh.spec.chunk import Chunk, ChunkOrder, columns_schema, pack, pack_json
 from stqsh.spec.clock import BatchClock
@@ -215,6 +216,9 @@ def _warm_up_rare_paths() -> None:
     asked = np.zeros(2, np.uint64)
     add_hashes(asked, frozen(np.ones(1, np.uint64)))
     have_any_term(pa.array(["a"]), asked)
+    words = SlotWords.of(pa.array(["a"]).dictionary_encode())
+    assert words is not None, "a single word"
+    words.places_of(hash_keys(pa.array(["a"]))[0])
     are_beside(*np.zeros((4, 1)))
     number_wholes(frozen(np.zeros(1, np.int64)), 0, 1)
     latest_updates(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)

@@ -233,10 +233,24 @@ def test_word_lists_stand_for_texts_once_these_were_searched_often_enough() -> N
     assert listed.read == 20
 
 
+def test_words_with_equal_hashes_are_told_apart() -> None:
+    def lengths(words):
+        return np.array([len(word) for word in words.to_pylist()], np.uint64)
+
+    patience = Patience(least=0, scans=0, first=100, always=True)
+    with mock.patch.object(word_lists, "hash_keys", lengths):
+        usage = said(5, "COUNT(*) FROM taxis WHERE status CONTAINS 'bus'", KeptAnswers(0, patience))
+        assert (usage.listed, usage.read) == (200, 0)
+        assert said(5, "COUNT(*) FROM taxis WHERE status CONTAINS 'jam'", KeptAnswers(0, patience)).read == 20
+    with mock.patch.object(word_lists, "hash_keys", lambda words: lengths(words) * np.uint64(0)):
+        usage = said(5, "COUNT(*) FROM taxis WHERE status CONTAINS 'jam'", KeptAnswers(0, patience))
+        assert usage.listed < 200
+
+
 def test_word_lists_are_kept_within_the_memory_of_views() -> None:
     never = Patience(least=0, scans=0, first=100, always=True)
     text = "COUNT(*) FROM taxis WHERE status CONTAINS 'jam' AND n = 1"
-    for budget in (20, 1000, 1 << 20):
+    for budget in (20, 300, 1 << 20):
         kept = KeptAnswers(0, never)
         usage = said(20, text, kept, budget)
         [(_, _, views)] = kept.all()

@@ -77,8 +77,8 @@ def _word_rows(views: EventViews) -> Iterator[tuple[Any, ...]]:
     for name, column in sorted(views.words.columns.items()):
         if column.lists:
             events = sum(end - begin for begin, end in column.lists)
-            places = sum(len(words.places) for words in column.lists.values())
-            yield name, events, len(column.lists), places, column.nbytes, column.hits, column.spared
+            words = sum(len(one.hashes) for one in column.lists.values())
+            yield name, events, len(column.lists), words, column.nbytes, column.hits, column.spared
 
 
 def _margin_row(views: EventViews) -> tuple[Any, ...]:

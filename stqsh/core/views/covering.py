@@ -13,6 +13,7 @@ import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.conditions.region_test import RegionNow
+from stqsh.core.contract.snapshot_selection import SnapshotSelection
 from stqsh.core.views.cells import ROOT, CellBox, CellGrid, CellNode
 from stqsh.core.views.margins import Margins, MarginUse
 from stqsh.core.views.questions import Question, Shape
@@ -182,16 +183,16 @@ def cells_of_region(slots: TimeSlots, reach: RegionNow) -> tuple[CellBox, CellBo
 def cover_of(
     slots: TimeSlots,
     question: Question,
-    reach: RegionNow,
+    selection: SnapshotSelection,
     views: Iterable[View],
-    margins: Margins | None = None,
-    lists: WordLists | None = None,
+    margins: Margins,
+    lists: WordLists,
 ) -> Cover:
     """Return the cheapest way to answer a question with some views, margins and word lists."""
     times = Times.of(slots, question)
-    touched, covered = cells_of_region(slots, reach)
+    touched, covered = cells_of_region(slots, selection.reach)
     grid = slots.grid
-    words = lists.find(question.shape.phrases, times.all) if lists else None
+    words = lists.find(question.shape.phrases, times.all, selection.present)
     weight = _weight(question.shape, times, words)
     usable = _Usable(grid, times, question.shape, weight)
     for view in views:
@@ -204,7 +205,7 @@ def cover_of(
         rows = slice(box.low - touched.low, box.high - touched.low + 1)
         todo[rows, box.first - touched.first : box.last - touched.first + 1] = 0
     inside, border = (_cells(grid, touched, todo == what) for what in (1, 2))
-    found = margins.find(border, reach.box, times.all) if margins else None
+    found = margins.find(border, selection.reach.box, times.all) if margins else None
     return Cover(times, covered, uses, Runs.of(inside), Runs.of(border), found, words, weight)
 
 

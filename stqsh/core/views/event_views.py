@@ -137,7 +137,7 @@ class EventViews:
         """Return the cheapest way to answer a question by cells and views."""
         reads = question.shape.is_count or question.shape.is_of_events
         views = () if reads else self.views  # cells tell a number of events
-        return cover_of(self.slots, question, selection.reach, views, self.margins, self.words)
+        return cover_of(self.slots, question, selection, views, self.margins, self.words)
 
     def _reader(self, selection: SnapshotSelection, question: Question, cover: Cover) -> EventReader:
         return EventReader(selection, question, cover, self.slots, self.margins)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from stqsh.arrays import Array
 from stqsh.core.contract.snapshot_selection import PresentObjects
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.text.term_sets import list_occurrences, recode
-from stqsh.core.texts.tokenizer import coded_terms
+from stqsh.core.kernels.text.packed_lists import PackedLists, list_terms, unpack_list
+from stqsh.core.kernels.text.term_sets import recode
+from stqsh.core.texts.tokenizer import coded_terms, contains
 from stqsh.core.views.questions import Phrase
 from stqsh.core.views.time_slots import TimeSlot
 
@@ -32,46 +34,45 @@ LISTING_COST = 3.0
 
 @dataclass(frozen=True)
 class SlotWords:
-    """The words of one column of a time slot's events.
+    """The words of one column of a time slot's events, by their hashes.
 
     Attributes:
         hashes: the hashes of the words, ascending, uint64 (words,).
-        words: the words, in the same order.
-        starts: where the places of each begin, int64 (words + 1,).
-        places: in the slot's order, ascending for each word, int32.
+        lists: the places of each, in the slot's order.
     """
 
     hashes: Array
-    words: pa.StringArray
-    starts: Array
-    places: Array
+    lists: PackedLists
 
     @staticmethod
-    def of(texts: Any) -> SlotWords:
-        """Return the words of texts, a dictionary array in the slot's order; NULL has none."""
+    def of(texts: Any) -> SlotWords | None:
+        """Return the words of texts, a dictionary array in the slot's order; None if two have equal hashes.
+
+        NULL has no words.
+        """
         coded, words = coded_terms(texts.dictionary)
         hashes = hash_keys(words)
         order = np.argsort(hashes, kind="stable")
         rank = np.empty(len(order), np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
+        hashes = hashes[order]
+        if (hashes[1:] == hashes[:-1]).any():
+            return None
         numbers = frozen(texts.indices.to_numpy())
-        starts, places = list_occurrences(recode(coded, frozen(rank)), numbers, len(words))
-        chosen: Any = pa.array(order)
-        return SlotWords(hashes[order], words.take(chosen), starts, places)
+        return SlotWords(hashes, list_terms(recode(coded, frozen(rank)), numbers, len(words)))
 
-    def places_of(self, word: str, hashed: np.uint64) -> Array:
-        """Return the places of a word with its hash, int32 (n,), ascending."""
-        first, last = (int(np.searchsorted(self.hashes, hashed, side)) for side in ("left", "right"))
-        for at in range(first, last):
-            if self.words[at].as_py() == word:
-                return self.places[self.starts[at] : self.starts[at + 1]]
-        return self.places[:0]
+    def places_of(self, hashed: np.uint64) -> Array:
+        """Return the places of the word with a hash, int32 (n,), ascending."""
+        at = int(np.searchsorted(self.hashes, hashed))
+        if at == len(self.hashes) or self.hashes[at] != hashed:
+            return np.empty(0, np.int32)
+        starts, data = self.lists
+        return unpack_list(frozen(data[starts[at] : starts[at + 1]]))
 
     @property
     def nbytes(self) -> int:
         """The bytes of all lists."""
-        arrays = self.hashes.nbytes + self.starts.nbytes + self.places.nbytes
-        return int(arrays + self.words.nbytes)
+        return int(self.hashes.nbytes + self.lists.starts.nbytes + self.lists.data.nbytes)
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,33 @@ def _within(places: Array, first: Array, last: Array) -> Array:
     return places[shift + np.arange(len(shift))]
 
 
+def _places(
+    phrase: Phrase, words: Sequence[SlotWords], slots: Sequence[TimeSlot], present: PresentObjects
+) -> list[list[Array]]:
+    """Return the places of each of a phrase's words in each of some time slots.
+
+    A list is that of a word with the same hash. It is the word sought if a text of the list has it, as words
+    with equal hashes are not listed in one time slot.
+    """
+    hashes = hash_keys(pa.array(phrase.words))
+    found = [list(map(one.places_of, hashes)) for one in words]
+    some = [(i, k) for i, lists in enumerate(found) for k, places in enumerate(lists) if len(places)]
+    rows = np.array([slots[i].order[found[i][k][0]] for i, k in some], np.int32)
+    texts = present.table.columns.show_coded(phrase.column, present.no_rows, rows)
+    assert texts is not None, "words are sought in columns of texts"
+    has_word = contains(texts, pa.array([phrase.words[k] for _, k in some], pa.string()), "all")
+    for (i, k), is_it in zip(some, has_word.to_pylist(), strict=True):
+        if not is_it:
+            found[i][k] = found[i][k][:0]
+    return found
+
+
+def _expected(phrases: tuple[Phrase, ...], found: list[list[Array]]) -> int:
+    """Return how many events of a time slot have the words at most, by the places of each phrase's words."""
+    counts = zip(phrases, found, strict=True)
+    return min((min if phrase.every else sum)(map(len, lists)) for phrase, lists in counts)
+
+
 @dataclass
 class ColumnLists:
     """The word lists of one column.
@@ -166,26 +194,23 @@ class WordLists:
     columns: dict[str, ColumnLists] = field(default_factory=dict)
     width: float = 0.0
 
-    def find(self, phrases: tuple[Phrase, ...], slots: Iterable[TimeSlot]) -> WordUse | None:
+    def find(
+        self, phrases: tuple[Phrase, ...], slots: Iterable[TimeSlot], present: PresentObjects
+    ) -> WordUse | None:
         """Return the lists that stand for the texts of some time slots; None without any."""
         asked = [self.columns.get(phrase.column, ColumnLists()).lists for phrase in phrases]
-        if not asked or not all(asked):
+        listed = [slot for slot in slots if all(slot.rows in lists for lists in asked)] if asked else []
+        if not listed:
             return None
-        hashes = [hash_keys(pa.array(phrase.words)) for phrase in phrases]
-        found, events, expected = dict[Rows, list[list[Array]]](), 0, 0.0
-        for slot in slots:
-            if not all(slot.rows in lists for lists in asked):
-                continue
-            found[slot.rows] = places = [
-                list(map(lists[slot.rows].places_of, phrase.words, hashed))
-                for lists, phrase, hashed in zip(asked, phrases, hashes, strict=True)
-            ]
-            events += slot.end - slot.begin
-            expected += min(
-                (min if phrase.every else sum)(map(len, each))
-                for phrase, each in zip(phrases, places, strict=True)
-            )
-        return WordUse(found, phrases, min(1.0, expected / max(1, events))) if found else None
+        places = [
+            _places(phrase, [lists[slot.rows] for slot in listed], listed, present)
+            for phrase, lists in zip(phrases, asked, strict=True)
+        ]
+        found = {slot.rows: [each[i] for each in places] for i, slot in enumerate(listed)}
+        events = sum(slot.end - slot.begin for slot in listed)
+        return WordUse(
+            found, phrases, min(1.0, sum(map(_expected, repeat(phrases), found.values())) / events)
+        )
 
     def note_search(self, phrases: Iterable[Phrase], texts: int) -> None:
         """Note that a question had texts searched for phrases."""
@@ -222,8 +247,10 @@ class WordLists:
                     column.due -= LISTING_COST * events
                     texts = present.table.columns.show_coded(name, present.no_rows, slot.order)
                     assert texts is not None, "words are sought in columns of texts"
-                    column.lists[slot.rows] = made = SlotWords.of(texts)
-                    self.width = made.nbytes / events
+                    made = SlotWords.of(texts)
+                    if made is not None:
+                        column.lists[slot.rows] = made
+                        self.width = made.nbytes / events
 
     def fit(self, budget: float) -> None:
         """Let go of the lists of the oldest time slots until the others fit a budget of bytes."""

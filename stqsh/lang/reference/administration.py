@@ -53,8 +53,8 @@ region, in the cache area, and dropped; for NEAREST, inside counts the nearest o
 the accuracy that a cache area of this size promises (SOLE eq. 4). accuracy: the share of the query's
 objects, or of its region, that load shedding leaves; empty where it cannot be measured.
 For snapshots a client sorts events by place in time slots, once it has scanned them often, and keeps word
-lists: in which events a word occurs, for columns that CONTAINS searches. words: how often words occur in
-these events. hits, spared: the answers that used lists, and the texts that were not searched. It keeps views:
+lists: in which events a word occurs, for columns that CONTAINS searches. words: how many words time slots
+have. hits, spared: the answers that used lists, and the texts that were not searched. It keeps views:
 what the events of an area add up to, by group, where questions ask for it again and again. only, by, of:
 the condition, the groups and the measures of a view. rows: in all time slots. hits: the answers that used
 it. spared: the events that it stood for. benefit: by its choice, the events that past questions would not
