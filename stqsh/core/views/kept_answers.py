@@ -29,7 +29,8 @@ class Patience:
 
     Attributes:
         least: events of a slot below which they are scanned, as nothing is quicker.
-        scans: how often all events of a slot were scanned before they are sorted by cell.
+        scans: how often all events of a slot were scanned before they are sorted by cell; a search of their
+            texts counts for half as many.
         first: the number of questions after which views are chosen first.
         always: whether cells and views are used even where a scan is quicker.
         lists: whether word lists are kept.
@@ -66,7 +67,7 @@ class KeptAnswers:
     objects: int = 0
     usage: dict[int, Usage] = field(default_factory=dict)
     _kept: dict[tuple[int, int], _Kept] = field(default_factory=dict)
-    _scanned: dict[tuple[int, int], int] = field(default_factory=dict)
+    _scanned: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def limit(self, budget: int, objects: int = 0) -> None:
         """Set the bytes that views, and margins, may take; with 0 for both all that is kept is let go."""
@@ -95,7 +96,7 @@ class KeptAnswers:
     def _found(self, state: SlotState, selection: SnapshotSelection, find: Find[T]) -> T | None:
         """Return what is found by what is kept; None for a snapshot that is to be answered by a scan."""
         question = question_of(selection) if max(self.budget, self.objects) > 0 else None
-        views = None if question is None else self._views(state, selection)
+        views = None if question is None else self._views(state, selection, question)
         if question is None or views is None:
             return None
         present, stream = selection.present, selection.present.table.spec.id
@@ -144,7 +145,7 @@ class KeptAnswers:
         for (slot, stream), kept in sorted(self._kept.items()):
             yield slot, stream, kept.views
 
-    def _views(self, state: SlotState, selection: SnapshotSelection) -> EventViews | None:
+    def _views(self, state: SlotState, selection: SnapshotSelection, question: Question) -> EventViews | None:
         """Return the views of a slot's events, None while scans cost less than to make them."""
         present = selection.present
         stream, events = present.table.spec.id, len(present.stored.x)
@@ -152,8 +153,10 @@ class KeptAnswers:
         known = self._kept.get(key)
         if known is not None and known.numbering == numbering and known.views.slots.end <= events:
             return known.views
-        self._scanned[key] = self._scanned.get(key, 0) + (events if known is None else 0)
-        if events < self.patience.least or self._scanned[key] < self.patience.scans * events:
+        if known is None:
+            scans = self.patience.scans / 2 if question.shape.phrases else 1.0
+            self._scanned[key] = self._scanned.get(key, 0.0) + scans * events
+        if events < self.patience.least or self._scanned.get(key, 0.0) < self.patience.scans * events:
             self._kept.pop(key, None)
             return None
         older = known.views if known is not None and known.views.slots.fits(events) else None
