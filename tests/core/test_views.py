@@ -233,6 +233,12 @@ def test_word_lists_stand_for_texts_once_these_were_searched_often_enough() -> N
     assert listed.read == 20
 
 
+def test_words_of_keys_are_listed_too() -> None:
+    kept = KeptAnswers(0, Patience(least=0, scans=0, first=100, always=True))
+    usage = said(5, "oid, n FROM taxis WHERE oid CONTAINS ANY '17 18 none'", kept)
+    assert (usage.listed, usage.read) == (200, 2)
+
+
 def test_words_with_equal_hashes_are_told_apart() -> None:
     def lengths(words):
         return np.array([len(word) for word in words.to_pylist()], np.uint64)

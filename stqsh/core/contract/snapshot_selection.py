@@ -37,6 +37,9 @@ from stqsh.spec.region import Key
 EVERYWHERE = np.array([-np.inf, -np.inf, np.inf, np.inf])
 """The box that holds all places: x1, y1, x2, y2."""
 
+NOWHERE = RegionNow(np.full(4, np.nan))
+"""A region that holds no place, for rows whose region is of no matter."""
+
 _DISTANCE = ColumnExpr("\0distance")
 """The column for DISTANCE in an expression; no declared column can have this name."""
 _EVER = np.iinfo(np.int64).min
@@ -134,6 +137,11 @@ class StoredRows:
         value: pa.Array[Any] = compute(plain, columns, self._present.now, self._present.resolver)
         return value
 
+    def texts(self, name: str) -> pa.Array[Any]:
+        """Return a column of texts as a dictionary, which may have an entry for NULL."""
+        stored = self._present.table.columns.show_coded(name, self._present.no_rows, self._objects)
+        return self._column(name).dictionary_encode() if stored is None else stored
+
     def _operands(self, expr: Expr) -> tuple[dict[str, pa.Array[Any]], Expr]:
         """Return the columns that an expression reads, at least one, as constants need a length too."""
         expr, columns = self._without_phrases(expr)
@@ -154,12 +162,8 @@ class StoredRows:
         def sought(node: Expr) -> Expr | None:
             match node:
                 case ContainsExpr(ColumnExpr(name), str(phrase), how):
-                    table, objects = self._present.table.columns, self._objects
-                    texts = table.show_coded(name, self._present.no_rows, objects)
-                    if texts is None:
-                        return None
                     column = ColumnExpr(f"\0contains {len(found)}")
-                    found[column.name] = contains(texts, pa.scalar(phrase), how)
+                    found[column.name] = contains(self.texts(name), pa.scalar(phrase), how)
                     return column
             return None
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.aggregates.states import States
-from stqsh.core.conditions.region_test import RegionNow
-from stqsh.core.contract.snapshot_selection import PresentObjects, StoredRows
+from stqsh.core.contract.snapshot_selection import NOWHERE, PresentObjects, StoredRows
 from stqsh.core.snapshots.groups import group_states
 from stqsh.core.views.covering import Cover
 from stqsh.core.views.questions import Question, Shape
@@ -29,8 +28,6 @@ _SIZES_KEPT = 4096
 """The most estimates that are kept."""
 
 _ROW_BYTES, _VALUE_BYTES = 64.0, 48.0
-
-_NOWHERE = RegionNow(np.full(4, np.nan))
 
 
 @dataclass
@@ -174,11 +171,11 @@ def _scaled(found: States, events: int, sampled: int, slots: int) -> Size:
 def states_of(present: PresentObjects, shape: Shape, events: Array) -> States:
     """Return the states of the groups of those events, int32 (n,), that satisfy the conditions of a shape."""
     events = satisfying(present, shape, events)
-    return group_states(shape.groups, shape.measures, StoredRows(present, events, _NOWHERE), len(events))
+    return group_states(shape.groups, shape.measures, StoredRows(present, events, NOWHERE), len(events))
 
 
 def satisfying(present: PresentObjects, shape: Shape, events: Array) -> Array:
     """Return those events, int32 (n,), that satisfy the conditions of a shape."""
     if shape.condition is None or not len(events):
         return events
-    return events[StoredRows(present, events, _NOWHERE).truth(shape.condition)]
+    return events[StoredRows(present, events, NOWHERE).truth(shape.condition)]

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.arrays import Array
-from stqsh.core.contract.snapshot_selection import PresentObjects
+from stqsh.core.contract.snapshot_selection import NOWHERE, PresentObjects, StoredRows
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.packed_lists import PackedLists, list_terms, unpack_list
@@ -145,8 +145,7 @@ def _places(
     found = [list(map(one.places_of, hashes)) for one in words]
     some = [(i, k) for i, lists in enumerate(found) for k, places in enumerate(lists) if len(places)]
     rows = np.array([slots[i].order[found[i][k][0]] for i, k in some], np.int32)
-    texts = present.table.columns.show_coded(phrase.column, present.no_rows, rows)
-    assert texts is not None, "words are sought in columns of texts"
+    texts = StoredRows(present, rows, NOWHERE).texts(phrase.column)
     has_word = contains(texts, pa.array([phrase.words[k] for _, k in some], pa.string()), "all")
     for (i, k), is_it in zip(some, has_word.to_pylist(), strict=True):
         if not is_it:
@@ -245,9 +244,7 @@ class WordLists:
                 is_due = LISTING_COST * events <= column.due and slot.rows not in column.lists
                 if is_due and self.width * events <= room - self.nbytes:
                     column.due -= LISTING_COST * events
-                    texts = present.table.columns.show_coded(name, present.no_rows, slot.order)
-                    assert texts is not None, "words are sought in columns of texts"
-                    made = SlotWords.of(texts)
+                    made = SlotWords.of(StoredRows(present, slot.order, NOWHERE).texts(name))
                     if made is not None:
                         column.lists[slot.rows] = made
                         self.width = made.nbytes / events
