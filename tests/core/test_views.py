@@ -264,6 +264,26 @@ def test_word_lists_are_kept_within_the_memory_of_views() -> None:
         assert (usage.listed == 0, usage.listed == 200) == (budget == 20, budget == 1 << 20)
 
 
+def test_events_with_other_numbers_are_sorted_again_after_as_many_scans() -> None:
+    slot, kept = Slot(**EVENTS), KeptAnswers(1 << 20, Patience(least=0, scans=3, first=100, always=True))
+    text = "n, COUNT(*) FROM taxis GROUP BY n"
+
+    def asked(step):
+        """Fill a step, and return which of the next five questions are not scanned."""
+        slot.batch(
+            30 * step + 1,
+            30 * step + 30,
+            [(30 * step + 1, f"{step}-{i}", 0.1, 0.1, 30 * step + 1, "", 1) for i in range(2000)],
+        )
+        selection = selection_of(slot.state, spec_of(text))
+        return [kept.share(slot.state, selection) is not None for _ in range(5)]
+
+    assert asked(0) == [False, False, True, True, True]
+    times = slot.state.header.get("renumbered", {}).get("1", 0)
+    assert [sum(asked(step)) for step in range(1, 5)] == [5, 3, 5, 3]
+    assert slot.state.header["renumbered"]["1"] == times + 2
+
+
 def test_a_scan_is_left_to_where_it_is_quicker() -> None:
     slot, kept = Slot(**EVENTS), KeptAnswers(1 << 20, Patience(least=0, scans=0))
     slot.batch(1, 1, [(1, f"{i}", i / 50, 0.0, 1, "free", i % 3) for i in range(50)])

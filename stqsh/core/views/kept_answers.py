@@ -29,8 +29,8 @@ class Patience:
 
     Attributes:
         least: events of a slot below which they are scanned, as nothing is quicker.
-        scans: how often all events of a slot were scanned before they are sorted by cell; a search of their
-            texts counts for half as many.
+        scans: how often all events of a slot are scanned before they are sorted by cell, and before that is
+            done again once they got other numbers; a search of their texts counts for half as many.
         first: the number of questions after which views are chosen first.
         always: whether cells and views are used even where a scan is quicker.
         lists: whether word lists are kept.
@@ -153,16 +153,14 @@ class KeptAnswers:
         known = self._kept.get(key)
         if known is not None and known.numbering == numbering and known.views.slots.end <= events:
             return known.views
-        if known is None:
-            scans = self.patience.scans / 2 if question.shape.phrases else 1.0
-            self._scanned[key] = self._scanned.get(key, 0.0) + scans * events
-        if events < self.patience.least or self._scanned.get(key, 0.0) < self.patience.scans * events:
-            self._kept.pop(key, None)
+        scans = self.patience.scans / 2 if question.shape.phrases else 1.0
+        self._scanned[key] = self._scanned.get(key, 0.0) + scans * events
+        if events < self.patience.least or self._scanned[key] < self.patience.scans * events:
             return None
         older = known.views if known is not None and known.views.slots.fits(events) else None
         views = EventViews(TimeSlots.over(present.stored, None if older is None else older.slots.grid))
         views.history.due = self.patience.first
         if older is not None:
             views.continue_from(older)
-        self._kept[key] = _Kept(numbering, views)
+        self._kept[key], self._scanned[key] = _Kept(numbering, views), 0.0
         return views
