@@ -21,36 +21,48 @@ from stqsh.core.kernels.jit import Float, Int, kernel
 _ROOM = 1024
 """The least room for candidates of the nearest."""
 
-_RUN = 32
-"""Objects that are counted before they are listed."""
-
 _BLOCK = 4096
 """Objects that are tested together in a loop without branches, which leaves few of them."""
+
+_WORD = 8
+"""Objects whose marks are looked at together when they are listed."""
+
+_ALL_MARKED = np.uint64(0x0101010101010101)
+
+EVER = np.iinfo(np.int64).min
+"""The `since` of records that never leave: no record is older, so times are not read."""
 
 
 @kernel
 def _scan(stored: StoredArrays, since: int, box: Box, span: IndexRange, found: Array) -> Int:
     """Put the objects of a span that are in a box into `found`, and return their number.
 
-    A run of objects is counted first, which takes a quarter of the time: with a small box most have none in
-    it, and without a box there is nothing but such.
+    Objects of a block are marked first, in a loop that works on several at once. Of marks, a word is looked
+    at: with a small box most words are zero, and without a box there is nothing but full ones. `found` has
+    room for a word more than the span.
     """
     x1, y1, x2, y2 = box
-    xs, ys, ts, known = stored.x, stored.y, stored.ts, stored.known
-    k = np.uint64(0)
-    for start in range(span.begin, span.end, _RUN):
-        begin, end = np.uint64(start), np.uint64(min(start + _RUN, span.end))
-        count = np.int64(0)
-        for o in range(begin, end):
-            count += np.int64(within(xs[o], ys[o], x1, y1, x2, y2) & known[o] & (ts[o] >= since))
-        if np.uint64(count) == end - begin:
-            for o in range(begin, end):
-                found[k + o - begin] = o
-            k += np.uint64(count)
-        elif count != 0:
-            for o in range(begin, end):
-                found[k] = o
-                k += np.uint64(within(xs[o], ys[o], x1, y1, x2, y2) & known[o] & (ts[o] >= since))
+    xs, ys, ts, known, always = stored.x, stored.y, stored.ts, stored.known, since == EVER
+    marks = np.zeros(_BLOCK, np.uint8)
+    words, k = marks.view(np.uint64), np.uint64(0)
+    for start in range(span.begin, span.end, _BLOCK):
+        begin, size = np.uint64(start), np.uint64(min(_BLOCK, span.end - start))
+        for i in range(size):
+            o = begin + i
+            marks[i] = within(xs[o], ys[o], x1, y1, x2, y2) & known[o] & (always or ts[o] >= since)
+        marks[size:] = 0
+        for word in range(np.uint64((size + _WORD - 1) // _WORD)):
+            if words[word] == 0:
+                continue
+            first = word * np.uint64(_WORD)
+            if words[word] == _ALL_MARKED:
+                for i in range(np.uint64(_WORD)):
+                    found[k + i] = begin + first + i
+                k += np.uint64(_WORD)
+            else:
+                for i in range(np.uint64(_WORD)):
+                    found[k] = begin + first + i
+                    k += np.uint64(marks[first + i])
     return np.int64(k)
 
 
@@ -60,7 +72,7 @@ def in_box(stored: StoredArrays, since: int, box: Array) -> Array:
 
     `box` is x1, y1, x2, y2, float64 (4,). An object without a location is in no box.
     """
-    found = np.empty(len(stored.known) + 1, np.int32)
+    found = np.empty(len(stored.known) + _WORD, np.int32)
     corners, everything = (
         Box(box[0], box[1], box[2], box[3]),
         IndexRange(np.int64(0), np.int64(len(stored.known))),
@@ -73,10 +85,11 @@ def in_box(stored: StoredArrays, since: int, box: Array) -> Array:
 def count_in_box(stored: StoredArrays, since: int, box: Array) -> Int:
     """Count the objects that `in_box` returns."""
     x1, y1, x2, y2 = box[0], box[1], box[2], box[3]
+    xs, ys, ts, known, always = stored.x, stored.y, stored.ts, stored.known, since == EVER
     count = np.int64(0)
-    for o in range(len(stored.known)):
-        inside = within(stored.x[o], stored.y[o], x1, y1, x2, y2)
-        count += np.int64(inside & stored.known[o] & (stored.ts[o] >= since))
+    for o in range(np.uint64(len(known))):
+        inside = within(xs[o], ys[o], x1, y1, x2, y2)
+        count += np.int64(inside & known[o] & (always or ts[o] >= since))
     return count
 
 
@@ -90,7 +103,7 @@ def nearest(stored: StoredArrays, since: int, place: Point, k: int, planar: bool
     found, far = np.empty(room, np.int32), np.empty(room, np.float64)
     used, bound = 0, np.inf
     box = Box(-np.inf, -np.inf, np.inf, np.inf)
-    few = np.empty(_BLOCK + 1, np.int32)
+    few = np.empty(_BLOCK + _WORD, np.int32)
     for start in range(0, len(stored.known), _BLOCK):
         span = IndexRange(np.int64(start), np.int64(min(start + _BLOCK, len(stored.known))))
         for o in few[: _scan(stored, since, box, span, few)]:
