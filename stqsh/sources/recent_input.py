@@ -205,5 +205,5 @@ def _present_texts(
     found: list[Texts] = [pa.array([], pa.string())]
     for state, some in zip(states, chosen, strict=True):
         table, events = ObjectTable(state, f"s{stream.id}/objects", stream), some.astype(np.int32)
-        found.append(table.show(text, table.encode([]), events, events))
+        found.append(table.read(text, events))
     return pa.concat_arrays(found)

@@ -117,7 +117,7 @@ def _share(state: SlotState, stream: StreamSpec, wish: PlacesRequest, slots: int
     records = None
     if wish.records:
         names = [name for name, _ in stream.columns]
-        columns = [present.table.show(name, present.no_rows, objects, objects) for name in names]
+        columns = [present.table.read(name, objects) for name in names]
         records = pa.Table.from_arrays(columns, names=names)
     x, y = present.places(objects)
     slot = np.full(len(objects), state.slot, np.int32)

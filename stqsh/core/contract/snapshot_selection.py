@@ -15,7 +15,7 @@ from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.kernels.geometry.distance import distances
-from stqsh.core.kernels.index.scan import count_in_box, in_box
+from stqsh.core.kernels.index.scan import EVER, count_in_box, in_box
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.objects.stored_columns import BatchRows
 from stqsh.core.state.slot_state import SlotState, stream_specs
@@ -42,7 +42,6 @@ NOWHERE = RegionNow(np.full(4, np.nan))
 
 _DISTANCE = ColumnExpr("\0distance")
 """The column for DISTANCE in an expression; no declared column can have this name."""
-_EVER = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class PresentObjects:
         now = tick * (clock.tick_us or 1)
         lasts = spec.keep_us if spec.is_event else spec.report_every_us
         table = ObjectTable(state, f"s{stream_id}/objects", spec)
-        return PresentObjects(table, Resolver(state, spec), now, _EVER if lasts is None else now - lasts)
+        return PresentObjects(table, Resolver(state, spec), now, EVER if lasts is None else now - lasts)
 
     def within(self, window_us: int) -> PresentObjects:
         """Return the objects whose records are from the time before `now`: `now - window_us` or later."""
@@ -111,10 +110,14 @@ class PresentObjects:
 
 
 class StoredRows:
-    """The rows of some objects, int32 (n,), for the evaluation of expressions."""
+    """The rows of some objects, int32 (n,), for the evaluation of expressions.
+
+    Values may be views of the state, which are valid until it changes.
+    """
 
     def __init__(self, present: PresentObjects, objects: Array, reach: RegionNow) -> None:
         self._present, self._objects, self._reach = present, objects, reach
+        self._read: dict[str, pa.Array[Any]] = {}
 
     def truth(self, condition: Expr) -> Array:
         """Return whether a condition holds, bool (n,); UNKNOWN counts as False."""
@@ -122,6 +125,12 @@ class StoredRows:
         truth = evaluate(plain, columns, self._present.now, self._present.resolver)
         verdict: Array = truth.fill_null(False).to_numpy(zero_copy_only=False)
         return verdict
+
+    def coded(self, expr: Expr) -> pa.Array[Any]:
+        """Return what `value` does, or a dictionary of such values."""
+        if isinstance(expr, ColumnExpr):
+            return self._present.table.view(expr.name, self._objects, coded=True)
+        return self.value(expr)
 
     def value(self, expr: Expr) -> pa.Array[Any]:
         """Return the values of an expression; plain columns keep their declared Arrow types."""
@@ -170,7 +179,9 @@ class StoredRows:
         return rewrite(expr, sought), found
 
     def _column(self, name: str) -> pa.Array[Any]:
-        return self._present.table.show(name, self._present.no_rows, self._objects, self._objects)
+        if name not in self._read:
+            self._read[name] = self._present.table.view(name, self._objects)
+        return self._read[name]
 
     def _distance(self) -> pa.Array[Any]:
         centre = self._reach.centre

@@ -12,8 +12,9 @@ import pyarrow as pa
 from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
 from stqsh.core.kernels.jit import frozen
+from stqsh.core.objects.column_reads import read_coded, read_column
 from stqsh.core.objects.event_objects import EventKeyColumn
-from stqsh.core.objects.stored_columns import BatchRows, StoredColumns
+from stqsh.core.objects.stored_columns import BatchRows, StoredColumns, as_run
 from stqsh.core.state.columns import concatenate
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
@@ -85,8 +86,7 @@ class ObjectTable:
 
     def rows(self, objects: Array) -> pa.RecordBatch:
         """Return the stored records of objects, int32 (n,), in the stream's columns."""
-        none = self.encode([])
-        columns = [self.show(name, none, objects, objects) for name in self.schema.names]
+        columns = [self.read(name, objects) for name in self.schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def show(self, name: str, rows: BatchRows, versions: Array, objects: Array) -> pa.Array[Any]:
@@ -97,6 +97,19 @@ class ObjectTable:
         if name == self.spec.key:
             return self.show_keys(objects)
         return self.columns.show(name, rows, versions)
+
+    def read(self, name: str, objects: Array) -> pa.Array[Any]:
+        """Return a declared column of objects as stored, int32 (n,), in its Arrow type."""
+        return self.show_keys(objects) if name == self.spec.key else read_column(self.columns, name, objects)
+
+    def view(self, name: str, objects: Array, *, coded: bool = False) -> pa.Array[Any]:
+        """Return what `read` does, without a copy where there need not be one: until the state changes.
+
+        With `coded` the result may be a dictionary.
+        """
+        if name == self.spec.key:
+            return self.show_keys(objects)
+        return (read_coded if coded else read_column)(self.columns, name, as_run(objects))
 
     def show_keys(self, objects: Array) -> pa.Array[Any]:
         """Return the keys of objects in the key column's type."""

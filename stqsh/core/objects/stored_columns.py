@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
-from stqsh.core.kernels.events.versions import number
+from stqsh.core.kernels.events.versions import are_consecutive, number
+from stqsh.core.kernels.jit import frozen
 from stqsh.core.state.columns import StoredColumn, declared_arrays, decode, encode, pick
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
@@ -21,7 +22,7 @@ from stqsh.spec.stream import ARRIVED, StreamSpec
 
 def as_run(numbers: Array) -> Array | slice:
     """Return consecutive numbers, as those of new events, as a slice, which is faster to index by."""
-    if len(numbers) and numbers[-1] - numbers[0] + 1 == len(numbers) and (np.diff(numbers) == 1).all():
+    if len(numbers) and numbers[-1] - numbers[0] + 1 == len(numbers) and are_consecutive(frozen(numbers)):
         return slice(int(numbers[0]), int(numbers[-1]) + 1)
     return numbers
 
@@ -89,8 +90,12 @@ class StoredColumns:
         return len(self._table)
 
     def __getitem__(self, name: str) -> StoredColumn:
+        """Return a column as stored; a coordinate that is NaN is null."""
         if name == ARRIVED:
             return StoredColumn(self._table.array("arrived"), self._table.known)
+        if name not in self.names:
+            spec, own = self._spec, self._table
+            return StoredColumn({spec.x: own.x, spec.y: own.y, spec.time: own.ts}[name], own.known)
         i = self.names[name]
         return StoredColumn(self._table.array(f"c{i}"), self._table.array(f"v{i}"))
 
@@ -140,10 +145,8 @@ class StoredColumns:
         """Return a column of some versions, int32 (n,), in its Arrow type; null where a version is -1."""
         spec, kind = self._spec, self.types[name]
         if name in self.names:
-            column = pick(self[name], rows.columns[name], versions)
-            return decode(column, kind, self.pool.strings())
-        axis = {spec.x: 0, spec.y: 1, spec.time: 2}[name]
-        stored = StoredColumn(self.stored[axis], self.stored.known)
+            return decode(pick(self[name], rows.columns[name], versions), kind, self.pool.strings())
+        axis, stored = {spec.x: 0, spec.y: 1, spec.time: 2}[name], self[name]
         batch = StoredColumn(
             (rows.arrays.x, rows.arrays.y, rows.arrays.ts)[axis], np.ones(len(rows), np.bool_)
         )

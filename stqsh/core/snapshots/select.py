@@ -32,7 +32,7 @@ from stqsh.core.snapshots.query_cost import measure
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.aggregate import AggregateSpec, GroupColumn
 from stqsh.spec.chunk import pack_json
-from stqsh.spec.expression import Expr, InsideExpr, JoinExpr, LiteralExpr, RegionOfExpr, has_node
+from stqsh.spec.expression import ColumnExpr, Expr, InsideExpr, JoinExpr, LiteralExpr, RegionOfExpr, has_node
 from stqsh.spec.query import AskSpec, BoundQuery, Place, SelectColumn, SnapshotSpec
 from stqsh.spec.region import NearestSpec
 from stqsh.spec.stream import StreamSpec
@@ -273,7 +273,7 @@ def _columns(
     selection: SnapshotSelection, objects: Array, *, select: bool = True
 ) -> dict[str, pa.Array[Any]]:
     spec, rows = selection.spec, StoredRows(selection.present, objects, selection.reach)
-    columns: dict[str, pa.Array[Any]] = {_KEY: selection.present.table.show_keys(objects)}
+    columns = {_KEY: rows.value(ColumnExpr(selection.present.table.spec.key))}
     # As in the order of a continuous query, infinities and NaN are NULL.
     columns |= {f"o{i}": canonical(rows.value(column.value)) for i, column in enumerate(spec.order)}
     if select:

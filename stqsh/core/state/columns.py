@@ -72,14 +72,19 @@ def encode(column: pa.Array[Any], kind: str, pool: Interner) -> StoredColumn:
     return StoredColumn(column.to_numpy(zero_copy_only=False), valid)
 
 
-def decode(column: StoredColumn, kind: str, texts: pa.Array[Any]) -> pa.Array[Any]:
+def decode(column: StoredColumn, kind: str, texts: pa.Array[Any] | None) -> pa.Array[Any]:
     """Convert arrays to an Arrow array of the declared type; `texts` are the strings of the pool."""
-    nulls = None if column.valid.all() else ~column.valid
+    return as_arrow(column.values, None if column.valid.all() else ~column.valid, kind, texts)
+
+
+def as_arrow(values: Array, nulls: Array | None, kind: str, texts: pa.Array[Any] | None) -> pa.Array[Any]:
+    """Convert values, of which those marked in `nulls` are null, as `decode` does."""
+    plain: Any = pa.array(values, mask=nulls)
     if kind == "STRING":
-        codes: Any = pa.array(column.values, mask=nulls)
-        return texts.take(codes)
-    plain: pa.Array[Any] = pa.array(column.values, mask=nulls)
-    return plain.view(arrow_type(kind)) if kind == "TIMESTAMP" else plain
+        assert texts is not None, "codes are those of texts"
+        return texts.take(plain)
+    typed: pa.Array[Any] = plain.view(arrow_type(kind)) if kind == "TIMESTAMP" else plain
+    return typed
 
 
 def pick(stored: StoredColumn, rows: StoredColumn, versions: Array) -> StoredColumn:

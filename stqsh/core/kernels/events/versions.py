@@ -30,6 +30,26 @@ def gather(stored: Array, rows: Array, versions: Array) -> Array:
 
 
 @kernel
+def read(values: Array, valid: Array, positions: Array) -> tuple[Array, Array, Int]:
+    """Return the values at positions, whether each is null, bool (n,), and how many are."""
+    out, is_null, nulls = np.empty(len(positions), values.dtype), np.empty(len(positions), np.bool_), 0
+    for i in range(len(positions)):
+        at = np.uint64(positions[i])
+        out[i], is_null[i] = values[at], not valid[at]
+        nulls += is_null[i]
+    return out, is_null, nulls
+
+
+@kernel
+def are_consecutive(numbers: Array) -> bool:
+    """Return whether each number is the one before it plus 1."""
+    gaps = 0
+    for i in range(1, len(numbers)):
+        gaps += numbers[i] != numbers[i - 1] + 1
+    return gaps == 0
+
+
+@kernel
 def number(codes: Array, numbers: Array) -> tuple[Array, Array]:
     """Number distinct codes 0 .. len(numbers) - 1 in order of first occurrence.
 
@@ -87,6 +107,19 @@ def tally(positions: Array, amounts: Array, size: int) -> Array:
     for i in range(len(positions)):
         out[positions[i]] += amounts[i]
     return out
+
+
+@kernel
+def count_each(positions: Array, size: int) -> Array:
+    """Return how often each position 0 .. size - 1 occurs; int64 (size,).
+
+    Four neighbours are counted apart, as equal ones would wait for each other.
+    """
+    out = np.zeros((4, size), np.int64)
+    for i in range(len(positions)):
+        out[np.uint64(i & 3), np.uint64(positions[i])] += 1
+    counts: Array = out[0] + out[1] + out[2] + out[3]
+    return counts
 
 
 class EventValues(NamedTuple):
