@@ -19,7 +19,7 @@ from stqsh.bench.harness.topics import CREATE, write_posts
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Rows
 from stqsh.core.aggregates.answers import show_measures
-from stqsh.core.aggregates.states import States, add_states, contribute, entering
+from stqsh.core.aggregates.states import Contribution, States, add_states, contribute
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.spec.aggregate import Measure
 from stqsh.spec.expression import ColumnExpr
@@ -32,8 +32,7 @@ TOP3 = (Measure("topk", ColumnExpr("body"), "STRING", 3),)
 def state(texts: list[str], error: float, sign: int = 1) -> States:
     """What the records of one slot contribute to one group."""
     by = pa.table({"key": pa.array([b""], pa.binary())})
-    records = entering(np.zeros(len(texts), np.int32))
-    records.signs[:] = sign
+    records = Contribution(np.zeros(len(texts), np.int32), np.full(len(texts), sign, np.int8))
     return contribute(TOP3, [pa.array(texts, pa.string())], by, records, error=error)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stqsh.core.aggregates.answers import show_measures
 from stqsh.core.aggregates.keys import canonical, decode_keys, number_groups
-from stqsh.core.aggregates.states import Contribution, States, add_states, contribute, entering
+from stqsh.core.aggregates.states import Contribution, States, add_states, contribute
 from stqsh.core.kernels.aggregates.exact_sums import rounded
 from stqsh.spec.aggregate import Measure
 from stqsh.spec.chunk import arrow_type
@@ -87,7 +87,7 @@ def test_without_columns_there_is_one_group() -> None:
 
 def states(function, values, kind, rows, signs=None, count=1, lasting=True):
     by = pa.table({"key": pa.array(range(count))})
-    records = entering(rows) if signs is None else Contribution(rows, signs)
+    records = Contribution(rows, signs)
     measures = (Measure(function, ARGUMENT, kind, 2),)
     return add_states([contribute(measures, [stored(values, kind)], by, records, lasting=lasting)])
 

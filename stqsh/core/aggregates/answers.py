@@ -118,7 +118,7 @@ def _with_outputs(spec: AggregateSpec, table: pa.Table, now_us: pa.Array[Any] | 
             value = whole(table[output.value.name])
         else:
             value = compute(output.value, columns, now_us)
-        table = table.append_column(f"s{i}", canonical(_typed(value, output.type)))
+        table = table.append_column(f"s{i}", canonical(typed(value, output.type)))
     for i, order in enumerate(spec.order):
         value = order.value
         ordered = columns[value.name] if isinstance(value, ColumnExpr) else compute(value, columns, now_us)
@@ -146,7 +146,7 @@ def _read(spec: AggregateSpec) -> set[str]:
     return names | {MEMBERS}
 
 
-def _typed(column: Column, kind: str) -> Column:
+def typed(column: Column, kind: str) -> Column:
     """Return a column in the type of an output; a dictionary of such values stays one."""
     wanted = output_type(kind)
     is_coded = pa.types.is_dictionary(column.type) and column.type.value_type == wanted

@@ -16,6 +16,7 @@ import pyarrow.compute
 from numpy.lib.stride_tricks import sliding_window_view
 
 from stqsh.arrays import Array
+from stqsh.core.kernels.aggregates.exact_sums import are_plain
 from stqsh.core.kernels.events.versions import number_wholes
 from stqsh.core.kernels.jit import frozen
 from stqsh.spec.chunk import arrow_type
@@ -49,9 +50,17 @@ def canonical(column: Column) -> Column:
     if not pa.types.is_floating(column.type):
         return column
     values = column.to_numpy(zero_copy_only=False)
+    if not column.null_count and _are_plain(values):
+        return column
     is_finite = np.isfinite(values)
     mask = None if is_finite.all() else ~is_finite
     return pa.array(values + values.dtype.type(0), column.type, mask=mask)
+
+
+def _are_plain(values: Array) -> bool:
+    """Return whether no value is NaN, infinite or -0.0."""
+    bits = np.array([np.inf, -0.0], values.dtype).view(f"i{values.itemsize}")
+    return bool(are_plain(frozen(values.view(bits.dtype)), *bits))
 
 
 def number_groups(columns: Sequence[Column], rows: int) -> Groups:
@@ -91,14 +100,21 @@ def distinct_rows(columns: Sequence[Column]) -> tuple[Array, list[Column]]:
 def _coded(column: Column) -> Any:
     """Return a column as a dictionary, which may have an entry for NULL."""
     if pa.types.is_dictionary(column.type):
-        return column
+        return _with_entry_for_null(column) if column.null_count else column
     if pa.types.is_signed_integer(column.type) and len(column) >= _MANY and not column.null_count:
         values = column.to_numpy().astype(np.int64, copy=False)
         low, high = int(values.min()), int(values.max())
         if high - low < _FEW:
             codes, distinct = number_wholes(frozen(values), low, high - low + 1)
-            return pa.DictionaryArray.from_arrays(codes, pa.array(distinct, pa.int64()).cast(column.type))
+            values = pa.array(distinct, pa.int64()).cast(column.type)
+            return pa.DictionaryArray.from_arrays(codes, values, safe=False)
     return column.dictionary_encode(null_encoding="encode")
+
+
+def _with_entry_for_null(column: Any) -> Any:
+    indices = column.indices.fill_null(len(column.dictionary))
+    values = pa.concat_arrays([column.dictionary, pa.nulls(1, column.dictionary.type)])
+    return pa.DictionaryArray.from_arrays(indices, values)
 
 
 def encode_keys(columns: Sequence[Column]) -> pa.BinaryArray:

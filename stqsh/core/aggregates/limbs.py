@@ -11,6 +11,7 @@ from stqsh.arrays import Array
 from stqsh.core.kernels.aggregates.exact_sums import (
     UNIT_PLACE,
     add_doubles,
+    add_to_few,
     add_wholes,
     double_places,
     normalise,
@@ -19,31 +20,39 @@ from stqsh.core.kernels.aggregates.exact_sums import (
 )
 from stqsh.core.kernels.jit import frozen
 
+_FEW = 128
+"""The most limbs for which terms are added by their exponents first: these sums stay in the nearest cache."""
+
 _BLOCK = 1 << 14
 """Rows whose limbs are put side by side at a time, so that they stay in the processor's cache."""
 
 
-def add_terms(name: str, column: pa.Array[Any], rows: Array, signs: Array, count: int) -> dict[str, Array]:
+def add_terms(
+    name: str, column: pa.Array[Any], rows: Array, signs: Array | None, count: int
+) -> dict[str, Array]:
     """Return the sums of terms as columns of limbs.
 
     Args:
         name: The name of the sum.
         column: The terms, numbers, finite and not NULL, (n,).
         rows: Their rows, int32 (n,).
-        signs: Their signs, int8 (n,).
+        signs: Their signs, int8 (n,); None if all are 1.
         count: The number of rows.
     """
-    rows, signs = frozen(rows), frozen(signs)
+    rows, given = frozen(rows), frozen(np.ones(len(rows), np.int8) if signs is None else signs)
     if pa.types.is_integer(column.type):
         values: Any = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
         limbs, low = np.zeros((count, 2), np.int64), UNIT_PLACE
-        add_wholes(frozen(values), rows, signs, limbs)
+        add_wholes(frozen(values), rows, given, limbs)
     else:
         doubles: Any = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
         bits = frozen(doubles.view(np.int64))
         low, high = double_places(bits)
         limbs = np.zeros((count, max(high - low + 1, 0)), np.int64)
-        add_doubles(bits, rows, signs, low, limbs)
+        if signs is None and 0 < limbs.size <= min(_FEW, len(bits)):
+            add_to_few(bits, rows, low, limbs)
+        else:
+            add_doubles(bits, rows, given, low, limbs)
     columns = np.ascontiguousarray(limbs.T)
     normalise(columns)
     return {f"{name}.{low + i}": column for i, column in enumerate(columns)}

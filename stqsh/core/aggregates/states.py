@@ -18,7 +18,7 @@ from stqsh.core.aggregates.distinct_numbers import DistinctNumbers
 from stqsh.core.aggregates.keys import canonical, distinct_rows, encode_keys
 from stqsh.core.aggregates.limbs import add_terms, normalised
 from stqsh.core.aggregates.summaries import summarised
-from stqsh.core.kernels.events.versions import tally
+from stqsh.core.kernels.events.versions import count_each, tally
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.texts.tokenizer import coded_terms
 from stqsh.spec.aggregate import Measure
@@ -66,15 +66,25 @@ class Contribution(NamedTuple):
 
     Attributes:
         rows: int32 (n,).
-        signs: 1 for records that come, -1 for those that leave, int8 (n,).
+        signs: 1 for records that come, -1 for those that leave, int8 (n,); None if all come.
     """
 
     rows: Array
-    signs: Array
+    signs: Array | None = None
 
     def where(self, chosen: Array) -> Contribution:
         """Return the part of some records, bool (n,)."""
-        return Contribution(self.rows[chosen], self.signs[chosen])
+        return Contribution(self.rows[chosen], None if self.signs is None else self.signs[chosen])
+
+    def repeated(self, lengths: Array) -> Contribution:
+        """Return the contribution with as many records in the place of each."""
+        signs = None if self.signs is None else np.repeat(self.signs, lengths)
+        return Contribution(np.repeat(self.rows, lengths), signs)
+
+    def tally(self, rows: int) -> Array:
+        """Return how many more records come than leave, int64 (rows,)."""
+        own = frozen(self.rows)
+        return count_each(own, rows) if self.signs is None else tally(own, frozen(self.signs), rows)
 
 
 class ValueLists(NamedTuple):
@@ -83,11 +93,6 @@ class ValueLists(NamedTuple):
     codes: Array
     lengths: Array
     distinct: Any
-
-
-def entering(rows: Array) -> Contribution:
-    """Return the contribution of records that come."""
-    return Contribution(rows, np.ones(len(rows), np.int8))
 
 
 def leader(measures: Sequence[Measure], number: int, functions: frozenset[str]) -> int:
@@ -115,7 +120,7 @@ def contribute(
         lasting: Whether records may leave later; without, only the extremes are kept for MIN and MAX.
         error: How much too high counts of TOPK may be, as a share of a row's records; these are whole rows.
     """
-    totals: dict[str, Array] = {"n": _tally(records, by.num_rows)}
+    totals: dict[str, Array] = {"n": records.tally(by.num_rows)}
     values: list[pa.Table] = []
     for j, (measure, argument) in enumerate(zip(measures, arguments, strict=True)):
         if argument is None:
@@ -126,7 +131,7 @@ def contribute(
             there = column.is_valid().to_numpy(zero_copy_only=False)
             known, own = column.filter(pa.array(there)), records.where(there)
         if function in COUNTED and leader(measures, j, COUNTED) == j:
-            totals[f"c{j}"] = _tally(own, by.num_rows) if column.null_count else totals["n"]
+            totals[f"c{j}"] = own.tally(by.num_rows) if column.null_count else totals["n"]
         if function in SUMMED and leader(measures, j, SUMMED) == j:
             totals |= add_terms(f"s{j}", known, own.rows, own.signs, by.num_rows)
         if function in _LISTED:
@@ -216,26 +221,20 @@ def _sums(column: Any, ids: Array, rows: int) -> Array:
     return out
 
 
-def _tally(records: Contribution, rows: int) -> Array:
-    """Return how many more records come than leave, int64 (rows,)."""
-    return tally(frozen(records.rows), frozen(records.signs), rows)
-
-
 def _occurrences(
     number: int, measure: Measure, column: pa.Array[Any], records: Contribution, lasting: bool
 ) -> pa.Table:
     """Return how often each value, or each term of a TOPK, occurs in a row."""
     codes, lengths, distinct = value_lists(measure, column)
     if measure.function == "topk":
-        records = Contribution(np.repeat(records.rows, lengths), np.repeat(records.signs, lengths))
+        records = records.repeated(lengths)
     values = encode_keys([distinct])
     if measure.function in EXTREMES and not lasting:
         return _extremes(number, measure.function, values, codes, records.rows)
     size = max(len(values), 1)
     pairs = records.rows * np.int64(size) + codes
     distinct = DistinctNumbers(pairs)
-    place = distinct.find(pairs).astype(np.int32)
-    counts = tally(frozen(place), frozen(records.signs), len(distinct))
+    counts = records._replace(rows=distinct.find(pairs).astype(np.int32)).tally(len(distinct))
     kept = counts != 0
     row, code = np.divmod(distinct.values[kept], size)
     return _listed(number, row, values, code, counts[kept])

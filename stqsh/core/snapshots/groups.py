@@ -1,21 +1,22 @@
 """Snapshots of aggregates: one slot's share of the groups, and the answer that the shares form.
 
-A slot's share holds the states of its groups, which add up. Of the nearest neighbours it holds the records
-themselves, few as they are: which of them count is only known when all slots' candidates are together.
+A slot's share holds the states of its groups, which add up. Of few records it holds these themselves, so that
+those of all slots are grouped at once. So it does of the nearest neighbours: which of them count is only
+known when all slots' candidates are together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.arrays import Array
-from stqsh.core.aggregates.answers import KEY, first_groups, show_groups
+from stqsh.core.aggregates.answers import KEY, first_groups, show_groups, typed
 from stqsh.core.aggregates.keys import number_groups, whole
-from stqsh.core.aggregates.states import VALUES, States, add_states, contribute, entering
+from stqsh.core.aggregates.states import VALUES, Contribution, States, add_states, contribute
 from stqsh.core.contract.snapshot_selection import SnapshotSelection, StoredRows
 from stqsh.spec.aggregate import AggregateSpec, GroupColumn, Measure
 from stqsh.spec.chunk import arrow_type
@@ -24,20 +25,23 @@ from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.region import NearestSpec
 
 _NOW, _RANK = b"now_us", "rank"
+_FEW = 1 << 14
+"""The most records of a slot that are not grouped there."""
 
 
 def groups_part(selection: SnapshotSelection, objects: Array, rank: Array | None) -> pa.RecordBatch:
     """Return one slot's share of an aggregate over members, objects int32 (n,), with their ranks if any."""
     spec = selection.spec.aggregates
     assert spec is not None, "the snapshot has aggregates"
-    rows = StoredRows(selection.present, objects, selection.reach)
-    if rank is None:
-        return states_share(
-            group_states(spec.groups, spec.measures, rows, len(objects)), selection.present.now
-        )
-    records = _records(spec.groups, spec.measures, rows)
-    keys = selection.present.table.show_keys(objects)
-    return _share(pa.table({KEY: keys, _RANK: pa.array(rank), **records}), selection.present.now)
+    rows, now = StoredRows(selection.present, objects, selection.reach), selection.present.now
+    if rank is not None:
+        keys = selection.present.table.show_keys(objects)
+        nearest = _records(spec.groups, spec.measures, rows.value, rows)
+        return _share(pa.table({KEY: keys, _RANK: pa.array(rank), **nearest}), now)
+    records = _records(spec.groups, spec.measures, rows.coded, rows)
+    if records and len(objects) <= _FEW:
+        return _share(pa.table(records), now)
+    return states_share(_states(spec.groups, spec.measures, records, len(objects)), now)
 
 
 def states_share(states: States, now: int) -> pa.RecordBatch:
@@ -49,7 +53,7 @@ def group_states(
     groups: tuple[GroupColumn, ...], measures: tuple[Measure, ...], rows: StoredRows, count: int
 ) -> States:
     """Return the states of the groups of some rows, whose number is `count`."""
-    return _states(groups, measures, _records(groups, measures, rows), count)
+    return _states(groups, measures, _records(groups, measures, rows.coded, rows), count)
 
 
 def groups_whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
@@ -59,7 +63,7 @@ def groups_whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Tabl
     if isinstance(spec.region, NearestSpec):
         states = _of_nearest(parts, aggregates, spec.region.k)
     else:
-        states = add_states([*map(_unpacked, parts), *_always(aggregates)])
+        states = _added(parts, aggregates)
     now_us = int((parts[0].schema.metadata or {})[_NOW])
     shown = show_groups(aggregates, _with_members(aggregates, states), now_us)
     positions: Any = pa.array(first_groups(aggregates, shown))
@@ -68,12 +72,32 @@ def groups_whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Tabl
     return pa.Table.from_arrays([found[f"s{i}"] for i in range(len(names))], names=names)
 
 
+def _added(parts: Sequence[pa.RecordBatch], spec: AggregateSpec) -> States:
+    """Return the sum of the slots' shares: states, and those of the records of shares that have few."""
+    few = [pa.Table.from_batches([part.replace_schema_metadata(None)]) for part in parts if _is_few(part)]
+    states = [_unpacked(part) for part in parts if not _is_few(part)]
+    if few:
+        records = pa.concat_tables(few, promote_options="permissive")
+        columns = {name: whole(records[name]) for name in records.column_names}
+        states.append(_states(spec.groups, spec.measures, columns, records.num_rows))
+    if len(states) == 1 and few and not states[0].values.num_rows:
+        return states[0]  # in order, without groups of nothing
+    return add_states([*states, *_always(spec)])
+
+
+def _is_few(part: pa.RecordBatch) -> bool:
+    return KEY not in part.schema.names
+
+
 def _records(
-    groups: tuple[GroupColumn, ...], measures: tuple[Measure, ...], rows: StoredRows
+    groups: tuple[GroupColumn, ...],
+    measures: tuple[Measure, ...],
+    group_value: Callable[[Expr], Any],
+    rows: StoredRows,
 ) -> dict[str, Any]:
     """Return the values of groups, g0, …, and of the arguments of measures, a0, …."""
-    return {f"g{i}": _value(rows, group.value, group.type) for i, group in enumerate(groups)} | {
-        f"a{j}": _value(rows, measure.argument, measure.argument_type)
+    return {f"g{i}": typed(group_value(group.value), group.type) for i, group in enumerate(groups)} | {
+        f"a{j}": typed(rows.value(measure.argument), measure.argument_type)
         for j, measure in enumerate(measures)
         if measure.argument is not None
     }
@@ -84,13 +108,6 @@ def _share(table: pa.Table, now: int) -> pa.RecordBatch:
     return batch.replace_schema_metadata({_NOW: str(now)})
 
 
-def _value(rows: StoredRows, expr: Expr, kind: str) -> pa.Array[Any]:
-    value: Any = rows.value(expr)
-    wanted = arrow_type(kind)
-    column: pa.Array[Any] = value if value.type == wanted else value.cast(wanted)
-    return column
-
-
 def _states(
     groups: tuple[GroupColumn, ...], measures: tuple[Measure, ...], records: dict[str, Any], count: int
 ) -> States:
@@ -98,7 +115,7 @@ def _states(
     found = number_groups([records[f"g{i}"] for i in range(len(groups))], count)
     arguments = [records.get(f"a{j}") for j in range(len(measures))]
     by = pa.table({KEY: found.keys})
-    return contribute(measures, arguments, by, entering(found.ids), lasting=False)
+    return contribute(measures, arguments, by, Contribution(found.ids), lasting=False)
 
 
 def _always(spec: AggregateSpec) -> list[States]:

@@ -21,6 +21,8 @@ UNIT_PLACE = 34
 _MASK = np.int64(0xFFFFFFFF)
 _FRACTION = np.int64(0xFFFFFFFFFFFFF)
 _ONE = np.int64(1)
+_INFINITE = 2047
+"""The exponent in the bits of a double that is not finite."""
 
 _SHORT = 3
 """Sums of at most this many limbs are rounded in registers, if their value is not as wide as these allow."""
@@ -29,17 +31,15 @@ _SHORT = 3
 @kernel
 def double_places(bits: Array) -> tuple[int, int]:
     """Return the lowest and the highest place that the terms, the bits of finite doubles, reach."""
-    low, high = 1 << 30, -1
+    low: Int = np.int64(_INFINITE)
+    high: Int = np.int64(1)
     for i in range(len(bits)):
-        exponent = (bits[i] >> 52) & 2047
-        if exponent == 0:
-            if bits[i] & _FRACTION == 0:
-                continue
-            exponent = 1
-        place = (exponent + 13) >> 5
-        low = min(low, place)
-        high = max(high, place + 2)
-    return low, high
+        exponent, is_zero = (bits[i] >> 52) & 2047, bits[i] << 1 == 0
+        low = min(low, np.int64(_INFINITE) if is_zero else exponent)
+        high = max(high, exponent)
+    if low == _INFINITE:
+        return 1 << 30, -1
+    return (max(low, np.int64(1)) + 13) >> 5, ((high + 13) >> 5) + 2
 
 
 @inlined
@@ -66,6 +66,43 @@ def add_doubles(bits: Array, rows: Array, signs: Array, low: int, limbs: Array) 
     flat, width = limbs.reshape(-1), limbs.shape[1]
     for i in range(len(bits)):
         add_double(bits[i], np.int64(signs[i]), flat, np.int64(rows[i]) * width - low)
+
+
+@kernel
+def are_plain(bits: Array, exponents: Int, sign: Int) -> bool:
+    """Return whether floats are finite and none is -0.0, by their bits and those of exponents and sign."""
+    others = 0
+    for i in range(len(bits)):
+        others += (bits[i] & exponents == exponents) | (bits[i] == sign)
+    return others == 0
+
+
+@kernel
+def add_to_few(bits: Array, rows: Array, low: int, limbs: Array) -> None:
+    """Do what `add_doubles` does with signs of 1, for few rows of few limbs.
+
+    Terms of a row with the same exponent are added first, in two halves, which takes fewer steps.
+    """
+    each = 32 * (limbs.shape[1] - 2)
+    base = np.int64(32 * low - 13)
+    first, sums = max(base, 1), np.zeros(2 * each * len(limbs), np.int64)
+    for i in range(len(bits)):
+        exponent, mantissa, sign = (bits[i] >> 52) & 2047, bits[i] & _FRACTION, bits[i] >> 63
+        mantissa |= np.int64(exponent != 0) << 52
+        mantissa = (mantissa ^ sign) - sign
+        at = np.uint64(2 * (np.int64(rows[i]) * each + max(exponent, first) - base))
+        sums[at] += mantissa & _MASK
+        sums[at + np.uint64(1)] += mantissa >> 32
+    for row in range(len(limbs)):
+        for position in range(each):
+            at = 2 * (row * each + position)
+            place, shift = position >> 5, position & 31
+            second = (sums[at] >> 32) + (sums[at + 1] & _MASK)
+            third = (sums[at + 1] >> 32) + (second >> 32)
+            low_part, middle = (sums[at] & _MASK) << shift, (second & _MASK) << shift
+            limbs[row, place] += low_part & _MASK
+            limbs[row, place + 1] += (low_part >> 32) + (middle & _MASK)
+            limbs[row, place + 2] += (middle >> 32) + (third << shift)
 
 
 @kernel
