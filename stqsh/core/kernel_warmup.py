@@ -12,10 +12,12 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from stqsh.core.aggregate import aggregate
+from stqsh.core.aggregates.keys import canonical
 from stqsh.core.evaluate import evaluate
+from stqsh.core.kernels.aggregates.exact_sums import add_to_few
 from stqsh.core.kernels.events.latest_updates import latest_updates
 from stqsh.core.kernels.events.record_keys import find_previous
-from stqsh.core.kernels.events.versions import number_wholes
+from stqsh.core.kernels.events.versions import count_each, number_wholes, read
 from stqsh.core.kernels.geometry.boxes import are_beside
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.kernels.index.static_rects import CandidatePairs
@@ -23,6 +25,7 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_hashes import add_hashes
 from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.objects.presence import may_hold
+from stqsh.core.state.columns import DTYPES
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.access_path import clear_without_words
 from stqsh.core.texts.keyword_index import KeywordIndex
@@ -220,11 +223,23 @@ def _warm_up_rare_paths() -> None:
     assert words is not None, "a single word"
     words.places_of(hash_keys(pa.array(["a"]))[0])
     are_beside(*np.zeros((4, 1)))
-    number_wholes(frozen(np.zeros(1, np.int64)), 0, 1)
+    number_wholes(frozen(np.zeros(1, np.int64)), 1)
+    _warm_up_snapshots()
     latest_updates(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)
     none = np.zeros(1, np.int64)
     KeptEventKeys(state, "kept", None).duplicates(pa.array(["a"]), none, none)
     find_previous(frozen(np.zeros(1, np.int32)), frozen(none), 0, none.copy(), none.copy(), none.copy())
+
+
+def _warm_up_snapshots() -> None:
+    """Run what snapshots need: the columns of each type, and sums for few groups of many records."""
+    one = frozen(np.zeros(1, np.int32))
+    for dtype in sorted({np.dtype(kind).str for kind in DTYPES.values()}):
+        read(frozen(np.zeros(1, dtype)), frozen(np.ones(1, np.bool_)), one)
+    for kind in (pa.float32(), pa.float64()):
+        canonical(pa.array([0.5], kind))
+    count_each(one, 1)
+    add_to_few(frozen(np.zeros(1, np.int64)), one, 0, np.zeros((1, 3), np.int64))
 
 
 def _warm_up_keywords(terms: TermTable, prefix: str) -> None:

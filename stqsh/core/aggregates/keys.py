@@ -103,9 +103,8 @@ def _coded(column: Column) -> Any:
         return _with_entry_for_null(column) if column.null_count else column
     if pa.types.is_signed_integer(column.type) and len(column) >= _MANY and not column.null_count:
         values = column.to_numpy().astype(np.int64, copy=False)
-        low, high = int(values.min()), int(values.max())
-        if high - low < _FEW:
-            codes, distinct = number_wholes(frozen(values), low, high - low + 1)
+        codes, distinct = number_wholes(frozen(values), _FEW)
+        if len(distinct):
             values = pa.array(distinct, pa.int64()).cast(column.type)
             return pa.DictionaryArray.from_arrays(codes, values, safe=False)
     return column.dictionary_encode(null_encoding="encode")

@@ -39,11 +39,15 @@ def add_terms(
         signs: Their signs, int8 (n,); None if all are 1.
         count: The number of rows.
     """
-    rows, given = frozen(rows), frozen(np.ones(len(rows), np.int8) if signs is None else signs)
+    rows = frozen(rows)
+
+    def given() -> Array:
+        return frozen(np.ones(len(rows), np.int8) if signs is None else signs)
+
     if pa.types.is_integer(column.type):
         values: Any = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
         limbs, low = np.zeros((count, 2), np.int64), UNIT_PLACE
-        add_wholes(frozen(values), rows, given, limbs)
+        add_wholes(frozen(values), rows, given(), limbs)
     else:
         doubles: Any = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
         bits = frozen(doubles.view(np.int64))
@@ -52,7 +56,7 @@ def add_terms(
         if signs is None and 0 < limbs.size <= min(_FEW, len(bits)):
             add_to_few(bits, rows, low, limbs)
         else:
-            add_doubles(bits, rows, given, low, limbs)
+            add_doubles(bits, rows, given(), low, limbs)
     columns = np.ascontiguousarray(limbs.T)
     normalise(columns)
     return {f"{name}.{low + i}": column for i, column in enumerate(columns)}

@@ -18,7 +18,7 @@ from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.kernels.index.scan import EVER, count_in_box, in_box
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.objects.stored_columns import BatchRows
-from stqsh.core.state.slot_state import SlotState, stream_specs
+from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.tokenizer import contains
 from stqsh.spec.expression import (
     ColumnExpr,
@@ -33,6 +33,7 @@ from stqsh.spec.expression import (
 )
 from stqsh.spec.query import Place, SnapshotSpec
 from stqsh.spec.region import Key
+from stqsh.spec.stream import stream_spec
 
 EVERYWHERE = np.array([-np.inf, -np.inf, np.inf, np.inf])
 """The box that holds all places: x1, y1, x2, y2."""
@@ -69,9 +70,10 @@ class PresentObjects:
         They are those at the step's time; `at_end`: those at the end of its tick. A closing step has none:
         it stands at the end of the tick before.
         """
-        spec = stream_specs(state).get(stream_id)
-        if spec is None:
+        known = state.entry("streams").get(str(stream_id))
+        if known is None:
             return None
+        spec = stream_spec(known)
         clock = state.clock
         tick = clock.end_tick if at_end else (clock.base_tick or 0) + clock.step - 1
         now = tick * (clock.tick_us or 1)

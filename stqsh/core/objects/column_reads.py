@@ -21,10 +21,10 @@ def read_column(columns: StoredColumns, name: str, objects: Array | slice) -> pa
     """
     kind = columns.types[name]
     values, nulls = _stored(columns[name], objects)
-    if name not in columns.names and kind != "TIMESTAMP":
+    is_place = name not in columns.names and kind != "TIMESTAMP"
+    if is_place and len(values) and np.isnan(values.min()):
         nowhere = np.isnan(values)
-        if nowhere.any():
-            nulls = nowhere if nulls is None else nulls | nowhere
+        nulls = nowhere if nulls is None else nulls | nowhere
     return as_arrow(values, nulls, kind, columns.pool.strings() if kind == "STRING" else None)
 
 

@@ -188,12 +188,13 @@ def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
     if RANK in found.column_names:
         order = pc.sort_indices(found, sort_keys=[(RANK, "ascending"), (_KEY, "ascending")])
         found = found.take(order[:wanted])
+    names = {f"s{i}": column.name for i, column in enumerate(spec.select)}
+    shown = found.select([*names])
     if RANK in found.column_names and not spec.order:
-        found = found.slice(0, spec.limit)
+        shown = shown.slice(0, spec.limit)
     else:
-        found = found.take(_first(found, spec))
-    names = [column.name for column in spec.select]
-    return pa.Table.from_arrays([found[f"s{i}"] for i in range(len(names))], names=names)
+        shown = shown.take(_first(found, spec))
+    return pa.Table.from_arrays(shown.columns, names=[*names.values()])
 
 
 def nothing(stream: StreamSpec, spec: SnapshotSpec) -> pa.RecordBatch:

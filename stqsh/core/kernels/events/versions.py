@@ -77,18 +77,23 @@ def number(codes: Array, numbers: Array) -> tuple[Array, Array]:
 
 
 @kernel
-def number_wholes(values: Array, low: Int, size: int) -> tuple[Array, Array]:
-    """Number distinct whole numbers low .. low + size - 1 in their order.
+def number_wholes(values: Array, most: int) -> tuple[Array, Array]:
+    """Number distinct whole numbers in their order, if they are in a range of at most so many.
 
     Args:
-        values: integer (n,).
-        low: the smallest value that may occur.
-        size: how many values may occur.
+        values: int64 (n,), at least one.
+        most: the most numbers that the range may have.
 
     Returns:
-        The number of each value, int32 (n,), and the distinct values, int64 (m,), ascending.
+        The number of each value, int32 (n,), and the distinct values, int64 (m,), ascending; both are empty
+        if the range is wider.
     """
-    numbers = np.zeros(size, np.int32)
+    low = high = values[0]
+    for i in range(len(values)):
+        low, high = min(low, values[i]), max(high, values[i])
+    if np.uint64(high) - np.uint64(low) >= np.uint64(most):
+        return np.empty(0, np.int32), np.empty(0, np.int64)
+    numbers = np.zeros(high - low + 1, np.int32)
     for i in range(len(values)):
         numbers[values[i] - low] = 1
     distinct = np.flatnonzero(numbers).astype(np.int64)
