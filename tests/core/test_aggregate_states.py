@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from stqsh.core.aggregates.answers import show_measures
 from stqsh.core.aggregates.keys import canonical, decode_keys, number_groups
 from stqsh.core.aggregates.states import Contribution, States, add_states, contribute
-from stqsh.core.kernels.aggregates.exact_sums import rounded
+from stqsh.core.kernels.aggregates.exact_sums import add_doubles, add_to_few, double_places, rounded
+from stqsh.core.kernels.events.versions import number_wholes
+from stqsh.core.kernels.jit import frozen
 from stqsh.spec.aggregate import Measure
 from stqsh.spec.chunk import arrow_type
 from stqsh.spec.expression import ColumnExpr
@@ -115,6 +117,30 @@ def test_sums_of_doubles_are_rounded_once_in_any_order(values, random):
     mean = None if wanted is None else wanted / len(values)
     whole = states("avg", values, "DOUBLE", np.zeros(len(values), np.int32))
     assert shown("avg", "DOUBLE", whole) == [mean]
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1), st.integers(1, 3))
+def test_sums_by_exponents_are_the_sums_term_by_term(values, count):
+    bits = np.repeat(np.array(values).view(np.int64), 70)
+    rows = np.arange(len(bits), dtype=np.int32) % count
+    low, high = double_places(bits)
+    places = [32 * place - 1088 for place in range(low, high + 1)]
+    few, one_by_one = np.zeros((2, count, len(places)), np.int64)
+    if places:
+        add_to_few(frozen(bits), frozen(rows), low, few)
+    add_doubles(frozen(bits), frozen(rows), frozen(np.ones(len(bits), np.int8)), low, one_by_one)
+    for limbs, other in zip(few.tolist(), one_by_one.tolist(), strict=True):
+        exact = [
+            sum(Fraction(2) ** place * limb for place, limb in zip(places, found, strict=True))
+            for found in (limbs, other)
+        ]
+        assert exact[0] == exact[1]
+
+
+def test_the_widest_range_of_whole_numbers_is_not_numbered_by_a_table():
+    values = np.array([2**63 - 1, -(2**63), 0])
+    assert [found.tolist() for found in number_wholes(frozen(values), 1 << 16)] == [[], []]
+    assert [found.tolist() for found in number_wholes(frozen(values[:1]), 1)] == [[0], [2**63 - 1]]
 
 
 LIMBS = st.integers(0, 2**32 - 1) | st.sampled_from([0, 1, 2**31, 2**32 - 1]) | st.integers(-(2**61), 2**61)

@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh.core.kernels.events.transitions import StoredArrays
-from stqsh.core.kernels.index.scan import count_in_box, in_box
+from stqsh.core.kernels.index.scan import EVER, count_in_box, in_box
 
 
-@given(st.data(), st.integers(0, 2**32 - 1), st.integers(0, 300))
+@given(st.data(), st.integers(0, 2**32 - 1), st.integers(0, 300) | st.integers(4000, 8300))
 def test_the_objects_in_a_box_are_listed_in_order(data: st.DataObject, seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)
     x, y = rng.integers(0, 4, (2, count)).astype(float)
     x[: data.draw(st.integers(0, count))] = data.draw(st.sampled_from([0.0, 9.0, np.nan]))
-    ts = rng.integers(0, data.draw(st.sampled_from([1, 3])), count)
+    ts = rng.integers(-1, data.draw(st.sampled_from([1, 3])), count)
     known = rng.random(count) < data.draw(st.sampled_from([0.5, 1.0]))
-    stored, since = StoredArrays(x, y, ts, known), data.draw(st.integers(0, 2))
+    stored, since = StoredArrays(x, y, ts, known), data.draw(st.integers(0, 2) | st.just(EVER))
     box = np.array(
         data.draw(st.sampled_from([(0, 0, 3, 3), (1, 1, 2, 3), (-np.inf, -np.inf, np.inf, np.inf)]))
     )
