@@ -103,7 +103,7 @@ LIMIT = st.sampled_from(["", "LIMIT 3"])
 
 @st.composite
 def selects(draw):
-    kind = draw(st.sampled_from(["taxis", "posts", "join"]))
+    kind = draw(st.sampled_from(["taxis", "posts", "join", "groups"]))
     if kind == "posts":
         text = draw(
             st.sampled_from(["", "WHERE body CONTAINS 'rain sun'", "WHERE body CONTAINS ANY 'fish markt'"])
@@ -113,6 +113,11 @@ def selects(draw):
         where = draw(st.sampled_from(["", "AND F.who = 'fish'", "AND F.since > T.ts"]))
         relations = f"FROM taxis T, favourites F WHERE T.oid = F.oid {where}"
         return f"SELECT T.oid, F.who, F.since {relations} {draw(st.one_of(STILL, MOVING))};"
+    if kind == "groups":
+        group = draw(st.sampled_from(["status", "n", "status, n"]))
+        measures = "COUNT(*) AS many, AVG(lon) AS mean, MAX(oid) AS last"
+        where = f"{draw(TAXI_CONDITION)} {draw(st.one_of(STILL, MOVING))}"
+        return f"SELECT {group}, {measures} FROM taxis {where} GROUP BY {group};"
     items = draw(TAXI_LIST)
     order = "" if items.startswith("COUNT") else f"{draw(ORDER)} {draw(LIMIT)}"
     return f"SELECT {items} FROM taxis {draw(TAXI_CONDITION)} {draw(st.one_of(STILL, MOVING))} {order};"
