@@ -81,7 +81,7 @@ def _added(parts: Sequence[pa.RecordBatch], spec: AggregateSpec) -> States:
         columns = {name: whole(records[name]) for name in records.column_names}
         states.append(_states(spec.groups, spec.measures, columns, records.num_rows))
     if len(states) == 1 and few and not states[0].values.num_rows:
-        return states[0]  # in order, without groups of nothing
+        return states[0]  # groups of records are in order, and none of them is empty
     return add_states([*states, *_always(spec)])
 
 
