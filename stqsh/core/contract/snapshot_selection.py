@@ -148,11 +148,6 @@ class StoredRows:
         value: pa.Array[Any] = compute(plain, columns, self._present.now, self._present.resolver)
         return value
 
-    def texts(self, name: str) -> pa.Array[Any]:
-        """Return a column of texts as a dictionary, which may have an entry for NULL."""
-        stored = self._present.table.columns.show_coded(name, self._present.no_rows, self._objects)
-        return self._column(name).dictionary_encode() if stored is None else stored
-
     def _operands(self, expr: Expr) -> tuple[dict[str, pa.Array[Any]], Expr]:
         """Return the columns that an expression reads, at least one, as constants need a length too."""
         expr, columns = self._without_phrases(expr)
@@ -172,9 +167,9 @@ class StoredRows:
 
         def sought(node: Expr) -> Expr | None:
             match node:
-                case ContainsExpr(ColumnExpr(name), str(phrase), how):
+                case ContainsExpr(ColumnExpr() as text, str(phrase), how):
                     column = ColumnExpr(f"\0contains {len(found)}")
-                    found[column.name] = contains(self.texts(name), pa.scalar(phrase), how)
+                    found[column.name] = contains(self.coded(text), pa.scalar(phrase), how)
                     return column
             return None
 

@@ -25,6 +25,7 @@ from stqsh.core.kernels.text.term_sets import recode
 from stqsh.core.texts.tokenizer import coded_terms, contains
 from stqsh.core.views.questions import Phrase
 from stqsh.core.views.time_slots import TimeSlot
+from stqsh.spec.expression import ColumnExpr
 
 Rows = tuple[int, int]
 
@@ -46,10 +47,11 @@ class SlotWords:
 
     @staticmethod
     def of(texts: Any) -> SlotWords | None:
-        """Return the words of texts, a dictionary array in the slot's order; None if two have equal hashes.
+        """Return the words of texts in the slot's order; None if two have equal hashes.
 
         NULL has no words.
         """
+        texts = texts.dictionary_encode()
         coded, words = coded_terms(texts.dictionary)
         hashes = hash_keys(words)
         order = np.argsort(hashes, kind="stable")
@@ -58,7 +60,7 @@ class SlotWords:
         hashes = hashes[order]
         if (hashes[1:] == hashes[:-1]).any():
             return None
-        numbers = frozen(texts.indices.to_numpy())
+        numbers = frozen(texts.indices.fill_null(-1).to_numpy())
         return SlotWords(hashes, list_terms(recode(coded, frozen(rank)), numbers, len(words)))
 
     def places_of(self, hashed: np.uint64) -> Array:
@@ -145,7 +147,7 @@ def _places(
     found = [list(map(one.places_of, hashes)) for one in words]
     some = [(i, k) for i, lists in enumerate(found) for k, places in enumerate(lists) if len(places)]
     rows = np.array([slots[i].order[found[i][k][0]] for i, k in some], np.int32)
-    texts = StoredRows(present, rows, NOWHERE).texts(phrase.column)
+    texts = StoredRows(present, rows, NOWHERE).value(ColumnExpr(phrase.column))
     has_word = contains(texts, pa.array([phrase.words[k] for _, k in some], pa.string()), "all")
     for (i, k), is_it in zip(some, has_word.to_pylist(), strict=True):
         if not is_it:
@@ -244,7 +246,7 @@ class WordLists:
                 is_due = LISTING_COST * events <= column.due and slot.rows not in column.lists
                 if is_due and self.width * events <= room - self.nbytes:
                     column.due -= LISTING_COST * events
-                    made = SlotWords.of(StoredRows(present, slot.order, NOWHERE).texts(name))
+                    made = SlotWords.of(StoredRows(present, slot.order, NOWHERE).coded(ColumnExpr(name)))
                     if made is not None:
                         column.lists[slot.rows] = made
                         self.width = made.nbytes / events

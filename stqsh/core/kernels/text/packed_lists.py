@@ -29,11 +29,11 @@ def list_terms(coded: CodedTexts, text: Array, terms: int) -> PackedLists:
 
     Args:
         coded: Texts, with codes below `terms`.
-        text: The number of the text at each place, int32 (n,).
+        text: The number of the text at each place, int32 (n,); -1 for none.
         terms: How many terms there are.
     """
     last, starts = np.full(terms, -1, np.int64), np.zeros(terms + 1, np.int64)
-    for place in range(len(text)):
+    for place in np.flatnonzero(text >= 0):
         for at in range(coded.start[text[place]], coded.start[text[place] + 1]):
             code = coded.codes[at]
             starts[code + 1] += _width(place - last[code])
@@ -42,7 +42,7 @@ def list_terms(coded: CodedTexts, text: Array, terms: int) -> PackedLists:
         starts[term + 1] += starts[term]
     last[:] = -1
     ends, data = starts[:-1].copy(), np.empty(starts[terms], np.uint8)
-    for place in range(len(text)):
+    for place in np.flatnonzero(text >= 0):
         for at in range(coded.start[text[place]], coded.start[text[place] + 1]):
             code = coded.codes[at]
             left, to = place - last[code], ends[code]
