@@ -17,7 +17,6 @@ from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.kernels.index.scan import EVER, count_in_box, in_box
 from stqsh.core.objects.object_table import ObjectTable
-from stqsh.core.objects.stored_columns import BatchRows
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.tokenizer import contains
 from stqsh.spec.expression import (
@@ -89,11 +88,6 @@ class PresentObjects:
     def stored(self) -> StoredArrays:
         """The stored places and times, also of objects that are not present."""
         return self.table.stored
-
-    @cached_property
-    def no_rows(self) -> BatchRows:
-        """An empty batch of rows, which the table needs beside what is stored."""
-        return self.table.encode([])
 
     def find(self, key: Any) -> Array:
         """Return the object with a key, present or not; int32 (0,) or (1,)."""
