@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stqsh.checksums import DamagedFileError
 from stqsh.errors import SourceError
 from stqsh.sources.replay_store import store as module
 from stqsh.sources.replay_store.manifest import read_manifest, write_manifest
-from stqsh.sources.replay_store.segments import write_segment
+from stqsh.sources.replay_store.segments import segment_name, write_segment
 from stqsh.sources.replay_store.store import StoreWriter, open_store
 
 COLUMNS = [("oid", "STRING"), ("x", "DOUBLE")]
@@ -82,6 +83,19 @@ def test_reading_within_a_segment_makes_no_copy(tmp_path: Path) -> None:
     before = pa.total_allocated_bytes()
     rows = open_store(tmp_path).read(10, 900)
     assert pa.total_allocated_bytes() == before and rows.num_rows == 890
+
+
+def test_ticks_are_found_without_reading_the_rows(tmp_path: Path) -> None:
+    writer = StoreWriter(tmp_path, COLUMNS)
+    writer.append(batch([1, 1, 2]))
+    writer.publish()
+    path = tmp_path / segment_name(0)
+    content = path.read_bytes()
+    path.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])
+    store = open_store(tmp_path)
+    assert (store.rows_until(1), store.tick_of_row(2)) == (2, 2)
+    with pytest.raises(DamagedFileError):
+        store.read(0, 1)
 
 
 def test_a_directory_without_a_store_is_one_clear_error(tmp_path: Path) -> None:

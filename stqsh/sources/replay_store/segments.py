@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import io
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from stqsh.checksums import DamagedFileError, Seal, Sealer
 from stqsh.fs import settle
 from stqsh.sources.replay_store.manifest import Segment, stored_name
+
+T = TypeVar("T")
 
 TICK = "_tick"
 DAMAGED = "damaged"
@@ -96,42 +99,58 @@ def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return table.to_batches()[0] if table.num_rows else batches[0]
 
 
-class MappedSegment(NamedTuple):
-    """A segment that points into its mapped files: its rows, and its ticks (m, 2)."""
-
-    rows: pa.RecordBatch
-    ticks: NDArray[np.int64]
-
-
 class SegmentReader:
-    """Map segments of a store; those that were used last stay mapped."""
+    """Map segments of a store, or only their ticks; what was used last stays mapped."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._open: OrderedDict[str, MappedSegment] = OrderedDict()
+        self._rows: OrderedDict[str, pa.RecordBatch] = OrderedDict()
+        self._ticks: OrderedDict[str, NDArray[np.int64]] = OrderedDict()
 
-    def segment(self, segment: Segment) -> MappedSegment:
-        """Map a segment.
+    def rows(self, segment: Segment) -> pa.RecordBatch:
+        """Return a segment's rows, which point into the mapped file.
 
         Raises:
-            DamagedFileError: one of its files is not what was written; the store is marked as damaged.
+            DamagedFileError: the file is not what was written; the store is marked as damaged.
         """
-        name = segment.file
-        if name in self._open:
-            self._open.move_to_end(name)
-            return self._open[name]
-        path = self._directory / name
+        return _kept(self._rows, segment.file, lambda: self._map_rows(segment))
+
+    def ticks(self, segment: Segment) -> NDArray[np.int64]:
+        """Return a segment's ticks (m, 2), mapped likewise; its rows are not looked at.
+
+        Raises:
+            DamagedFileError: the file is not what was written; the store is marked as damaged.
+        """
+        return _kept(self._ticks, segment.file, lambda: self._map_ticks(segment))
+
+    def _map_rows(self, segment: Segment) -> pa.RecordBatch:
+        path = self._sound(self._directory / segment.file, segment.seal)
+        with pa.memory_map(str(path)) as mapped:
+            return pa.ipc.open_file(mapped).get_batch(0)
+
+    def _map_ticks(self, segment: Segment) -> NDArray[np.int64]:
+        path = self._sound(ticks_path(self._directory / segment.file), segment.ticks_seal)
+        ticks: NDArray[np.int64] = np.load(path, mmap_mode="r")
+        return ticks
+
+    def _sound(self, path: Path, seal: Seal | None) -> Path:
+        """Return the path of a file that is what was written."""
         try:
-            check_segment(self._directory, segment)
-            with pa.memory_map(str(path)) as mapped:
-                batch = pa.ipc.open_file(mapped).get_batch(0)
-            self._open[name] = MappedSegment(batch, np.load(ticks_path(path), mmap_mode="r"))
+            _check_file(path, seal, content=True)
         except DamagedFileError:
             mark_damaged(self._directory)
             raise
-        if len(self._open) > _OPEN_SEGMENTS:
-            self._open.popitem(last=False)
-        return self._open[name]
+        return path
+
+
+def _kept(mapped: OrderedDict[str, T], name: str, map_file: Callable[[], T]) -> T:
+    """Return a mapped file, which is mapped if it is not yet."""
+    if name not in mapped:
+        mapped[name] = map_file()
+        if len(mapped) > _OPEN_SEGMENTS:
+            mapped.popitem(last=False)
+    mapped.move_to_end(name)
+    return mapped[name]
 
 
 def mark_damaged(directory: Path) -> None:
@@ -148,20 +167,24 @@ def check_segment(directory: Path, segment: Segment, *, content: bool = True) ->
         DamagedFileError: a file is gone, cut short or damaged.
     """
     path = directory / segment.file
-    for file, seal in ((path, segment.seal), (ticks_path(path), segment.ticks_seal)):
-        name = stored_name(directory, file.name)
-        try:
-            found = file.stat()
-        except FileNotFoundError:
-            raise DamagedFileError(name, "is gone", _HINT) from None
-        if seal is None:
-            continue
-        if found.st_size < seal.size:
-            raise DamagedFileError(
-                name, f"is cut short: {found.st_size} of its {seal.size} bytes are left", _HINT
-            )
-        state = (str(file), found.st_ino, found.st_mtime_ns)
-        if content and state not in _checked:
-            with pa.memory_map(str(file)) as mapped:
-                seal.check(memoryview(mapped.read_buffer()), name)
-            _checked.add(state)
+    _check_file(path, segment.seal, content=content)
+    _check_file(ticks_path(path), segment.ticks_seal, content=content)
+
+
+def _check_file(file: Path, seal: Seal | None, *, content: bool) -> None:
+    name = stored_name(file.parent, file.name)
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        raise DamagedFileError(name, "is gone", _HINT) from None
+    if seal is None:
+        return
+    if found.st_size < seal.size:
+        raise DamagedFileError(
+            name, f"is cut short: {found.st_size} of its {seal.size} bytes are left", _HINT
+        )
+    state = (str(file), found.st_ino, found.st_mtime_ns)
+    if content and state not in _checked:
+        with pa.memory_map(str(file)) as mapped:
+            seal.check(memoryview(mapped.read_buffer()), name)
+        _checked.add(state)

@@ -124,7 +124,7 @@ class ReplayStore:
         segment = bisect_right(self._first_ticks, tick) - 1
         if segment < 0:
             return self._manifest.gone_rows
-        index = self._segments.segment(self._manifest.segments[segment]).ticks
+        index = self._segments.ticks(self._manifest.segments[segment])
         at = int(np.searchsorted(index[:, 0], tick, side="right"))
         return int(index[at - 1, 1])
 
@@ -132,7 +132,7 @@ class ReplayStore:
         """Return the `_tick` of a row. Raises `IndexError` where the row is gone or has not come."""
         if not self._manifest.gone_rows <= row < self.rows:
             raise IndexError(f"row {row} of {self._manifest.gone_rows} to {self.rows}")
-        index = self._segments.segment(self._manifest.segments[bisect_right(self._ends, row)]).ticks
+        index = self._segments.ticks(self._manifest.segments[bisect_right(self._ends, row)])
         return int(index[np.searchsorted(index[:, 1], row, side="right"), 0])
 
     def read(self, start: int, stop: int) -> pa.RecordBatch:
@@ -152,7 +152,7 @@ class ReplayStore:
         for number in range(bisect_right(self._ends, start), bisect_left(self._ends, stop) + 1):
             segment = self._manifest.segments[number]
             before = self._ends[number] - segment.rows
-            batch = self._segments.segment(segment).rows
+            batch = self._segments.rows(segment)
             pieces.append(
                 batch.slice(
                     max(0, start - before), min(stop - before, batch.num_rows) - max(0, start - before)
@@ -176,7 +176,7 @@ class ReplayStore:
         for number in np.unique(numbers).tolist():
             segment = self._manifest.segments[number]
             mine = ordered[numbers == number] - (self._ends[number] - segment.rows)
-            whole = self._segments.segment(segment).rows
+            whole = self._segments.rows(segment)
             some = whole if columns is None else whole.select(columns)
             pieces.append(some.take(mine))
         place = np.empty(len(order), np.int64)
