@@ -64,9 +64,11 @@ def pieces(whole: BatchPiece, population: Callable[[], int]) -> Iterator[BatchPi
     `population` returns the number of objects; it is called before each piece, after the one before was
     processed.
     """
-    timing = whole.timing
-    steps, counts = np.unique(_steps(whole.records), return_counts=True)
-    rest = np.cumsum(counts)
+    timing, of_rows = whole.timing, _steps(whole.records)
+    if (of_rows[1:] < of_rows[:-1]).any():
+        of_rows.sort()  # rare: a store has its rows in this order
+    rest = np.flatnonzero(np.diff(of_rows, append=timing.last + 1)) + 1
+    steps = of_rows[rest - 1]
     first, at = timing.first, 0
     while at < len(steps):
         taken = rest[at - 1] if at else 0
