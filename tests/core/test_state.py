@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stqsh.core.state import interner as interners
 from stqsh.core.state import slot_state as module
+from stqsh.core.state.columns import encode
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
 
@@ -79,3 +80,12 @@ def test_an_interner_refuses_only_texts_that_are_too_long_when_each_counts_once(
         with pytest.raises(ValueError, match="more than 10 bytes"):
             interner.intern(pa.array(["k", "k", "k"]))
         assert interner.strings().to_pylist() == ["abc", "defg", "", "hij"]
+
+
+def test_texts_that_are_all_null_have_the_code_of_the_empty_one() -> None:
+    pool = Interner(SlotState.fresh(0), "pool")
+    column = encode(pa.array(["a", "", None, "a"]), "STRING", pool)
+    assert (column.values.tolist(), column.valid.tolist()) == ([0, 1, 1, 0], [True, True, False, True])
+    for count in (1, 3):
+        column = encode(pa.nulls(count, pa.string()), "STRING", pool)
+        assert (column.values.tolist(), column.valid.tolist()) == ([1] * count, [False] * count)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
+from stqsh.core.objects.stored_columns import as_run
 from stqsh.core.state.columns import DTYPES
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
@@ -144,8 +145,9 @@ def make_room(state: SlotState, stream: int, stay: Array) -> None:
     own, keys = f"s{stream}/objects/", f"s{stream}/objects/keys"
     if f"{keys}/table" in state:
         Interner(state, keys).keep(np.flatnonzero(stay))
+    kept = as_run(np.flatnonzero(stay))  # mostly the last ones
     for name in state.names(own):
         if not name.startswith(f"{keys}/"):
-            state.shrink(name, state.array(name)[stay])
+            state.shrink(name, state.array(name)[kept])
     for folder in derived(state, "objects", stream):
         state.release(f"{folder}/")

@@ -64,12 +64,19 @@ def encode(column: pa.Array[Any], kind: str, pool: Interner) -> StoredColumn:
     else:
         valid = np.ones(len(column), np.bool_)
     if kind == "STRING":
-        return StoredColumn(pool.intern(column), valid)
+        return StoredColumn(_codes(column, pool), valid)
     if kind == "TIMESTAMP":
         column = column.view(pa.int64())
     if column.null_count:
         column = column.fill_null(False if kind == "BOOLEAN" else 0)
     return StoredColumn(column.to_numpy(zero_copy_only=False), valid)
+
+
+def _codes(column: pa.Array[Any], pool: Interner) -> Array:
+    """Return the codes of texts; a column without any is looked up once."""
+    if 0 < column.null_count == len(column):
+        return np.repeat(pool.intern(column[:1]), len(column))
+    return pool.intern(column)
 
 
 def decode(column: StoredColumn, kind: str, texts: pa.Array[Any] | None) -> pa.Array[Any]:
