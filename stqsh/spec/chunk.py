@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -228,6 +228,8 @@ class Chunk:
         order: its place in the batch.
         first_step: the first step of its rows.
         last_step: the last step of its rows.
+        payload: what `content` unpacks; b"" where there is a batch.
+        batch: the content itself, if the chunk never leaves its process.
     """
 
     slot: int
@@ -238,6 +240,16 @@ class Chunk:
     last_step: int
     rows: int
     payload: bytes
+    batch: pa.RecordBatch | None = None
+
+    @property
+    def content(self) -> pa.RecordBatch:
+        """The chunk's record batch."""
+        return unpack(self.payload) if self.batch is None else self.batch
+
+    def packed(self) -> Chunk:
+        """Return the chunk with its content as a payload."""
+        return self if self.batch is None else replace(self, payload=pack(self.batch), batch=None)
 
 
 def arrow_type(name: str) -> pa.DataType:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -18,8 +19,9 @@ from stqsh.engine.ingest.record_replay import (
     replay_records,
     replay_reference,
     shorten_for_log,
+    shorten_read,
 )
-from stqsh.engine.ingest.task_reader import chunks
+from stqsh.engine.ingest.task_reader import chosen_rows, chunks
 from stqsh.engine.planning.planner import Planner
 from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.state import payload_files as spooling
@@ -204,6 +206,42 @@ def test_records_are_kept_by_name_and_made_again_as_they_were(world: World, spoo
     assert by_name == {"records", "focal"}
     spool.clear()
     assert replay_records(world.home, kept) == told
+
+
+def test_records_that_readers_fold_are_one_chunk_and_made_again_as_they_were(world: World) -> None:
+    tasks = [replace(task, folds=True) for task in tasks_of(world)]
+    told = [(task, chunk) for task in tasks for chunk in chunks(task)]
+    whole = [chunk.batch.num_rows for _, chunk in told if chunk.batch is not None]
+    assert sum(whole) == sum(chunk.rows for _, chunk in told if chunk.kind == "records")
+    for least in (0, LEAST, 1 << 20):
+        logged = [shorten_read(task, chunk, least) for task, chunk in told]
+        kept = unpack_chunks(pack_chunks(logged).to_pybytes())
+        made = replay_records(world.home, kept)
+        assert [chunk.packed() for chunk in made] == [chunk.packed() for _, chunk in told]
+
+
+VALUES = {
+    pa.string(): st.sampled_from(["", "a", "bc"]),
+    pa.int64(): st.integers(-5, 5),
+    pa.int32(): st.integers(-5, 5),
+    pa.float64(): st.floats(allow_nan=False),
+    pa.bool_(): st.booleans(),
+    pa.timestamp("us", tz="UTC"): st.integers(0, 5),
+}
+
+
+@given(st.data(), st.integers(0, 9), st.integers(0, 3))
+def test_chosen_rows_are_those_of_a_filter(data: st.DataObject, count: int, skipped: int) -> None:
+    columns = [
+        data.draw(st.lists(value | st.none() if nulls else value, min_size=count, max_size=count))
+        for value in VALUES.values()
+        for nulls in (False, True)
+    ]
+    types = [kind for kind in VALUES for _ in range(2)]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    batch = pa.RecordBatch.from_arrays(arrays, [f"c{i}" for i in range(len(arrays))]).slice(skipped)
+    chosen = np.array(data.draw(st.lists(st.booleans(), min_size=len(batch), max_size=len(batch))), np.bool_)
+    assert chosen_rows(batch, chosen).equals(batch.filter(pa.array(chosen)))
 
 
 def test_a_store_that_was_changed_is_told(world: World, spool: PayloadFolders) -> None:

@@ -26,7 +26,7 @@ from stqsh.routing.initial_routing import sampled_grid
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.replay_store.manifest import read_manifest, write_manifest
 from stqsh.sources.replay_store.store import StoreWriter
-from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
+from stqsh.spec.chunk import Chunk, pack, unpack_json
 from stqsh.spec.log import StreamRouted
 from stqsh.spec.offset import Offset
 from stqsh.spec.stats import BatchStats
@@ -109,7 +109,7 @@ def clock(batch: list[Chunk]) -> dict[str, Any]:
 
 def records(batch: list[Chunk], kind: str = "records", slot: int = 0) -> list[tuple[int, str]]:
     """(step, key) of all records of one kind of chunk, in order."""
-    found = [unpack(chunk.payload) for chunk in of_kind(batch, kind, slot)]
+    found = [chunk.content for chunk in of_kind(batch, kind, slot)]
     return [pair for b in found for pair in zip(b["_step"].to_pylist(), b["oid"].to_pylist(), strict=True)]
 
 
@@ -640,7 +640,7 @@ def made_by_slot_or_not(world: World) -> list[Chunk]:
 
 
 def made_by(tasks: Sequence[SourceTask]) -> list[Chunk]:
-    return sorted((chunk for task in tasks for chunk in chunks(task)), key=repr)
+    return sorted((chunk.packed() for task in tasks for chunk in chunks(task)), key=repr)
 
 
 BOUNDS, SAMPLE = (0.0, 0.0, 1.0, 1.0), ((0.0, 0.0), (1.0, 1.0))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.chunk import WHY, Chunk, ChunkOrder, Phase, unpack, unpack_json, unpack_struct
+from stqsh.spec.chunk import WHY, Chunk, ChunkOrder, Phase, unpack_json, unpack_struct
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.stats import StreamMemory
 from stqsh.spec.stream import StreamSpec
@@ -88,7 +88,7 @@ class SlotBatch:
 
 def batches(kind: str, chunks: Iterable[Chunk]) -> list[pa.RecordBatch]:
     """Return the payloads of chunks of a kind whose payloads are record batches."""
-    return [unpack(chunk.payload) for chunk in chunks if chunk.kind == kind]
+    return [chunk.content for chunk in chunks if chunk.kind == kind]
 
 
 def items(kind: str, chunks: Iterable[Chunk]) -> list[Any]:

@@ -26,8 +26,9 @@ from stqsh.spec.region import Key
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage.stream_routes import INITIAL
 
-#: The version of the references and of how slices become chunks; references of another cannot be read.
-FORMAT = 3
+#: The versions of the references and of how slices become chunks; references of others cannot be read. A
+#: slot's records of a slice are in chunks of CHUNK_RECORDS, or in one.
+FORMAT, WHOLE = 3, 4
 _OTHER_VERSION = "open the session with that version; or DUMP what it defines, for a new one"
 
 
@@ -64,7 +65,7 @@ class SliceReference(msgspec.Struct, frozen=True, kw_only=True):
         slice: the stream, the rows from and to, the index of the slice, and its focal keys.
     """
 
-    format: tuple[int, int] = (FORMAT, CHUNK_RECORDS)
+    format: tuple[int, int]
     routing: int
     route: int = INITIAL
     dealt: tuple[tuple[int, int], ...] | None = None
@@ -85,12 +86,13 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
     ]
     stream = task.streams[piece.stream_id]
     reference = SliceReference(
+        format=(WHOLE if task.is_whole(piece.stream_id) else FORMAT, CHUNK_RECORDS),
         routing=_version(task, piece.stream_id),
         route=task.routes.get(piece.stream_id, (INITIAL,))[-1],
         dealt=task.dealt.get(piece.stream_id),
         copied=piece.stream_id in task.copied,
         dealing=piece.stream_id in task.dealing,
-        sifted=_is_sifted(task, piece.stream_id),
+        sifted=task.is_sifted(piece.stream_id),
         task=(task.slots, task.first_step, task.last_step, task.base_tick),
         stream=StreamColumns(stream.key, stream.x, stream.y, stream.time, stream.text),
         slice=(piece.stream_id, piece.start, piece.stop, piece.index, piece.focal),
@@ -100,18 +102,13 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
 
 def _version(task: SourceTask, stream: int) -> int:
     """Return the least version of the routing that can deal a stream's records again."""
-    if _is_sifted(task, stream):
+    if task.is_sifted(stream):
         return routing.VERSION
     if stream in task.dealing:
         return routing.UNSIFTED
     if stream in task.copied:
         return routing.UNDEALT
     return routing.UNCOPIED if stream in task.dealt else routing.UNCROSSED
-
-
-def _is_sifted(task: SourceTask, stream: int) -> bool:
-    """Return whether records of a stream may be left out that a slot has no use for."""
-    return task.queries is not None and task.streams[stream].is_sifted
 
 
 def shorten_read(task: SourceTask, chunk: Chunk, least: int) -> Chunk:
@@ -122,8 +119,9 @@ def shorten_read(task: SourceTask, chunk: Chunk, least: int) -> Chunk:
         chunk: the chunk, with its content.
         least: smaller payloads (bytes) are kept as they are.
     """
-    again = replay_reference(task, chunk) if len(chunk.payload) >= least else None
-    return chunk if again is None else _named(chunk, again)
+    size = len(chunk.payload) if chunk.batch is None else chunk.batch.nbytes
+    again = replay_reference(task, chunk) if size >= least else None
+    return chunk.packed() if again is None else _named(chunk, again)
 
 
 def shorten_for_log(chunk: Chunk, content: Chunk) -> Chunk:
@@ -141,7 +139,7 @@ def shorten_for_log(chunk: Chunk, content: Chunk) -> Chunk:
 
 def _named(chunk: Chunk, again: Any) -> Chunk:
     """Return a chunk that holds only the JSON from which it can be made again."""
-    return replace(chunk, payload=Reference("", 0, 0, again).packed())
+    return replace(chunk, payload=Reference("", 0, 0, again).packed(), batch=None)
 
 
 def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:
@@ -190,7 +188,7 @@ def _find_chunk(chunk: Chunk, again: Any, made: dict[tuple[str, ChunkOrder, int]
 
 
 def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
-    if again.get("format") != [FORMAT, CHUNK_RECORDS]:
+    if again.get("format") not in ([FORMAT, CHUNK_RECORDS], [WHOLE, CHUNK_RECORDS]):
         raise RecordReplayError(
             "the session's state was written by another version of stqsh", hint=_OTHER_VERSION
         )
@@ -212,6 +210,7 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
         base_tick,
         None,
         (piece,),
+        folds=found.format[0] == WHOLE,
         routes={stream: (found.route,)},
         dealt={} if found.dealt is None else {stream: found.dealt},
         copied=(stream,) if found.copied else (),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,7 @@ from stqsh.spec.chunk import (
     ChunkKind,
     ChunkOrder,
     Phase,
+    arrow_type,
     pack,
     pack_json,
     unpack,
@@ -49,6 +51,11 @@ from stqsh.storage.rows import LogRow
 
 #: Maximum number of records in a chunk: Spark doubles buffers, so large payloads cost it memory.
 CHUNK_RECORDS = 1 << 16
+
+_PLAIN = {arrow_type(kind).id for kind in ("BIGINT", "INT", "DOUBLE", "FLOAT", "TIMESTAMP")} | {
+    pa.uint64().id
+}
+"""The types of columns whose values numpy reads in place."""
 
 
 def chunks(task: SourceTask) -> Iterator[Chunk]:
@@ -318,12 +325,40 @@ def _to_slots(
     """Yield the records of a slice for each wanted slot, without those that a sieve holds back."""
     span = (task.first_step, task.last_step)
     for slot in wanted:
-        mine = dealt.records if task.slots == 1 else dealt.records.filter(pa.array(dealt.slots == slot))
+        mine = dealt.records if task.slots == 1 else chosen_rows(dealt.records, dealt.slots == slot)
+        if isinstance(piece, StreamSlice) and task.is_whole(piece.stream_id):
+            order = ChunkOrder(Phase.RECORDS, piece.index)
+            if mine.num_rows:
+                yield Chunk(slot, piece.stream_id, kind, order, *span, mine.num_rows, b"", mine)
+            continue
         mine, sent = (mine, None) if sieve is None else sieve.sift(slot, mine)
         for order, payload, rows in packed_records(mine, piece.index, sent):
             yield Chunk(slot, piece.stream_id, kind, order, *span, rows, payload)
     if sieve is not None:
         yield from sieve.counts(span, piece.index)
+
+
+def chosen_rows(records: pa.RecordBatch, chosen: NDArray[np.bool_]) -> pa.RecordBatch:
+    """Return the chosen rows of a batch.
+
+    Where columns have no NULL or nothing else, that takes half as long as Arrow's filter.
+    """
+    rows = np.flatnonzero(chosen)
+    columns = [_chosen_values(column, rows) for column in records.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=records.schema)
+
+
+def _chosen_values(column: pa.Array[Any], rows: NDArray[np.intp]) -> pa.Array[Any]:
+    found: Any
+    if column.null_count == len(column):
+        found = pa.nulls(len(rows), column.type)
+    elif column.null_count or column.type.id not in _PLAIN:
+        indices: Any = pa.array(rows)
+        found = column.take(indices)
+    else:
+        plain = column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
+        found = pa.array(plain.to_numpy().take(rows)).view(column.type)
+    return cast("pa.Array[Any]", found)
 
 
 def _to_followers(

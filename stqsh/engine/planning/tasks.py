@@ -133,6 +133,14 @@ class SourceTask:
         """The slots for which the task reads."""
         return range(self.slots) if self.only is None else (self.only,)
 
+    def is_sifted(self, stream: int) -> bool:
+        """Return whether records of a stream may be left out that a slot has no use for."""
+        return self.queries is not None and self.streams[stream].is_sifted
+
+    def is_whole(self, stream: int) -> bool:
+        """Return whether the slot's records of a slice of a stream's store are one chunk, and not packed."""
+        return self.folds and not self.is_sifted(stream)
+
 
 class BatchSpan(NamedTuple):
     """The two offsets that a batch is between.
