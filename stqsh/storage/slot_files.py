@@ -37,8 +37,8 @@ FORMAT = 3
 """The version of head files; others are not to be trusted."""
 
 _AT_ONCE = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
-"""How arrays are mapped that change. Arrays that grew were touched page by page, 4,000 in a batch of 300,000
-posts, which took a tenth of its processor time.
+"""How arrays are mapped that have grown. Page by page, as they are touched, a batch of 300,000 posts took
+a tenth more processor time. Others may not be touched, and are not mapped so.
 """
 
 T = TypeVar("T")
@@ -137,13 +137,16 @@ def write_head(folder: Path, name: str, head: HeadFile) -> None:
     new.replace(folder / f"{name}.head")
 
 
-def map_file(path: Path, access: int, mark: FileMark | None = None) -> NDArray[np.uint8]:
+def map_file(
+    path: Path, access: int, mark: FileMark | None = None, *, at_once: bool = False
+) -> NDArray[np.uint8]:
     """Map a whole file, which must be as `mark` says.
 
     Args:
         path: the file.
         access: of `mmap`; with ACCESS_COPY, what is written to the array stays within this process.
         mark: how the file was left, if it was.
+        at_once: whether all of it will be touched and written to, see `_AT_ONCE`.
 
     Raises:
         StaleFileError: it is not, or cannot be opened.
@@ -157,10 +160,24 @@ def map_file(path: Path, access: int, mark: FileMark | None = None) -> NDArray[n
         found = FileMark.of(os.fstat(descriptor))
         if found.size == 0 or (mark is not None and found != mark):
             raise StaleFileError(f"{path} has changed")
-        how = {"flags": _AT_ONCE} if access == mmap.ACCESS_WRITE else {"access": access}
+        how = {"flags": _AT_ONCE} if at_once else {"access": access}
         return np.frombuffer(mmap.mmap(descriptor, 0, **how), np.uint8)
     finally:
         os.close(descriptor)
+
+
+def check_mark(path: Path, mark: FileMark) -> None:
+    """Check that a file is as it was left.
+
+    Raises:
+        StaleFileError: it is not.
+    """
+    try:
+        found = FileMark.of(path.stat())
+    except OSError as error:
+        raise StaleFileError(f"{path} is gone") from error
+    if found != mark:
+        raise StaleFileError(f"{path} has changed")
 
 
 def file_path(folders: tuple[Path, ...], array: ArrayFile) -> Path:

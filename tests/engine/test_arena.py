@@ -10,7 +10,7 @@ import pytest
 
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state import arena as module
-from stqsh.engine.state.arena import Arena
+from stqsh.engine.state.arena import Arena, StaleFileError
 from stqsh.storage import slot_files, slot_locks
 
 
@@ -209,3 +209,26 @@ def test_a_head_that_cannot_be_written_costs_a_rebuild_and_no_batch(
     assert arena.read_head() is None
     arena.commit("three", {}, {"x": np.zeros(3)})
     assert arena.read_head() is not None
+
+
+def test_what_is_mapped_already_stays_so(tmp_path: Path) -> None:
+    mine, other = Arena((tmp_path,), "evaluate-0"), Arena((tmp_path,), "evaluate-0")
+    state = SlotState.fresh(0, mine)
+    for name in ("kept", "grown"):
+        state.create(name, np.int64, 100)[:] = 1
+    mine.commit("one", state.header, state.buffers)
+    head = mine.read_head()
+    theirs = SlotState(head.header, other.load(head), other)
+    theirs.array("kept")[:] = 2
+    theirs.resize("grown", 9_000)[100:] = 3
+    other.commit("two", theirs.header, theirs.buffers)
+    head = mine.read_head()
+    found = mine.load(head)
+    assert np.shares_memory(found["kept"], state.buffers["kept"])
+    assert not np.shares_memory(found["grown"], state.buffers["grown"])
+    assert found["kept"].tolist() == [2] * 100
+    assert found["grown"].tolist() == [1] * 100 + [3] * 8_900
+    for path in tmp_path.glob("*.array"):
+        path.unlink()
+    with pytest.raises(StaleFileError):
+        mine.load(head)

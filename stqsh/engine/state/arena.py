@@ -31,6 +31,7 @@ from stqsh.storage.slot_files import (
     HeadFile,
     StaleFileError,
     as_array,
+    check_mark,
     file_path,
     map_file,
     read_head,
@@ -93,12 +94,14 @@ class Arena:
         return read_head(self.folders[0], self.name)
 
     def load(self, head: HeadFile) -> dict[str, Array]:
-        """Map the arrays that a head names, to be changed in place.
+        """Map the arrays that a head names, to be changed in place; files that are mapped already stay so.
 
         Raises:
             StaleFileError: a file is gone or has changed; the state has to be rebuilt.
         """
-        self._maps = {name: _open_file(self.folders, array) for name, array in head.arrays.items()}
+        known = {mapping.path: mapping for mapping in self._maps.values()}
+        self._maps, self._dead = {}, None
+        self._maps = {name: _open_file(self.folders, array, known) for name, array in head.arrays.items()}
         return {
             name: as_array(self._maps[name].array, np.dtype(array.dtype), array.length)
             for name, array in head.arrays.items()
@@ -217,9 +220,13 @@ def _holds(mapping: _Mapping | None, array: Array) -> bool:
     )
 
 
-def _open_file(folders: tuple[Path, ...], array: ArrayFile) -> _Mapping:
-    """Map an existing file, to be changed in place."""
+def _open_file(folders: tuple[Path, ...], array: ArrayFile, known: Mapping[Path, _Mapping]) -> _Mapping:
+    """Map an existing file, to be changed in place, unless that is known."""
     path = file_path(folders, array)
+    mapping = known.get(path)
+    if mapping is not None and mapping.array.nbytes == array.mark.size:
+        check_mark(path, array.mark)
+        return mapping
     return _Mapping(array.folder, path, map_file(path, mmap.ACCESS_WRITE, array.mark))
 
 
@@ -233,7 +240,7 @@ def _new_file(folders: tuple[Path, ...], name: str, size: int) -> _Mapping:
         except OSError:
             path.unlink(missing_ok=True)
             continue
-        return _Mapping(index, path, map_file(path, mmap.ACCESS_WRITE))
+        return _Mapping(index, path, map_file(path, mmap.ACCESS_WRITE, at_once=True))
     raise MemoryError(f"there is no room for {size} bytes of slot state in {', '.join(map(str, folders))}")
 
 
@@ -246,7 +253,7 @@ def _extended(mapping: _Mapping, used: int, size: int) -> _Mapping:
     mapping.array[used:] = 0
     _leave_room(mapping.path.parent, mapping.folder, size - mapping.array.nbytes)
     _reserve(mapping.path, os.O_RDWR, size)
-    return replace(mapping, array=map_file(mapping.path, mmap.ACCESS_WRITE))
+    return replace(mapping, array=map_file(mapping.path, mmap.ACCESS_WRITE, at_once=True))
 
 
 def _leave_room(folder: Path, index: int, size: int) -> None:

@@ -125,9 +125,10 @@ class SlotRunner:
         if head is None or head.stamp != meta.stamp:
             return self._rebuild(), bool(meta.stamp)
         warm = _warm.get(self._key)
-        if warm is not None and warm.stamp == meta.stamp:
-            self._arena = warm.arena
-            return warm.state, False
+        if warm is not None:
+            self._arena = warm.arena  # which has most of the files mapped already
+            if warm.stamp == meta.stamp:
+                return warm.state, False
         try:
             buffers = self._arena.load(head)
         except StaleFileError:
