@@ -46,8 +46,8 @@ def _constraints(bench: StarRun, number: str, kind: str, aggregate: str) -> Figu
         ways = [scan(), baseline_1(), baseline_2(budget), q_cache(budget), qo_cache(budget, budget)]
         ways.append(with_words(budget))
         found = ask(bench.world, workload, ways, bench.scale, bench.say)
-        names = ("Baseline-1", "Baseline-2", "Q-cache", "QO-cache")
-        plain, ranked, quick, both = (found[name].mean_ms for name in names)
+        names = ("Baseline-1", "Baseline-2", "Q-cache", "QO-cache", "with words")
+        plain, ranked, quick, both, listed = (found[name].mean_ms for name in names)
         for name, timed in found.items():
             lines.setdefault(name, []).append(timed.mean_ms)
             paper = {"Q-cache": _PAPER[count], "Baseline-2": "at least 2 x", "QO-cache": _OBJECTS}.get(
@@ -63,8 +63,7 @@ def _constraints(bench: StarRun, number: str, kind: str, aggregate: str) -> Figu
         wanted = 10.0 if count == 1 else 4.0
         what = f"{workload.name}, {count}: Q-cache over"
         goals.append(Goal(f"{what} Baseline-1", _PAPER[count], wanted, plain / quick))
-        listed = plain / found["with words"].mean_ms
-        goals.append(Goal(f"{what} Baseline-1, with words", "-", wanted, listed))
+        goals.append(Goal(f"{what} Baseline-1, with words", "-", wanted, plain / listed))
         objects = f"{workload.name}, {count}: QO-cache over Q-cache"
         goals.append(Goal(objects, _OBJECTS, 1.1, quick / both))
         goals.append(Goal(f"{what} Baseline-2", "2 to 3 x", 2.0, ranked / quick))
