@@ -147,6 +147,12 @@ MISTAKES = [
      "oid is neither grouped nor within an aggregate"),
     ("COUNT(*) FROM taxis HAVING speed > 3", "speed", "speed is neither grouped nor within an aggregate"),
     ("status FROM taxis HAVING COUNT(*) > 3", "status", "status is neither grouped nor within an aggregate"),
+    ("REGION(zones), COUNT(*) FROM taxis", "REGION",
+     "REGION(zones) is neither grouped nor within an aggregate"),
+    ("COUNT(*) FROM taxis GROUP BY status ORDER BY REGION(zones)", "REGION",
+     "REGION(zones) is neither grouped nor within an aggregate"),
+    ("COUNT(*) FROM taxis HAVING loc INSIDE campus", "loc",
+     "loc INSIDE campus is neither grouped nor within an aggregate"),
     ("COUNT(*) FROM taxis WHERE SUM(n) > 3", "SUM", "an aggregate cannot be tested in WHERE"),
     ("COUNT(*) FROM taxis GROUP BY MAX(n)", "MAX", "an aggregate cannot stand in GROUP BY"),
     ("COUNT(*) AS c FROM taxis GROUP BY c", "COUNT", "an aggregate cannot stand in GROUP BY"),
@@ -191,6 +197,24 @@ def test_a_mistake_is_told_at_its_place(text: str, place: str, message: str, tax
     assert caught.value.message == message
     span = caught.value.span
     assert statement[span.start : span.end].startswith(place)
+
+
+def test_a_place_is_grouped_as_a_whole(taxis: Catalogue) -> None:
+    found = aggregates(
+        "loc INSIDE campus AS home, COUNT(*) FROM taxis GROUP BY home HAVING loc INSIDE campus", taxis
+    )
+    assert found["having"] == ["col", "g0"]
+
+
+def test_the_remedy_for_what_is_not_grouped_fits_its_type(taxis: Catalogue) -> None:
+    for column, remedy in (
+        ("speed", "put it into GROUP BY, or choose one of its values: MIN(speed)"),
+        ("active", "put it into GROUP BY"),
+        ("loc INSIDE campus", "put it into GROUP BY"),
+    ):
+        with pytest.raises(BindError) as caught:
+            bound(f"SELECT {column}, COUNT(*) FROM taxis", taxis)
+        assert caught.value.hint == remedy
 
 
 def test_calls_print_as_they_are_read() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stqsh.lang.ast.expressions import Call, Column, Expression, Literal, Node, Parameter, Star
+from stqsh.lang.ast.expressions import Call, Column, Expression, Inside, Literal, Node, Parameter, Star
 from stqsh.lang.ast.statements import Select
 from stqsh.lang.binder.conditions import bind, condition
 from stqsh.lang.binder.functions import AGGREGATES
@@ -25,7 +25,7 @@ from stqsh.spec.aggregate import (
     group_column,
     measure_column,
 )
-from stqsh.spec.expression import ColumnExpr
+from stqsh.spec.expression import ColumnExpr, RegionOfExpr
 
 _IN_GROUP_BY = "an aggregate cannot stand in GROUP BY"
 
@@ -54,7 +54,10 @@ class GroupScope(Scope):
             bound = bind(node, self.records)
         except (BindError, NotSupportedError):
             return None
-        return self._group(bound, node)
+        group = self._group(bound, node)
+        if group is None and (isinstance(node, Inside) or isinstance(bound.expr, RegionOfExpr)):
+            raise _not_grouped(node, bound)  # it has no parts that could be grouped
+        return group
 
     def aggregate(self, node: Call) -> TypedExpression:
         """Return an aggregate's value."""
@@ -82,12 +85,7 @@ class GroupScope(Scope):
             return None
         group = self._group(found, node)
         if group is None:
-            name = printed(node)
-            raise BindError(
-                f"{name} is neither grouped nor within an aggregate",
-                node.span,
-                hint=f"put it into GROUP BY, or choose one of its values: MIN({name})",
-            )
+            raise _not_grouped(node, found)
         return group
 
     def _group(self, bound: TypedExpression, node: Expression) -> TypedExpression | None:
@@ -169,6 +167,14 @@ def refreshes(select: Select) -> tuple[int | None, int | None]:
             hint="leave one of them out",
         )
     return sync or slide or window, window
+
+
+def _not_grouped(node: Expression, bound: TypedExpression) -> BindError:
+    name = printed(node)
+    choice = "" if bound.type == "BOOLEAN" else f", or choose one of its values: MIN({name})"
+    return BindError(
+        f"{name} is neither grouped nor within an aggregate", node.span, hint=f"put it into GROUP BY{choice}"
+    )
 
 
 def _has_aggregate(node: Any) -> bool:
