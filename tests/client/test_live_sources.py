@@ -65,6 +65,17 @@ def test_what_a_statement_gets_wrong_is_told_at_its_place(
     assert not session.streams()
 
 
+def test_an_option_of_a_format_is_told_at_its_name_whatever_stands_before_it(
+    session: Session, tmp_path: Path
+) -> None:
+    file = tmp_path / "große_straße.csv"
+    file.write_text("oid,lon,lat,ts\n")
+    text = stream("s", f"FILE '{file}' FORMAT CSV (Heder => true)")
+    with pytest.raises(BindError, match="FORMAT CSV has no option heder") as caught:
+        list(session.execute(text))
+    assert text[slice(*caught.value.span)] == "Heder"
+
+
 def test_a_folder_in_place_of_a_file_is_called_so(session: Session, tmp_path: Path) -> None:
     with pytest.raises(BindError, match=f"no file matches '{tmp_path}'") as caught:
         list(session.execute(stream("s", f"FILE '{tmp_path}'")))

@@ -275,6 +275,13 @@ def test_wrong_options(options: str, message: str, taxis: Catalogue) -> None:
     assert caught.value.message == message
 
 
+def test_an_option_that_does_not_exist_is_told_at_its_name(taxis: Catalogue) -> None:
+    text = "REGISTER QUERY q WITH (changes => TRUE, Dwel\n => 5 s) AS SELECT * FROM taxis"
+    with pytest.raises(BindError) as caught:
+        bound(text, taxis)
+    assert text[slice(*caught.value.span)] == "Dwel"
+
+
 # --- queries with LIMIT ---
 
 

@@ -120,8 +120,7 @@ def _place(statement: Reader, error: SourceError) -> Span:
     value = dict(source.options).get(error.option)
     if value is None or not error.is_unknown:
         return source.span if value is None else value.span
-    begin = statement.piece.text.casefold().rfind(error.option, 0, value.span.start)
-    return value.span if begin < 0 else Span(begin, begin + len(error.option))
+    return statement.option_name(error.option, value.span)
 
 
 Columns = tuple[tuple[str, str], ...]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from stqsh.lang.ast.expressions import Literal, Node, Quantity
-from stqsh.lang.ast.source import Piece, Source
+from stqsh.lang.ast.source import Piece, Source, Span
 
 _NO_PIECE = Piece(Source(""), 0, "")
 Options = tuple[tuple[str, Literal | Quantity], ...]
@@ -33,6 +34,12 @@ class Statement(Node):
     def column(self) -> int:
         """The column at which it begins, from 1."""
         return self.piece.column
+
+    def option_name(self, name: str, value: Span) -> Span:
+        """Return the place of an option's name in the statement, which is right before its value."""
+        pattern = re.compile(rf"{re.escape(name)}(?=\"?\s*=>\s*$)", re.IGNORECASE)
+        found = pattern.search(self.text, 0, value.start)
+        return value if found is None else Span(*found.span())
 
 
 @dataclass(frozen=True)

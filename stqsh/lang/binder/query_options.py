@@ -29,8 +29,9 @@ def query_options(
     given = dict(query.options)
     for name, value in query.options:
         if name not in OPTIONS:
+            place = query.option_name(name, value.span)
             raise BindError(
-                f"a query has no option {name!r}", value.span, expected=OPTIONS, near=near(name, OPTIONS)
+                f"a query has no option {name!r}", place, expected=OPTIONS, near=near(name, OPTIONS)
             )
     wanted_kind, switch, dwell = given.get("kind"), given.get("changes"), given.get("dwell")
     share, error = given.get("min_accuracy"), given.get("error")
