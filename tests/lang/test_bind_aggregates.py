@@ -180,6 +180,7 @@ MISTAKES = [
     ("TOPK(status, 3) FROM taxis HAVING TOPK(status, 3) = 'x'", "TOPK",
      "TOPK(status, 3) is a list of terms, and cannot be compared"),
     ("TOPK(status, 3) FROM taxis ORDER BY TOPK(status, 3)", "TOPK", "cannot order by TOPK(status, 3)"),
+    ("TOPK(status, 3) FROM taxis ORDER BY 1", "1", "cannot order by 1"),
     ("COUNT(*) AS c, SUM(n) AS c FROM taxis", "SUM", "two columns of the answer are called 'c'"),
     ("COUNT(*) FROM taxis WINDOW 1 min SLIDE 5 s SYNC 10 s", "5 s",
      "SYNC and SLIDE differ, but both say when the query is refreshed"),
@@ -206,11 +207,13 @@ def test_a_place_is_grouped_as_a_whole(taxis: Catalogue) -> None:
     assert found["having"] == ["col", "g0"]
 
 
-def test_the_remedy_for_what_is_not_grouped_fits_its_type(taxis: Catalogue) -> None:
+def test_a_remedy_fits_the_type_of_the_column(taxis: Catalogue) -> None:
     for column, remedy in (
         ("speed", "put it into GROUP BY, or choose one of its values: MIN(speed)"),
         ("active", "put it into GROUP BY"),
         ("loc INSIDE campus", "put it into GROUP BY"),
+        ("SUM(active)", "COUNT(x) takes other values"),
+        ("SUM(ts)", "COUNT(x), MIN and MAX take other values"),
     ):
         with pytest.raises(BindError) as caught:
             bound(f"SELECT {column}, COUNT(*) FROM taxis", taxis)

@@ -79,11 +79,12 @@ def _topk(node: Call, argument: TypedExpression) -> Measure:
 
 def _check_type(node: Call, argument: TypedExpression) -> None:
     is_number = argument.type in NUMBERS
+    others = "COUNT(x) takes" if argument.type == "BOOLEAN" else "COUNT(x), MIN and MAX take"
     if node.name in ("SUM", "AVG") and not is_number:
         raise BindError(
             f"{node.name} takes numbers, but {described(node.arguments[0], argument)}",
             argument.span,
-            hint="COUNT(x), MIN and MAX take other values" if argument.type != "DURATION" else None,
+            hint=f"{others} other values" if argument.type != "DURATION" else None,
         )
     if not is_number and argument.type not in ("STRING", "TIMESTAMP"):
         raise BindError(

@@ -115,8 +115,10 @@ def place_in_list(number: Literal, size: int, clause: str) -> int:
 
 def _orderable(expression: Expression, scope: Scope) -> TypedExpression:
     if isinstance(expression, Literal):
-        return tuple(scope.outputs.values())[place_in_list(expression, len(scope.outputs), "ORDER BY")]
-    typed = bind(expression, scope)
+        place = place_in_list(expression, len(scope.outputs), "ORDER BY")
+        typed = tuple(scope.outputs.values())[place]
+    else:
+        typed = bind(expression, scope)
     if typed.type in ("DURATION", "TOPK"):
         raise BindError(f"cannot order by {printed(expression)}", expression.span)
     return typed
