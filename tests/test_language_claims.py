@@ -145,3 +145,26 @@ def test_places_and_regions_lie_as_far_away_as_numbers_go(play: Play, kind: str,
     assert held == shown
     assert held["q0"] == set("abcdef")
     assert held["q2"] == ({"b", "f"} if kind == "MOVING" else {"b", "d", "f"})
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("steps", ["", "RUN 3 STEPS; RUN 1 STEPS;"])
+def test_now_has_moved_on_at_the_closing_refresh_though_the_neighbours_are_the_same(
+    play: Play, slots: int, steps: str
+) -> None:
+    select = "SELECT MAX(ts) > NOW - 3 s AS fresh FROM t WHERE s = 'p' NEAREST 2 TO (0, 0)"
+    having = "SELECT COUNT(*) AS n FROM t WHERE s = 'p' NEAREST 2 TO (0, 0) HAVING MAX(ts) > NOW - 3 s"
+    script = f"REGISTER QUERY a AS {select} SYNC 3 s; REGISTER QUERY b AS {having} SYNC 3 s; {steps} RUN;"
+    lines = play("a,0,0,q,1 b,0,0,p,1 c,0,0,q,1 d,0,0,q,1", f"{script} {select}; {having};", slots)
+    updates = [line for line in lines if "op" in line]
+    assert [(line["query"], line["step"], line["op"], *line["row"].values()) for line in updates] == [
+        ("a", 1, "+", None),
+        ("a", 4, "-", None),
+        ("a", 4, "+", True),
+        ("b", 4, "+", 1),
+        ("a", 5, "-", True),
+        ("a", 5, "+", False),
+        ("b", 5, "-", 1),
+    ]
+    assert updates[-1]["why"] == "left"
+    assert [line["row"] for line in lines if "statement" in line] == [{"fresh": False}]

@@ -131,6 +131,9 @@ def _first_step(instants: Array, every: Array, clock: GroupClock) -> Array:
     own = np.where(every < 0, clock.tick, every)
     multiple = -(-np.maximum(instants, timing.at(clock.first)) // own) * own
     steps: Array = multiple // clock.tick - clock.base + 1
+    if clock.closing:  # it refreshes whatever is a multiple
+        heeds_end = instants <= timing.at(clock.closing)
+        steps[heeds_end] = np.minimum(steps[heeds_end], clock.closing)
     return steps
 
 
