@@ -44,17 +44,19 @@ class WaitNotice(Message):
 class BulkRegistration:
     """The outcome of REGISTER QUERIES: how many queries it registered, and how many rows make none.
 
-    `faults` has a line for each of the first such rows: where it is and why it makes no valid query.
+    `faults` has a line for each of the first such rows: where it is and why it makes no valid query. `remark`
+    is on what the queries have in common, "" for none.
     """
 
     registered: int
     refused: int
     faults: tuple[str, ...]
+    remark: str = ""
 
     def text(self, origin: str) -> str:
         """Return the text for the user; `origin` is the source of the rows."""
         count = "1 query" if self.registered == 1 else f"{self.registered:,} queries"
-        lines = [f"{count} registered from {origin}"]
+        lines = [f"{count} registered from {origin}{self.remark and '; '}{self.remark}"]
         if self.refused:
             rows = "1 row makes" if self.refused == 1 else f"{self.refused:,} rows make"
             lines.append(f"{rows} no valid query:")

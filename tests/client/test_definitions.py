@@ -267,6 +267,8 @@ def test_registering_says_where_a_window_is_longer_than_what_is_kept(
 ) -> None:
     text = f"{POSTS_SQL}REGISTER QUERY q AS SELECT COUNT(*) AS n FROM posts WINDOW {window};"
     assert do(session, folder, text)[-1] == Message(f"query q registered{remark}")
+    told = do(session, folder, f"SUBSCRIBE SELECT COUNT(*) AS n FROM posts WINDOW {window};")
+    assert told[:-1] == ([Message(remark.replace("; ", "sub_1: "))] if remark else [])
 
 
 def test_a_dump_makes_the_same_again(session: Session, folder: Path) -> None:

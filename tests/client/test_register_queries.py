@@ -383,3 +383,15 @@ def test_an_error_in_a_run_of_statements_keeps_its_place(count: int, session: Se
     assert caught.value.place is not None and caught.value.place.line == count + 2
     assert begun[-1] == count + 2 and count + 1 in begun
     assert len(registered(session)) == count
+
+
+def test_a_window_beyond_what_is_kept_is_told_once_for_all_rows(session: Session) -> None:
+    write(session, "name,word\na,jam\nb,rain\n")
+    select = "SELECT COUNT(*) AS n FROM posts WHERE body = :word WINDOW {}"
+    remark = "posts keeps events for 1 hour, less than the window of 2 hours: what is kept decides"
+    register = "REGISTER QUERIES FROM FILE 'q.csv' AS"
+    told = execute(session, f"{register} {select.format('2 hours')};")
+    assert told == [f"2 queries registered from q.csv; {remark}"]
+    rows = {"name": ["c"], "word": ["x"]}
+    assert session.register_many(select.format("2 hours"), rows).remark == remark
+    assert session.register_many(select.format("1 hour"), rows | {"name": ["d"]}).remark == ""

@@ -77,10 +77,11 @@ def register(desk: StatementContext, statement: statements.RegisterQuery) -> Ite
     text = f"{registration(statement, bound.spec.text)};"
     query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(text, bound.spec))
     desk.link.wake()
-    yield Message(f"query {query.name} registered{_window_remark(desk, bound.spec)}")
+    remark = window_remark(desk, bound.spec)
+    yield Message(f"query {query.name} registered{remark and '; '}{remark}")
 
 
-def _window_remark(desk: StatementContext, spec: QuerySpec) -> str:
+def window_remark(desk: StatementContext, spec: QuerySpec) -> str:
     """Return a remark on a window that is longer than the time for which events are kept, else ""."""
     if spec.aggregates is None or spec.aggregates.window_us is None:
         return ""
@@ -89,13 +90,15 @@ def _window_remark(desk: StatementContext, spec: QuerySpec) -> str:
     if not keep or keep >= window:
         return ""
     kept, wanted = format_duration(keep), format_duration(window)
-    return f"; {stream.name} keeps events for {kept}, less than the window of {wanted}: what is kept decides"
+    return f"{stream.name} keeps events for {kept}, less than the window of {wanted}: what is kept decides"
 
 
 def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterator[Outcome]:
     """Execute SUBSCRIBE: register a query under a new name, which is dropped when the user leaves it."""
     name = free_name(desk)
     bound = bind(statement, desk.view, name=name)
+    if remark := window_remark(desk, bound.spec):
+        yield Message(f"{name}: {remark}")
     text = to_sql(statements.RegisterQuery(Name(name), statement.select))
     query = desk.register_own(f"{text};", bound.spec)
     yield Subscription(query, TailOptions(), desk.link, temporary=True, until_idle=desk.is_script)

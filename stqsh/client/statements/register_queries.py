@@ -6,6 +6,7 @@ The SELECT is bound once, with a hole for each parameter; rows are read, checked
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from stqsh.client.results import BulkRegistration, Message, Outcome
 from stqsh.client.statements.context import StatementContext
-from stqsh.client.statements.dispatch import check_kind
+from stqsh.client.statements.dispatch import check_kind, window_remark
 from stqsh.client.statements.parameter_checks import RowChecks, reach_beyond
 from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
 from stqsh.errors import StqshError
@@ -125,7 +126,7 @@ def _registered(
         raise StqshError(
             "no row yields a valid query: " + done.faults[0], hint="\n".join(done.faults[1:4]) or None
         )
-    return done
+    return replace(done, remark=window_remark(desk, spec))
 
 
 def _register(
