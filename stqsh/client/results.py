@@ -56,7 +56,7 @@ class BulkRegistration:
     def text(self, origin: str) -> str:
         """Return the text for the user; `origin` is the source of the rows."""
         count = "1 query" if self.registered == 1 else f"{self.registered:,} queries"
-        lines = [f"{count} registered from {origin}{self.remark and '; '}{self.remark}"]
+        lines = ["; ".join(filter(None, (f"{count} registered from {origin}", self.remark)))]
         if self.refused:
             rows = "1 row makes" if self.refused == 1 else f"{self.refused:,} rows make"
             lines.append(f"{rows} no valid query:")

@@ -239,6 +239,16 @@ def test_words_of_keys_are_listed_too() -> None:
     assert (usage.listed, usage.read) == (200, 2)
 
 
+def test_a_word_that_no_event_has_is_found_in_none() -> None:
+    kept = KeptAnswers(0, Patience(least=0, scans=0, first=100, always=True))
+    for text in (
+        "COUNT(*) FROM taxis WHERE status CONTAINS 'bus'",
+        "oid FROM taxis WHERE status CONTAINS 'bus'",
+    ):
+        usage = said(5, text, kept)
+        assert (usage.listed, usage.read) == (200, 0)
+
+
 def test_words_with_equal_hashes_are_told_apart() -> None:
     def lengths(words):
         return np.array([len(word) for word in words.to_pylist()], np.uint64)

@@ -77,8 +77,8 @@ def register(desk: StatementContext, statement: statements.RegisterQuery) -> Ite
     text = f"{registration(statement, bound.spec.text)};"
     query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(text, bound.spec))
     desk.link.wake()
-    remark = window_remark(desk, bound.spec)
-    yield Message(f"query {query.name} registered{remark and '; '}{remark}")
+    parts = (f"query {query.name} registered", window_remark(desk, bound.spec))
+    yield Message("; ".join(filter(None, parts)))
 
 
 def window_remark(desk: StatementContext, spec: QuerySpec) -> str:

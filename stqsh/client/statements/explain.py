@@ -138,10 +138,10 @@ def _from_kept(desk: StatementContext, spec: SnapshotSpec, stream: StreamSpec) -
     """Return what this client would use of what it keeps for snapshots of events."""
     usage = desk.snapshots.planned(spec) if stream.is_event else None
     if usage is None:
-        scanned = ("kept", "nothing that helps: the events are scanned")
-        return [scanned] if stream.is_event and spec.adds_up else []
-    views = f"{usage.views} views with {usage.rows} rows stand for {usage.spared} events"
-    views = views if spec.adds_up else ""
+        is_scanned = stream.is_event and spec.adds_up
+        return [("kept", "nothing that helps: the events are scanned")] if is_scanned else []
+    stood_for = f"{usage.views} views with {usage.rows} rows stand for {usage.spared} events"
+    views = stood_for if spec.adds_up else ""
     words = f"word lists stand for {usage.listed} texts" if usage.listed else ""
     counted = f"{usage.counted} are counted by cell" if usage.counted else ""
     margins = f"{usage.margins} margins of cells spare the test of {usage.untested}" if usage.margins else ""

@@ -50,7 +50,8 @@ class EventReader:
         listed, times = self.cover.times.parted(self.cover.words)
         tail = np.arange(self.slots.end, len(stored.x), dtype=np.int32)
         border = np.concatenate([*self._border(times), tail[stored.known[tail]]])
-        counted = shape.is_count * sum(slot.count_runs(inside.begin, inside.end) for slot in times.whole)
+        whole = times.whole if shape.is_count else []
+        counted = sum(slot.count_runs(inside.begin, inside.end) for slot in whole)
         find: FindRows = partial(rows_of, ts=stored.ts, times=self.question.times)
         events, tested = [(shape, self._events(times, find, border))], len(border)
         if self.cover.words is not None:

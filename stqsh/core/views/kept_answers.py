@@ -20,7 +20,7 @@ from stqsh.core.views.time_slots import TimeSlots
 
 T = TypeVar("T")
 Find: TypeAlias = Callable[[EventViews, SnapshotSelection, Question, Cover], tuple[T, Usage]]
-"""Finds what a question asks for, and tells what was used for that."""
+"""Returns what a question asks for, and what was used to find it."""
 
 
 @dataclass(frozen=True)

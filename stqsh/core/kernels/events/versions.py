@@ -78,7 +78,7 @@ def number(codes: Array, numbers: Array) -> tuple[Array, Array]:
 
 @kernel
 def number_wholes(values: Array, most: int) -> tuple[Array, Array]:
-    """Number distinct whole numbers in their order, if they are in a range of at most so many.
+    """Number distinct whole numbers in their order, if the range that they are in is not too wide.
 
     Args:
         values: int64 (n,), at least one.
