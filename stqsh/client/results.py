@@ -129,6 +129,8 @@ class Answer:
         at_us: the step's event time, None before the first step.
         statement: the SELECT's number in its script, None if it has none.
         location: the two of the columns that are the stream's location, if both are selected.
+        in_metres: the positions of the columns that hold lengths in metres.
+        regions: the column that names members of a set of regions, with their shapes.
 
     >>> [answer] = session.execute("SELECT oid, lon, lat FROM taxis WHERE oid = 'ambulance';")
     >>> answer.names, answer.table.num_rows, answer.location
@@ -141,6 +143,19 @@ class Answer:
     at_us: int | None
     statement: int | None = None
     location: tuple[str, str] | None = None
+    in_metres: frozenset[int] = frozenset()
+    regions: RegionColumn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegionColumn:
+    """A column, by its position, that names members of a set of regions.
+
+    `shapes` returns the members' geometries as GeoJSON texts, by name.
+    """
+
+    place: int
+    shapes: Callable[[], Mapping[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,13 @@ from importlib import import_module
 from typing import Any, Literal
 
 from stqsh.client.read.accuracy import accuracies
+from stqsh.client.read.member_shapes import member_shapes
+from stqsh.client.read.selected_values import lengths_in, region_in
 from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wait_for_inserted
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
-from stqsh.client.results import Answer, Message, Outcome, WaitNotice
+from stqsh.client.results import Answer, Message, Outcome, RegionColumn, WaitNotice
 from stqsh.client.run import RunHandle
 from stqsh.client.show.sinks import describe_alert, describe_sink
 from stqsh.client.show.subjects import SUBJECTS
@@ -257,7 +259,18 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         found.step,
         found.at_us,
         location=_location(spec, stream),
+        in_metres=lengths_in(spec, planar=stream.planar),
+        regions=_regions(desk, spec),
     )
+
+
+def _regions(desk: StatementContext, spec: SnapshotSpec) -> RegionColumn | None:
+    """Return the column of a SELECT that names members of a set of regions; None without one."""
+    found = region_in(spec)
+    if found is None:
+        return None
+    place, area = found
+    return RegionColumn(place, lambda: member_shapes(desk.link.db, area))
 
 
 def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
