@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from stqsh.lang.binder.bind import Catalogue
+from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.errors import BindError, NotSupportedError
+from stqsh.lang.syntax.parse import parse
 from stqsh.spec.sink import NotifyActionSpec
 
 from .binding import bound
@@ -190,8 +191,8 @@ def test_alerts_that_do_not_fit(text: str, message: str, taxis: Catalogue) -> No
 
 def with_near(taxis: Catalogue) -> Catalogue:
     """Return the catalogue with a query of two columns."""
-    near = bound("REGISTER QUERY near AS SELECT oid, lon FROM taxis", taxis).spec
-    return replace(taxis, queries={**taxis.queries, "near": near})
+    [statement] = parse("REGISTER QUERY near AS SELECT oid, lon FROM taxis")
+    return replace(taxis, queries={**taxis.queries, "near": bind(statement, taxis).spec})
 
 
 @pytest.mark.parametrize(
