@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from stqsh.lang.binder.bind import Catalogue
+from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.errors import BindError, NotSupportedError
+from stqsh.lang.syntax.parse import parse
+from stqsh.spec.sink import NotifyActionSpec
 
 from .binding import bound
 
@@ -185,6 +187,38 @@ def test_alerts_that_do_not_fit(text: str, message: str, taxis: Catalogue) -> No
     with pytest.raises(BindError) as caught:
         bound(text, taxis)
     assert caught.value.message == message
+
+
+def with_near(taxis: Catalogue) -> Catalogue:
+    """Return the catalogue with a query of two columns."""
+    [statement] = parse("REGISTER QUERY near AS SELECT oid, lon FROM taxis")
+    return replace(taxis, queries={**taxis.queries, "near": bind(statement, taxis).spec})
+
+
+@pytest.mark.parametrize(
+    ("said", "at", "message"),
+    [
+        ("{oid} is at {lonn}", "{lonn}", "near has no column 'lonn' for the text"),
+        ("it''s {}", "{}", "near has no column '' for the text"),
+        ("it''s {{here}}, {oid", "{oid", "a { alone; write {{ for one, or {oid} for a column"),
+        ("{oid}} here", "} here", "a } alone; write }} for one, or {oid} for a column"),
+    ],
+)
+@pytest.mark.parametrize("action", ["NOTIFY", "BELL", "RUN 'x' WITH", "POST 'http://localhost' WITH"])
+def test_a_field_of_an_alerts_text_that_is_unknown_is_an_error_at_its_place(
+    action: str, said: str, at: str, message: str, taxis: Catalogue
+) -> None:
+    text = f"CREATE ALERT a ON near DO {action} '{said}'"
+    with pytest.raises(BindError) as caught:
+        bound(text, with_near(taxis))
+    assert caught.value.message == message
+    assert text[caught.value.span.start :].startswith(at)
+
+
+def test_an_alerts_text_may_use_columns_and_what_every_update_has(taxis: Catalogue) -> None:
+    said = "{oid} {{x}} { alert }{query}{key}{op}{why}{step}{at}{row}"
+    spec = bound(f"CREATE ALERT a ON near DO NOTIFY '{said}'", with_near(taxis)).spec
+    assert spec.target.action == NotifyActionSpec(said)
 
 
 def test_a_live_stream_plays_at_no_pace(taxis: Catalogue) -> None:

@@ -20,6 +20,7 @@ from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
+from stqsh.spec.source_facts import MUCH, SourceFacts, facts_lines
 from stqsh.spec.stream import (
     DEFAULT_TICK_US,
     LIVE_TICK_US,
@@ -54,7 +55,8 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
     if isinstance(statement.source, HttpSource):
         with locating(statement.piece):
             check_port(desk.link.db, statement.source)
-    notes = (*bound.notes, *begins, *_at_another_time(desk, bound.spec))
+    facts = _facts(bound.spec)
+    notes = (*bound.notes, *begins, *_told(facts), *_at_another_time(desk, facts))
     stream = _entered(desk, f"{to_sql(statement)};", bound.spec)
     if isinstance(stream.spec.source, StdinSourceSpec):
         from stqsh.sources.live.line_spool import SPOOL
@@ -205,16 +207,29 @@ def _bound_to_source(
     return bound._replace(notes=(*bound.notes, *notes))
 
 
-def _at_another_time(desk: StatementContext, spec: StreamSpec) -> Iterator[str]:
-    """Yield remarks on a stream whose records are far from the time of the session's clock."""
-    from stqsh.sources.source_check import first_time_us
+def _facts(spec: StreamSpec) -> SourceFacts | None:
+    """Return what the files of a stream hold; None for other sources, and where there are no records."""
+    if not isinstance(spec.source, FileSourceSpec):
+        return None
+    from stqsh.sources.measuring import measure_files  # pyarrow: only when needed
 
+    return measure_files(spec)
+
+
+def _told(facts: SourceFacts | None) -> tuple[str, ...]:
+    """Return lines on what a source holds; where no record can be read, the check of the source says so."""
+    if facts is None or not facts.records:
+        return ()
+    lines = facts_lines(facts)
+    return (*lines[:-1], f"{lines[-1]}; SHOW DEAD LETTERS lists them") if facts.dead_share > MUCH else lines
+
+
+def _at_another_time(desk: StatementContext, facts: SourceFacts | None) -> Iterator[str]:
+    """Yield remarks on a stream whose records are far from the time of the session's clock."""
     progress = desk.link.progress()
     now = progress.at_us(progress.step)
-    if now is None or not isinstance(spec.source, FileSourceSpec):
-        return
-    first = first_time_us(spec)
-    if first is None or now - _RECENT_US <= first <= now + _SOON_US:
+    first = None if facts is None else facts.first_us
+    if now is None or first is None or now - _RECENT_US <= first <= now + _SOON_US:
         return
     begin, clock = format_instant(first), format_instant(now)
     times = f"its first records are of {begin}, and the session's clock is at {clock}"

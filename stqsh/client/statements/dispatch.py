@@ -34,7 +34,7 @@ from stqsh.client.statements.describe import (
 from stqsh.client.statements.drop import drop
 from stqsh.client.statements.help import help_text
 from stqsh.client.statements.set import set_setting
-from stqsh.errors import StqshError
+from stqsh.errors import SourceError, StqshError
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import NOWHERE, Span
@@ -45,7 +45,8 @@ from stqsh.lang.printer.queries import registration
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
 from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
-from stqsh.spec.stream import StreamSpec
+from stqsh.spec.source_facts import set_aside_text
+from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams, stream_by_id
 from stqsh.storage.control_log import append
@@ -247,6 +248,7 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         text = f"waiting until {stream.name} has taken what was put into it … (Ctrl-C leaves)"
         yield WaitNotice(text, lambda tell: wait_for_inserted(desk.link, stream, tell=tell))
         wait_for_inserted(desk.link, stream)
+    _check_readable(desk, stream)
     found = desk.snapshots.ask(spec, stream)
     if stream.is_significant:
         yield Message(
@@ -259,6 +261,21 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         found.at_us,
         location=_location(spec, stream),
     )
+
+
+def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
+    """Raise `SourceError` for a stream none of whose records can be read, also before any step had it."""
+    desk.link.check_stream(stream.id)
+    if not isinstance(stream.source, FileSourceSpec) or desk.link.progress().seq >= stream.id:
+        return
+    from stqsh.sources.measuring import measure_files  # pyarrow: only when needed
+
+    facts = measure_files(stream)
+    if facts is not None and not facts.records:
+        raise SourceError(
+            f"stream {stream.name}: {set_aside_text(facts)}",
+            hint=f"DROP STREAM {stream.name}; and create it again with the cause removed",
+        )
 
 
 def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:

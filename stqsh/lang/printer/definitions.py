@@ -65,6 +65,8 @@ def create_alert(node: statements.CreateAlert) -> str:
     """Return `CREATE ALERT name ON query … DO action`."""
     name, action = identifier(node.name.text), node.action
     text = f" {quoted(action.text)}" if action.kind in ("run", "post") else ""
+    if action.template is not None:
+        text += f"{' WITH' if text else ''} {quoted(str(action.template.value))}"
     on = f"ON {identifier(node.query.text)}"
     parts = (_existing(node.if_not_exists), name, on, node.edge, quantity("EVERY", node.every))
     return joined(("CREATE ALERT", *parts, f"DO {action.kind.upper()}{text}"))

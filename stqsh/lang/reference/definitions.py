@@ -89,14 +89,17 @@ ALERTS = (
     ReferenceEntry(
         "CREATE ALERT",
         """CREATE ALERT [IF NOT EXISTS] name ON query [ENTER | LEAVE] [EVERY duration]
-  DO NOTIFY | BELL | RUN 'command' | POST 'url'""",
+  DO NOTIFY ['text'] | BELL ['text'] | RUN 'command' [WITH 'text'] | POST 'url' [WITH 'text']""",
         "Act on later updates of a query, on at most one within EVERY (1 s unless said).",
-        "CREATE ALERT seen ON near ENTER EVERY 10 s DO NOTIFY",
+        "CREATE ALERT seen ON near ENTER EVERY 10 s DO NOTIFY '{oid} drives at {speed} m/s'",
         "A thread of the process that writes sinks. An action that fails is counted, and delays nobody.",
-        """NOTIFY says it in the shells of the session, BELL also rings. RUN runs a command in the folder
-where the alert was made, POST sends to an address: both get the update as JSON, the command on its standard
-input. In a script, RUN takes the option --allow-run. EVERY is of the session's clock. An action that takes
-longer misses what comes in the meantime; a command is ended after 30 s. SHOW ALERTS counts.""",
+        """ENTER counts rows that come in, LEAVE rows that leave; without either, rows that change count, too.
+NOTIFY says it in the shells of the session, BELL also rings. RUN runs a command in the folder where the alert
+was made, POST sends to an address: both get the update as JSON, the command on its standard input, or a text
+WITH fields. In a text {column} is a value of the row; {key}, {op}, {why}, {step}, {at}, {query}, {alert} and
+{row}, the row in words, may stand in every text, and {{ is a brace. In a script, RUN takes the option
+--allow-run. EVERY is of the session's clock. An action that takes longer misses what comes in the meantime; a
+command is ended after 30 s. SHOW ALERTS counts.""",
     ),
 )
 
