@@ -110,15 +110,13 @@ def _begun_at_clock(
 
 def _clock_us(desk: StatementContext) -> int | None:
     """Return the time of the next step; before the first, of the first records of files; None without any."""
-    from stqsh.sources.source_check import first_time_us
-
     progress = desk.link.progress()
     if (now := progress.at_us(progress.step + 1)) is not None:
         return now
-    specs = [stream.spec for stream in live_streams(desk.link.db)]
-    files = [spec for spec in specs if isinstance(spec.source, FileSourceSpec)]
-    times = [time for spec in files if (time := first_time_us(spec)) is not None]
-    return min(times) // files[0].tick_us * files[0].tick_us if times else None
+    streams = live_streams(desk.link.db)
+    known = [facts for stream in streams if (facts := _facts(stream.spec)) is not None]
+    times = [facts.first_us for facts in known if facts.first_us is not None]
+    return min(times) // streams[0].spec.tick_us * streams[0].spec.tick_us if times else None
 
 
 def create_table(desk: StatementContext, statement: statements.CreateTable) -> Iterator[Outcome]:
