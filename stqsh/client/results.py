@@ -1,4 +1,4 @@
-"""The outcomes of statements: the values that `Session.execute` yields. Nothing here prints."""
+"""The outcomes of statements: the values that `Session.execute` returns. Nothing here prints."""
 
 from __future__ import annotations
 
@@ -129,6 +129,7 @@ class Answer:
         at_us: the step's event time, None before the first step.
         statement: the SELECT's number in its script, None if it has none.
         location: the two of the columns that are the stream's location, if both are selected.
+        is_planar: whether the stream's location is in a plane's units, and not in degrees.
 
     >>> [answer] = session.execute("SELECT oid, lon, lat FROM taxis WHERE oid = 'ambulance';")
     >>> answer.names, answer.table.num_rows, answer.location
@@ -141,6 +142,7 @@ class Answer:
     at_us: int | None
     statement: int | None = None
     location: tuple[str, str] | None = None
+    is_planar: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,4 +156,4 @@ class SnapshotMark:
 
 
 Outcome: TypeAlias = "Message | Rows | Script | Answer | RunHandle | Subscription | WatchFeed | MapFeed"
-"""Anything that `Session.execute` yields."""
+"""Anything that `Session.execute` returns."""

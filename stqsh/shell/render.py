@@ -123,7 +123,7 @@ class PromptRenderer:
             return
 
         def lines() -> list[str]:
-            outcomes = self._session.execute([statement], file=block.file)
+            outcomes = self._session.outcomes([statement], file=block.file)
             return watch_command.lines_of(outcomes, format_)
 
         title = " ".join(statement.text.split())

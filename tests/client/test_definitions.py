@@ -307,7 +307,7 @@ def run_script_to_its_run(session: Session, text: str, file: Path) -> bytes:
 
     out = io.BytesIO()
     writer = open_writer("jsonl", Target(out))
-    for outcome in session.execute(text, file=str(file)):
+    for outcome in session.outcomes(text, file=str(file)):
         if isinstance(outcome, RunHandle):
             for found in session.updates(until=outcome):
                 writer.updates(found)

@@ -70,6 +70,17 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
         desk.play(stream, "")
 
 
+def planned_stream(desk: StatementContext, statement: statements.CreateStream) -> StreamSpec:
+    """Return the stream that a statement would create, without creating it.
+
+    Raises:
+        BindError: the statement or its source is wrong.
+    """
+    bound, _ = _bound(desk, statement)
+    spec: StreamSpec = bound.spec
+    return spec
+
+
 def _with_archive(statement: statements.CreateStream) -> statements.CreateStream:
     """Return the statement with the absolute path of its archive, whose folder is made.
 

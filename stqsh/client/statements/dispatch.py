@@ -260,6 +260,7 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         found.step,
         found.at_us,
         location=_location(spec, stream),
+        is_planar=stream.planar,
     )
 
 

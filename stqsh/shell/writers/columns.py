@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from stqsh.client.python.tables import cell_array
 from stqsh.client.read.group_keys import group_types, group_values, is_group_key
 from stqsh.client.read.projection import project
 from stqsh.control_characters import escape_controls
@@ -109,12 +110,7 @@ class CellColumn:
 
     def arrow(self) -> pa.Array[Any]:
         """Return the values as an Arrow array; as text where their types differ."""
-        values, kinds = self.values, self._kinds
-        if kinds == {int, float}:
-            values = [None if value is None else float(value) for value in values]
-        elif len(kinds) > 1:
-            values = [None if value is None else str(value) for value in values]
-        return pa.array(values, None if kinds else pa.string())
+        return cell_array(self.values)
 
     @property
     def _kinds(self) -> set[type]:
