@@ -19,6 +19,7 @@ from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
 from stqsh.client.results import Answer, Message, Outcome, RegionColumn, WaitNotice
 from stqsh.client.run import RunHandle
+from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
 from stqsh.client.show.subjects import SUBJECTS
 from stqsh.client.show.views import show_views
@@ -141,7 +142,7 @@ def play(desk: StatementContext, statement: statements.Play) -> Iterator[Outcome
     pace = statement.pace
     retry_stalled_streams(desk.link.db)
     desk.play(stream, _text(statement), pace.lower() if isinstance(pace, str) else pace)
-    yield Message(f"stream {stream.name} plays")
+    yield Message(play_text(desk.link, stream))
 
 
 def pause(desk: StatementContext, statement: statements.Pause) -> Iterator[Outcome]:
