@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stqsh.spec.stream import Bounds
@@ -13,6 +15,10 @@ _RATES = ((1, "a second"), (60, "a minute"), (3_600, "an hour"), (86_400, "a day
 _SECOND_US = 1_000_000
 _SPANS = ((31_557_600, "years"), (86_400, "days"), (3_600, "hours"), (60, "min"), (1, "s"))
 _REASON_SHOWN = 200
+_CALM, _BUSIEST = 20, 50_000
+"""The records a second that are worth watching, and the most that are to be played."""
+_SHORTEST_S, _LONGEST_S = 20.0, 180.0
+"""How long playing all records takes at least, and at most where that is not too fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,7 @@ class SourceFacts:
         objects: the number of different keys; None for events, and where only a sample was read.
         repeats: the share of the records that were read whose key an earlier one has.
         first_us, last_us: the earliest and the latest event time, µs; None without records.
+        busy_s: the seconds of event time without those stretches in which there are no records.
         extent: x1, y1, x2, y2 around the places; None without places.
         leaves_out: whether a few places lie far outside of `extent`.
         reason: why the first record that cannot be read is none; "" where all can.
@@ -39,6 +46,7 @@ class SourceFacts:
     repeats: float = 0.0
     first_us: int | None = None
     last_us: int | None = None
+    busy_s: float = 0.0
     extent: Bounds | None = None
     leaves_out: bool = False
     reason: str = ""
@@ -60,6 +68,25 @@ class SourceFacts:
     def per_second(self) -> float | None:
         """The records a second of event time; None where all have the same time."""
         return self.records / self.span_s if self.span_s > 0 else None
+
+
+def playing_pace(all_facts: Sequence[SourceFacts]) -> float | None:
+    """Return a pace at which something happens on a map; None where all records have the same time.
+
+    All records pass within minutes, few of them sooner, and no more than an engine takes in. The pace is
+    that of the time in which there are records, since a PLAY skips the rest.
+
+    >>> playing_pace([SourceFacts(24_000, first_us=0, last_us=400_000 * 10**6, busy_s=360_000.0)])
+    2000.0
+    """
+    records = sum(facts.records for facts in all_facts)
+    busy_s = max((min(facts.busy_s, facts.span_s) for facts in all_facts), default=0.0)
+    if busy_s <= 0:
+        return None
+    seconds = min(max(records / _CALM, _SHORTEST_S), _LONGEST_S)
+    exact = max(1.0, busy_s / max(seconds, records / _BUSIEST))
+    power = 10.0 ** math.floor(math.log10(exact))
+    return next(step * power for step in (5.0, 2.0, 1.0) if step * power <= exact * 1.001)
 
 
 def facts_lines(facts: SourceFacts) -> tuple[str, ...]:
