@@ -117,6 +117,9 @@ Asked: TypeAlias = tuple[Region, Expr | None]
 _LOOK_S = 0.5
 """Time between two looks at the processes that compile."""
 
+_FIRST_ASKS = 2
+"""How many of the snapshots belong to the first answers: a rectangle's rows and their number."""
+
 _NICENESS_OF_INSTALLATION = 10
 """By how much the compilation gives way to the installation of Spark beside it."""
 
@@ -232,7 +235,7 @@ def warm_up(*, backwards: bool = False) -> None:
         backwards: Begin with the last stream.
     """
     for stream in reversed(_STREAMS) if backwards else _STREAMS:
-        _evaluate(stream, _all_queries(stream))
+        _evaluate(stream, _all_queries(stream), _asks(stream))
     _warm_up_rare_paths()
 
 
@@ -250,14 +253,14 @@ def warm_up_first_answers(*, backwards: bool = False) -> None:
         (moving, [(MovingCircleSpec(_keys(moving)[0], 1.0), None)]),
     ]
     for stream, asked in reversed(parts) if backwards else parts:
-        _evaluate(stream, _queries(asked))
+        _evaluate(stream, _queries(asked), _asks(stream)[:_FIRST_ASKS])
 
 
-def _evaluate(stream: StreamSpec, queries: list[SlotQuery]) -> None:
-    """Evaluate a tiny stream with queries."""
+def _evaluate(stream: StreamSpec, queries: list[SlotQuery], asks: list[AskSpec]) -> None:
+    """Evaluate a tiny stream with queries, and ask for snapshots at each step."""
     state, sizes = SlotState.fresh(0), SlotState.fresh(0)
     for step in range(1, 7):
-        chunks = [_clock(step), *(_table() if step == 1 else ()), *_stream(stream, queries, step)]
+        chunks = [_clock(step), *(_table() if step == 1 else ()), *_stream(stream, queries, asks, step)]
         aggregate(sizes, evaluate(state, chunks))
     may_hold(state, stream.id, np.zeros(4))
 
@@ -323,11 +326,11 @@ def _keys(spec: StreamSpec) -> list[Key]:
     return [*range(_KEYS)]
 
 
-def _stream(spec: StreamSpec, queries: list[SlotQuery], step: int) -> Iterator[Chunk]:
+def _stream(spec: StreamSpec, queries: list[SlotQuery], asks: list[AskSpec], step: int) -> Iterator[Chunk]:
     stream, keys = spec.id, _keys(spec)
     if step == 1:
         yield Chunk(0, stream, "define", ChunkOrder(), step, step, 1, pack_json(spec))
-    yield Chunk(0, stream, "ask", ChunkOrder(number=4), step, step, 1, pack_json(_asks(spec, keys[0])))
+    yield Chunk(0, stream, "ask", ChunkOrder(number=4), step, step, 1, pack_json(asks))
     commands = pack_json(_commands(spec, queries, step))
     yield Chunk(0, stream, "commands", ChunkOrder(number=1), step, step, 1, commands)
     if step < 4:
@@ -386,8 +389,8 @@ def _around(focal: Key) -> list[Region]:
     return [MovingRectangleSpec(focal, 1.0, 1.0), MovingCircleSpec(focal, 1.0), NearestSpec(k=2, focal=focal)]
 
 
-def _asks(spec: StreamSpec, focal: Key) -> list[AskSpec]:
-    """Return snapshots, which use scans, and a question for the cost of a snapshot."""
+def _asks(spec: StreamSpec) -> list[AskSpec]:
+    """Return snapshots, which use scans, the simple ones first, and a question for the cost of a snapshot."""
     rectangle = SnapshotSpec(stream_id=spec.id, kind=kind_of_region(_RECTANGLE).name, region=_RECTANGLE)
     snapshots = [
         rectangle,
@@ -398,7 +401,7 @@ def _asks(spec: StreamSpec, focal: Key) -> list[AskSpec]:
     ]
     asks = [AskSpec(ask=number, spec=snapshot) for number, snapshot in enumerate(snapshots)]
     if not spec.is_event:
-        around = replace(rectangle, region=MovingRectangleSpec(focal, 1.0, 1.0))
+        around = replace(rectangle, region=MovingRectangleSpec(_keys(spec)[0], 1.0, 1.0))
         asks.append(AskSpec(ask=len(asks), spec=around, place=(0.0, 0.0)))
     return asks
 
