@@ -67,7 +67,7 @@ $(READY): $(USABLE)
 install: $(INSTALLED) $(READY)  ## set up .venv, with what tests and checks need, and prepare quick starts
 
 demo: $(USABLE)  ## the main job on sample_data/; the first call takes about two minutes
-	@$(BIN)/stqsh run sample_data/demo.stq
+	@$(BIN)/stqsh demo
 
 shell: $(USABLE)  ## the shell
 	@$(BIN)/stqsh

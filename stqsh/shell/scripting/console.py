@@ -71,6 +71,7 @@ class Console:
         quiet: Whether only results and errors are shown.
         last: The last statement.
         repeater: Repeats a statement, for `\watch`.
+        tells_phases: Whether what is waited for is said now and then where there is no status line.
     """
 
     tell: Callable[[str], None]
@@ -83,6 +84,7 @@ class Console:
     quiet: bool = False
     last: StatementBlock | None = None
     repeater: Callable[[StatementBlock, WatchInterval], None] | None = None
+    tells_phases: bool = False
 
     def note(self, text: str) -> None:
         """Show what a command has set, unless the console is quiet."""
