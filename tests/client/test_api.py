@@ -100,7 +100,7 @@ def session(opened):
 
 
 def run(session, text, **options):
-    return list(session.execute(text, **options))
+    return list(session.outcomes(text, **options))
 
 
 def messages(outcomes):

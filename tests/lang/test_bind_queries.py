@@ -610,3 +610,14 @@ def test_what_cannot_send_changes(text: str, error: type[Exception], message: st
     assert not bound("REGISTER QUERY q WITH (changes => false) AS SELECT oid FROM taxis", taxis).spec[
         "options"
     ]
+
+
+def test_a_column_of_an_object_within_an_object_is_read_with_a_dot(taxis: Catalogue) -> None:
+    text = """CREATE MOVING STREAM nested (oid STRING, "at.lon" DOUBLE, "at.lat" DOUBLE, ts TIMESTAMP)
+      KEY oid LOCATION ("at.lon", "at.lat") TIME ts FROM FILE 'x.json'"""
+    nested = Catalogue({"nested": bound(text, taxis).spec})
+    spec = bound("SELECT oid, at.lon FROM nested n WHERE at.lat > 1", nested).spec
+    assert spec["select"] == [["oid", ["col", "oid"]], ["at.lon", ["col", "at.lon"]]]
+    assert spec["condition"][2] == ["col", "at.lat"]
+    with pytest.raises(BindError, match="unknown stream or alias 'at'"):
+        bound("SELECT at.height FROM nested", nested)

@@ -20,7 +20,9 @@ RUNNING = (
         "The engine works as long as the stream plays, with or without a shell.",
         """When more records are due than the engine can take, they wait in their source: the engine lags, the
 toolbar and SHOW STATUS say so, batches become larger, and the lag shrinks when fewer records come. No record
-is left out.""",
+is left out. Where the next record is more than 30 s away by the wall clock, time skips to it, as the status
+line says; the steps between are counted. Without AT a stream plays at the pace of its definition, or at 1x.
+SHOW STREAMS says what plays, and at which pace.""",
     ),
     ReferenceEntry("PAUSE", "PAUSE stream", "Stop a stream that plays.", "PAUSE taxis", "Nothing."),
     ReferenceEntry(
