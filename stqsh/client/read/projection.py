@@ -8,12 +8,13 @@ of it, and regions from the control log; both are read once a client.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from stqsh.client.read.member_shapes import member_shapes
 from stqsh.errors import StqshError
 from stqsh.spec.chunk import WHY, unpack
 from stqsh.spec.expression import (
@@ -80,6 +81,14 @@ class RowLookups:
         self._state: SlotState | None = None
         self._tables: set[int] = set()
         self._areas: set[int] = set()
+        self._shapes: dict[int, Mapping[str, bytes]] = {}
+
+    def shapes(self, area: int) -> Mapping[str, bytes]:
+        """Return the geometries of the members of a set of regions as GeoJSON texts, by name."""
+        with self._reading:
+            if area not in self._shapes:
+                self._shapes[area] = member_shapes(self._db, area)
+            return self._shapes[area]
 
     def resolver(self, stream: StreamSpec, expr: Expr) -> Resolver:
         """Return what an expression over a stream looks up.
