@@ -34,7 +34,7 @@ def test_every_query_of_the_demo_answers_and_takes_back_for_the_reasons_it_names
         )
         dead = [
             row
-            for rows in session.execute("SHOW DEAD LETTERS;")
+            for rows in session.outcomes("SHOW DEAD LETTERS;")
             if isinstance(rows, Rows)
             for row in rows.rows
         ]

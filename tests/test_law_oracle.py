@@ -64,7 +64,7 @@ def test_rows_of_pluses_and_minuses() -> None:
         ("b", "", ("b", 0, 0, 0, 7)),
         ("a", "left", ("a", 5, 0, 1_000_000, 8)),
         ("c", "", ("c", 0, 1, 2_000_000, 9)),
-        ("b", "disconnected", ("b", None, None, None, None)),
+        ("b", "disconnected", ("b", 0, 0, 0, 7)),
         ("c", "dropped", ("c", 0, 1, 2_000_000, 9)),
     ]
 

@@ -97,7 +97,7 @@ class Tutorial:
 
     def _execute(self, statements: str) -> None:
         numbers = [1]
-        for outcome in self._session.execute(statements, file=self._script, on_statement=numbers.append):
+        for outcome in self._session.outcomes(statements, file=self._script, on_statement=numbers.append):
             if isinstance(outcome, RunHandle) and not self._asks:
                 continue  # the next statement waits for it; no progress bar without a terminal
             self._renderer.statement = numbers[-1]

@@ -94,6 +94,17 @@ class Connection:
 
         A source without any record is reported if no stream has any: no step would ever be made.
         """
+        for _, error in self._unreadable():
+            raise error
+
+    def check_stream(self, stream: int) -> None:
+        """Raise `SourceError` where a stream cannot be read, or none of its records can, as far as known."""
+        for id_, error in self._unreadable():
+            if id_ == stream:
+                raise error
+
+    def _unreadable(self) -> Iterator[tuple[int, SourceError]]:
+        """Yield each live stream and table that cannot be read, by its id, with the error that says why."""
         statuses = stream_statuses(self.db)
         streams = [statuses.get(stream.id) for stream in live_streams(self.db)]
         are_empty = all(status is not None and status.is_empty for status in streams)
@@ -103,20 +114,17 @@ class Connection:
             if status is None:
                 continue
             if status.state == "stalled":
-                raise SourceError(
-                    f"stream {row.name} cannot be prepared any further: {status.message}",
-                    hint=f"once the cause is removed, RUN or PLAY {row.name}; tries again",
+                yield (
+                    row.id,
+                    SourceError(
+                        f"stream {row.name} cannot be prepared any further: {status.message}",
+                        hint=f"once the cause is removed, RUN or PLAY {row.name}; tries again",
+                    ),
                 )
-            if status.state == "failed":
-                reason = status.message
+            elif status.state == "failed":
+                yield row.id, _unreadable_source(word, row.name, status.message)
             elif status.is_empty and (status.dead or (word == "stream" and nothing_comes)):
-                reason = _why_empty(status.dead, folder)
-            else:
-                continue
-            raise SourceError(
-                f"{word} {row.name}: {reason}",
-                hint=f"DROP {word.upper()} {row.name}; and create it again with the cause removed",
-            )
+                yield row.id, _unreadable_source(word, row.name, _why_empty(status.dead, folder))
 
     def _prepared(self) -> Iterator[tuple[str, StreamRow | TableRow, Path]]:
         """Yield each live stream and table with its word and its folder."""
@@ -144,6 +152,13 @@ class Connection:
         except EngineDeadError:
             self._started = False  # so that the next statement starts it again
             raise
+
+
+def _unreadable_source(word: str, name: str, reason: str) -> SourceError:
+    return SourceError(
+        f"{word} {name}: {reason}",
+        hint=f"DROP {word.upper()} {name}; and create it again with the cause removed",
+    )
 
 
 def _why_empty(dead: int, folder: Path) -> str:

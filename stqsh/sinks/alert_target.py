@@ -12,25 +12,38 @@ from dataclasses import replace
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from stqsh.client.connection import Connection
 from stqsh.client.results import Updates
 from stqsh.control_characters import shorten
 from stqsh.sinks.alert_command import AlertFailedError, run_command
+from stqsh.sinks.alert_text import filled, is_json_text, row_in_words
 from stqsh.sinks.file_target import json_lines
-from stqsh.sinks.http_target import HttpSink
+from stqsh.sinks.http_target import JSON_LINES, HttpSink
 from stqsh.sinks.sink_reader import SinkPart
 from stqsh.sinks.target import TargetBusyError, TargetRefusedError
-from stqsh.spec.sink import AlertTargetSpec, BellActionSpec, NotifyActionSpec, PostActionSpec, RunActionSpec
+from stqsh.spec.chunk import WHY
+from stqsh.spec.sink import (
+    AlertEdge,
+    AlertTargetSpec,
+    BellActionSpec,
+    NotifyActionSpec,
+    PostActionSpec,
+    RunActionSpec,
+)
 from stqsh.storage.rows import SinkRow
 from stqsh.storage.sinks.alert_state import AlertState, read_alert_state, write_alert_state
 from stqsh.storage.sinks.notices import Notice, post_notice
 from stqsh.storage.sinks.sink_position import SinkPosition
+from stqsh.storage.update_log.reader import key_ranks
 from stqsh.units import format_instant
 
 POST_S = 10.0
 """How long a server may take for an answer."""
-_SHOWN = 200
+_SHOWN = 400
+_PLAIN = "text/plain; charset=utf-8"
+_CHANGED = WHY.index("changed")
 _FAILURES = (AlertFailedError, TargetBusyError, TargetRefusedError, OSError)
 
 
@@ -85,9 +98,7 @@ class AlertTarget:
         Returns:
             How many updates it has left out.
         """
-        ops = updates.table.column("op").to_numpy()
-        wanted = {"enter": ops > 0, "leave": ops < 0}.get(self._target.edge or "", ops != 0)
-        rows = np.flatnonzero(wanted)
+        rows = np.flatnonzero(_counting(updates, self._target.edge))
         times = updates.table.column("at_us").to_numpy()[rows]
         acted, at = 0, 0
         while part.batch > self._late_until:
@@ -104,7 +115,7 @@ class AlertTarget:
         self._record(msgspec.structs.replace(self._state, last_us=at_us))
         began = time.monotonic()
         try:
-            self._act(update, part)
+            self._act(update)
         except _FAILURES as failure:
             text = shorten(str(getattr(failure, "message", failure)), _SHOWN)
             self._state = msgspec.structs.replace(self._state, failed=self._state.failed + 1, error=text)
@@ -113,30 +124,56 @@ class AlertTarget:
         if (time.monotonic() - began) * 1e6 > self._target.every_us:
             self._late_until = self._link.progress().batch
 
-    def _action(self, identity: str, authorization: str) -> Callable[[Updates, SinkPart], None]:
+    def _action(self, identity: str, authorization: str) -> Callable[[Updates], None]:
         match self._target.action:
             case RunActionSpec(command, folder):
-                return lambda update, part: run_command(command, folder, json_lines((update,)))
+                return lambda update: run_command(command, folder, self._body(update))
             case PostActionSpec(url):
-                return lambda update, part: self._post(
-                    HttpSink(url, identity, authorization, POST_S), update, part
-                )
+                return lambda update: self._post(HttpSink(url, identity, authorization, POST_S), update)
             case NotifyActionSpec() | BellActionSpec():
-                return lambda update, part: self._say(update)
+                return self._say
 
-    def _post(self, target: HttpSink, update: Updates, part: SinkPart) -> None:
+    def _body(self, update: Updates) -> bytes:
+        """Return what an action sends: its text, or the update as a line of JSON."""
+        text = self._target.action.text
+        return filled(text, self._alert.name, update).encode() if text else json_lines((update,))
+
+    def _post(self, target: HttpSink, update: Updates) -> None:
         # EVERY is longer than nothing, so an alert acts at most once in a step: the step makes the key.
         step = int(update.table.column("step")[0].as_py())
+        text = self._target.action.text
+        kind = JSON_LINES if not text else "application/json" if is_json_text(text) else _PLAIN
         try:
-            target.write(replace(part, step=step, number=0, updates=(update,)))
+            target.send(self._body(update), kind, step)
         finally:
             target.close()
 
     def _say(self, update: Updates) -> None:
-        row = update.table.select(["step", "at_us", "op", "key"]).to_pylist()[0]
-        sign, key = "+" if row["op"] > 0 else "-", row["key"]
-        shown = ", ".join(map(str, key)) if isinstance(key, list) else str(key)
-        text = f"alert {self._alert.name}: {self._alert.spec.queries[0]} {sign} {shown}"
-        place = f"step {row['step']}, {format_instant(row['at_us'])}"
-        bell = isinstance(self._target.action, BellActionSpec)
-        post_notice(self._link.home, Notice(f"{shorten(text, _SHOWN)} ({place})", bell))
+        text, bell = self._target.action.text, isinstance(self._target.action, BellActionSpec)
+        if text:
+            said = shorten(filled(text, self._alert.name, update), _SHOWN)
+        else:
+            [row] = update.table.select(["step", "at_us"]).to_pylist()
+            place = f"step {row['step']}, {format_instant(row['at_us'])}"
+            said = f"{shorten(row_in_words(update), _SHOWN)} ({place})"
+        post_notice(self._link.home, Notice(f"alert {self._alert.name}: {said}", bell))
+
+
+def _counting(updates: Updates, edge: AlertEdge | None) -> NDArray[np.bool_]:
+    """Return which updates count for an alert.
+
+    A row that changes is one update, its new row, and neither comes in nor leaves.
+    """
+    ops, why = (updates.table.column(name).to_numpy() for name in ("op", "why"))
+    is_old = (ops < 0) & (why == _CHANGED)
+    if edge == "leave":
+        left: NDArray[np.bool_] = (ops < 0) & ~is_old
+        return left
+    if edge is None or not is_old.any():
+        came: NDArray[np.bool_] = ~is_old if edge is None else ops > 0
+        return came
+    steps, queries = (updates.table.column(name).to_numpy() for name in ("step", "query"))
+    rows = np.stack([steps, queries, key_ranks(updates.table.column("key"))])
+    numbers = np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)
+    entered: NDArray[np.bool_] = (ops > 0) & ~np.isin(numbers, numbers[is_old])
+    return entered

@@ -23,6 +23,7 @@ from stqsh.storage.sinks.sink_position import SinkPosition
 
 TIMEOUT_S = 30.0
 """How long a server may take for an answer."""
+JSON_LINES = "application/x-ndjson"
 _LATER = frozenset({408, 425, 429})
 """Statuses below 500 after which the same request may be repeated."""
 _SHOWN = 200
@@ -49,18 +50,28 @@ class HttpSink:
 
     def write(self, part: SinkPart) -> SinkPosition:
         """POST a part; the position moves on once the server has said yes."""
-        key = f"{self._identity}-{part.step}-{part.number}"
+        self.send(json_lines(part.updates), JSON_LINES, part.step, part.number)
+        return part.reached
+
+    def send(self, body: bytes, content_type: str, step: int, number: int = 0) -> None:
+        """POST a body, which is known by its step and its number there.
+
+        Raises:
+            TargetBusyError: it may be repeated.
+            TargetRefusedError: it may not.
+        """
+        key = f"{self._identity}-{step}-{number}"
         try:
-            status, reason, text, wait_s = self._post(json_lines(part.updates), key)
+            status, reason, text, wait_s = self._post(body, content_type, key)
         except (OSError, http.client.HTTPException, ssl.SSLError) as error:
             self.close()
             raise TargetBusyError(f"{self._url.netloc} cannot be reached: {_reason(error)}") from error
         if 200 <= status < 300:
-            return part.reached
+            return
         said = f"{self._url.netloc} answers {status} {reason}" + (f": {text}" if text else "")
         if status >= 500 or status in _LATER:
             raise TargetBusyError(said, wait_s)
-        raise TargetRefusedError(f"{said}; step {part.step} is not repeated")
+        raise TargetRefusedError(f"{said}; step {step} is not repeated")
 
     def settle(self, position: SinkPosition) -> None:
         """Do nothing: what is written is complete."""
@@ -71,11 +82,11 @@ class HttpSink:
             self._connection.close()
             self._connection = None
 
-    def _post(self, body: bytes, key: str) -> tuple[int, str, str, float]:
+    def _post(self, body: bytes, content_type: str, key: str) -> tuple[int, str, str, float]:
         """Return status, reason, the beginning of the text, and how long the server asks to wait."""
         connection = self._connection or self._connect()
         self._connection = connection
-        headers = self._headers(key)
+        headers = self._headers(key, content_type)
         try:
             connection.request("POST", self._path(), body, headers)
         except ssl.SSLError:  # a certificate that is not trusted is a ValueError, too
@@ -94,13 +105,13 @@ class HttpSink:
         path = self._url.path or "/"
         return quote(f"{path}?{self._url.query}" if self._url.query else path, safe=punctuation)
 
-    def _headers(self, key: str) -> dict[str, str]:
+    def _headers(self, key: str, content_type: str = JSON_LINES) -> dict[str, str]:
         """Return the headers of a request.
 
         Raises:
             TargetRefusedError: the setting holds no header; what it holds is a secret, and is not shown.
         """
-        headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key, "User-Agent": "stqsh"}
+        headers = {"Content-Type": content_type, "Idempotency-Key": key, "User-Agent": "stqsh"}
         if not _HEADER.fullmatch(self._authorization):
             raise TargetRefusedError(_NO_HEADER)
         if self._authorization:

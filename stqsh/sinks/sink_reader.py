@@ -88,7 +88,7 @@ class SinkReader:
 
     def _cut(self, updates: list[Updates], base: SinkPosition, done: SinkPosition) -> Iterator[SinkPart]:
         """Yield the parts of a batch that `base` has not written yet; after the last one it is `done`."""
-        pieces = list(_pieces(updates, self._rows))
+        pieces = list(_pieces(updates, self._rows, whole_steps=self._spec.is_alert))
         step = int(pieces[0][0].table.column("step")[0].as_py()) if pieces else done.step
         written = base.updates
         for number, piece in enumerate(pieces or [[]]):
@@ -180,17 +180,20 @@ def _standing(parts: list[pa.Table], step: int, at_us: int) -> pa.Table:
     return last
 
 
-def _pieces(updates: list[Updates], rows: int) -> Iterator[list[Updates]]:
-    """Yield runs of updates in pieces of at most `rows`."""
+def _pieces(updates: list[Updates], rows: int, *, whole_steps: bool) -> Iterator[list[Updates]]:
+    """Yield runs of updates in pieces of at most `rows`; where steps stay whole, of more if one has more."""
     piece: list[Updates] = []
     room = rows
     for one in updates:
         start = 0
         while start < one.table.num_rows:
             taken = min(room, one.table.num_rows - start)
+            if whole_steps:
+                steps = one.table.column("step").to_numpy()
+                taken = int(np.searchsorted(steps, steps[start + taken - 1], "right")) - start
             piece.append(replace(one, table=one.table.slice(start, taken)))
             start, room = start + taken, room - taken
-            if room == 0:
+            if room <= 0:
                 yield piece
                 piece, room = [], rows
     if piece:

@@ -15,10 +15,12 @@ from stqsh.errors import SourceError
 from stqsh.sources.formats.casting import ISO, cast_column
 from stqsh.sources.formats.csv_file import CsvDialect, csv_rows, take_header, text_columns, without_empty
 from stqsh.sources.formats.geojson_file import read_features
-from stqsh.sources.formats.json_file import JsonObject
+from stqsh.sources.formats.json_documents import has_features
+from stqsh.sources.formats.json_elements import read_json_text
+from stqsh.sources.formats.json_file import JsonObject, flat_members, member
 from stqsh.sources.formats.parquet_file import open_parquet
 from stqsh.sources.formats.pyarrow_typing import Array, pc
-from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, find_rows, read_text_blocks
+from stqsh.sources.formats.row_blocks import TextBlock, find_rows, read_text_blocks
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.sources.generator.network import COLUMNS as NETWORK_COLUMNS
 from stqsh.sources.source_files import find_files, format_of, options_of
@@ -167,7 +169,9 @@ def _casts(values: Array, kind: str) -> bool:
 
 
 def _probe_json(path: Path, options: Options) -> Columns:
-    text = next(read_text_blocks(path, PLAIN, _PROBED_BYTES), None)
+    if has_features(path):
+        return _probe_geojson(path, options)
+    text = next(read_json_text(path, _PROBED_BYTES), None)
     lines = text.text.split(b"\n", _PROBED_OBJECTS)[:_PROBED_OBJECTS] if text else []
     return kinds_of_objects(_objects(lines))
 
@@ -183,10 +187,11 @@ def _objects(lines: Iterable[bytes]) -> Iterable[JsonObject]:
 
 
 def kinds_of_objects(objects: Iterable[JsonObject]) -> Columns:
-    """Return the types of the members of JSON objects, without lists and objects."""
+    """Return the types of the members of JSON objects, without lists; of objects within them as `a.b`."""
     kinds: Columns = {}
     for found in objects:
-        for name, value in found.items():
+        for name in flat_members(found):
+            value = member(found, name)
             if not isinstance(value, list | dict):
                 kinds[name] = _common(kinds.get(name), _kind_of_value(value))
     return kinds

@@ -15,7 +15,7 @@ from stqsh.sources.formats.record_parser import FileBlock, parse
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.formats.time_formats import UNIT_NAMES, UNITS
 from stqsh.sources.generator.replay import check_generator
-from stqsh.sources.source_files import check_files, file_source, find_files, read_first_block, read_group
+from stqsh.sources.source_files import check_files, file_source, find_files, read_first_block
 from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec, StreamSpec, TableSpec
 
 #: Numbers are taken for milliseconds and the like if all lie between these years, in seconds.
@@ -107,11 +107,3 @@ def _all_set_aside(first: FileBlock, layout: RecordSchema) -> Iterator[str]:
             else f"all of the first {len(records.dead):,} records"
         )
         yield f"{count} of {first.path} will be set aside: {records.dead[0].reason}"
-
-
-def first_time_us(spec: StreamSpec) -> int | None:
-    """Return the earliest time at the beginning of a stream's first file, µs; None where there is none."""
-    source = file_source(spec)
-    for part in read_group(find_files(source)[:1], source, RecordSchema.of(spec)):
-        return int(part.times.min()) if len(part.times) else None
-    return None

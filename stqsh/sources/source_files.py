@@ -17,7 +17,7 @@ from stqsh.fs import readable_path
 from stqsh.sources.dead_letters import DeadLetter
 from stqsh.sources.formats.csv_file import check_csv_header, read_csv_blocks
 from stqsh.sources.formats.geojson_file import read_geojson_blocks
-from stqsh.sources.formats.json_file import read_json_blocks
+from stqsh.sources.formats.json_documents import read_json_blocks
 from stqsh.sources.formats.parquet_file import read_parquet_blocks
 from stqsh.sources.formats.record_parser import FileBlock, ParsedRecords, RowBlock, parse
 from stqsh.sources.formats.record_schema import RecordSchema, near

@@ -35,24 +35,30 @@ class KafkaTargetSpec(Struct, frozen=True, tag="kafka"):
 
 
 class NotifyActionSpec(Struct, frozen=True, tag="notify"):
-    """Say it in the shells of the session."""
+    """Say it in the shells of the session: a text with fields, or "" for the row in words."""
+
+    text: str = ""
 
 
 class BellActionSpec(Struct, frozen=True, tag="bell"):
     """Say it there, and ring the terminal's bell."""
 
+    text: str = ""
+
 
 class RunActionSpec(Struct, frozen=True, tag="run"):
-    """Run a command in a folder, with the update as JSON on its standard input."""
+    """Run a command in a folder; on its standard input it gets a text with fields, "" for JSON."""
 
     command: str
     folder: str
+    text: str = ""
 
 
 class PostActionSpec(Struct, frozen=True, tag="post"):
-    """POST the update as JSON to an address."""
+    """POST a text with fields to an address, "" for the update as JSON."""
 
     url: str
+    text: str = ""
 
 
 AlertActionSpec: TypeAlias = NotifyActionSpec | BellActionSpec | RunActionSpec | PostActionSpec
@@ -74,12 +80,14 @@ class AlertTargetSpec(Struct, frozen=True, tag="alert"):
         """The action in one line."""
         match self.action:
             case RunActionSpec(command):
-                return f"run {command}"
+                done = f"run {command}"
             case PostActionSpec(url):
-                return f"post {url}"
+                done = f"post {url}"
             case BellActionSpec():
-                return "bell"
-        return "notify"
+                done = "bell"
+            case NotifyActionSpec():
+                done = "notify"
+        return f"{done}: {self.action.text}" if self.action.text else done
 
 
 SinkTargetSpec: TypeAlias = FileTargetSpec | HttpTargetSpec | KafkaTargetSpec | AlertTargetSpec

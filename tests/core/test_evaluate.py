@@ -46,12 +46,12 @@ def test_an_empty_location_says_gone():
     assert slot.updates(1, 2, rows, [register(7)])[1] == (2, 7, "-", "a", "gone")
 
 
-def test_the_row_of_a_disconnected_object_is_its_key():
+def test_the_row_of_a_disconnected_object_is_its_last():
     slot = Slot(report_every_us=10_000_000)
-    slot.batch(1, 1, [(1, "a", 0, 0, 1, "free", 3)], [register(7)])
-    (rows,) = of_kind(slot.batch(2, 20), "rows")
-    blank = dict.fromkeys([name for name, _ in SPEC["columns"]])
-    assert unpack(rows.payload).to_pylist() == [blank | {"oid": "a"}]
+    (entered,) = of_kind(slot.batch(1, 1, [(1, "a", 0, 0, 1, "free", 3)], [register(7)]), "rows")
+    (left,) = of_kind(slot.batch(2, 20), "rows")
+    assert unpack(left.payload).to_pylist() == unpack(entered.payload).to_pylist()
+    assert unpack(left.payload)["status"].to_pylist() == ["free"]
 
 
 def test_time_alone_turns_conditions_on_now():

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from stqsh.lang.binder.bind import Catalogue
+from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.errors import BindError, NotSupportedError
+from stqsh.lang.syntax.parse import parse
+from stqsh.spec.sink import NotifyActionSpec
 
 from .binding import bound
 
@@ -26,14 +28,21 @@ from .binding import bound
         ("PAUSE taxis", "pause", {"id": 3, "name": "taxis"}),
         ("PAUSE QUERY free", "pause_query", {"id": 7, "stream_id": 3, "name": "free"}),
         ("RESUME QUERY free", "resume_query", {"id": 7, "stream_id": 3, "name": "free"}),
-        ("DROP QUERY free", "drop", {"id": 7, "stream_id": 3, "name": "free"}),
-        ("DROP STREAM taxis", "drop_stream", {"id": 3, "name": "taxis"}),
-        ("DROP QUERY IF EXISTS nothing", "nothing", None),
-        ("DROP STREAM IF EXISTS nothing", "nothing", None),
-        ("DROP TABLE favourites", "drop_table", {"id": 10, "name": "favourites"}),
-        ("DROP REGION campus", "drop_area", {"id": 20, "name": "campus"}),
-        ("DROP REGIONS IF EXISTS zones", "drop_area", {"id": 21, "name": "zones"}),
-        ("DROP REGION IF EXISTS nothing", "nothing", None),
+        ("DROP QUERY free", "drop", [{"id": 7, "stream_id": 3, "name": "free"}]),
+        ("DROP STREAM taxis", "drop_stream", [{"id": 3, "name": "taxis"}]),
+        (
+            "DROP STREAM IF EXISTS taxis, nothing, taxis",
+            "drop_stream",
+            [{"id": 3, "name": "taxis"}, {"id": 3, "name": "taxis"}],
+        ),
+        ("DROP QUERIES LIKE 'f%'", "nothing", []),
+        ("SHOW QUERIES LIKE 'f%'", "show", "QUERIES"),
+        ("DROP QUERY IF EXISTS nothing", "nothing", []),
+        ("DROP STREAM IF EXISTS nothing", "nothing", []),
+        ("DROP TABLE favourites", "drop_table", [{"id": 10, "name": "favourites"}]),
+        ("DROP REGION campus", "drop_area", [{"id": 20, "name": "campus"}]),
+        ("DROP REGIONS IF EXISTS zones", "drop_area", [{"id": 21, "name": "zones"}]),
+        ("DROP REGION IF EXISTS nothing", "nothing", []),
         ("CREATE TABLE IF NOT EXISTS favourites FROM FILE 'f'", "nothing", None),
         ("CREATE REGIONS IF NOT EXISTS zones FROM FILE 'f'", "nothing", None),
         ("DESCRIBE favourites", "describe", {"kind": "table", "name": "favourites"}),
@@ -69,8 +78,7 @@ def test_commands(text: str, kind: str, spec: Any, taxis: Catalogue) -> None:
         ("SELECT * FROM nothing n, favourites f", "SHOW STREAMS and SHOW TABLES list them"),
         (
             "SELECT zzz(oid) FROM taxis",
-            "functions: AVG, COUNT, DATE, HOUR, LENGTH, MAX, MIN, MINUTE, REGION, SUM, TOPK; "
-            "session.register_function adds one in Python",
+            "HELP FUNCTIONS lists them; session.register_function adds one in Python",
         ),
         (
             "DESCRIBE nothing",
@@ -185,6 +193,38 @@ def test_alerts_that_do_not_fit(text: str, message: str, taxis: Catalogue) -> No
     with pytest.raises(BindError) as caught:
         bound(text, taxis)
     assert caught.value.message == message
+
+
+def with_near(taxis: Catalogue) -> Catalogue:
+    """Return the catalogue with a query of two columns."""
+    [statement] = parse("REGISTER QUERY near AS SELECT oid, lon FROM taxis")
+    return replace(taxis, queries={**taxis.queries, "near": bind(statement, taxis).spec})
+
+
+@pytest.mark.parametrize(
+    ("said", "at", "message"),
+    [
+        ("{oid} is at {lonn}", "{lonn}", "near has no column 'lonn' for the text"),
+        ("it''s {}", "{}", "near has no column '' for the text"),
+        ("it''s {{here}}, {oid", "{oid", "a { alone; write {{ for one, or {oid} for a column"),
+        ("{oid}} here", "} here", "a } alone; write }} for one, or {oid} for a column"),
+    ],
+)
+@pytest.mark.parametrize("action", ["NOTIFY", "BELL", "RUN 'x' WITH", "POST 'http://localhost' WITH"])
+def test_a_field_of_an_alerts_text_that_is_unknown_is_an_error_at_its_place(
+    action: str, said: str, at: str, message: str, taxis: Catalogue
+) -> None:
+    text = f"CREATE ALERT a ON near DO {action} '{said}'"
+    with pytest.raises(BindError) as caught:
+        bound(text, with_near(taxis))
+    assert caught.value.message == message
+    assert text[caught.value.span.start :].startswith(at)
+
+
+def test_an_alerts_text_may_use_columns_and_what_every_update_has(taxis: Catalogue) -> None:
+    said = "{oid} {{x}} { alert }{query}{key}{op}{why}{step}{at}{row}"
+    spec = bound(f"CREATE ALERT a ON near DO NOTIFY '{said}'", with_near(taxis)).spec
+    assert spec.target.action == NotifyActionSpec(said)
 
 
 def test_a_live_stream_plays_at_no_pace(taxis: Catalogue) -> None:

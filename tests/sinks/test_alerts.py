@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.sinks import alert_target, sink_runner
 from stqsh.sinks.alert_command import AlertFailedError, run_command
+from stqsh.sinks.http_target import HttpSink
 from stqsh.storage.sinks.notices import NoticeReader
 from stqsh.storage.sinks.sink_position import SinkPosition, write_position
 
@@ -162,13 +164,14 @@ def test_a_slow_action_misses_no_part_of_the_next_batch(
     monkeypatch.setattr(alert_target.AlertTarget, "rows", 5)
     run_text(session, "CREATE ALERT a ON west DO NOTIFY;")
     printed_log(session, "RUN 5 STEPS;")
-    runner, acted = runner_of(session, "a"), []
+    acted: list[int] = []
 
     def act(target: alert_target.AlertTarget, update: Updates) -> None:
         acted.append(update.table.column("step")[0].as_py())
         target._target = msgspec.structs.replace(target._target, every_us=0 if len(acted) == 1 else 10**6)
 
     monkeypatch.setattr(alert_target.AlertTarget, "_say", act)
+    runner = runner_of(session, "a")
     assert runner.step()
     printed_log(session, "RUN 5 STEPS;")
     assert runner.step()
@@ -243,6 +246,99 @@ def test_shells_hear_of_notices_that_come_after_them(session: Session) -> None:
     assert len(reader.read()) == len(rung := late.read()) == 25
     assert all(notice.bell for notice in rung)
     assert reader.read() == []
+
+
+MORE = """
+REGISTER QUERY numbers WITH (changes => true) AS SELECT id, n FROM m INSIDE RECT(0, 0, 5, 10);
+REGISTER QUERY total AS SELECT COUNT(*) AS c FROM m INSIDE RECT(0, 0, 5, 10);
+REGISTER QUERY halves AS SELECT x > 5 AS east, COUNT(*) AS c FROM m GROUP BY x > 5, n < 0;
+REGISTER QUERY close AS SELECT id, DISTANCE AS d FROM m INSIDE CIRCLE(5, 5, 3);
+"""
+
+
+def said_by(session: Session, alert: str, steps: int = 3) -> list[str]:
+    """Return what an alert says in the first steps of a run."""
+    run_text(session, MORE + alert)
+    (session.home.path / "sinks").mkdir(exist_ok=True)
+    reader = NoticeReader(session.home)
+    printed_log(session, f"RUN {steps} STEPS;")
+    assert runner_of(session, "a").step()
+    return [notice.text for notice in reader.read()]
+
+
+def test_a_row_that_changes_neither_enters_nor_leaves(allowed: Session, tmp_path: Path) -> None:
+    run_text(allowed, MORE)
+    acts = "DO RUN 'cat >> {0}';"
+    for name in ("west ENTER", "west LEAVE", "numbers ENTER", "numbers LEAVE", "numbers "):
+        alert = name.replace(" ", "_")
+        run_text(allowed, f"CREATE ALERT {alert} ON {name} {acts.format(alert)}")
+    updates = lines(printed_log(allowed, "RUN;"))
+
+    def acted_on(alert: str) -> list[tuple[int, str]]:
+        assert runner_of(allowed, alert).step()
+        return [(one["step"], one["key"]) for one in lines((tmp_path / alert).read_bytes())]
+
+    assert acted_on("numbers_ENTER") == acted_on("west_ENTER")
+    assert acted_on("numbers_LEAVE") == acted_on("west_LEAVE")
+    new_rows = [one for one in updates if one["query"] == "numbers" and one.get("why") != "changed"]
+    assert acted_on("numbers_") == [(one["step"], one["key"]) for one in due(new_rows, 1)]
+
+
+def test_an_entering_is_known_by_its_step_though_parts_are_short(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_target.AlertTarget, "rows", 1)
+    said = said_by(session, "CREATE ALERT a ON total ENTER DO NOTIFY;", 30)
+    assert said == [said[0]] and said[0].startswith("alert a: total +: c ")
+
+
+def test_an_alert_says_the_whole_row_in_words(session: Session) -> None:
+    said = said_by(session, "CREATE ALERT a ON numbers LEAVE DO NOTIFY;")
+    assert re.fullmatch(r"alert a: numbers - o\d+ \(left\): n \d \(step 2, 2020-01-01T00:00:01Z\)", said[0])
+
+
+def test_a_grouped_key_comes_as_its_values(session: Session) -> None:
+    said = said_by(session, "CREATE ALERT a ON halves ENTER DO NOTIFY;")
+    assert re.fullmatch(r"alert a: halves \+ false, false: east false, c \d+ \(step 1, .*\)", said[0])
+
+
+def test_a_text_has_the_values_of_the_row(session: Session) -> None:
+    text = "{{{alert}}} {query} {op} {id} is {d} m away, it''s step {step} at {at}"
+    said = said_by(session, f"CREATE ALERT a ON close ENTER DO NOTIFY '{text}';", 1)
+    shape = r"alert a: \{a\} close \+ o\d+ is [12]\.\d{1,6} m away, it's step 1 at 2020-01-01T00:00:00Z"
+    assert len(said) == 1 and re.fullmatch(shape, said[0])
+
+
+def test_a_command_may_get_a_text_on_its_standard_input(allowed: Session, tmp_path: Path) -> None:
+    assert said_by(allowed, "CREATE ALERT a ON west ENTER DO RUN 'cat > out' WITH '{row}';", 1) == []
+    assert re.fullmatch(r"west \+ o\d+: n 0", (tmp_path / "out").read_text())
+    [alert] = shown(allowed)
+    assert alert["do"] == "run cat > out: {row}"
+
+
+def test_a_text_that_lost_its_column_counts_as_failed(session: Session) -> None:
+    run_text(session, "CREATE ALERT a ON west DO NOTIFY '{n}';")
+    run_text(session, "DROP QUERY west; REGISTER QUERY west AS SELECT id FROM m;")
+    printed_log(session, "RUN 1 STEPS;")
+    assert runner_of(session, "a").step()
+    [alert] = shown(session)
+    assert alert["failed"] == 1 and alert["last error"] == "west has no column 'n' for the text any more"
+
+
+def test_a_post_with_a_text_is_json_where_it_begins_so(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[bytes, str]] = []
+    monkeypatch.setattr(HttpSink, "send", lambda self, body, kind, step: sent.append((body, kind)))
+    address = "POST 'http://localhost:9/'"
+    run_text(session, f"CREATE ALERT b ON west DO {address} WITH '{{row}}';")
+    said_by(
+        session, f"""CREATE ALERT a ON west DO {address} WITH '{{{{"text": "<{{id}}>", "n": {{n}}}}}}';""", 1
+    )
+    assert runner_of(session, "b").step()
+    [(first, kind), (second, other)] = sent
+    assert re.fullmatch(r'\{"text": "<o\d+>", "n": 0\}', first.decode()) and kind == "application/json"
+    assert second.startswith(b"west + o") and other == "text/plain; charset=utf-8"
 
 
 def test_notices_begin_anew_in_a_new_file_and_are_not_lost(

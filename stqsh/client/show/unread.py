@@ -8,8 +8,9 @@ from stqsh.client.connection import Connection
 from stqsh.client.show.subjects import letter_folders
 from stqsh.control_characters import shorten
 from stqsh.sources.dead_letters import read_dead_letters
+from stqsh.spec.source_facts import MUCH
 from stqsh.storage.progress import stream_statuses
-from stqsh.units import counted
+from stqsh.units import counted, group_digits
 
 _REASON_SHOWN = 200
 
@@ -36,6 +37,18 @@ class UnreadRecords:
 
     def _counts(self) -> dict[int, int]:
         return {id_: status.dead for id_, status in stream_statuses(self._link.db).items()}
+
+
+def much_unread(link: Connection) -> str:
+    """Return a sentence on streams of which over a tenth of the records could not be read, else ""."""
+    statuses, parts = stream_statuses(link.db), []
+    for row, folder in letter_folders(link):
+        status = statuses.get(row.id)
+        if status is None or status.dead <= MUCH * (status.dead + status.rows):
+            continue
+        share = f"{counted(status.dead, 'record')} of {group_digits(status.dead + status.rows)}"
+        parts.append(f"{share} of {row.name} could not be read{_example(folder)}")
+    return "; ".join(parts)
 
 
 def _example(folder: Path) -> str:

@@ -12,7 +12,7 @@ from stqsh.client.statements.http_port import check_port, posting_notes
 from stqsh.client.statements.source_paths import make_folder, pointing_at_source, with_absolute_files
 from stqsh.client.stdin_pump import check_stdin, pump_stdin
 from stqsh.lang.ast import statements
-from stqsh.lang.ast.expressions import Quantity
+from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import FileSource, GeneratorSource, HttpSource
 from stqsh.lang.binder.bind import Bound, bind, needs_inference
 from stqsh.lang.binder.definitions.live_sources import LIVE_SOURCES
@@ -20,6 +20,7 @@ from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
+from stqsh.spec.source_facts import MUCH, SourceFacts, facts_lines
 from stqsh.spec.stream import (
     DEFAULT_TICK_US,
     LIVE_TICK_US,
@@ -49,12 +50,13 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
     with locating(statement.piece):
         _check_clock(desk, statement)
         statement = _with_session_tick(desk, statement)
-    statement = _with_archive(statement)
+    statement, begins = _begun_at_clock(desk, _with_archive(statement))
     bound, statement = _bound(desk, statement)
     if isinstance(statement.source, HttpSource):
         with locating(statement.piece):
             check_port(desk.link.db, statement.source)
-    notes = (*bound.notes, *_at_another_time(desk, bound.spec))
+    facts = _facts(bound.spec)
+    notes = (*bound.notes, *begins, *_told(facts), *_at_another_time(desk, facts))
     stream = _entered(desk, f"{to_sql(statement)};", bound.spec)
     if isinstance(stream.spec.source, StdinSourceSpec):
         from stqsh.sources.live.line_spool import SPOOL
@@ -66,6 +68,17 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
     yield Message("\n".join([f"stream {stream.name} created", *notes]))
     if desk.autoplay:
         desk.play(stream, "")
+
+
+def planned_stream(desk: StatementContext, statement: statements.CreateStream) -> StreamSpec:
+    """Return the stream that a statement would create, without creating it.
+
+    Raises:
+        BindError: the statement or its source is wrong.
+    """
+    bound, _ = _bound(desk, statement)
+    spec: StreamSpec = bound.spec
+    return spec
 
 
 def _with_archive(statement: statements.CreateStream) -> statements.CreateStream:
@@ -87,6 +100,34 @@ def _with_archive(statement: statements.CreateStream) -> statements.CreateStream
                 hint="choose another folder or name, or move these files away: they are never overwritten",
             )
     return replace(statement, archive=replace(statement.archive, value=str(folder)))
+
+
+def _begun_at_clock(
+    desk: StatementContext, statement: statements.CreateStream
+) -> tuple[statements.CreateStream, tuple[str, ...]]:
+    """Return the statement of a generator without a start with that of the session's clock, and a remark.
+
+    What it would make before the clock would be taken in at once, and could be years.
+    """
+    source = statement.source
+    if not isinstance(source, GeneratorSource) or any(name == "start" for name, _ in source.options):
+        return statement, ()
+    start = format_instant(_clock_us(desk))
+    if start is None:
+        return statement, ()
+    begun = replace(source, options=(*source.options, ("start", Literal(start, "STRING"))))
+    return replace(statement, source=begun), (f"it begins at {start}, where the session's clock is",)
+
+
+def _clock_us(desk: StatementContext) -> int | None:
+    """Return the time of the next step; before the first, of the first records of files; None without any."""
+    progress = desk.link.progress()
+    if (now := progress.at_us(progress.step + 1)) is not None:
+        return now
+    streams = live_streams(desk.link.db)
+    known = [facts for stream in streams if (facts := _facts(stream.spec)) is not None]
+    times = [facts.first_us for facts in known if facts.first_us is not None]
+    return min(times) // streams[0].spec.tick_us * streams[0].spec.tick_us if times else None
 
 
 def create_table(desk: StatementContext, statement: statements.CreateTable) -> Iterator[Outcome]:
@@ -175,16 +216,29 @@ def _bound_to_source(
     return bound._replace(notes=(*bound.notes, *notes))
 
 
-def _at_another_time(desk: StatementContext, spec: StreamSpec) -> Iterator[str]:
-    """Yield remarks on a stream whose records are far from the time of the session's clock."""
-    from stqsh.sources.source_check import first_time_us
+def _facts(spec: StreamSpec) -> SourceFacts | None:
+    """Return what the files of a stream hold; None for other sources, and where there are no records."""
+    if not isinstance(spec.source, FileSourceSpec):
+        return None
+    from stqsh.sources.measuring import measure_files  # pyarrow: only when needed
 
+    return measure_files(spec)
+
+
+def _told(facts: SourceFacts | None) -> tuple[str, ...]:
+    """Return lines on what a source holds; where no record can be read, the check of the source says so."""
+    if facts is None or not facts.records:
+        return ()
+    lines = facts_lines(facts)
+    return (*lines[:-1], f"{lines[-1]}; SHOW DEAD LETTERS lists them") if facts.dead_share > MUCH else lines
+
+
+def _at_another_time(desk: StatementContext, facts: SourceFacts | None) -> Iterator[str]:
+    """Yield remarks on a stream whose records are far from the time of the session's clock."""
     progress = desk.link.progress()
     now = progress.at_us(progress.step)
-    if now is None or not isinstance(spec.source, FileSourceSpec):
-        return
-    first = first_time_us(spec)
-    if first is None or now - _RECENT_US <= first <= now + _SOON_US:
+    first = None if facts is None else facts.first_us
+    if now is None or first is None or now - _RECENT_US <= first <= now + _SOON_US:
         return
     begin, clock = format_instant(first), format_instant(now)
     times = f"its first records are of {begin}, and the session's clock is at {clock}"

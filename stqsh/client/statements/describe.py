@@ -11,11 +11,14 @@ from stqsh.client.read.accuracy import Accuracy, accuracy_shown
 from stqsh.client.read.region_text import region_text
 from stqsh.client.results import Rows, Script
 from stqsh.client.show.subjects import source_text
+from stqsh.errors import SourceError
 from stqsh.lang.ast import statements
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import QueryOptions
+from stqsh.spec.source_facts import extent_text, pace_text, records_text, set_aside_text, span_text
+from stqsh.spec.stream import FileSourceSpec
 from stqsh.storage.catalogue import (
     count_queries,
     known_functions,
@@ -60,6 +63,7 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
         ("state", f"{status.state}: {status.message}" if status.message else status.state),
         ("rows", status.rows),
         ("dead letters", status.dead),
+        *_facts(link, stream),
         *(
             [
                 ("keep", "none" if spec.keeps_none else format_duration(spec.keep_us)),
@@ -72,6 +76,28 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
         ("queries", count_queries(link.db, stream.id)),
     ]
     yield Rows(f"stream {stream.name}", ("item", "value"), tuple(items))
+
+
+def _facts(link: Connection, stream: StreamRow) -> list[tuple[str, str]]:
+    """Return when, where and how dense the records of a stream of files are, by its store or its files."""
+    if not isinstance(stream.spec.source, FileSourceSpec):
+        return []
+    from stqsh.sources.measuring import measure_files, measure_store  # pyarrow: only when needed
+
+    try:
+        facts = measure_store(link.home.stream(stream.id), stream.spec) or measure_files(stream.spec)
+    except SourceError:  # the files have gone, which the state says if it matters
+        return []
+    if facts is None:
+        return []
+    items = [
+        ("records", records_text(facts)),
+        ("time span", span_text(facts)),
+        ("extent", extent_text(facts)),
+        ("density", pace_text(facts)),
+        ("set aside", set_aside_text(facts)),
+    ]
+    return [(name, text) for name, text in items if text]
 
 
 def describe_table(link: Connection, table: TableRow) -> Iterator[Rows]:

@@ -11,14 +11,17 @@ from importlib import import_module
 from typing import Any, Literal
 
 from stqsh.client.read.accuracy import accuracies
+from stqsh.client.read.member_shapes import member_shapes
+from stqsh.client.read.selected_values import lengths_in, region_in
 from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wait_for_inserted
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
-from stqsh.client.results import Answer, Message, Outcome, WaitNotice
+from stqsh.client.results import Answer, Message, Outcome, RegionColumn, WaitNotice
 from stqsh.client.run import RunHandle
+from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
-from stqsh.client.show.subjects import SUBJECTS
+from stqsh.client.show.subjects import SUBJECTS, shown_like
 from stqsh.client.show.views import show_views
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
@@ -33,7 +36,7 @@ from stqsh.client.statements.describe import (
 from stqsh.client.statements.drop import drop
 from stqsh.client.statements.help import help_text
 from stqsh.client.statements.set import set_setting
-from stqsh.errors import StqshError
+from stqsh.errors import SourceError, StqshError
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import NOWHERE, Span
@@ -44,7 +47,8 @@ from stqsh.lang.printer.queries import registration
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
 from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
-from stqsh.spec.stream import StreamSpec
+from stqsh.spec.source_facts import set_aside_text
+from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams, stream_by_id
 from stqsh.storage.control_log import append
@@ -138,7 +142,7 @@ def play(desk: StatementContext, statement: statements.Play) -> Iterator[Outcome
     pace = statement.pace
     retry_stalled_streams(desk.link.db)
     desk.play(stream, _text(statement), pace.lower() if isinstance(pace, str) else pace)
-    yield Message(f"stream {stream.name} plays")
+    yield Message(play_text(desk.link, stream))
 
 
 def pause(desk: StatementContext, statement: statements.Pause) -> Iterator[Outcome]:
@@ -164,7 +168,8 @@ def tail(desk: StatementContext, statement: statements.Tail) -> Iterator[Outcome
     """Execute TAIL."""
     bound = bind(statement, desk.view)
     only = None if statement.only is None else _OPS[statement.only]
-    options = TailOptions(statement.from_step, only, bound.spec.where, statement.limit)
+    spec = bound.spec
+    options = TailOptions(spec.from_step, only, spec.where, spec.limit, spec.from_us, spec.since_us)
     query = _query(desk, statement.name.text)
     desk.link.wake()
     yield Subscription(query, options, desk.link, until_idle=desk.is_script)
@@ -192,9 +197,12 @@ def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outc
 
 def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
     """Execute SHOW."""
-    subject = SUBJECTS.get(statement.what)
+    subject = SUBJECTS.get(bind(statement, desk.view).spec)
     if subject is None:
         raise NotSupportedError(f"SHOW {statement.what}")
+    if statement.like is not None:
+        yield from shown_like(desk.link, desk.profile, statement.what, str(statement.like.value))
+        return
     yield from subject(desk.link, desk.profile)
     if statement.what == "CACHE":
         yield from show_views(desk.link.db, desk.snapshots)
@@ -246,6 +254,7 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         text = f"waiting until {stream.name} has taken what was put into it … (Ctrl-C leaves)"
         yield WaitNotice(text, lambda tell: wait_for_inserted(desk.link, stream, tell=tell))
         wait_for_inserted(desk.link, stream)
+    _check_readable(desk, stream)
     found = desk.snapshots.ask(spec, stream)
     if stream.is_significant:
         yield Message(
@@ -257,7 +266,34 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         found.step,
         found.at_us,
         location=_location(spec, stream),
+        is_planar=stream.planar,
+        in_metres=lengths_in(spec, planar=stream.planar),
+        regions=_regions(desk, spec),
     )
+
+
+def _regions(desk: StatementContext, spec: SnapshotSpec) -> RegionColumn | None:
+    """Return the column of a SELECT that names members of a set of regions; None without one."""
+    found = region_in(spec)
+    if found is None:
+        return None
+    place, area = found
+    return RegionColumn(place, lambda: member_shapes(desk.link.db, area))
+
+
+def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
+    """Raise `SourceError` for a stream none of whose records can be read, also before any step had it."""
+    desk.link.check_stream(stream.id)
+    if not isinstance(stream.source, FileSourceSpec) or desk.link.progress().seq >= stream.id:
+        return
+    from stqsh.sources.measuring import measure_files  # pyarrow: only when needed
+
+    facts = measure_files(stream)
+    if facts is not None and not facts.records:
+        raise SourceError(
+            f"stream {stream.name}: {set_aside_text(facts)}",
+            hint=f"DROP STREAM {stream.name}; and create it again with the cause removed",
+        )
 
 
 def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:

@@ -56,6 +56,8 @@ def with_reasons(
     beyond = left[(why[left] == OVERTAKEN)]
     why[beyond] = _if_satisfying(context, query[beyond], offers.event[beyond], events)
     distance = np.where(show != offers.version, np.nan, offers.rank)
+    silent = left[own == context.batch.timing.silent]  # these have a last place, though the kernel has none
+    distance[silent] = context.distances(query[silent], offers.version[silent], offers.step[silent])
     return CandidateChanges(offers.step, query, offers.op, why, show, distance, offers.obj)
 
 

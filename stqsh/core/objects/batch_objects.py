@@ -194,20 +194,20 @@ class BatchObjects:
         self._places.clear()
 
     def reasons(self, versions: Array, objects: Array, steps: Array) -> tuple[Array, Array]:
-        """Return why objects left and what to show, as `stqsh.core.kernels.events.updates.reasons` does.
+        """Return why objects with these versions after these steps left, int8 (n,), and what to show, (n,).
 
-        The reasons of removed objects are included. An object without a record (version -1) has been
-        forgotten: it left, and only its key can be shown.
+        An update shows the version itself. An object without a record (version -1) has been forgotten: it
+        left, and only its key can be shown. The reasons of removed objects are included.
         """
         if not self.table.spec.is_significant:
-            return reasons(versions, objects, steps, self.sources, self.timing)
+            return reasons(versions, steps, self.sources, self.timing), versions.astype(np.int64)
         forgotten = versions < 0
-        why, show = reasons(np.where(forgotten, 0, versions), objects, steps, self.sources, self.timing)
-        why[forgotten], show[forgotten] = LEFT, self.versions + objects[forgotten]
+        why = reasons(np.where(forgotten, 0, versions), steps, self.sources, self.timing)
+        why[forgotten] = LEFT
         if self.removals.why is not None:
             removed = self.removals.cover(versions, steps) & (why == LEFT)
             why[removed] = self.removals.why[objects[removed]]
-        return why, show
+        return why, self.numbers.or_keys(versions, objects)
 
     def shown(self, objects: Array, step: int) -> Array:
         """Return what to show of objects after a step, see `VersionNumbers.or_keys`. int64 (n,)."""

@@ -150,10 +150,14 @@ class KafkaTarget(Node):
 
 @dataclass(frozen=True)
 class AlertAction(Node):
-    """`NOTIFY`, `BELL`, `RUN 'command'` or `POST 'url'`; `text` is the command or the address."""
+    """`NOTIFY ['text']`, `BELL ['text']`, `RUN 'command' [WITH 'text']` or `POST 'url' [WITH 'text']`.
+
+    `text` is the command or the address, `template` what is said or sent.
+    """
 
     kind: OneOf["notify", "bell", "run", "post"]
     text: str = ""
+    template: Literal | None = None
 
 
 SinkTarget = FileTarget | HttpTarget | KafkaTarget

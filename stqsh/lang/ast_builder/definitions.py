@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
@@ -68,10 +68,8 @@ rules(
         "create_sink": lambda parts: statements.CreateSink(parts[1], parts[2], parts[3], bool(parts[0])),
         "all_queries": lambda _: (),
         "http_target": node_of_text(statements.HttpTarget),
-        "notify_action": lambda _: statements.AlertAction("notify"),
-        "bell_action": lambda _: statements.AlertAction("bell"),
-        "run_action": node_of_text(statements.AlertAction, "run"),
-        "post_action": node_of_text(statements.AlertAction, "post"),
+        "notify_action": lambda parts: statements.AlertAction("notify", template=parts[0]),
+        "bell_action": lambda parts: statements.AlertAction("bell", template=parts[0]),
         "insert_columns": tuple,
         "drop": only_part,
     }
@@ -199,6 +197,13 @@ def kafka_target(parts: Parts) -> statements.KafkaTarget:
     )
 
 
+def _sending(kind: Literal["run", "post"]) -> Builder:
+    return lambda parts: statements.AlertAction(kind, parts[0].value, parts[1], span=parts[0].span)
+
+
+rules({"run_action": _sending("run"), "post_action": _sending("post")})
+
+
 @rule("create_alert")
 def create_alert(parts: Parts) -> statements.CreateAlert:
     """Build `CREATE ALERT name ON query … DO action`."""
@@ -228,11 +233,17 @@ def insert(parts: Parts) -> statements.Insert:
 
 
 def _dropped(kind: statements.ObjectKind) -> Builder:
-    return lambda parts: statements.Drop(kind, parts[1], bool(parts[0]), span=parts[1].span)
+    return lambda parts: statements.Drop(kind, tuple(parts[1:]), bool(parts[0]), span=parts[1].span)
+
+
+def _dropped_like(kind: statements.ObjectKind) -> Builder:
+    return lambda parts: statements.Drop(kind, like=parts[0], span=parts[0].span)
 
 
 for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT"):
     rule(f"dropped_{_kind.lower()}")(_dropped(_kind))
+for _kind, _plural in statements.PLURALS.items():
+    rule(f"dropped_{_plural.lower()}_like")(_dropped_like(_kind))
 
 
 def _source(name: Name, given: dict[str, Clause]) -> statements.DataSource:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
 
 from stqsh.lang.ast.expressions import Call, Column, Expression
 from stqsh.lang.ast.source import Span
@@ -26,6 +26,10 @@ class TypedExpression(NamedTuple):
     expr: Expr
     type: str
     span: Span
+
+
+Bind: TypeAlias = "Callable[[Expression, Scope], TypedExpression]"
+"""Binds an expression; modules that stand below `conditions` are given it."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,9 @@ class Scope:
             return of_stream or self._special(node)
         if self.joined is not None and node.qualifier in self.joined.qualifiers:
             return of_table
+        nested = self._of_stream(replace(node, name=f"{node.qualifier}.{node.name}", qualifier=None))
+        if nested is not None:
+            return nested
         known = self.qualifiers | (self.joined.qualifiers if self.joined else frozenset())
         raise BindError(
             f"unknown stream or alias {node.qualifier!r}",

@@ -66,7 +66,8 @@ def _name(expression: Expression, typed: TypedExpression) -> str:
     if typed.expr == DISTANCE:
         return "distance"
     if isinstance(expression, Column):
-        return expression.name
+        dotted = f"{expression.qualifier}.{expression.name}"
+        return dotted if typed.expr == ColumnExpr(dotted) else expression.name
     return expression.name.lower() if isinstance(expression, Call) else printed(expression)
 
 

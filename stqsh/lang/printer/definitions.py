@@ -65,6 +65,8 @@ def create_alert(node: statements.CreateAlert) -> str:
     """Return `CREATE ALERT name ON query … DO action`."""
     name, action = identifier(node.name.text), node.action
     text = f" {quoted(action.text)}" if action.kind in ("run", "post") else ""
+    if action.template is not None:
+        text += f"{' WITH' if text else ''} {quoted(str(action.template.value))}"
     on = f"ON {identifier(node.query.text)}"
     parts = (_existing(node.if_not_exists), name, on, node.edge, quantity("EVERY", node.every))
     return joined(("CREATE ALERT", *parts, f"DO {action.kind.upper()}{text}"))
@@ -88,8 +90,11 @@ def insert(node: statements.Insert) -> str:
 
 
 def drop(node: statements.Drop) -> str:
-    """Return `DROP kind [IF EXISTS] name`."""
-    return joined(("DROP", node.kind, "IF EXISTS" if node.if_exists else None, identifier(node.name.text)))
+    """Return `DROP kind [IF EXISTS] name, …`, or `DROP kinds LIKE 'pattern'`."""
+    if node.like is not None:
+        return f"DROP {statements.PLURALS[node.kind]} LIKE {constant(node.like)}"
+    names = ", ".join(identifier(name.text) for name in node.names)
+    return joined(("DROP", node.kind, "IF EXISTS" if node.if_exists else None, names))
 
 
 def source(node: statements.DataSource) -> str:

@@ -89,14 +89,17 @@ ALERTS = (
     ReferenceEntry(
         "CREATE ALERT",
         """CREATE ALERT [IF NOT EXISTS] name ON query [ENTER | LEAVE] [EVERY duration]
-  DO NOTIFY | BELL | RUN 'command' | POST 'url'""",
+  DO NOTIFY ['text'] | BELL ['text'] | RUN 'command' [WITH 'text'] | POST 'url' [WITH 'text']""",
         "Act on later updates of a query, on at most one within EVERY (1 s unless said).",
-        "CREATE ALERT seen ON near ENTER EVERY 10 s DO NOTIFY",
+        "CREATE ALERT seen ON near ENTER EVERY 10 s DO NOTIFY '{oid} drives at {speed} m/s'",
         "A thread of the process that writes sinks. An action that fails is counted, and delays nobody.",
-        """NOTIFY says it in the shells of the session, BELL also rings. RUN runs a command in the folder
-where the alert was made, POST sends to an address: both get the update as JSON, the command on its standard
-input. In a script, RUN takes the option --allow-run. EVERY is of the session's clock. An action that takes
-longer misses what comes in the meantime; a command is ended after 30 s. SHOW ALERTS counts.""",
+        """ENTER counts rows that come in, LEAVE rows that leave; without either, rows that change count, too.
+NOTIFY says it in the shells of the session, BELL also rings. RUN runs a command in the folder where the alert
+was made, POST sends to an address: both get the update as JSON, the command on its standard input, or a text
+WITH fields. In a text {column} is a value of the row; {key}, {op}, {why}, {step}, {at}, {query}, {alert} and
+{row}, the row in words, may stand in every text, and {{ is a brace. In a script, RUN takes the option
+--allow-run. EVERY is of the session's clock. An action that takes longer misses what comes in the meantime; a
+command is ended after 30 s. SHOW ALERTS counts.""",
     ),
 )
 
@@ -117,10 +120,13 @@ records there is stqsh feed NAME < FILE, and stqsh.feed in Python.""",
 DROPS = (
     ReferenceEntry(
         "DROP",
-        "DROP STREAM | TABLE | REGION | REGIONS | QUERY | SINK | ALERT [IF EXISTS] name",
+        """DROP STREAM | TABLE | REGION | REGIONS | QUERY | SINK | ALERT [IF EXISTS] name, …
+DROP STREAMS | TABLES | REGIONS | QUERIES | SINKS | ALERTS LIKE 'pattern'""",
         "Remove a definition or a query; every member of a dropped query's answer leaves it.",
         "DROP QUERY IF EXISTS near",
         "The members of a query are sent once more, as `-` with the reason `dropped`. What queries use"
         " cannot be dropped. Sinks go on without a query that is dropped; a dropped sink writes no more.",
+        """Of several names all are dropped, or none. LIKE drops all whose names fit: % is any text, _ one
+character, and a backslash before either means the sign itself.""",
     ),
 )

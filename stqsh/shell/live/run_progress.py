@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from stqsh.client.show.unread import much_unread
 from stqsh.shell.status import clock_text, engine_text, rate_text, shedding_part, takes_steps
 from stqsh.spec.log import RunFor, RunSteps, RunUntil
 from stqsh.storage.progress import stream_statuses
@@ -39,7 +40,9 @@ def run_with_progress(session: Session, running: RunHandle, screen: Screen) -> t
         screen.close()
     worth = session.accuracy()
     remark = "" if worth.is_exact else f"; answers: {worth.text()}"
-    return f"ran {view.summary(end)}{remark}", True
+    unread = much_unread(session.link)
+    aside = f"\n{unread}; SHOW DEAD LETTERS lists them" if unread else ""
+    return f"ran {view.summary(end)}{remark}{aside}", True
 
 
 def _stopped(view: RunView) -> str:

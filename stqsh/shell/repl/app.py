@@ -124,7 +124,7 @@ class Shell:
         *,
         quiet: bool = False,
     ) -> None:
-        self._front = PromptController(name, open_session, print_text)
+        self._front = PromptController(name, open_session, print_text, lambda: self.console.is_cut)
         self._backend = self._front.backend
         self._actions = ShellActions(self._backend, format_, quiet=quiet)
         self.console = self._actions.console

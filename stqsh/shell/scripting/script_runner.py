@@ -251,7 +251,7 @@ class ScriptRunner:
             self._renderer.statement = block.number + number - 1
             self._renderer.format = block.statements[number - 1].format
 
-        for outcome in self._session.execute(block.statements, file=block.file, on_statement=begin):
+        for outcome in self._session.outcomes(block.statements, file=block.file, on_statement=begin):
             render(outcome, self._renderer)
         watch.done()
 

@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from stqsh.sources.formats.json_file import JsonObject, as_text, load_object, member_names, shown_line
+from stqsh.sources.formats.json_file import JsonObject, as_text, load_object, member, member_names, shown_line
 from stqsh.sources.formats.record_parser import RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options
 from stqsh.sources.formats.row_blocks import BOM, PLAIN, open_bytes, read_text_blocks
@@ -168,8 +168,8 @@ def _block(
     rows: Sequence[FeatureRow], flat: Sequence[JsonObject | str], names: Sequence[str], number: int
 ) -> RowBlock:
     good = [place for place, members in enumerate(flat) if isinstance(members, dict)]
-    members = [found for found in flat if isinstance(found, dict)]
-    columns = [as_text(found.get(name) for found in members) for name in names]
+    records = [found for found in flat if isinstance(found, dict)]
+    columns = [as_text(member(found, name) for found in records) for name in names]
     bad = [(_located(rows[i]), reason) for i, reason in enumerate(flat) if isinstance(reason, str)]
     size = sum(len(row.text) for row in rows)
     return RowBlock(columns, np.array(good, dtype=np.int64), partial(_locate, rows), number, tuple(bad), size)

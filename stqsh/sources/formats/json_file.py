@@ -14,7 +14,6 @@ from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -26,11 +25,10 @@ from numpy.typing import NDArray
 from stqsh.sources.formats.json_signatures import cut_off_lines, line_signatures
 from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, pc
 from stqsh.sources.formats.record_parser import TEXT_LIMIT, BadRows, RowBlock, RowLocation
-from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
-from stqsh.sources.formats.row_blocks import BOM, PLAIN, TextBlock, is_utf8, read_text_blocks
+from stqsh.sources.formats.record_schema import RecordSchema, match_names
+from stqsh.sources.formats.row_blocks import BOM, TextBlock, is_utf8
 from stqsh.sources.formats.text_values import TextValues
-from stqsh.sources.formats.time_formats import TIME_OPTIONS, TimeFormat
-from stqsh.spec.stream import Options
+from stqsh.sources.formats.time_formats import TimeFormat
 
 JsonObject: TypeAlias = Mapping[str, object]
 
@@ -62,18 +60,6 @@ _TYPES: dict[str, pa.DataType] = {
 }
 
 
-def read_json_blocks(
-    path: Path, layout: RecordSchema, options: Options, size: int | None = None
-) -> Iterator[RowBlock]:
-    """Read a file of JSON lines in blocks of about `size` bytes; a missing member is null.
-
-    Raises:
-        SourceError: an unknown option, or no object has the key or the time. OSError: not readable.
-    """
-    check_options(options, TIME_OPTIONS, "FORMAT JSON")
-    yield from json_blocks(read_text_blocks(path, PLAIN, size), layout, str(path))
-
-
 def json_blocks(blocks: Iterable[TextBlock], layout: RecordSchema, origin: str) -> Iterator[RowBlock]:
     """Read the blocks of a text of JSON lines; `origin` is where it is from.
 
@@ -92,7 +78,7 @@ def member_names(text: bytes, layout: RecordSchema, origin: str) -> list[str]:
     present: dict[str, None] = {}
     for found in _first_values(text):
         if isinstance(found, dict):
-            present |= dict.fromkeys(found)
+            present |= dict.fromkeys(flat_members(found))
     if present:
         match_names(filter(None, (layout.key, layout.time)), list(present), origin)
     return _names_among(present, layout)
@@ -102,9 +88,9 @@ def record_names(text: bytes, layout: RecordSchema) -> list[str] | None:
     """Find the declared columns' names in the first object with the key and the time; None without one."""
     for line in BytesIO(text):
         found, _ = load_object(line)
-        names = _names_among(found or {}, layout)
+        names = _names_among(flat_members(found or {}), layout)
         needed = [names[layout.position(name)] for name in (layout.key, layout.time) if name]
-        if found and all(found.get(name) is not None for name in needed):
+        if found and all(member(found, name) is not None for name in needed):
             return names
     return None
 
@@ -114,6 +100,35 @@ def _names_among(present: Iterable[str], layout: RecordSchema) -> list[str]:
     known = list(present)
     lower = {name.lower(): name for name in reversed(known)}
     return [name if name in known else lower.get(name.lower(), name) for name in layout.names]
+
+
+def flat_members(found: JsonObject, prefix: str = "") -> Iterator[str]:
+    """Yield the names of an object's members; those of an object within it follow it: `a`, `a.b`.
+
+    >>> list(flat_members({"a": {"b": 1}, "c": 2}))
+    ['a', 'a.b', 'c']
+    """
+    for name, value in found.items():
+        yield prefix + name
+        if isinstance(value, dict):
+            yield from flat_members(value, f"{prefix}{name}.")
+
+
+def member(found: JsonObject, name: str) -> object:
+    """Return a member of an object, None without it; `a.b` is b of a, unless there is a member `a.b`.
+
+    >>> member({"a": {"b": 1}}, "a.b"), member({"a.b": 2}, "a.b"), member({"a": 3}, "a.b")
+    (1, 2, None)
+    """
+    if name in found or "." not in name:
+        return found.get(name)
+    for end in (place for place, letter in enumerate(name) if letter == "."):
+        inner = found.get(name[:end])
+        if isinstance(inner, dict):
+            value = member(inner, name[end + 1 :])
+            if value is not None:
+                return value
+    return None
 
 
 def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> RowBlock:
@@ -134,7 +149,9 @@ def read_whole(text: bytes, names: Sequence[str], layout: RecordSchema, lines: i
         _TYPES.get(kind) or _time_type(text, name, layout.times)
         for name, (_, kind) in zip(names, layout.columns, strict=True)
     ]
-    schema = pa.schema(dict(zip(names, kinds, strict=True)))
+    schema = _schema(text, names, kinds)
+    if schema is None:
+        return None
     try:
         table = arrow_json.read_json(
             pa.BufferReader(text),
@@ -144,10 +161,57 @@ def read_whole(text: bytes, names: Sequence[str], layout: RecordSchema, lines: i
         table.validate(full=True)
     except pa.ArrowInvalid:
         return None
-    columns = [table.column(name).combine_chunks() for name in names]
+    columns = [_column(table, name) for name in names]
     if all(column.null_count for column in columns) and _NULL_LATER in text:
         return None
     return columns if table.num_rows == lines and all(map(_is_finite, columns)) else None
+
+
+def _schema(text: bytes, names: Sequence[str], kinds: Sequence[pa.DataType]) -> pa.Schema | None:
+    """Return the schema by which Arrow finds columns, `a.b` as b of a; None where that may be ambiguous."""
+    fields: dict[str, Any] = {}
+    for name, kind in zip(names, kinds, strict=True):
+        path = _path(text, name)
+        if path is None:
+            return None
+        within = fields
+        for outer in path[:-1]:
+            within = within.setdefault(outer, {})
+            if not isinstance(within, dict):
+                return None
+        if within.setdefault(path[-1], kind) is not kind:
+            return None
+    return pa.schema([(name, _struct(kind)) for name, kind in fields.items()])
+
+
+def _path(text: bytes, name: str) -> list[str] | None:
+    """Return the members that lead to a column in a text; None where one of them may have a dot in its name.
+
+    >>> _path(b'{"a": {"b": 1}}', "a.b"), _path(b'{"a.b": 1}', "a.b")
+    (['a', 'b'], ['a.b'])
+    """
+    path = name.split(".")
+    ends = [(i, j) for i in range(len(path)) for j in range(i + 2, len(path) + 1)]
+    dotted = [inner for i, j in ends if b'"%b"' % (inner := ".".join(path[i:j])).encode() in text]
+    if not dotted:
+        return path
+    is_nested = re.search(rb'"%b"\s*:\s*\{' % re.escape(path[0].encode()), text)
+    return [name] if dotted == [name] and not is_nested else None
+
+
+def _struct(fields: pa.DataType | dict[str, Any]) -> pa.DataType:
+    if not isinstance(fields, dict):
+        return fields
+    return pa.struct([(name, _struct(kind)) for name, kind in fields.items()])
+
+
+def _column(table: pa.Table, name: str) -> Array:
+    """Return a column of a table, or what is within a column of objects."""
+    if name in table.column_names:
+        return table.column(name).combine_chunks()
+    outer, *path = name.split(".")
+    found: Array = pc.struct_field(table.column(outer).combine_chunks(), path)
+    return found
 
 
 def alike_lines(
@@ -188,9 +252,10 @@ def _is_finite(column: Array) -> bool:
 def _time_type(text: bytes, name: str, times: TimeFormat) -> pa.DataType:
     """Return whether times are numbers or text, by the first object that has one."""
     for found in _first_values(text):
-        if isinstance(found, dict) and found.get(name) is not None:
+        value = member(found, name) if isinstance(found, dict) else None
+        if value is not None:
             number = pa.int64() if _are_exact(times) else pa.float64()
-            return pa.string() if isinstance(found[name], str) else number
+            return pa.string() if isinstance(value, str) else number
     return pa.string()
 
 
@@ -283,9 +348,9 @@ def _read_each(lines: Sequence[bytes], names: Sequence[str], layout: RecordSchem
         columns = read_whole(b"\n".join([lines[at] for at in good]), names, layout, len(good))
     if columns is None:
         columns = [
-            _times_as_text((one.get(name) for one in objects), layout.times)
+            _times_as_text((member(one, name) for one in objects), layout.times)
             if kind == "TIMESTAMP"
-            else as_text(one.get(name) for one in objects)
+            else as_text(member(one, name) for one in objects)
             for name, (_, kind) in zip(names, layout.columns, strict=True)
         ]
     return ReadLines(columns, np.array(good, np.int64), BadRows.of(dead))

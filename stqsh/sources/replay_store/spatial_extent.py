@@ -14,6 +14,7 @@ from stqsh.routing.initial_routing import coarse_grid, sampled_grid
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.manifest import Manifest
+from stqsh.spec.chunk import columns_schema
 from stqsh.spec.stream import FAR_AWAY, StreamSpec
 
 #: The number of places of the sample, at even distances over the whole store.
@@ -54,19 +55,24 @@ def initial_table(manifest: Manifest | None, stream: StreamSpec, slots: int) -> 
 
 def sample_places(directory: Path, manifest: Manifest, layout: RecordSchema) -> NDArray[np.float64]:
     """Read the places of `SAMPLE` rows, or of all where there are fewer. float64 (m, 2)."""
-    rows = manifest.rows
-    wanted = np.linspace(0, rows - 1, min(rows, SAMPLE)).astype(np.int64) if rows else np.zeros(0, np.int64)
-    pieces = [np.zeros((0, 2))]
-    before = 0
+    rows = sample_rows(directory, manifest, [layout.x, layout.y])
+    return np.column_stack([column.to_numpy() for column in rows.columns])
+
+
+def sample_rows(directory: Path, manifest: Manifest, columns: Sequence[str]) -> pa.Table:
+    """Read some columns of `SAMPLE` rows at even distances, the first and the last among them, or of all."""
+    gone = manifest.gone_rows
+    wanted = np.unique(np.linspace(gone, max(gone, manifest.rows - 1), SAMPLE).astype(np.int64))
+    schema = columns_schema(manifest.columns)
+    pieces = [schema.empty_table().select(columns)]
+    before = gone
     for segment in manifest.segments:
         mine = wanted[(wanted >= before) & (wanted < before + segment.rows)] - before
         before += segment.rows
         with pa.memory_map(str(directory / segment.file)) as mapped:
-            batch = pa.ipc.open_file(mapped).get_batch(0)
-            pieces.append(
-                np.column_stack([batch.column(name).to_numpy()[mine] for name in (layout.x, layout.y)])
-            )
-    return np.concatenate(pieces)
+            batch = pa.ipc.open_file(mapped).get_batch(0).select(columns).take(mine)
+            pieces.append(pa.Table.from_batches([batch]))
+    return pa.concat_tables(pieces)
 
 
 def bounds_of(places: NDArray[np.float64]) -> tuple[float, float, float, float]:

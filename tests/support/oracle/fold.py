@@ -283,8 +283,6 @@ class Oracle:
     def _update(self, n: int, query_id: int, query: Spec, name: Any, why: str) -> Update:
         """A plus, or a minus for a reason; shown as things are after step n."""
         row, key = self.stored[name], self.key(name)
-        if why in ("disconnected", "expired"):
-            row = {self.spec["key"]: key}
         shown = tuple(row.get(column) for column, _ in self.spec["columns"])
         place, centre = self.world.place(row), self.centre(query["region"], n)
         asked = parts_of(query["select"], "distance")

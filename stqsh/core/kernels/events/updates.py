@@ -32,7 +32,7 @@ class UpdateArrays(NamedTuple):
         op: +1 or -1, int8.
         why: int8.
         show: The row, int64: a version (see `stqsh.core.kernels.events.transitions`), or the number of all
-            versions plus an object, of which only the key is shown.
+            versions plus an object that has been forgotten, of which only the key is shown.
     """
 
     step: Array
@@ -43,27 +43,23 @@ class UpdateArrays(NamedTuple):
 
 
 @kernel
-def reasons(
-    versions: Array, objects: Array, steps: Array, sources: VersionSources, timing: BatchTiming
-) -> tuple[Array, Array]:
-    """Return why objects with these versions after these steps left answers, and what to show.
+def reasons(versions: Array, steps: Array, sources: VersionSources, timing: BatchTiming) -> Array:
+    """Return why objects with these versions after these steps left answers, int8 (n,) as in `UpdateArrays`.
 
-    The object's own state comes first: disconnected or expired (`timing.silent`; then only its key is shown),
-    or gone; otherwise it left. All arrays are (n,); the results are why int8 and show int64 as in
-    `UpdateArrays`.
+    The object's own state comes first: disconnected or expired (`timing.silent`), or gone; otherwise it left.
     """
     rows, stored = sources
-    known, every = len(stored.known), len(stored.known) + len(rows.obj)
-    why, show = np.empty(len(versions), np.int8), np.empty(len(versions), np.int64)
+    known = len(stored.known)
+    why = np.empty(len(versions), np.int8)
     for i in range(len(versions)):
         v = versions[i]
         x, ts = (stored.x[v], stored.ts[v]) if v < known else (rows.x[v - known], rows.ts[v - known])
-        why[i], show[i] = LEFT, v
+        why[i] = LEFT
         if expiry(ts, timing) <= steps[i]:
-            why[i], show[i] = timing.silent, every + objects[i]
+            why[i] = timing.silent
         elif np.isnan(x):
             why[i] = GONE
-    return why, show
+    return why
 
 
 @kernel
@@ -76,7 +72,7 @@ def make_updates(pairs: CandidatePairs, events: Transitions, why: Array, show: A
         pairs: Pairs of events and queries.
         events: The events.
         why: The reason if an event removes an object, int8 (events,), see `reasons`.
-        show: What to show then, int64 (events,).
+        show: What to show then, int64 (events,), as in `UpdateArrays`.
     """
     count, changes = np.uint64(len(pairs.flags)), np.int64(0)
     for i in range(count):

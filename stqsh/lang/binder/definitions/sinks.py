@@ -18,7 +18,9 @@ from stqsh.lang.ast.statements import (
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.catalogue import CatalogueView
-from stqsh.lang.errors import BindError
+from stqsh.lang.errors import BindError, near
+from stqsh.spec.message import HEAD_FIELDS, message_parts
+from stqsh.spec.query import QuerySpec
 from stqsh.spec.sink import (
     AlertActionSpec,
     AlertEdge,
@@ -68,23 +70,46 @@ def create_alert(alert: CreateAlert, catalogue: CatalogueView) -> SinkSpec:
     edge: AlertEdge | None = None
     if alert.edge is not None:
         edge = "enter" if alert.edge == "ENTER" else "leave"
+    query = query_named(alert.query, catalogue)
+    _check_fields(alert.action, query)
     target = AlertTargetSpec(_action(alert.action), every_us, edge)
-    query = query_named(alert.query, catalogue).name
-    return SinkSpec(name=alert.name.text, queries=(query,), target=target)
+    return SinkSpec(name=alert.name.text, queries=(query.name,), target=target)
+
+
+def _check_fields(action: AlertAction, query: QuerySpec) -> None:
+    """Raise `BindError` at a field of the action's text that the query's rows do not have."""
+    if action.template is None:
+        return
+    text, start = str(action.template.value), action.template.span.start + 1
+    columns = [column.name for column in query.select]
+    for part in message_parts(text):
+        if part.kind == "text" or (part.kind == "field" and part.text in {*columns, *HEAD_FIELDS}):
+            continue
+        first, last = (start + place + text[:place].count("'") for place in (part.start, part.end))
+        if part.kind == "brace":
+            problem = f"a {part.text} alone; write {part.text * 2} for one, or {{{columns[0]}}} for a column"
+            raise BindError(problem, Span(first, last))
+        raise BindError(
+            f"{query.name} has no column {part.text!r} for the text",
+            Span(first, last),
+            expected=tuple(f"{{{name}}}" for name in (*columns, *HEAD_FIELDS)),
+            near=near(part.text, (*columns, *HEAD_FIELDS)),
+        )
 
 
 def _action(action: AlertAction) -> AlertActionSpec:
+    said = "" if action.template is None else str(action.template.value)
     match action.kind:
         case "run":
             if not action.text.strip() or "\0" in action.text:
                 raise BindError("RUN takes a command", action.span, expected=("RUN 'program argument'",))
-            return RunActionSpec(action.text, "")
+            return RunActionSpec(action.text, "", said)
         case "post":
             _check_address(action.text, action.span, "POST")
-            return PostActionSpec(action.text)
+            return PostActionSpec(action.text, said)
         case "bell":
-            return BellActionSpec()
-    return NotifyActionSpec()
+            return BellActionSpec(said)
+    return NotifyActionSpec(said)
 
 
 def _http(target: HttpTarget) -> HttpTargetSpec:

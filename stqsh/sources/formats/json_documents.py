@@ -1,0 +1,48 @@
+"""Read files of JSON: lines, arrays, lists within an object, or the features of GeoJSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from stqsh.sources.formats.geojson_file import may_be_collection, read_geojson_blocks
+from stqsh.sources.formats.json_elements import read_head, read_json_text
+from stqsh.sources.formats.json_file import json_blocks, load_object
+from stqsh.sources.formats.record_parser import RowBlock
+from stqsh.sources.formats.record_schema import RecordSchema, check_options
+from stqsh.sources.formats.row_blocks import BOM
+from stqsh.sources.formats.time_formats import TIME_OPTIONS
+from stqsh.spec.stream import Options
+
+#: The number of bytes that say whether a file holds features.
+_HEAD = 1 << 16
+
+
+def read_json_blocks(
+    path: Path, layout: RecordSchema, options: Options, size: int | None = None
+) -> Iterator[RowBlock]:
+    """Read a file of JSON in blocks of about `size` bytes; a missing member is null.
+
+    Raises:
+        SourceError: an unknown option, or no object has the key or the time. OSError: not readable.
+    """
+    check_options(options, TIME_OPTIONS, "FORMAT JSON")
+    if has_features(path):
+        yield from read_geojson_blocks(path, layout, options, size)
+    else:
+        yield from json_blocks(read_json_text(path, size), layout, str(path))
+
+
+def has_features(path: Path) -> bool:
+    """Return whether a file of JSON is GeoJSON: a FeatureCollection, or one Feature a line; a pipe is none.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if not path.is_file():
+        return False  # what is read of a pipe is gone
+    head = read_head(path, _HEAD)
+    first, _ = load_object(head.removeprefix(BOM).lstrip().partition(b"\n")[0])
+    if first is not None and first.get("type") == "Feature" and "geometry" in first:
+        return True
+    return may_be_collection(head)

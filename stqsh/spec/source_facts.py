@@ -1,0 +1,146 @@
+"""What the records of a source are like: how many, when, where, how dense, and what cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stqsh.spec.stream import Bounds
+from stqsh.units import format_instant
+
+MUCH = 0.1
+"""The share of records that are set aside above which this is a warning."""
+_RATES = ((1, "a second"), (60, "a minute"), (3_600, "an hour"), (86_400, "a day"), (31_557_600, "a year"))
+_SECOND_US = 1_000_000
+_SPANS = ((31_557_600, "years"), (86_400, "days"), (3_600, "hours"), (60, "min"), (1, "s"))
+_REASON_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """What a source holds, measured on all of its records or on a sample of them.
+
+    Attributes:
+        records: the number of records that can be read; rounded where it is estimated.
+        dead: the number of those that cannot, which are set aside.
+        is_exact: whether all records were read; a sample gives estimates.
+        objects: the number of different keys; None for events, and where only a sample was read.
+        repeats: the share of the records that were read whose key an earlier one has.
+        first_us, last_us: the earliest and the latest event time, µs; None without records.
+        extent: x1, y1, x2, y2 around the places; None without places.
+        leaves_out: whether a few places lie far outside of `extent`.
+        reason: why the first record that cannot be read is none; "" where all can.
+        is_planar: whether places are plane coordinates.
+    """
+
+    records: int
+    dead: int = 0
+    is_exact: bool = True
+    objects: int | None = None
+    repeats: float = 0.0
+    first_us: int | None = None
+    last_us: int | None = None
+    extent: Bounds | None = None
+    leaves_out: bool = False
+    reason: str = ""
+    is_planar: bool = False
+
+    @property
+    def dead_share(self) -> float:
+        """The share of all records that cannot be read."""
+        return self.dead / max(self.records + self.dead, 1)
+
+    @property
+    def span_s(self) -> float:
+        """The seconds of event time from the first record to the last; 0 where they are not known."""
+        if self.first_us is None or self.last_us is None:
+            return 0.0
+        return (self.last_us - self.first_us) / _SECOND_US
+
+    @property
+    def per_second(self) -> float | None:
+        """The records a second of event time; None where all have the same time."""
+        return self.records / self.span_s if self.span_s > 0 else None
+
+
+def facts_lines(facts: SourceFacts) -> tuple[str, ...]:
+    """Return what a source holds as lines for people: what there is, and what is set aside, if anything.
+
+    >>> print(*facts_lines(SourceFacts(1200, 3, True, 20, 0.9, 0, 600_000_000, (9.9, 49.9, 10.1, 50.1),
+    ...     reason="lat: 'n' is not a valid DOUBLE")), sep="\\n")
+    1,200 records of 20 objects, 2 a second, from 1970-01-01T00:00:00Z to 1970-01-01T00:10:00Z (10 min)
+    longitude 9.9 to 10.1, latitude 49.9 to 50.1
+    3 of 1,203 records are set aside: lat: 'n' is not a valid DOUBLE
+    """
+    lines = [f"{records_text(facts)}{_joined(pace_text(facts))}{_joined(span_text(facts), ', from ')}"]
+    lines += filter(None, [extent_text(facts), set_aside_text(facts)])
+    return tuple(lines)
+
+
+def records_text(facts: SourceFacts) -> str:
+    """Return how many records there are, and of how many objects."""
+    noun = "record" if facts.records == 1 else "records"
+    objects = ""
+    if facts.objects is not None:
+        objects = f" of {facts.objects:,} object{'' if facts.objects == 1 else 's'}"
+    return f"{_about(facts)}{facts.records:,} {noun}{objects}"
+
+
+def span_text(facts: SourceFacts) -> str:
+    """Return from when to when the records are, and how long that is; "" without records."""
+    first, last = format_instant(facts.first_us), format_instant(facts.last_us)
+    if first is None or last is None:
+        return ""
+    return f"{first} to {last} ({_length(facts.span_s)})"
+
+
+def extent_text(facts: SourceFacts) -> str:
+    """Return where the records are; "" without places."""
+    if facts.extent is None:
+        return ""
+    x, y = ("x", "y") if facts.is_planar else ("longitude", "latitude")
+    x1, y1, x2, y2 = (f"{value:.7g}" for value in facts.extent)
+    few = "; a few are far outside" if facts.leaves_out else ""
+    return f"{x} {x1} to {x2}, {y} {y1} to {y2}{few}"
+
+
+def pace_text(facts: SourceFacts) -> str:
+    """Return the records in a second of event time, or in a longer unit; "" where there is no pace."""
+    if facts.per_second is None:
+        return ""
+    per, words = next((rate for rate in _RATES if facts.per_second * rate[0] >= 1), _RATES[-1])
+    return f"{_short(facts.per_second * per)} {words}"
+
+
+def set_aside_text(facts: SourceFacts) -> str:
+    """Return how many records are set aside, and why the first one is; "" where none is."""
+    if not facts.dead:
+        return ""
+    count = facts.records + facts.dead
+    reason = facts.reason[:_REASON_SHOWN]
+    if not facts.records:
+        all_ = "the only record is" if count == 1 else f"all {_about(facts)}{count:,} records are"
+        return f"{all_} set aside: {reason}"
+    verb = "is" if facts.dead == 1 else "are"
+    return f"{_about(facts)}{facts.dead:,} of {count:,} records {verb} set aside: {reason}"
+
+
+def _about(facts: SourceFacts) -> str:
+    return "" if facts.is_exact else "about "
+
+
+def _joined(text: str, by: str = ", ") -> str:
+    return f"{by}{text}" if text else ""
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+
+
+def _length(seconds: float) -> str:
+    """Return a length of time in the largest unit of which there are two or more.
+
+    >>> _length(600), _length(7200), _length(0.5)
+    ('10 min', '2 hours', '0.5 s')
+    """
+    unit, name = next((span for span in _SPANS if seconds >= 2 * span[0]), _SPANS[-1])
+    return f"{_short(seconds / unit)} {name}"
