@@ -34,8 +34,8 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile --no
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
-# Spark comes last: it takes most of the time, on one core, while the other one compiles the kernels that the
-# demo needs. Its session compiles the rest behind its answers.
+# Spark comes last: it takes most of the time, on one core, while the other one compiles kernels of the first
+# answers. Sessions compile what is left of them on both cores, and all others behind their answers.
 $(USABLE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "stqsh needs Python 3.11 or newer; name one with: make PYTHON=python3.12"; exit 1; }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -120,9 +119,6 @@ _LOOK_S = 0.5
 _FIRST_ASKS = 2
 """How many of the snapshots belong to the first answers: a rectangle's rows and their number."""
 
-_NICENESS_OF_INSTALLATION = 10
-"""By how much the compilation gives way to the installation of Spark beside it."""
-
 _STREAMS = (
     _MOVING,
     replace(_MOVING, id=2, planar=False, columns=(ColumnSpec("key", "BIGINT"), *_COLUMNS)),
@@ -194,9 +190,7 @@ _AGGREGATES = (
 )
 
 
-def compile_in_two_processes(
-    niceness: int = 0, on_progress: Callable[[], None] | None = None, *, first_only: bool = False
-) -> None:
+def compile_in_two_processes(niceness: int = 0, on_progress: Callable[[], None] | None = None) -> None:
     """Compile all kernels on two cores, first those of a session's first answers.
 
     The processes work from both ends, so that each finds on disk what the other has compiled.
@@ -204,19 +198,15 @@ def compile_in_two_processes(
     Args:
         niceness: By how much the two give way to other processes once the first answers have their kernels.
         on_progress: Called twice a second while they work.
-        first_only: Compile only the kernels of the first answers.
 
     Raises:
         subprocess.CalledProcessError: a process failed; its traceback is on standard error.
     """
-    rest = "" if first_only else f"; import os; os.nice({niceness}); warm_up(backwards=%(backwards)s)"
     code = (
-        "from stqsh.core.kernel_warmup import warm_up, warm_up_first_answers;"
-        "warm_up_first_answers(backwards=%(backwards)s)"
+        "import os; from stqsh.core.kernel_warmup import warm_up, warm_up_first_answers;"
+        "warm_up_first_answers(backwards={1}); os.nice({0}); warm_up(backwards={1})"
     )
-    commands = [
-        [sys.executable, "-c", (code + rest) % {"backwards": backwards}] for backwards in (False, True)
-    ]
+    commands = [[sys.executable, "-c", code.format(niceness, backwards)] for backwards in (False, True)]
     processes = [subprocess.Popen(command) for command in commands]
     for command, process in zip(commands, processes, strict=True):
         while process.poll() is None:
@@ -417,12 +407,8 @@ def _records(spec: StreamSpec, keys: list[Key], step: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=[*schema.names, "_step", "_hash"])
 
 
-def main() -> None:
-    """Compile the kernels of the first answers; Ctrl-C ends it, although shells start it without."""
+if (
+    __name__ == "__main__"
+):  # beside an installation (Makefile); Ctrl-C ends it, although shells start it without
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.nice(_NICENESS_OF_INSTALLATION)
-    compile_in_two_processes(first_only=True)
-
-
-if __name__ == "__main__":
-    main()
+    warm_up_first_answers()

@@ -49,7 +49,7 @@ log = logging.getLogger("stqsh.engine")
 
 #: The parts that an engine waits for before it reports that it is ready.
 KERNELS, FIRST_BATCH = "kernels compiled", "first batch"
-_KERNEL_NICENESS = 19
+_KERNEL_NICENESS = 10
 """By how much the compilation of kernels gives way to Spark and the workers, after those of first answers."""
 
 
