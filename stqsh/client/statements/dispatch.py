@@ -21,7 +21,7 @@ from stqsh.client.results import Answer, Message, Outcome, RegionColumn, WaitNot
 from stqsh.client.run import RunHandle
 from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
-from stqsh.client.show.subjects import SUBJECTS
+from stqsh.client.show.subjects import SUBJECTS, shown_like
 from stqsh.client.show.views import show_views
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
@@ -168,7 +168,8 @@ def tail(desk: StatementContext, statement: statements.Tail) -> Iterator[Outcome
     """Execute TAIL."""
     bound = bind(statement, desk.view)
     only = None if statement.only is None else _OPS[statement.only]
-    options = TailOptions(statement.from_step, only, bound.spec.where, statement.limit)
+    spec = bound.spec
+    options = TailOptions(spec.from_step, only, spec.where, spec.limit, spec.from_us, spec.since_us)
     query = _query(desk, statement.name.text)
     desk.link.wake()
     yield Subscription(query, options, desk.link, until_idle=desk.is_script)
@@ -196,9 +197,12 @@ def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outc
 
 def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
     """Execute SHOW."""
-    subject = SUBJECTS.get(statement.what)
+    subject = SUBJECTS.get(bind(statement, desk.view).spec)
     if subject is None:
         raise NotSupportedError(f"SHOW {statement.what}")
+    if statement.like is not None:
+        yield from shown_like(desk.link, desk.profile, statement.what, str(statement.like.value))
+        return
     yield from subject(desk.link, desk.profile)
     if statement.what == "CACHE":
         yield from show_views(desk.link.db, desk.snapshots)
