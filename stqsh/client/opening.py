@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from glob import escape, glob, has_magic  # pathlib's takes no absolute pattern
 from itertools import chain, count
@@ -19,6 +20,7 @@ from stqsh.lang.binder.bind import Bound
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.printer import to_sql
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
+from stqsh.sources.inference import TABULAR, infer
 from stqsh.sources.region_files import holds_regions
 from stqsh.sources.source_files import format_of
 from stqsh.spec.source_facts import SourceFacts, facts_lines, playing_pace
@@ -102,7 +104,7 @@ def open_files(desk: StatementContext, words: Sequence[str]) -> Opening:
     for pattern in patterns:
         name = _name_of(pattern, lambda name: name in names or desk.knows(name))
         names.add(name)
-        found.append(_opened(desk, pattern, name))
+        found.append(_opened_or_refused(desk, pattern, name))
     pace = playing_pace([one.facts for one in found if one.facts])
     ordered = sorted(found, key=lambda one: one.is_stream)
     return Opening(tuple(_at_pace(one, pace) for one in ordered), pace)
@@ -118,8 +120,8 @@ def _at_pace(opened: OpenedFile, pace: float | None) -> OpenedFile:
 
 
 def _patterns(words: Sequence[str]) -> Iterable[str]:
-    """Yield the pattern of all files of each folder and ending, in the order in which they are named."""
-    groups: dict[tuple[Path, str], list[Path]] = {}
+    """Yield the pattern of all files of each folder, ending and header, in the order of their names."""
+    groups: dict[tuple[Path, str, tuple[str, ...]], list[Path]] = {}
     for word in words:
         path = Path(word).expanduser().absolute()
         if path.is_dir():
@@ -129,8 +131,8 @@ def _patterns(words: Sequence[str]) -> Iterable[str]:
         elif _is_of_regions(path):
             yield escape(str(path))
         else:
-            groups.setdefault((path.parent, _ending(path)), []).append(path)
-    for (folder, ending), files in groups.items():
+            groups.setdefault((path.parent, _ending(path), _header(path)), []).append(path)
+    for (folder, ending, _), files in groups.items():
         yield from _patterns_of(folder, ending, files)
 
 
@@ -160,6 +162,15 @@ def _ending(path: Path) -> str:
     return Path(path.stem).suffix + path.suffix if path.suffix.lower() in COMPRESSIONS else path.suffix
 
 
+def _header(path: Path) -> tuple[str, ...]:
+    """Return the columns of a file in which all records have the same; nothing for others."""
+    source = FileSourceSpec(str(path))
+    with suppress(SourceError):  # it is reported when it is opened
+        if format_of(path, source) in TABULAR:
+            return tuple(name for name, _ in infer(source))
+    return ()
+
+
 def _has_records(path: Path) -> bool:
     try:
         format_of(path, FileSourceSpec(str(path)))
@@ -186,6 +197,20 @@ def _name_of(pattern: str, is_taken: Callable[[str], bool]) -> str:
 
 
 # -- what they hold ------------------------------------------------------------------------------------------
+
+
+def _opened_or_refused(desk: StatementContext, pattern: str, name: str) -> OpenedFile:
+    """Return what the files of a pattern are opened as.
+
+    Raises:
+        CommandLineError: they cannot be opened without being told what they are.
+    """
+    try:
+        return _opened(desk, pattern, name)
+    except BindError as error:  # its place is in a statement that nobody typed
+        typed = f"CREATE EVENT STREAM {name} FROM FILE '{pattern}' KEY … LOCATION (…, …) TIME …;"
+        hint = f"{error.hint}; say which is which: {typed}" if error.expected else error.hint
+        raise CommandLineError(error.message, hint=hint) from error
 
 
 def _opened(desk: StatementContext, pattern: str, name: str) -> OpenedFile:

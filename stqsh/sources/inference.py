@@ -31,7 +31,7 @@ _PROBED_BYTES = 1 << 18
 _PROBED_FILES = 3
 _PROBED_OBJECTS = 2000
 #: The formats whose files have the same columns, or another error.
-_TABULAR = ("csv", "parquet")
+TABULAR = ("csv", "parquet")
 _WHOLE_TYPES = {"INT", "BIGINT"}
 _NUMBER_TYPES = _WHOLE_TYPES | {"FLOAT", "DOUBLE"}
 #: Whole numbers of up to 18 digits are BIGINTs; longer ones may lose digits as DOUBLEs.
@@ -54,7 +54,7 @@ def infer(source: SourceSpec) -> list[list[str]]:
         return [list(column) for column in NETWORK_COLUMNS]
     assert isinstance(source, FileSourceSpec), "a live source needs its columns"
     found = [(file.path, _columns_of(file.path, source)) for file in find_files(source)[:_PROBED_FILES]]
-    _check_alike([(path, columns) for path, columns in found if format_of(path, source) in _TABULAR])
+    _check_alike([(path, columns) for path, columns in found if format_of(path, source) in TABULAR])
     merged: Columns = {}
     for _, columns in found:
         for name, kind in columns.items():

@@ -86,7 +86,7 @@ def playing_pace(all_facts: Sequence[SourceFacts]) -> float | None:
     seconds = min(max(records / _CALM, _SHORTEST_S), _LONGEST_S)
     exact = max(1.0, busy_s / max(seconds, records / _BUSIEST))
     power = 10.0 ** math.floor(math.log10(exact))
-    return next(step * power for step in (5.0, 2.0, 1.0) if step * power <= exact * 1.001)
+    return min((power * step for step in (1, 2, 5, 10)), key=lambda near: abs(math.log(near / exact)))
 
 
 def facts_lines(facts: SourceFacts) -> tuple[str, ...]:
