@@ -25,7 +25,8 @@ class SourceFacts:
         is_exact: whether all records were read; a sample gives estimates.
         objects: the number of different keys; None for events, and where only a sample was read.
         repeats: the share of the records that were read whose key an earlier one has.
-        first_us, last_us: the earliest and the latest event time, µs; None without records.
+        first_us, last_us: the earliest and the latest event time that were read, µs; None without records;
+            `last_us` is None, too, where a sample has not the ends of files.
         extent: x1, y1, x2, y2 around the places; None without places.
         leaves_out: whether a few places lie far outside of `extent`.
         reason: why the first record that cannot be read is none; "" where all can.
@@ -88,8 +89,10 @@ def records_text(facts: SourceFacts) -> str:
 def span_text(facts: SourceFacts) -> str:
     """Return from when to when the records are, and how long that is; "" without records."""
     first, last = format_instant(facts.first_us), format_instant(facts.last_us)
-    if first is None or last is None:
+    if first is None:
         return ""
+    if last is None:
+        return f"{first} on"
     return f"{first} to {last} ({_length(facts.span_s)})"
 
 
