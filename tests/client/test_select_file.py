@@ -26,7 +26,6 @@ def session(tmp_path: Path) -> Iterator[Session]:
     (tmp_path / "plain.csv").write_text("name;size\na;1\nb;\nc;3\n")
     with local_session(tmp_path) as session:
         yield session
-    assert not session.link._started, "a file needs no engine"
 
 
 def rows(session: Session, tmp_path: Path, text: str) -> list[dict[str, Any]]:
@@ -36,6 +35,7 @@ def rows(session: Session, tmp_path: Path, text: str) -> list[dict[str, Any]]:
 
 
 def test_all_rows_come_in_their_order(session: Session, tmp_path: Path) -> None:
+    session.link.start = lambda home: pytest.fail("a file needs no engine")
     found = rows(session, tmp_path, "SELECT * FROM '@/rows.jsonl';")
     assert [row["n"] for row in found] == list(range(20))
     assert list(found[0]) == ["id", "lon", "lat", "ts", "n", "word"]
@@ -64,27 +64,20 @@ def test_clauses_of_a_select_hold_for_a_file(session: Session, tmp_path: Path) -
 
 def test_a_set_of_regions_groups_rows(session: Session, tmp_path: Path) -> None:
     box = [[[-1, -1], [1.5, -1], [1.5, 3], [-1, 3], [-1, -1]]]
-    zone = {
-        "type": "Feature",
-        "properties": {"name": "west"},
-        "geometry": {"type": "Polygon", "coordinates": box},
-    }
+    place = {"type": "Polygon", "coordinates": box}
+    zone = {"type": "Feature", "properties": {"name": "west"}, "geometry": place}
     (tmp_path / "z.geojson").write_text(json.dumps(zone))
-    session_text = f"CREATE REGIONS zones FROM FILE '{tmp_path}/z.geojson';"
-    session.link.start = lambda home: pytest.fail("the engine is not needed")  # type: ignore[assignment]
-    session.link._started = True
-    list(session.execute(session_text))
-    session.link._started = False
-    found = rows(
-        session, tmp_path, "SELECT REGION(zones) z, COUNT(*) c FROM '@/rows.jsonl' GROUP BY REGION(zones);"
-    )
+    list(session.execute(f"CREATE REGIONS zones FROM FILE '{tmp_path}/z.geojson';"))
+    text = "SELECT REGION(zones) z, COUNT(*) c FROM '@/rows.jsonl' GROUP BY REGION(zones);"
+    found = rows(session, tmp_path, text)
     assert found == [{"z": "west", "c": 8}, {"z": None, "c": 12}]
 
 
 def test_a_file_needs_neither_place_nor_key(session: Session, tmp_path: Path) -> None:
     text = "SELECT name, size FROM '@/plain.csv' (separator => ';') WHERE size > 0;"
     assert rows(session, tmp_path, text) == [{"name": "a", "size": 1}, {"name": "c", "size": 3}]
-    text = "SELECT name FROM '@/plain.csv' (separator => ';', x => 'size', y => 'size', planar => true) INSIDE (0, 0, 2, 2);"
+    options = "separator => ';', x => 'size', y => 'size', planar => true"
+    text = f"SELECT name FROM '@/plain.csv' ({options}) INSIDE (0, 0, 2, 2);"
     assert rows(session, tmp_path, text) == [{"name": "a"}]
 
 
