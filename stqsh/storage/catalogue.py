@@ -155,9 +155,12 @@ def areas_made_from(db: ControlDb, area_id: int) -> list[str]:
     return [name for (name,) in db.query(sql, area_id)]
 
 
-def live_queries(db: ControlDb, most: int = -1) -> list[QueryRow]:
-    """Return the last `most` queries that are neither dropped nor ended, in order of registration."""
-    rows = db.query(f"{_QUERY} WHERE {LIVE} ORDER BY id DESC LIMIT ?", most)
+def live_queries(db: ControlDb, most: int = -1, names: str = "*") -> list[QueryRow]:
+    """Return the last `most` queries that are neither dropped nor ended, in order of registration.
+
+    Their names fit the glob `names`.
+    """
+    rows = db.query(f"{_QUERY} WHERE {LIVE} AND name GLOB ? ORDER BY id DESC LIMIT ?", names, most)
     return [_query(db, row) for row in reversed(rows)]
 
 

@@ -21,7 +21,6 @@ from stqsh.client.read.slot_states import SlotStates
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import NotSupportedError
 from stqsh.profile import Profile
-from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.measure import QueryMeasure, total
 from stqsh.spec.query import BoundQuery, SnapshotSpec
@@ -208,17 +207,6 @@ class SnapshotReader:
             if content is not None:
                 return read_answer(content)
         raise AssertionError("unreachable: watch has no end")
-
-
-def location_of(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
-    """Return the names under which a SELECT has its stream's location; None if it has not."""
-    shown = {
-        column.value.name: column.name
-        for column in reversed(spec.select)
-        if isinstance(column.value, ColumnExpr)
-    }
-    x, y = shown.get(stream.x), shown.get(stream.y)
-    return None if x is None or y is None else (x, y)
 
 
 def _decoded(shares: list[pa.RecordBatch]) -> list[QueryMeasure]:

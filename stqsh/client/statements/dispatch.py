@@ -11,14 +11,16 @@ from importlib import import_module
 from typing import Any, Literal
 
 from stqsh.client.read.accuracy import accuracies
-from stqsh.client.read.snapshots import SnapshotReader, location_of
+from stqsh.client.read.answers import answer_of
+from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wait_for_inserted
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
-from stqsh.client.results import Answer, Message, Outcome, WaitNotice
+from stqsh.client.results import Message, Outcome, WaitNotice
 from stqsh.client.run import RunHandle
+from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
-from stqsh.client.show.subjects import SUBJECTS
+from stqsh.client.show.subjects import SUBJECTS, shown_like
 from stqsh.client.show.views import show_views
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
@@ -138,7 +140,7 @@ def play(desk: StatementContext, statement: statements.Play) -> Iterator[Outcome
     pace = statement.pace
     retry_stalled_streams(desk.link.db)
     desk.play(stream, _text(statement), pace.lower() if isinstance(pace, str) else pace)
-    yield Message(f"stream {stream.name} plays")
+    yield Message(play_text(desk.link, stream))
 
 
 def pause(desk: StatementContext, statement: statements.Pause) -> Iterator[Outcome]:
@@ -164,7 +166,8 @@ def tail(desk: StatementContext, statement: statements.Tail) -> Iterator[Outcome
     """Execute TAIL."""
     bound = bind(statement, desk.view)
     only = None if statement.only is None else _OPS[statement.only]
-    options = TailOptions(statement.from_step, only, bound.spec.where, statement.limit)
+    spec = bound.spec
+    options = TailOptions(spec.from_step, only, spec.where, spec.limit, spec.from_us, spec.since_us)
     query = _query(desk, statement.name.text)
     desk.link.wake()
     yield Subscription(query, options, desk.link, until_idle=desk.is_script)
@@ -192,9 +195,12 @@ def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outc
 
 def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
     """Execute SHOW."""
-    subject = SUBJECTS.get(statement.what)
+    subject = SUBJECTS.get(bind(statement, desk.view).spec)
     if subject is None:
         raise NotSupportedError(f"SHOW {statement.what}")
+    if statement.like is not None:
+        yield from shown_like(desk.link, desk.profile, statement.what, str(statement.like.value))
+        return
     yield from subject(desk.link, desk.profile)
     if statement.what == "CACHE":
         yield from show_views(desk.link.db, desk.snapshots)
@@ -257,13 +263,7 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         yield Message(
             f"{stream.name} keeps only the objects that queries need; others are missing from this answer"
         )
-    yield Answer(
-        tuple(found.table.column_names),
-        found.table,
-        found.step,
-        found.at_us,
-        location=location_of(spec, stream),
-    )
+    yield answer_of(found, spec, stream, desk.link.db)
 
 
 def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:

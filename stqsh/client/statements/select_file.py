@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from stqsh.client.catalogue_view import SessionCatalogue
-from stqsh.client.read.snapshots import location_of
-from stqsh.client.results import Answer, Message, Outcome
+from stqsh.client.read.answers import answer_of
+from stqsh.client.read.snapshots import SnapshotResult
+from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.source_paths import find_files
 from stqsh.core.regions.polygon_table import PolygonTable
@@ -75,7 +76,7 @@ def select_file(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
         count = "1 record was" if rows.set_aside == 1 else f"{rows.set_aside:,} records were"
         letter = rows.first_letter
         yield Message(f"{count} set aside, the first at {letter.file}:{letter.line}: {letter.reason}")
-    yield Answer(tuple(table.column_names), table, 0, None, location=location_of(spec, stream))
+    yield answer_of(SnapshotResult(table, 0, None), spec, stream, desk.link.db)
 
 
 def _check(statement: Select) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.arrays import Array
-from stqsh.core.conditions.evaluation import columns_read, compute, evaluate
+from stqsh.core.conditions.evaluation import columns_read, compute_shown, evaluate
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import StoredArrays
@@ -139,7 +139,7 @@ class StoredRows:
         if isinstance(expr, DistanceExpr):
             return self._distance()
         columns, plain = self._operands(expr)
-        value: pa.Array[Any] = compute(plain, columns, self._present.now, self._present.resolver)
+        value: pa.Array[Any] = compute_shown(plain, columns, self._present.now, self._present.resolver)
         return value
 
     def _operands(self, expr: Expr) -> tuple[dict[str, pa.Array[Any]], Expr]:

@@ -9,6 +9,15 @@ from stqsh.lang.ast.expressions import Expression, Literal, Name, Node, Quantity
 from stqsh.lang.ast.statement import AlertAction, ColumnDefinition, DataSource, SinkTarget, Statement
 
 ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT"]
+PLURALS: dict[ObjectKind, str] = {
+    "STREAM": "STREAMS",
+    "TABLE": "TABLES",
+    "REGION": "REGIONS",
+    "QUERY": "QUERIES",
+    "SINK": "SINKS",
+    "ALERT": "ALERTS",
+}
+"""The words for several things of a kind, as SHOW and DROP … LIKE have them."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +102,15 @@ class CreateAlert(Statement):
 
 @dataclass(frozen=True)
 class Drop(Statement):
-    """`DROP STREAM|TABLE|REGION|REGIONS|QUERY|SINK|ALERT [IF EXISTS] name`."""
+    """`DROP STREAM|TABLE|REGION|REGIONS|QUERY|SINK|ALERT [IF EXISTS] name, …`, `DROP QUERIES LIKE 'x%'`.
+
+    REGION with a pattern is for sets of regions, too.
+    """
 
     kind: ObjectKind
-    name: Name
+    names: tuple[Name, ...] = ()
     if_exists: bool = False
+    like: Literal | None = None
 
 
 @dataclass(frozen=True)

@@ -112,10 +112,13 @@ class ResumeQuery(Statement):
 
 @dataclass(frozen=True)
 class Tail(Statement):
-    """`TAIL name [FROM START | FROM STEP n] [ONLY + | ONLY -] [WHERE c] [LIMIT n]`; FROM START is step 0."""
+    """`TAIL name [FROM START | FROM STEP n | FROM 'time' | SINCE d] [ONLY + | ONLY -] [WHERE c] [LIMIT n]`.
+
+    FROM START is step 0.
+    """
 
     name: Name
-    from_step: int | None = None
+    begin: int | Literal | Quantity | None = None
     only: OneOf["+", "-"] | None = None
     where: Expression | None = None
     limit: int | None = None

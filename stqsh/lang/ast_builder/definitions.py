@@ -233,11 +233,17 @@ def insert(parts: Parts) -> statements.Insert:
 
 
 def _dropped(kind: statements.ObjectKind) -> Builder:
-    return lambda parts: statements.Drop(kind, parts[1], bool(parts[0]), span=parts[1].span)
+    return lambda parts: statements.Drop(kind, tuple(parts[1:]), bool(parts[0]), span=parts[1].span)
+
+
+def _dropped_like(kind: statements.ObjectKind) -> Builder:
+    return lambda parts: statements.Drop(kind, like=parts[0], span=parts[0].span)
 
 
 for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT"):
     rule(f"dropped_{_kind.lower()}")(_dropped(_kind))
+for _kind, _plural in statements.PLURALS.items():
+    rule(f"dropped_{_plural.lower()}_like")(_dropped_like(_kind))
 
 
 def _source(name: Name, given: dict[str, Clause]) -> statements.DataSource:

@@ -46,6 +46,8 @@ from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
 Dropped: TypeAlias = StreamDropped | TableDropped | AreaDropped | QueryDropped | SinkDropped
 _KINDS = ("stream", "query", "table", "region", "sink", "alert")
+NAMED = ("STREAMS", "QUERIES", "TABLES", "REGIONS", "SINKS", "ALERTS", "SETTINGS")
+"""What SHOW lists by name."""
 LETTER_FILES = (".jsonl", ".ndjson", ".json")
 
 
@@ -166,18 +168,34 @@ def resume_query(statement: statements.ResumeQuery, catalogue: CatalogueView) ->
     return QueryResumed(query.id, query.name, query.stream_id)
 
 
-def drop(statement: statements.Drop, catalogue: CatalogueView) -> Dropped | None:
-    """Bind DROP; return None if it says IF EXISTS and nothing has that name."""
-    find = _FINDERS[statement.kind]
-    name = statement.name
-    if statement.if_exists and catalogue.kind_of(name.text) is None:
-        return None
-    found = find(name, catalogue)
+def drop(statement: statements.Drop, catalogue: CatalogueView) -> tuple[Dropped, ...]:
+    """Bind DROP of names, without those that need not exist; a pattern is for the session to look up."""
+    return tuple(
+        _dropped(statement, name, catalogue)
+        for name in statement.names
+        if not statement.if_exists or catalogue.kind_of(name.text) is not None
+    )
+
+
+def _dropped(statement: statements.Drop, name: Name, catalogue: CatalogueView) -> Dropped:
+    found = _FINDERS[statement.kind](name, catalogue)
     if isinstance(found, AreaSpec) and found.set != (statement.kind == "REGIONS"):
         what = "a set of regions" if found.set else "a single region"
         right = found.word.upper()
         raise BindError(f"{name.text} is {what}", name.span, near=f"DROP {right} {name.text}")
     return _drop_entry(found)
+
+
+def show(statement: statements.Show, catalogue: CatalogueView) -> str:
+    """Bind SHOW to what it shows; raise `BindError` for a pattern where there are no names."""
+    del catalogue
+    if statement.like is not None and statement.what not in NAMED:
+        raise BindError(
+            f"SHOW {statement.what} lists no names that LIKE could choose from",
+            statement.like.span,
+            hint=f"LIKE goes with SHOW {', '.join(NAMED[:-1])} and {NAMED[-1]}",
+        )
+    return statement.what
 
 
 def describe(statement: statements.Describe, catalogue: CatalogueView) -> NamedThing:

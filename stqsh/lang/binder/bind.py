@@ -130,8 +130,8 @@ Binder = Callable[[Any, CatalogueView], Bound]
 
 
 def _drop(statement: statements.Drop, catalogue: CatalogueView) -> Bound:
-    entry = administration.drop(statement, catalogue)
-    return Bound("nothing" if entry is None else kind_of_entry(entry), entry)
+    entries = administration.drop(statement, catalogue)
+    return Bound(kind_of_entry(entries[0]) if entries else "nothing", entries)
 
 
 def _select(statement: statements.Select, catalogue: CatalogueView) -> Bound:
@@ -157,7 +157,7 @@ _BINDERS: dict[type[statements.Statement], Binder] = {
     statements.Follow: _as("follow", live.follow),
     statements.Watch: _as("watch", administration.watch),
     statements.Map: _as("map", administration.map_),
-    statements.Show: _as("show", lambda statement, _: statement.what),
+    statements.Show: _as("show", administration.show),
     statements.ShowQuery: _as("show_query", administration.show_query),
     statements.Describe: _as("describe", administration.describe),
     statements.Repartition: _as("repartition", administration.repartition),

@@ -53,6 +53,7 @@ from stqsh.spec.expression import (
     areas_of,
     conjunction,
     conjuncts,
+    find_nodes,
     has_node,
     rewrite,
 )
@@ -303,7 +304,9 @@ def _check_places(spec: SnapshotSpec, select: Select, catalogue: CatalogueView) 
     over_records = () if spec.aggregates is None else spec.aggregates.over_records
     listed, order = (one.value for one in spec.select), (one.value for one in spec.order)
     values = (spec.condition, *listed, *order, *over_records)
-    if spec.region == EVERYWHERE and not any(has_node(one, node) for one in values for node in _OF_PLACES):
+    columns = [column.name for one in values for column in find_nodes(one, ColumnExpr)]
+    of_places = any(has_node(one, node) for one in values for node in _OF_PLACES)
+    if spec.region == EVERYWHERE and not of_places and stream.x not in columns:
         return
     raise BindError(
         f"no columns of {spec.stream} look like its location",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from stqsh.lang.ast.expressions import Call, Column, Expression
 from stqsh.lang.ast.source import Span
@@ -26,6 +26,10 @@ class TypedExpression(NamedTuple):
     expr: Expr
     type: str
     span: Span
+
+
+Bind: TypeAlias = "Callable[[Expression, Scope], TypedExpression]"
+"""Binds an expression; modules that stand below `conditions` are given it."""
 
 
 @dataclass(frozen=True)

@@ -67,18 +67,27 @@ def explain(node: statements.Explain) -> str:
 
 def tail(node: statements.Tail) -> str:
     """Return `TAIL name …`."""
-    begin = None
-    if node.from_step is not None:
-        begin = f"FROM STEP {node.from_step}" if node.from_step else "FROM START"
     return joined(
         (
             f"TAIL {identifier(node.name.text)}",
-            begin,
+            _begin(node.begin),
             node.only and f"ONLY {node.only}",
             f"WHERE {expression(node.where)}" if node.where else None,
             None if node.limit is None else f"LIMIT {node.limit}",
         )
     )
+
+
+def _begin(begin: int | Literal | Quantity | None) -> str | None:
+    """Return `FROM …` or `SINCE …` of a TAIL."""
+    match begin:
+        case None:
+            return None
+        case int():
+            return f"FROM STEP {begin}" if begin else "FROM START"
+        case Quantity():
+            return quantity("SINCE", begin)
+    return f"FROM {constant(begin)}"
 
 
 def quantity(keyword: str, value: Quantity | None) -> str | None:

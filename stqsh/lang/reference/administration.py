@@ -10,10 +10,12 @@ ADMINISTRATION = (
     ReferenceEntry(
         "SHOW",
         """SHOW STATUS | STREAMS | QUERIES | TABLES | REGIONS | SINKS | ALERTS | SLOTS | ROUTING | CACHE
-   | LOAD | DEAD LETTERS | SETTINGS [FORMAT x]""",
+   | LOAD | DEAD LETTERS | SETTINGS [LIKE 'pattern'] [FORMAT x]""",
         "List what the session holds, or show how it is doing.",
-        "SHOW QUERIES",
+        "SHOW QUERIES LIKE 'n%'",
         _CHEAP,
+        """LIKE chooses among streams, queries, tables, regions, sinks, alerts and settings by their names: %
+is any text, _ one character.""",
     ),
     ReferenceEntry(
         "SHOW STATUS",

@@ -45,7 +45,7 @@ _SILENT = frozenset({"function", "alias", "topic"})
 _COMPARISONS = frozenset(
     {"=", "<>", "!=", "<", "<=", ">", ">=", "BETWEEN", "IN", "LIKE", "IS", "CONTAINS", "AFTER"}
 )
-_CALCULATIONS = frozenset({"+", "-", "*", "/", "%", "||"})
+_CALCULATIONS = frozenset({"+", "-", "*", "/", "%", "||", "DIV", "::"})
 _ANY_VALUE = frozenset(
     {
         "column",
@@ -59,6 +59,7 @@ _ANY_VALUE = frozenset(
         "TRUE",
         "FALSE",
         "NOT",
+        "CASE",
         "(",
         "+",
         "-",

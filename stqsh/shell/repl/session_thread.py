@@ -130,13 +130,13 @@ class SessionThread:
             raise self._error or RuntimeError("no session")
         return self._session
 
-    def live_keys(self, stream: str, prefix: str) -> tuple[str, ...]:
-        """Return the keys of a stream's present objects that begin with a prefix; slow."""
+    def live_values(self, stream: str, column: str, prefix: str) -> tuple[str, ...]:
+        """Return the values of a column, the key or another one, that begin with a prefix now; slow."""
         if self._session is None:
             return ()
         if self._keys is None:
             self._keys = _reader_module().LiveKeys(self._session.link)
-        return self._keys.starting(stream, prefix)
+        return self._keys.starting(stream, column, prefix)
 
     def typed(self) -> None:
         """Note that a key was pressed just now."""

@@ -96,6 +96,24 @@ def wanted_value(cursor: CursorContext) -> Wanted | None:
     return fixed.get(last(1))
 
 
+def compared_column(cursor: CursorContext) -> str | None:
+    """Return the column that is compared at the cursor, behind `=`, `<>` or in a list of IN; else None."""
+    before = list(cursor.words)
+    while len(before) > 1 and before[-1] == "," and before[-2].startswith("'"):
+        del before[-2:]
+    if before[-2:-1] and before[-1] == "(" and before[-2].upper() == "IN":
+        del before[-2:]
+        if before[-1:] and before[-1].upper() == "NOT":
+            del before[-1:]
+    elif before[-2:] in (["<", ">"], ["!", "="]):
+        del before[-2:]
+    elif before[-1:] == ["="]:
+        del before[-1:]
+    else:
+        return None
+    return before[-1].strip('"') if before else None
+
+
 def relations(cursor: CursorContext) -> dict[str, str]:
     """Return the relations of the statement's FROM by alias (by their own name where they have none)."""
     tokens = [*cursor.words, *cursor.after]
