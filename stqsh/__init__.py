@@ -2,29 +2,63 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session, connect
     from stqsh.client.feed import feed
+    from stqsh.client.python.result import Result
+    from stqsh.client.python.sources import NewStream
+    from stqsh.client.python.tail import Tail, Update
+    from stqsh.client.results import Answer, Message, Rows, Script, Updates
+    from stqsh.client.run import RunHandle
     from stqsh.errors import StqshError
 
 __version__ = "0.1.0"
-__all__ = ["Session", "StqshError", "__version__", "connect", "feed"]
+__all__ = [
+    "Answer",
+    "Message",
+    "NewStream",
+    "Result",
+    "Rows",
+    "RunHandle",
+    "Script",
+    "Session",
+    "StqshError",
+    "Tail",
+    "Update",
+    "Updates",
+    "__version__",
+    "connect",
+    "feed",
+]
+_HOMES = {
+    "Answer": "stqsh.client.results",
+    "Message": "stqsh.client.results",
+    "NewStream": "stqsh.client.python.sources",
+    "Result": "stqsh.client.python.result",
+    "Rows": "stqsh.client.results",
+    "RunHandle": "stqsh.client.run",
+    "Script": "stqsh.client.results",
+    "Session": "stqsh.client.api",
+    "StqshError": "stqsh.errors",
+    "Tail": "stqsh.client.python.tail",
+    "Update": "stqsh.client.python.tail",
+    "Updates": "stqsh.client.results",
+    "connect": "stqsh.client.api",
+    "feed": "stqsh.client.feed",
+}
+"""The modules of the public names."""
 
 
 def __getattr__(name: str) -> object:
     """Give the public names when they are asked for; importing stqsh alone loads nothing."""
-    if name in ("connect", "Session"):
-        from stqsh.client import api
+    if name not in _HOMES:
+        raise AttributeError(f"module 'stqsh' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
 
-        return getattr(api, name)
-    if name == "feed":
-        from stqsh.client.feed import feed
 
-        return feed
-    if name == "StqshError":
-        from stqsh.errors import StqshError
-
-        return StqshError
-    raise AttributeError(f"module 'stqsh' has no attribute '{name}'")
+def __dir__() -> list[str]:
+    """Return the public names, for those who complete them."""
+    return __all__

@@ -122,7 +122,7 @@ def changed_at_random(session: Session, draw: random.Random, passing: tuple[str,
 
     def execute(other: Session, text: str) -> None:
         try:
-            for outcome in other.execute(text, file=str(passing[1])):
+            for outcome in other.outcomes(text, file=str(passing[1])):
                 if isinstance(outcome, Message):
                     said[outcome.text.split()[0] if "version" not in outcome.text else "version"] += 1
         except StqshError as error:  # of an engine that is dead just now, or of a full disk
@@ -185,10 +185,10 @@ def run_round(folder: Path, disk: Path | None, seed: int, number: int, steps: in
     disturbed, passing = split_script(text, archives[0])
     sessions = (disk or folder) / "sessions"
     with connect(f"round-{seed}", home=sessions, autoplay=False) as session:
-        for _ in session.execute(disturbed.removesuffix("RUN;\n"), file=str(file)):
+        for _ in session.outcomes(disturbed.removesuffix("RUN;\n"), file=str(file)):
             pass
         query = next(row.name for row in session.queries() if row.live)
-        running = next(o for o in session.execute("RUN;") if isinstance(o, RunHandle))
+        running = next(o for o in session.outcomes("RUN;") if isinstance(o, RunHandle))
         disturber = Disturber(session, draw, folder, query, most_s=1.0)
         with (
             filled_once(sessions, draw, small=disk is not None),

@@ -51,7 +51,7 @@ def ids(session: Session) -> list[int]:
 
 
 def run_all(session: Session, text: str) -> None:
-    for outcome in session.execute(text):
+    for outcome in session.outcomes(text):
         if isinstance(outcome, RunHandle):
             outcome.wait()
 

@@ -91,7 +91,7 @@ def test_a_folded_log_keeps_the_groups(tmp_path: Path) -> None:
 def test_a_map_shows_no_members_of_aggregates(tmp_path: Path) -> None:
     with local_session(tmp_path) as session:
         play(session)
-        for _ in session.execute("REGISTER QUERY buses AS SELECT oid FROM fleet WHERE kind = 'bus';"):
+        for _ in session.outcomes("REGISTER QUERY buses AS SELECT oid FROM fleet WHERE kind = 'bus';"):
             pass
         members = QueryMembers(session.link, session.queries()[0].stream_id)
         members.advance(session.link.progress().batch)

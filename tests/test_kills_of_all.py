@@ -67,7 +67,7 @@ def kill_a_sink(disturber: Disturber) -> bool:
 
 
 def disturbed(session: Session, text: str, names: Iterable[str], disturber: Disturber) -> RunHandle:
-    running = next(outcome for outcome in session.execute(text) if isinstance(outcome, RunHandle))
+    running = next(outcome for outcome in session.outcomes(text) if isinstance(outcome, RunHandle))
     disturb_at_rest(disturber, run_disturbed(disturber, running, names))
     return running
 

@@ -99,7 +99,7 @@ def test_nothing_is_lost_or_counted_twice_whatever_is_killed(tmp_path: Path) -> 
         disturber = Disturber(session, random.Random(3), tmp_path)
         for change, at_once, within in zip(CHANGES, AT_ONCE, WITHIN, strict=True):
             run(session, inserted.more() + change)
-            running = next(one for one in session.execute("RUN 4 STEPS;") if isinstance(one, RunHandle))
+            running = next(one for one in session.outcomes("RUN 4 STEPS;") if isinstance(one, RunHandle))
             disturb_at_rest(disturber, [at_once])
             run(session, inserted.more())
             disturb_at_rest(disturber, run_disturbed(disturber, running, within))

@@ -26,10 +26,10 @@ def test_the_log_is_the_oracles_whatever_is_killed(tmp_path: Path, monkeypatch: 
     file = script.write(tmp_path)
     text = file.read_text(encoding="utf-8").removesuffix("RUN;\n")
     with connect(home=tmp_path / "sessions", temporary=True, autoplay=False) as session:
-        for _ in session.execute(text, file=str(file)):
+        for _ in session.outcomes(text, file=str(file)):
             pass
         session.start_engine()
-        running = next(o for o in session.execute("RUN;") if isinstance(o, RunHandle))
+        running = next(o for o in session.outcomes("RUN;") if isinstance(o, RunHandle))
         disturber = Disturber(session, random.Random(3), tmp_path)
         disturb_at_rest(disturber, run_disturbed(disturber, running, KILLED))
         output = log_so_far(session, running)

@@ -48,7 +48,7 @@ def lives(process: psutil.Process) -> bool:
 
 
 def use(session: Session) -> None:
-    for _ in session.execute(LOOK):
+    for _ in session.outcomes(LOOK):
         pass
 
 
@@ -96,9 +96,9 @@ def test_a_reader_that_stands_still_gets_all_though_the_log_is_folded_behind_it(
     with local_session(tmp_path / "other", slots=2, max_records=10) as session:
         expected = run_script(session, text + "RUN;", file)
     with local_session(tmp_path / "home", slots=2, max_records=10) as session:
-        for _ in session.execute(text, file=str(file)):
+        for _ in session.outcomes(text, file=str(file)):
             pass
-        running = next(o for o in session.execute("RUN;") if isinstance(o, RunHandle))
+        running = next(o for o in session.outcomes("RUN;") if isinstance(o, RunHandle))
         reader, got = session.updates(until=running), []
         for updates in islice(reader, 20):
             got.append(updates)

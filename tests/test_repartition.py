@@ -129,7 +129,7 @@ def test_what_does_not_fit_is_an_error_and_changes_nothing(
 
 def test_dump_has_the_routing_that_stands(session: Session) -> None:
     run(session, "REPARTITION posts USING grid INTO 4 SLOTS; REPARTITION posts USING agrid INTO 3 SLOTS;")
-    (script,) = [outcome for outcome in session.execute("DUMP;") if isinstance(outcome, Script)]
+    (script,) = [outcome for outcome in session.outcomes("DUMP;") if isinstance(outcome, Script)]
     assert script.text.endswith('REPARTITION "posts" USING agrid INTO 3 SLOTS;\n')
 
 
@@ -137,7 +137,7 @@ def test_a_snapshot_is_complete_after_any_number_of_changes(session: Session) ->
     whole, found = [], []
     for text in CHANGES:
         run(session, f"RUN 4 STEPS; {text.replace('DROP QUERY middle;', '')}" if "QUERY" not in text else "")
-        (answer,) = [one for one in session.execute("SELECT COUNT(*) FROM posts;") if isinstance(one, Answer)]
+        (answer,) = (one for one in session.execute("SELECT COUNT(*) FROM posts;") if isinstance(one, Answer))
         found.append(answer.table.to_pylist()[0]["count"])
         whole.append(session.link.progress().step * 10)
     assert found == whole
@@ -150,7 +150,7 @@ def test_fewer_slots_by_hash_hold_all_that_later_queries_ask_for(folder: Path) -
         run(session, "REGISTER QUERY late AS SELECT id FROM posts INSIDE (0, 0, 9, 9); RUN 30 STEPS;")
         (answer,) = [
             outcome
-            for outcome in session.execute("SELECT id FROM posts INSIDE (0, 0, 9, 9);")
+            for outcome in session.outcomes("SELECT id FROM posts INSIDE (0, 0, 9, 9);")
             if isinstance(outcome, Answer)
         ]
         (late,) = session.queries()
@@ -205,7 +205,7 @@ def test_the_cheapest_strategy_takes_the_place_of_a_first_grid_that_stays_uneven
         near = session.queries()[0]
         [answer] = [
             one
-            for one in session.execute("SELECT id FROM posts INSIDE (0, 0, 2, 2);")
+            for one in session.outcomes("SELECT id FROM posts INSIDE (0, 0, 2, 2);")
             if isinstance(one, Answer)
         ]
         assert near.size == answer.table.num_rows > 0
@@ -227,7 +227,7 @@ def test_a_balancer_that_fails_is_told_and_the_engine_goes_on(
     monkeypatch.setattr(balancer, "recent_input", fail)
     run(session, "SET balance = auto;")
     Balancer(link.home, link.db, lambda: session_settings(link.db)).look()
-    (_, *others) = [one for one in session.execute("SHOW ROUTING;") if isinstance(one, Rows)]
+    (_, *others) = [one for one in session.outcomes("SHOW ROUTING;") if isinstance(one, Rows)]
     assert others[-1].rows == (("failed", "RuntimeError: out of balance"),)
     run(session, "RUN 5 STEPS;")
     assert link.progress().step == 6

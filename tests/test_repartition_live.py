@@ -118,7 +118,7 @@ class Posts:
 
 def run_steps(session: Session, clock: Clock, steps: int) -> None:
     """Let steps pass in one batch, with all records that are there."""
-    for outcome in session.execute(f"RUN {steps} STEPS;"):
+    for outcome in session.outcomes(f"RUN {steps} STEPS;"):
         if isinstance(outcome, RunHandle):
             session.link.progress()
             clock.now_us += steps * 1_000_000

@@ -118,7 +118,7 @@ def test_leaves_are_split_by_texts_only_if_that_is_set(session: Session) -> None
 
 def test_what_is_shown_of_them(session: Session) -> None:
     run(session, f"RUN 20 STEPS; {ON} REPARTITION posts USING qttree INTO 4 SLOTS; RUN 25 STEPS;")
-    _, slots = [one for one in session.execute("SHOW ROUTING;") if isinstance(one, Rows)]
+    _, slots = [one for one in session.outcomes("SHOW ROUTING;") if isinstance(one, Rows)]
     by_slot = [dict(zip(slots.columns, row, strict=True)) for row in slots.rows]
     assert len(by_slot) == 4 and sum(row["leaves"] for row in by_slot) == routing(session)["leaves"]
     assert sum(row["recent records"] for row in by_slot) == pytest.approx(45 * 40, rel=0.01)
@@ -129,7 +129,7 @@ def test_what_is_shown_of_them(session: Session) -> None:
 
 
 def explained(session: Session, text: str) -> str:
-    (found,) = [one for one in session.execute(f"EXPLAIN {text};") if isinstance(one, Rows)]
+    (found,) = [one for one in session.outcomes(f"EXPLAIN {text};") if isinstance(one, Rows)]
     return str(dict(found.rows)["slots"])
 
 

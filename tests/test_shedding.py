@@ -53,7 +53,7 @@ def session(tmp_path: Path, slots: int = 2, mishaps: Container[int] = ()) -> Ite
 
 
 def tables(opened: Session, statement: str) -> list[list[dict[str, Any]]]:
-    found = [outcome for outcome in opened.execute(statement) if isinstance(outcome, Rows)]
+    found = [outcome for outcome in opened.outcomes(statement) if isinstance(outcome, Rows)]
     return [[dict(zip(rows.columns, row, strict=True)) for row in rows.rows] for rows in found]
 
 
@@ -79,7 +79,7 @@ def load(opened: Session) -> dict[str, Any]:
 def run(opened: Session, steps: int) -> list[tuple[str, str, str]]:
     """Run so many steps; the updates: query, `+` or why, key."""
     told: list[tuple[str, str, str]] = []
-    for outcome in opened.execute(f"RUN {steps} STEPS"):
+    for outcome in opened.outcomes(f"RUN {steps} STEPS"):
         assert isinstance(outcome, RunHandle)
         for updates in opened.updates(until=outcome):
             names = {query: row.name for query, row in updates.queries.items()}
@@ -95,7 +95,7 @@ def orders(opened: Session) -> list[SheddingOrder]:
 
 
 def say(opened: Session, text: str) -> list[str]:
-    return [outcome.text for outcome in opened.execute(text) if isinstance(outcome, Message)]
+    return [outcome.text for outcome in opened.outcomes(text) if isinstance(outcome, Message)]
 
 
 def test_without_load_shedding_answers_are_exact_and_all_is_held(tmp_path: Path) -> None:

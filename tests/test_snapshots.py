@@ -63,7 +63,7 @@ def session(request, tmp_path_factory):
 
 
 def execute(session: Session, text: str) -> list[Answer]:
-    return [outcome for outcome in session.execute(text) if isinstance(outcome, Answer)]
+    return [outcome for outcome in session.outcomes(text) if isinstance(outcome, Answer)]
 
 
 def ask(session: Session, text: str, *, direct: bool) -> Answer:

@@ -43,7 +43,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 def table(session: Session, text: str) -> dict[str, list[dict[str, Any]]]:
-    found = [outcome for outcome in session.execute(text) if isinstance(outcome, Rows)]
+    found = [outcome for outcome in session.outcomes(text) if isinstance(outcome, Rows)]
     return {rows.title: [dict(zip(rows.columns, row, strict=True)) for row in rows.rows] for rows in found}
 
 

@@ -34,12 +34,13 @@ def run_tutorial(profile: str | None = None) -> int:
 
 
 def sample_folder() -> Path:
-    """Return the sample data in the working directory, else in the working copy.
+    """Return the sample data in the working directory, else in the working copy, else in the package.
 
     Raises:
         StqshError: There are none.
     """
-    for root in (Path.cwd(), Path(__file__).resolve().parents[2]):
+    package = Path(__file__).resolve().parents[1]
+    for root in (Path.cwd(), package.parent, package):
         folder = root / "sample_data"
         if (folder / "taxis").is_dir():
             return folder
@@ -96,7 +97,7 @@ class Tutorial:
 
     def _execute(self, statements: str) -> None:
         numbers = [1]
-        for outcome in self._session.execute(statements, file=self._script, on_statement=numbers.append):
+        for outcome in self._session.outcomes(statements, file=self._script, on_statement=numbers.append):
             if isinstance(outcome, RunHandle) and not self._asks:
                 continue  # the next statement waits for it; no progress bar without a terminal
             self._renderer.statement = numbers[-1]

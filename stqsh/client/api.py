@@ -4,11 +4,11 @@ Statements go into the control log, from which the engine, a separate process, t
 queries are read from the update log. The examples below run in one session, which has the stream `taxis` of
 the sample data.
 
->>> outcomes = list(session.execute("REGISTER QUERY near AS SELECT oid FROM taxis NEAREST 1 TO 'ambulance';"))
->>> for outcome in session.execute("RUN FOR 10 s;"):
-...     for updates in session.updates(until=outcome):
-...         print(updates.table.select(["step", "op", "key"]).to_pylist()[0])
-{'step': 1, 'op': 1, 'key': 'taxi-000'}
+>>> made = session.sql("REGISTER QUERY near AS SELECT oid FROM taxis NEAREST 1 TO 'ambulance';")
+>>> run = session.sql("RUN FOR 10 s;")
+>>> for update in session.tail("near", from_start=True, limit=1):
+...     print(update.step, update.op, update.key)
+1 + taxi-000
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from stqsh.arrow_alone import keep_pandas_out
 from stqsh.client.connection import Connection
@@ -49,6 +49,11 @@ from stqsh.storage.home import SessionHome, open_home, remove_home, sessions_roo
 from stqsh.storage.orphans import claim_session, drop_orphans, remove_orphans
 from stqsh.storage.rows import AreaRow, Progress, QueryRow, StreamRow, TableRow
 from stqsh.storage.session_settings import session_settings, use_profile
+
+if TYPE_CHECKING:
+    from stqsh.client.python.result import Result
+    from stqsh.client.python.sources import NewStream, Roles
+    from stqsh.client.python.tail import Tail
 
 _OWED: tuple[LogKind, ...] = ("register", "register_alike", "drop", "pause_query", "resume_query")
 
@@ -137,23 +142,101 @@ class Session:
         finally:
             self.close()
 
-    def execute(
-        self,
-        text: str | Sequence[ast.Statement],
-        *,
-        file: str | None = None,
-        on_statement: Callable[[int], None] | None = None,
-    ) -> Iterator[Outcome]:
-        """Execute the statements of a text (or parsed ones) in order, and yield their outcomes.
+    def sql(self, text: str) -> Result:
+        """Execute statements, and return the rows of the last one that has any.
 
-        Nothing is done before the whole text has been read. A RUN is waited for before the next statement
-        (the caller may do so first, and read updates during that time).
+        The result has `.df()` (pandas), `.arrow()`, `.geo()` (geopandas), `.rows()` (dicts) and `.text`, and
+        notebooks show it as a table and a map. A RUN is waited for.
+
+        Raises:
+            StqshError: a statement fails, or goes on, as TAIL does; `tail` is for those.
+
+        >>> session.sql("SELECT COUNT(*) AS free FROM taxis WHERE status = 'free'").rows()
+        [{'free': 100}]
+        """
+        from stqsh.client.python.result import sql  # pyarrow
+
+        return sql(self, text)
+
+    def tail(
+        self,
+        query: str,
+        *,
+        from_start: bool = False,
+        only: Literal["+", "-"] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
+    ) -> Tail:
+        """Follow the updates of a query, with `for` or `async for`.
+
+        Args:
+            query: the name of a registered query; or a SELECT, which is registered for as long as it is
+                followed.
+            from_start: begin with the first update that is kept, and not with the answer as it stands.
+            only: the updates of one kind.
+            where: a condition on the rows, as in TAIL.
+            limit: the maximum number of updates.
+
+        Raises:
+            StqshError: there is no such query, or a part is wrong.
+
+        >>> for update in session.tail("near", limit=1):
+        ...     print(update.op, update.key, update.row, update.is_snapshot)
+        + taxi-000 {'oid': 'taxi-000'} True
+        """
+        from stqsh.client.python.tail import TailWish, tail  # pyarrow
+
+        return tail(self, query, TailWish(from_start, only, where, limit))
+
+    def stream_from(
+        self,
+        data: Any,
+        name: str | None = None,
+        *,
+        kind: Literal["moving", "event"] = "moving",
+        options: str = "",
+        **roles: Unpack[Roles],
+    ) -> NewStream:
+        """Make a stream of a table in memory, of files, or of what an iterator yields.
+
+        A table and files are replayed by the times of their records, with RUN and PLAY. An iterator makes a
+        live stream: a thread takes what it yields, and the time at which it does so counts. Its records of
+        the first second, 1,000 at most, tell the columns and their types.
+
+        Args:
+            data: a pandas DataFrame, a GeoDataFrame of points, a pyarrow Table, a dict of columns or a list
+                of dicts; or the path of files, which may be a pattern; or an iterator of dicts or of tables.
+            name: the stream's name; by default that of the file, else `stream`, `stream_2`, ….
+            kind: "moving" objects, or "event"s.
+            options: what CREATE STREAM takes after its source, such as `TICK 1 s REPORT EVERY 30 s`.
+            roles: the columns of a role, where their names do not say it: `key`, `location` (a pair),
+                `time`, `text`.
+
+        Returns:
+            The stream's name and what CREATE STREAM said; `wait()` waits for the end of an iterator.
+
+        Raises:
+            StqshError: the data make no stream.
+
+        >>> reports = {"id": ["a", "b"], "lon": [10.0, 10.1], "lat": [50.0, 50.1], "ts": ["2025-06-14"] * 2}
+        >>> session.stream_from(reports, "cars").name
+        'cars'
+        >>> session.sql("DROP STREAM cars")
+        stream cars dropped
+        """
+        from stqsh.client.python.sources import StreamWish, stream_from  # pyarrow
+
+        return stream_from(self, self._desk, data, StreamWish(name, kind, options, roles))
+
+    def execute(self, text: str | Sequence[ast.Statement], *, file: str | None = None) -> list[Outcome]:
+        """Execute the statements of a text (or parsed ones) in order, and return their outcomes.
+
+        Everything is done when this returns, and every RUN has been waited for. `outcomes` yields them one by
+        one.
 
         Args:
             text: the statements.
             file: the script's name, for errors and for the files that it names.
-            on_statement: called with the number, from 1, of the statement whose outcomes follow (the first
-                of a group that is executed together).
 
         Raises:
             StqshError: a statement fails; those before it stay done.
@@ -161,6 +244,34 @@ class Session:
         >>> [answer] = session.execute("SELECT COUNT(*) AS free FROM taxis WHERE status = 'free';")
         >>> answer.step, answer.table.to_pylist()
         (10, [{'free': 100}])
+        """
+        return list(self.outcomes(text, file=file))
+
+    def outcomes(
+        self,
+        text: str | Sequence[ast.Statement],
+        *,
+        file: str | None = None,
+        on_statement: Callable[[int], None] | None = None,
+    ) -> Iterator[Outcome]:
+        """Execute statements as their outcomes are asked for; otherwise as `execute`.
+
+        Nothing is done before the whole text has been read. A RUN is waited for before the next statement
+        (the caller may do so first, and read updates during that time).
+
+        Args:
+            text: the statements.
+            file: the script's name.
+            on_statement: called with the number, from 1, of the statement whose outcomes follow (the first
+                of a group that is executed together).
+
+        Raises:
+            StqshError: a statement fails; those before it stay done.
+
+        >>> for outcome in session.outcomes("SHOW REGIONS; SHOW TABLES;"):
+        ...     print(outcome.title)
+        regions
+        tables
         """
         statements = parsed(text, file) if isinstance(text, str) else text
         desk = replace(self._desk, script=file)
@@ -190,7 +301,7 @@ class Session:
         >>> made = session.register_many("SELECT oid FROM taxis INSIDE RECT(:x1, 50.0, :x2, 50.02)", areas)
         >>> [query.name for query in session.queries()][-2:]
         ['west', 'east']
-        >>> dropped = list(session.execute("DROP QUERY west; DROP QUERY east;"))
+        >>> dropped = session.execute("DROP QUERY west; DROP QUERY east;")
         """
         from stqsh.client.statements.register_queries import register_many  # pyarrow
 
@@ -261,9 +372,9 @@ class Session:
             SourceError: a stream cannot be read.
             LogCompactedError: updates that have not been read are folded.
 
-        >>> run = next(session.execute("RUN FOR 20 s;"))
+        >>> [run] = session.execute("RUN FOR 20 s;")
         >>> [updates.table["key"].to_pylist() for updates in session.updates(until=run)]
-        [['taxi-000', 'taxi-081']]
+        [['taxi-000'], ['taxi-000', 'taxi-081']]
         """
         if self._reader is None or from_start:
             self._reader = UpdateReader(self.link, -1 if from_start else self._read_from)

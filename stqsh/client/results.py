@@ -1,4 +1,4 @@
-"""The outcomes of statements: the values that `Session.execute` yields. Nothing here prints."""
+"""The outcomes of statements: the values that `Session.execute` returns. Nothing here prints."""
 
 from __future__ import annotations
 
@@ -129,6 +129,9 @@ class Answer:
         at_us: the step's event time, None before the first step.
         statement: the SELECT's number in its script, None if it has none.
         location: the two of the columns that are the stream's location, if both are selected.
+        is_planar: whether the stream's location is in a plane's units, and not in degrees.
+        in_metres: the positions of the columns that hold lengths in metres.
+        regions: the column that names members of a set of regions, with their shapes.
 
     >>> [answer] = session.execute("SELECT oid, lon, lat FROM taxis WHERE oid = 'ambulance';")
     >>> answer.names, answer.table.num_rows, answer.location
@@ -141,6 +144,20 @@ class Answer:
     at_us: int | None
     statement: int | None = None
     location: tuple[str, str] | None = None
+    is_planar: bool = False
+    in_metres: frozenset[int] = frozenset()
+    regions: RegionColumn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegionColumn:
+    """A column, by its position, that names members of a set of regions.
+
+    `shapes` returns the members' geometries as GeoJSON texts, by name.
+    """
+
+    place: int
+    shapes: Callable[[], Mapping[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,4 +171,4 @@ class SnapshotMark:
 
 
 Outcome: TypeAlias = "Message | Rows | Script | Answer | RunHandle | Subscription | WatchFeed | MapFeed"
-"""Anything that `Session.execute` yields."""
+"""Anything that `Session.execute` returns."""

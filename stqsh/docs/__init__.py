@@ -8,6 +8,7 @@ TOPICS: dict[str, str] = {
     "language": "all statements and clauses",
     "shell": "the prompt, live views, backslash commands, scripts",
     "kafka": "live streams: Kafka, standard input, sockets, INSERT INTO, HTTP",
+    "python": "sessions, results, updates and streams in Python and notebooks",
     "architecture": "how stqsh is built: the paths of a record and of a statement",
     "operations": "session homes, recovery, disk, memory, clusters, settings",
     "extending": "write your own kind of query, or your own source",

@@ -17,7 +17,7 @@ from stqsh.shell.scripting import watch_command
 from stqsh.shell.scripting.watch_interval import repeat
 from stqsh.shell.status import alive_text
 from stqsh.shell.terminal.capabilities import has_colour, is_interactive
-from stqsh.shell.terminal.pager import page_output
+from stqsh.shell.terminal.pager import page_output, page_sideways
 from stqsh.shell.terminal.screen import open_screen
 from stqsh.shell.watch.dashboard import show_dashboard
 from stqsh.shell.writers.opening import open_writer, write_data
@@ -75,7 +75,8 @@ class PromptRenderer:
             write_data(open_writer(self._format(), target), data, statement)
             return buffer.getvalue()
 
-        page_output(draw, paged=self._console.pager)
+        self._console.widen = lambda: page_sideways(draw)
+        self._console.is_cut = page_output(draw, paged=self._console.pager)
 
     def follow(self, subscription: Subscription) -> None:
         r"""Show updates in the live view or as plain output, or send them to the outlet of `\o`."""
@@ -123,7 +124,7 @@ class PromptRenderer:
             return
 
         def lines() -> list[str]:
-            outcomes = self._session.execute([statement], file=block.file)
+            outcomes = self._session.outcomes([statement], file=block.file)
             return watch_command.lines_of(outcomes, format_)
 
         title = " ".join(statement.text.split())
@@ -136,7 +137,8 @@ class PromptRenderer:
     def _outlet_writer(self) -> Writer:
         outlet = self._console.outlet
         assert outlet is not None, "asked for where there is one"
-        wanted = self.format or outlet.format or self._console.format or "table"
+        usual = "jsonl" if outlet.is_command else "table"
+        wanted = self.format or outlet.format or self._console.format or usual
         return outlet.writer(wanted, one_query=True, asked=self.format is not None)
 
     def _format(self) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from stqsh.client.engine_process import check_alive
 from stqsh.client.read.accuracy import shedding_text
+from stqsh.client.show.activity import wait_text
 from stqsh.errors import EngineDeadError
 from stqsh.shell.messages import RESTART_HINT, format_engine_death
 from stqsh.storage import processes
@@ -121,11 +122,13 @@ def is_moving(progress: Progress) -> bool:
 
 
 def lag_text(progress: Progress) -> str:
-    """Return how far the engine is behind its sources, or that the streams have ended."""
+    """Return how far the engine is behind its sources, what it waits for, or that the streams have ended."""
     if progress.ended:
         return "streams at their end"
     if not is_moving(progress):
         return "streams idle"
+    if not progress.stats.backlog and (waits := wait_text(progress)):
+        return waits
     lag, backlog = progress.stats.lag_s, progress.stats.backlog
     if lag is None:
         return f"{group_digits(backlog)} records to go" if backlog else "up to date"

@@ -34,7 +34,7 @@ def session(request, tmp_path_factory):
 
 
 def rows_of(session, text) -> list[Rows]:
-    return [outcome for outcome in session.execute(text) if isinstance(outcome, Rows)]
+    return [outcome for outcome in session.outcomes(text) if isinstance(outcome, Rows)]
 
 
 def items(session, text):

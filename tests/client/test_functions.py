@@ -76,7 +76,7 @@ def test_a_function_stands_in_groups_conditions_and_select_lists(session: Sessio
 
 def test_a_query_keeps_its_function_after_a_restart_and_under_a_new_one(session: Session) -> None:
     start = f"{CREATE} REGISTER QUERY a AS SELECT COUNT(topic(body)) AS n FROM p; RUN 3 STEPS;"
-    assert [str(outcome) for outcome in session.execute(start)]
+    assert [str(outcome) for outcome in session.outcomes(start)]
     link = session.link
     assert isinstance(link, LocalLink)
     assert link.engine is not None

@@ -30,7 +30,7 @@ def stream(name: str, source: str, kind: str = "MOVING") -> str:
 
 
 def message_of(session: Session, name: str) -> Any:
-    [rows] = (one for one in session.execute("SHOW STREAMS;") if isinstance(one, Rows))
+    [rows] = (one for one in session.outcomes("SHOW STREAMS;") if isinstance(one, Rows))
     at = rows.columns.index("message")
     return next(row[at] for row in rows.rows if row[0] == name)
 

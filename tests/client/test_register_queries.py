@@ -60,7 +60,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 def execute(session: Session, text: str) -> list[str]:
     """What the statements of a script in the session's folder say."""
     file = session.home.path.parent / "f.stq"
-    return [getattr(outcome, "text", "") for outcome in session.execute(text, file=str(file))]
+    return [getattr(outcome, "text", "") for outcome in session.outcomes(text, file=str(file))]
 
 
 def write(session: Session, text: str, name: str = "q.csv") -> None:
@@ -379,7 +379,7 @@ def test_an_error_in_a_run_of_statements_keeps_its_place(count: int, session: Se
     begun: list[int] = []
     text = "\n".join([*good, "SHOW QUERIES;", *good[:2]])
     with pytest.raises(BindError, match="'q0' is in use") as caught:
-        list(session.execute(text, file="f.stq", on_statement=begun.append))
+        list(session.outcomes(text, file="f.stq", on_statement=begun.append))
     assert caught.value.place is not None and caught.value.place.line == count + 2
     assert begun[-1] == count + 2 and count + 1 in begun
     assert len(registered(session)) == count

@@ -40,7 +40,7 @@ def test_a_place_that_most_records_have_is_a_number_and_the_others_are_set_aside
     with local_session(tmp_path) as session:
         told = create(session, export(tmp_path, ["53.7"] * 38 + ["n/a", "fern"], SECONDS))
         assert "Breite: 1 of 40 values seen are no DOUBLE, such as 'fern'" in told
-        for _ in session.execute("RUN;"):
+        for _ in session.outcomes("RUN;"):
             pass
         assert "fern" in str([*session.execute("SHOW DEAD LETTERS;")])
 
@@ -68,7 +68,7 @@ def test_decimal_commas_are_recognized(tmp_path: Path) -> None:
         told = create(session, file)
         assert "recognized: FORMAT CSV (decimal => ',')" in told
         assert "Breite: 2 of 40 values seen are no DOUBLE" in told
-        for _ in session.execute("RUN;"):
+        for _ in session.outcomes("RUN;"):
             pass
         assert "53.75" in str([*session.execute("SELECT Breite FROM boats;")])
         assert "1.053,7" in str([*session.execute("SHOW DEAD LETTERS;")])
@@ -112,7 +112,7 @@ def test_records_of_another_time_than_the_session_s_are_told_of(tmp_path: Path, 
         rows = [f"bus,{52 + i / 100},13.4,{of}T08:00:{i:02d}" for i in range(30)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["id,lat,lon,ts", *rows]) + "\n", encoding="utf-8")
     with local_session(tmp_path) as session:
-        for _ in session.execute(f"CREATE MOVING STREAM one FROM FILE '{tmp_path}/one.csv'; RUN 1 STEPS;"):
+        for _ in session.outcomes(f"CREATE MOVING STREAM one FROM FILE '{tmp_path}/one.csv'; RUN 1 STEPS;"):
             pass
         (message,) = session.execute(f"CREATE MOVING STREAM two FROM FILE '{tmp_path}/two.csv';")
     assert isinstance(message, Message)

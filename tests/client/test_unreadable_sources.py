@@ -31,7 +31,7 @@ def create(session: Session, path: Path, columns: str = COLUMNS) -> str:
 
 
 def run(session: Session) -> None:
-    for _ in session.execute("RUN;"):
+    for _ in session.outcomes("RUN;"):
         pass
 
 

@@ -227,7 +227,7 @@ def test_a_session_registers_it_and_explains_it(session, tmp_path) -> None:
     """
     far, gem = (
         dict(rows.rows)
-        for rows in session.execute(script)
+        for rows in session.outcomes(script)
         if isinstance(rows, Rows) and rows.columns == ("item", "value")
     )
     assert (far["kind"], far["index"], far["slots"][:6]) == ("continuous furthest", "none", "2 of 2")

@@ -48,7 +48,7 @@ def fences_of(*claims: str) -> list[Fence]:
 
 
 def perform(session: Session, text: str) -> None:
-    for outcome in session.execute(text):
+    for outcome in session.outcomes(text):
         if isinstance(outcome, Subscription):
             list(outcome)
             outcome.close()

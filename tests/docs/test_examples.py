@@ -18,6 +18,7 @@ FED += " LOCATION (lon, lat) TIME ts FROM INSERTS;"
 STREAM = "CREATE MOVING STREAM taxis FROM FILE 'sample_data/taxis/*.csv' TICK 1 s REPORT EVERY 30 s;"
 PLAIN = (
     "stqsh.docs",
+    "stqsh.client.python.tables",
     "stqsh.client.statements.help",
     "stqsh.lang",
     "stqsh.lang.printer.printer",
@@ -28,7 +29,13 @@ PLAIN = (
     "stqsh.units",
 )
 """Modules whose examples need nothing."""
-IN_SESSION = ("stqsh.client.api", "stqsh.client.results", "stqsh.client.run")
+IN_SESSION = (
+    "stqsh.client.api",
+    "stqsh.client.results",
+    "stqsh.client.run",
+    "stqsh.client.python.result",
+    "stqsh.client.python.tail",
+)
 """Modules whose examples run one after the other in the session called `session`."""
 
 

@@ -62,7 +62,7 @@ def test_a_question_about_what_was_dropped_meanwhile_is_answered_by_nothing(sess
     (number,) = later(session, SnapshotAsked(spec))
     shares, _ = read_answer(take_answer(session.home, number))
     assert shares == []
-    [answer] = [out for out in session.execute("SELECT COUNT(*) FROM t;") if isinstance(out, Answer)]
+    [answer] = [out for out in session.outcomes("SELECT COUNT(*) FROM t;") if isinstance(out, Answer)]
     assert answer.table.to_pylist() == [{"count": 4}]
 
 

@@ -25,7 +25,7 @@ REGISTER QUERY of_{name} AS SELECT oid FROM {name} INSIDE (0, 0, 5, 5);
 
 
 def run(session: Session, text: str) -> None:
-    for outcome in session.execute(text):
+    for outcome in session.outcomes(text):
         if isinstance(outcome, RunHandle):
             outcome.wait()
 

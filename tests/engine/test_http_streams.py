@@ -196,7 +196,7 @@ def test_only_create_shows_the_token(session: Session) -> None:
     assert f"http://127.0.0.1:{port}/" in told.text and len(token) >= 32
     list(session.execute("RUN 1 STEPS;"))
     shown = [
-        str(outcome) for outcome in session.execute("SHOW STREAMS; DESCRIBE bikes; DUMP; SHOW SETTINGS;")
+        str(outcome) for outcome in session.outcomes("SHOW STREAMS; DESCRIBE bikes; DUMP; SHOW SETTINGS;")
     ]
     assert any(f"http port {port}" in text for text in shown)
     assert not any(token in text for text in shown)

@@ -38,7 +38,7 @@ def write_burst(file: Path) -> None:
 
 
 def execute(session: Session, text: str) -> None:
-    for _ in session.execute(text):
+    for _ in session.outcomes(text):
         pass
 
 

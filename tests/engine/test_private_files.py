@@ -54,7 +54,7 @@ def test_what_a_client_writes_is_private(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("open_umask")
 def test_a_session_is_private_and_goes_on_after_its_java_process_was_killed(tmp_path: Path) -> None:
     with connect(home=tmp_path, temporary=True, autoplay=False) as session:
-        for _ in session.execute(SCRIPT):
+        for _ in session.outcomes(SCRIPT):
             pass
         scratch = EngineSettings(session.home.path).scratch
         assert scratch.is_dir()
@@ -67,7 +67,7 @@ def test_a_session_is_private_and_goes_on_after_its_java_process_was_killed(tmp_
 def run_over_a_crash(session: Session) -> None:
     """Kill Java while a client waits for a run: the engine comes back, and the run ends as if nothing was."""
     (java,) = processes_of(session)["jvm"]
-    running = next(o for o in session.execute("RUN 20 STEPS;") if isinstance(o, RunHandle))
+    running = next(o for o in session.outcomes("RUN 20 STEPS;") if isinstance(o, RunHandle))
     java.kill()
     running.wait()
     assert session.progress().step == 40

@@ -207,7 +207,7 @@ REGISTER QUERY wet AS SELECT id FROM posts WHERE body CONTAINS ANY 'water rain';
 
 
 def shown(session: Session, statement: str) -> list[dict[str, object]]:
-    rows = [answer for answer in session.execute(statement) if isinstance(answer, Rows)]
+    rows = [answer for answer in session.outcomes(statement) if isinstance(answer, Rows)]
     return [dict(zip(rows[0].columns, row, strict=True)) for row in rows[0].rows]
 
 
@@ -216,7 +216,7 @@ def test_show_and_explain_tell_what_slots_do_not_get(tmp_path: Path) -> None:
     file = tmp_path / "posts.jsonl"
     file.write_text("".join(POSTS % (n, n, body) for n, body in enumerate(bodies)))
     with local_session(tmp_path, 1, published=True) as session:
-        for _ in session.execute(DEFINED % file + "RUN;"):
+        for _ in session.outcomes(DEFINED % file + "RUN;"):
             pass
         [slot] = shown(session, "SHOW SLOTS")
         assert (slot["records"], slot["unsent"]) == (2, 3)

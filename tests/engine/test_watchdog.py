@@ -123,12 +123,12 @@ def test_workers_that_stand_still_are_ended_and_the_updates_are_the_same(
     text = file.read_text(encoding="utf-8").removesuffix("RUN;\n")
     with connect(home=tmp_path / "sessions", temporary=True, autoplay=False) as session:
         session.link.start = partial(ensure_engine, command=(sys.executable, "-c", ENGINE))
-        for _ in session.execute(text, file=str(file)):
+        for _ in session.outcomes(text, file=str(file)):
             pass
         session.start_engine()
         info = read_engine(session.home)
         assert info is not None
-        running = next(o for o in session.execute("RUN;") if isinstance(o, RunHandle))
+        running = next(o for o in session.outcomes("RUN;") if isinstance(o, RunHandle))
         for delay_s in (0.05, 0.4):
             await_batches(session, 2)
             time.sleep(delay_s)

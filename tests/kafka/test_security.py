@@ -172,7 +172,7 @@ def test_a_session_never_shows_its_secrets(
     with stqsh.connect(home=tmp_path / "homes", temporary=True, profile=str(profile)) as session:
 
         def execute(text: str) -> None:
-            for outcome in session.execute(text):
+            for outcome in session.outcomes(text):
                 shown.append(str(outcome.rows if isinstance(outcome, Rows) else outcome))
 
         execute(

@@ -171,7 +171,7 @@ def test_a_script_runs_a_session_to_its_end_only_if_it_made_it(tmp_path: Path) -
         write_engine(session.home, EngineInfo.now(os.getpid(), "ready"))  # as a shell or `serve` does
         assert step_after(session, made) == 0
     with local_session(tmp_path / "live") as session:
-        for _ in session.execute(made + "RUN 1 STEPS;"):
+        for _ in session.outcomes(made + "RUN 1 STEPS;"):
             pass
         assert step_after(session, "SHOW STATUS; SELECT * FROM s; TAIL q LIMIT 1;") == 1
         assert step_after(session, "REGISTER QUERY r AS SELECT oid FROM s; SET shell.format = csv;") == 1

@@ -41,7 +41,7 @@ class Session:
         self.asked: list[str] = []
         self.closed = False
 
-    def execute(
+    def outcomes(
         self, statements: list[Statement], *, file: str | None, on_statement: Callable[[int], None]
     ) -> Iterator[Any]:
         del file

@@ -103,7 +103,7 @@ def test_the_lines_of_an_aggregate_are_those_that_a_script_prints(session: Sessi
 
 def test_a_dropped_query_leaves_and_its_name_goes_on(session: Session, tmp_path: Path) -> None:
     run_text(session, f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL; RUN 10 STEPS;")
-    messages = [outcome.text for outcome in session.execute("DROP QUERY west;")]  # type: ignore[union-attr]
+    messages = [outcome.text for outcome in session.outcomes("DROP QUERY west;")]  # type: ignore[union-attr]
     assert messages == ["query west dropped; sink out goes on with the next query of this name"]
     run_text(session, "RUN 2 STEPS;")
     runner = runner_of(session, "out")

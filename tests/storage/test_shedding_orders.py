@@ -26,7 +26,7 @@ def say(link: Connection) -> Callable[[str], list[str]]:
     session = Session(link.home, load_profile(None, {}), autoplay=False, link=link)
 
     def said(text: str) -> list[str]:
-        return [outcome.text for outcome in session.execute(text) if isinstance(outcome, Message)]
+        return [outcome.text for outcome in session.outcomes(text) if isinstance(outcome, Message)]
 
     return said
 

@@ -13,7 +13,7 @@ from stqsh.client.run import RunHandle
 def told(session: Session, script: str) -> pd.DataFrame:
     """All updates of a script in order: at_us, query (its name), op (+1 or -1), key."""
     tables = []
-    for outcome in session.execute(script):
+    for outcome in session.outcomes(script):
         if isinstance(outcome, RunHandle):
             for updates in session.updates(until=outcome):
                 names = {query_id: query.name for query_id, query in updates.queries.items()}

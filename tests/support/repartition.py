@@ -177,7 +177,7 @@ def write_taxis(folder: Path) -> None:
 def run(session: Session, text: str) -> list[str]:
     """Run statements; return what they say."""
     said = []
-    for outcome in session.execute(text):
+    for outcome in session.outcomes(text):
         if isinstance(outcome, RunHandle):
             outcome.wait()
         elif isinstance(outcome, Message) and not isinstance(outcome, WaitNotice):
@@ -187,7 +187,7 @@ def run(session: Session, text: str) -> list[str]:
 
 def rows(session: Session, text: str) -> list[dict[str, object]]:
     """Return the rows of a SELECT's answer."""
-    (answer,) = [outcome for outcome in session.execute(text) if isinstance(outcome, Answer)]
+    (answer,) = [outcome for outcome in session.outcomes(text) if isinstance(outcome, Answer)]
     found: list[dict[str, object]] = answer.table.to_pylist()
     return found
 
@@ -211,7 +211,7 @@ def updates(session: Session) -> list[dict[str, object]]:
 
 def routing(session: Session) -> dict[str, object]:
     """Return the row of the first stream of SHOW ROUTING."""
-    (rows, *_) = [outcome for outcome in session.execute("SHOW ROUTING;") if isinstance(outcome, Rows)]
+    (rows, *_) = [outcome for outcome in session.outcomes("SHOW ROUTING;") if isinstance(outcome, Rows)]
     return dict(zip(rows.columns, rows.rows[0], strict=True))
 
 

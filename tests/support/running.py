@@ -31,7 +31,7 @@ def run_script(session: Session, text: str, file: Path | None = None, form: str 
     def at(statement: int) -> None:
         number[0] = statement
 
-    for outcome in session.execute(text, file=str(file) if file else None, on_statement=at):
+    for outcome in session.outcomes(text, file=str(file) if file else None, on_statement=at):
         if isinstance(outcome, Answer):
             writer.answer(outcome.statement or number[0], outcome)
         follow(outcome if isinstance(outcome, RunHandle) else None)

@@ -36,7 +36,7 @@ def write_records(folder: Path, objects: int = 40, steps: int = 60) -> None:
 
 def run_text(session: Session, text: str) -> RunHandle | None:
     last = None
-    for outcome in session.execute(text):
+    for outcome in session.outcomes(text):
         if isinstance(outcome, RunHandle):
             outcome.wait()
             last = outcome

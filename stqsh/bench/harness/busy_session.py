@@ -104,7 +104,7 @@ class BusySession:
         home = self.session.home
         with stqsh.connect(home.name, home=home.path.parent, autoplay=False) as client:
             execute(client, _LOOKS)
-            for following in client.execute(_FOLLOWED):
+            for following in client.outcomes(_FOLLOWED):
                 assert isinstance(following, Subscription)
                 for some in following:
                     if isinstance(some, Updates):

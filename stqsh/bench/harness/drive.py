@@ -68,7 +68,7 @@ def moving_session(motion: Motion) -> Iterator[Session]:
 
 def tailed(session: Session, query: str, look: OnIdle) -> Iterator[Updates]:
     """Yield the updates of a query by TAIL; `look` is called at each poll, and may end it by an error."""
-    for following in session.execute(f"TAIL {query};"):
+    for following in session.outcomes(f"TAIL {query};"):
         assert isinstance(following, Subscription)
         following.on_idle = look
         yield from (some for some in following if isinstance(some, Updates))
@@ -83,7 +83,7 @@ def run(session: Session, steps: int) -> list[Progress]:
         if progress.batch > before:
             batches[progress.batch] = progress
 
-    for outcome in session.execute(f"RUN {steps} STEPS;"):
+    for outcome in session.outcomes(f"RUN {steps} STEPS;"):
         if isinstance(outcome, RunHandle):
             note(outcome.wait(note))
     return [batches[number] for number in sorted(batches)]
@@ -127,7 +127,7 @@ def portions(steps: int) -> list[int]:
 
 def execute(session: Session, text: str) -> None:
     """Execute statements and ignore their answers. Errors are raised."""
-    for _ in session.execute(text):
+    for _ in session.outcomes(text):
         pass
 
 

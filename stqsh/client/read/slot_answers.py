@@ -96,16 +96,40 @@ def first_keys(states: list[SlotState], stream: StreamSpec, prefix: str, most: i
     return tuple(key for key in map(str, found) if key.startswith(prefix))[:most]
 
 
+def frequent_values(
+    states: list[SlotState], stream: StreamSpec, column: str, prefix: str, most: int
+) -> tuple[str, ...]:
+    """Return the most frequent texts of a column that begin with a prefix, by frequency, then by text."""
+    name = _quoted(column)
+    tail = f" GROUP BY {name} ORDER BY COUNT(*) DESC, {name} LIMIT {most}"
+    spec = _bound(f"SELECT {name} FROM {_quoted(stream.name)}{_beginning(name, prefix)}{tail}", stream)
+    shares = [share for share in (part(state, spec) for state in states) if share is not None]
+    found = whole(shares or [nothing(stream, spec)], spec).column(0).to_pylist()
+    return tuple(value for value in found if value and value.startswith(prefix))
+
+
 def _snapshot(stream: StreamSpec, prefix: str, most: int) -> SnapshotSpec:
-    key = '"' + stream.key.replace('"', '""') + '"'
-    name = '"' + stream.name.replace('"', '""') + '"'
-    types = stream.types
-    like = types[stream.key] == "STRING" and prefix and not set(prefix) & set("%_\\")
-    condition = f" WHERE {key} LIKE '" + prefix.replace("'", "''") + "%'" if like else ""
+    key = _quoted(stream.key)
+    like = _beginning(key, prefix) if stream.types[stream.key] == "STRING" else ""
     limit = f" LIMIT {most}" if like or not prefix else ""
-    [statement] = parse(f"SELECT {key} FROM {name}{condition}{limit}")
+    return _bound(f"SELECT {key} FROM {_quoted(stream.name)}{like}{limit}", stream)
+
+
+def _beginning(column: str, prefix: str) -> str:
+    """Return the WHERE for values that begin with a prefix; "" where LIKE would take it for a pattern."""
+    if not prefix or set(prefix) & set("%_\\"):
+        return ""
+    return f" WHERE {column} LIKE '" + prefix.replace("'", "''") + "%'"
+
+
+def _bound(text: str, stream: StreamSpec) -> SnapshotSpec:
+    [statement] = parse(text)
     spec: SnapshotSpec = bind(statement, Catalogue({stream.name: stream})).spec
     return spec
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _check_functions(shares: Iterable[pa.RecordBatch]) -> None:

@@ -14,7 +14,7 @@ from stqsh.client.statements.http_port import check_port, posting_notes
 from stqsh.client.statements.source_paths import make_folder, pointing_at_source, with_absolute_files
 from stqsh.client.stdin_pump import check_stdin, pump_stdin
 from stqsh.lang.ast import statements
-from stqsh.lang.ast.expressions import Quantity
+from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import FileSource, GeneratorSource, HttpSource
 from stqsh.lang.binder.bind import Bound, bind
 from stqsh.lang.binder.definitions.live_sources import LIVE_SOURCES
@@ -52,7 +52,7 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
     with locating(statement.piece):
         _check_clock(desk, statement)
         statement = _with_session_tick(desk, statement)
-    statement = _with_archive(statement)
+    statement, begins = _begun_at_clock(desk, _with_archive(statement))
     bound, statement = _bound(desk, statement)
     if isinstance(statement.source, HttpSource):
         with locating(statement.piece):
@@ -62,7 +62,7 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
         was = bound.spec.key
         bound, statement = _bound(desk, statement, numbers_rows=True)
         bound = bound._replace(notes=(*bound.notes, f"{was} is no key: it repeats; KEY {was} says otherwise"))
-    notes = (*bound.notes, *_told(facts), *_at_another_time(desk, facts))
+    notes = (*bound.notes, *begins, *_told(facts), *_at_another_time(desk, facts))
     stream = _entered(desk, f"{to_sql(statement)};", bound.spec)
     if isinstance(stream.spec.source, StdinSourceSpec):
         from stqsh.sources.live.line_spool import SPOOL
@@ -74,6 +74,17 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
     yield Message("\n".join([f"stream {stream.name} created", *notes]))
     if desk.autoplay:
         desk.play(stream, "")
+
+
+def planned_stream(desk: StatementContext, statement: statements.CreateStream) -> StreamSpec:
+    """Return the stream that a statement would create, without creating it.
+
+    Raises:
+        BindError: the statement or its source is wrong.
+    """
+    bound, _ = _bound(desk, statement)
+    spec: StreamSpec = bound.spec
+    return spec
 
 
 def _with_archive(statement: statements.CreateStream) -> statements.CreateStream:
@@ -95,6 +106,34 @@ def _with_archive(statement: statements.CreateStream) -> statements.CreateStream
                 hint="choose another folder or name, or move these files away: they are never overwritten",
             )
     return replace(statement, archive=replace(statement.archive, value=str(folder)))
+
+
+def _begun_at_clock(
+    desk: StatementContext, statement: statements.CreateStream
+) -> tuple[statements.CreateStream, tuple[str, ...]]:
+    """Return the statement of a generator without a start with that of the session's clock, and a remark.
+
+    What it would make before the clock would be taken in at once, and could be years.
+    """
+    source = statement.source
+    if not isinstance(source, GeneratorSource) or any(name == "start" for name, _ in source.options):
+        return statement, ()
+    start = format_instant(_clock_us(desk))
+    if start is None:
+        return statement, ()
+    begun = replace(source, options=(*source.options, ("start", Literal(start, "STRING"))))
+    return replace(statement, source=begun), (f"it begins at {start}, where the session's clock is",)
+
+
+def _clock_us(desk: StatementContext) -> int | None:
+    """Return the time of the next step; before the first, of the first records of files; None without any."""
+    progress = desk.link.progress()
+    if (now := progress.at_us(progress.step + 1)) is not None:
+        return now
+    streams = live_streams(desk.link.db)
+    known = [facts for stream in streams if (facts := _facts(stream.spec)) is not None]
+    times = [facts.first_us for facts in known if facts.first_us is not None]
+    return min(times) // streams[0].spec.tick_us * streams[0].spec.tick_us if times else None
 
 
 def create_table(desk: StatementContext, statement: statements.CreateTable) -> Iterator[Outcome]:

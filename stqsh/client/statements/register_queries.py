@@ -31,6 +31,7 @@ from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 from stqsh.sources.fed_records import as_table
 from stqsh.sources.inference import infer
+from stqsh.sources.recognition import recognize_dialect
 from stqsh.sources.parameter_rows import read_parameters, table_columns, table_parameters
 from stqsh.spec.region import NamedRegionSpec
 from stqsh.spec.stream import FileSourceSpec
@@ -70,6 +71,7 @@ def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iter
         assert statement.source is not None
         source = source_spec(statement.source)
         assert isinstance(source, FileSourceSpec)
+        source = recognize_dialect(source).source
         columns = infer(source)
         every = source.options.get("header") is False  # such a file's columns are known by position
 

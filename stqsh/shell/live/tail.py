@@ -40,7 +40,7 @@ LOOK_S = 0.03
 """The longest time that a key or an update waits to be handled."""
 PATIENCE_S = 0.7
 """The time after which the status line says that the log is being read."""
-_BACK = ("up", "pageup", "home")
+_BACK = ("up", "pageup", "home", "left", "right")
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT")
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from stqsh.errors import EngineDeadError, StqshError
+from stqsh.program import program
 from stqsh.shell.messages import (
     colour_error,
     format_engine_death,
@@ -123,7 +124,7 @@ class Shell:
         *,
         quiet: bool = False,
     ) -> None:
-        self._front = PromptController(name, open_session, print_text)
+        self._front = PromptController(name, open_session, print_text, lambda: self.console.is_cut)
         self._backend = self._front.backend
         self._actions = ShellActions(self._backend, format_, quiet=quiet)
         self.console = self._actions.console
@@ -209,4 +210,4 @@ class Shell:
         self._guard(self.console.close)
         if goes_on:
             option = "" if name == "default" else f" --session {name}"
-            self._greet(f"session {name} goes on; stqsh stop{option} ends it")
+            self._greet(f"session {name} goes on; {program()} stop{option} ends it")

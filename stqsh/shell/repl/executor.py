@@ -85,7 +85,7 @@ class StatementExecutor:
         is_finished = True
         try:
             with waiting:
-                for outcome in session.execute(block.statements, file=block.file, on_statement=begin):
+                for outcome in session.outcomes(block.statements, file=block.file, on_statement=begin):
                     waiting.heard()
                     is_finished = render(outcome, renderer)
                     if not is_finished:

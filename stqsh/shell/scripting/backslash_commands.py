@@ -150,6 +150,12 @@ def _output(console: Console, argument: str) -> None:
     console.note(f"results go to {outlet.name if outlet else usual}")
 
 
+def _wide(console: Console, argument: str) -> None:
+    if console.widen is None:
+        raise StqshError("there is no answer to show yet", hint="SHOW QUERIES;")
+    console.widen()
+
+
 def _include(console: Console, argument: str) -> None:
     if not argument:
         raise StqshError("\\i takes the name of a script", hint="\\i demo.stq")
@@ -269,6 +275,14 @@ COMMANDS: tuple[BackslashCommand, ...] = (
         "(default 2), N times or until q or Ctrl-C",
         _watch,
         check=parse_interval,
+    ),
+    BackslashCommand(
+        ("wide",),
+        "",
+        "show the last answer with all its columns, to scroll with ← and →; → on an empty line does so too "
+        "where columns were left out",
+        _wide,
+        in_scripts=False,
     ),
     BackslashCommand(("i", "include"), "FILE", "run the statements of a script", _include, reads="include"),
     BackslashCommand(

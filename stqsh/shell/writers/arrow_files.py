@@ -10,7 +10,6 @@ complete, and can be read, when it has been closed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from stqsh.client.python.tables import distinct, in_utc
 from stqsh.errors import StqshError
 from stqsh.shell.messages import file_error_reason
 from stqsh.shell.writers.columns import UpdateGroup, group_updates, head_columns, row_columns
-from stqsh.shell.writers.text_columns import UTC
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
@@ -60,12 +59,12 @@ class ArrowFileWriter:
         """Write a table of its own; a column of values of different types becomes text."""
         del statement
         columns = [column.arrow() for column in row_columns(rows)]
-        self._whole(pa.Table.from_arrays(columns, names=_distinct(rows.columns)))
+        self._whole(pa.Table.from_arrays(columns, names=distinct(rows.columns)))
 
     def answer(self, statement: int, answer: Answer) -> None:
         """Write a table of its own."""
         del statement
-        self._whole(_in_utc(answer.table).rename_columns(_distinct(answer.names)))
+        self._whole(in_utc(answer.table).rename_columns(distinct(answer.names)))
 
     def script(self, text: str) -> None:
         """Raise `StqshError`: a script is not a table."""
@@ -160,24 +159,4 @@ def _update_table(group: UpdateGroup) -> pa.Table:
     columns: list[Any] = [column.values for column in (*head, *selected)]
     plain = [one.dictionary_decode() if isinstance(one, pa.DictionaryArray) else one for one in columns]
     shown = [f"row.{one.name}" if one.name in head._fields else one.name for one in selected]
-    return _in_utc(pa.Table.from_arrays(plain, names=_distinct([*head._fields, *shown])))
-
-
-def _in_utc(table: pa.Table) -> pa.Table:
-    """Return the table with all its timestamps in microseconds, UTC."""
-    for place, column in enumerate(table.schema):
-        if pa.types.is_timestamp(column.type) and column.type != UTC:
-            table = table.set_column(place, column.name, table.column(place).cast(UTC))
-    return table.replace_schema_metadata(None)
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Return the names, with a number on repeated ones: readers of such files need them distinct."""
-    found: list[str] = []
-    for name in names:
-        number, free = 1, name
-        while free in found:
-            number += 1
-            free = f"{name}_{number}"
-        found.append(free)
-    return found
+    return in_utc(pa.Table.from_arrays(plain, names=distinct([*head._fields, *shown])))
