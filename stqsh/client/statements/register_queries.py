@@ -31,8 +31,8 @@ from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 from stqsh.sources.fed_records import as_table
 from stqsh.sources.inference import infer
-from stqsh.sources.recognition import recognize_dialect
 from stqsh.sources.parameter_rows import read_parameters, table_columns, table_parameters
+from stqsh.sources.recognition import recognize_dialect
 from stqsh.spec.region import NamedRegionSpec
 from stqsh.spec.stream import FileSourceSpec
 from stqsh.storage.catalogue import stream_by_id
