@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from stqsh.client.read.accuracy import accuracies
 from stqsh.client.read.member_shapes import member_shapes
 from stqsh.client.read.selected_values import lengths_in, region_in
-from stqsh.client.read.snapshots import SnapshotReader
+from stqsh.client.read.snapshots import SnapshotReader, SnapshotResult
 from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wait_for_inserted
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
@@ -57,6 +57,9 @@ from stqsh.storage.queries.forgotten import numbered_names
 from stqsh.storage.rows import QueryRow, StreamRow
 from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
 from stqsh.units import format_duration
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
@@ -265,7 +268,25 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         is_planar=stream.planar,
         in_metres=lengths_in(spec, planar=stream.planar),
         regions=_regions(desk, spec),
+        remark=_remark(desk, found, spec, stream),
     )
+
+
+def _remark(desk: StatementContext, found: SnapshotResult, spec: SnapshotSpec, stream: StreamSpec) -> str:
+    """Return why there is nothing in an answer, where it is known; "" for one with something in it."""
+    if not _is_empty(found.table, spec):
+        return ""
+    from stqsh.client.read.empty_answers import empty_reason  # numpy
+
+    return empty_reason(desk.link, desk.snapshots, spec, stream)
+
+
+def _is_empty(table: pa.Table, spec: SnapshotSpec) -> bool:
+    """Return whether a snapshot found nothing: no rows, or one without groups of zeros and NULLs only."""
+    if table.num_rows != 1 or not spec.adds_up or (spec.aggregates is not None and spec.aggregates.groups):
+        return not table.num_rows
+    [row] = table.to_pylist()
+    return not any(row.values())
 
 
 def _regions(desk: StatementContext, spec: SnapshotSpec) -> RegionColumn | None:
