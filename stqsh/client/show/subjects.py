@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from stqsh.client.results import Rows
 from stqsh.client.show.activity import activity, stream_activities
 from stqsh.client.show.load import show_cache, show_load
 from stqsh.client.show.sinks import show_alerts, show_sinks
+from stqsh.name_patterns import glob_of, is_like
 from stqsh.profile import Profile
 from stqsh.settings import SECRETS, Setting
 from stqsh.sources.dead_letters import read_dead_letters
@@ -31,6 +33,7 @@ from stqsh.spec.stream import (
 from stqsh.storage.catalogue import (
     approximate_topk,
     count_queries,
+    known_views,
     large_queries,
     live_areas,
     live_queries,
@@ -159,10 +162,11 @@ def _lag(part: str, count: int) -> str:
     return f"{count:,} {part}"
 
 
-def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_queries(link: Connection, profile: Profile, pattern: str = "%") -> Iterator[Rows]:
     """Yield SHOW QUERIES: age, answer, updates and share of work of each query (the last of very many)."""
     del profile
-    now, queries, count = link.db.clock(), live_queries(link.db, MOST_SHOWN), count_queries(link.db)
+    names = glob_of(pattern)
+    now, queries, count = link.db.clock(), live_queries(link.db, MOST_SHOWN, names), count_queries(link.db)
     rates, shares = _costs(link) if queries else ({}, {})
     accurate = accuracies(link, queries)
     rows = tuple(
@@ -174,7 +178,11 @@ def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:
         for q in queries
     )
     figures = ("answer", "updates/s", "share of work", "text", "accuracy")
-    title = "queries" if count <= len(rows) else f"the last {len(rows):,} of {count:,} queries"
+    title = (
+        "queries"
+        if len(rows) < MOST_SHOWN or count <= len(rows)
+        else f"the last {len(rows):,} of {count:,} queries"
+    )
     yield Rows(title, ("name", "kind", "stream", "state", "age", *figures), rows)
 
 
@@ -227,6 +235,13 @@ def show_regions(link: Connection, profile: Profile) -> Iterator[Rows]:
         for area in live_areas(link.db)
     )
     yield Rows("regions", ("name", "kind", "members", "queries", "source"), rows)
+
+
+def show_text_views(link: Connection, profile: Profile) -> Iterator[Rows]:
+    """Yield SHOW VIEWS: each view and its SELECT."""
+    del profile
+    rows = tuple((view.name, view.text) for view in known_views(link.db).values())
+    yield Rows("views", ("name", "select"), rows)
 
 
 def show_slots(link: Connection, profile: Profile) -> Iterator[Rows]:
@@ -287,6 +302,7 @@ SUBJECTS: dict[str, Subject] = {
     "QUERIES": show_queries,
     "TABLES": show_tables,
     "REGIONS": show_regions,
+    "VIEWS": show_text_views,
     "SINKS": show_sinks,
     "ALERTS": show_alerts,
     "SLOTS": show_slots,
@@ -297,6 +313,15 @@ SUBJECTS: dict[str, Subject] = {
     "SETTINGS": show_settings,
 }
 """What SHOW can show by now, in capitals."""
+
+
+def shown_like(link: Connection, profile: Profile, what: str, pattern: str) -> Iterator[Rows]:
+    """Yield what SHOW lists of the names that fit a LIKE pattern."""
+    if what == "QUERIES":
+        yield from show_queries(link, profile, pattern)
+        return
+    for rows in SUBJECTS[what](link, profile):
+        yield replace(rows, rows=tuple(row for row in rows.rows if is_like(row[0], pattern)))
 
 
 def source_text(stream: StreamRow | TableRow | AreaRow) -> str | None:

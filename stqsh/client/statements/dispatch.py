@@ -7,21 +7,21 @@ outcomes. A statement that is not in the table is not built yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from stqsh.client.read.accuracy import accuracies
-from stqsh.client.read.member_shapes import member_shapes
-from stqsh.client.read.selected_values import lengths_in, region_in
+from stqsh.client.read.answers import answer_of
 from stqsh.client.read.snapshots import SnapshotReader, SnapshotResult
 from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wait_for_inserted
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
-from stqsh.client.results import Answer, Message, Outcome, RegionColumn, WaitNotice
+from stqsh.client.results import Message, Outcome, WaitNotice
 from stqsh.client.run import RunHandle
 from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
-from stqsh.client.show.subjects import SUBJECTS
+from stqsh.client.show.subjects import SUBJECTS, shown_like
 from stqsh.client.show.views import show_views
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
@@ -30,6 +30,7 @@ from stqsh.client.statements.describe import (
     describe_query,
     describe_stream,
     describe_table,
+    describe_view,
     dump,
     show_query,
 )
@@ -41,16 +42,24 @@ from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import NOWHERE, Span
 from stqsh.lang.binder.bind import bind
+from stqsh.lang.binder.views import view_columns
 from stqsh.lang.errors import BindError, NotSupportedError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.queries import registration
-from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
-from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
+from stqsh.spec.query import BUILT_IN, QuerySpec
 from stqsh.spec.source_facts import set_aside_text
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer
-from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams, stream_by_id
+from stqsh.storage.catalogue import (
+    find_area,
+    find_query,
+    find_stream,
+    find_table,
+    find_view,
+    live_streams,
+    stream_by_id,
+)
 from stqsh.storage.control_log import append
 from stqsh.storage.progress import retry_stalled_streams
 from stqsh.storage.queries.forgotten import numbered_names
@@ -109,6 +118,14 @@ def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterat
     text = to_sql(statements.RegisterQuery(Name(name), statement.select))
     query = desk.register_own(f"{text};", bound.spec)
     yield Subscription(query, TailOptions(), desk.link, temporary=True, until_idle=desk.is_script)
+
+
+def create_view(desk: StatementContext, statement: statements.CreateView) -> Iterator[Outcome]:
+    """Execute CREATE VIEW."""
+    bound = bind(statement, desk.view)
+    if bound.spec is not None:
+        catalogue_writer.create_view(desk.link.db, bound.spec)
+    yield Message("; ".join(bound.notes) or f"view {statement.name.text} created")
 
 
 def run(desk: StatementContext, statement: statements.Run) -> Iterator[Outcome]:
@@ -171,7 +188,8 @@ def tail(desk: StatementContext, statement: statements.Tail) -> Iterator[Outcome
     """Execute TAIL."""
     bound = bind(statement, desk.view)
     only = None if statement.only is None else _OPS[statement.only]
-    options = TailOptions(statement.from_step, only, bound.spec.where, statement.limit)
+    spec = bound.spec
+    options = TailOptions(spec.from_step, only, spec.where, spec.limit, spec.from_us, spec.since_us)
     query = _query(desk, statement.name.text)
     desk.link.wake()
     yield Subscription(query, options, desk.link, until_idle=desk.is_script)
@@ -199,9 +217,12 @@ def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outc
 
 def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
     """Execute SHOW."""
-    subject = SUBJECTS.get(statement.what)
+    subject = SUBJECTS.get(bind(statement, desk.view).spec)
     if subject is None:
         raise NotSupportedError(f"SHOW {statement.what}")
+    if statement.like is not None:
+        yield from shown_like(desk.link, desk.profile, statement.what, str(statement.like.value))
+        return
     yield from subject(desk.link, desk.profile)
     if statement.what == "CACHE":
         yield from show_views(desk.link.db, desk.snapshots)
@@ -221,6 +242,8 @@ def describe(desk: StatementContext, statement: statements.Describe) -> Iterator
         yield from describe_sink(desk.link, sink)
     elif kind == "alert" and (alert := find_alert(db, name)) is not None:
         yield from describe_alert(desk.link, alert)
+    elif kind == "view" and (view := find_view(db, name)) is not None:
+        yield from describe_view(view, view_columns(view, desk.view))
     else:
         yield from describe_query(_query(desk, name))
 
@@ -241,6 +264,11 @@ def explain_statement(desk: StatementContext, statement: statements.Explain) -> 
 
 def select(desk: StatementContext, statement: statements.Select) -> Iterator[Outcome]:
     """Execute SELECT: answer a snapshot once; with SYNC it is a SUBSCRIBE."""
+    if any(relation.file is not None for relation in statement.relations):
+        from stqsh.client.statements.select_file import select_file  # numba and pyarrow: only when needed
+
+        yield from select_file(desk, statement)
+        return
     if statement.sync is not None:
         yield from subscribe(desk, statements.Subscribe(statement, piece=statement.piece))
         return
@@ -259,17 +287,7 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         yield Message(
             f"{stream.name} keeps only the objects that queries need; others are missing from this answer"
         )
-    yield Answer(
-        tuple(found.table.column_names),
-        found.table,
-        found.step,
-        found.at_us,
-        location=_location(spec, stream),
-        is_planar=stream.planar,
-        in_metres=lengths_in(spec, planar=stream.planar),
-        regions=_regions(desk, spec),
-        remark=_remark(desk, found, spec, stream),
-    )
+    yield replace(answer_of(found, spec, stream, desk.link.db), remark=_remark(desk, found, spec, stream))
 
 
 def _remark(desk: StatementContext, found: SnapshotResult, spec: SnapshotSpec, stream: StreamSpec) -> str:
@@ -289,15 +307,6 @@ def _is_empty(table: pa.Table, spec: SnapshotSpec) -> bool:
     return not any(row.values())
 
 
-def _regions(desk: StatementContext, spec: SnapshotSpec) -> RegionColumn | None:
-    """Return the column of a SELECT that names members of a set of regions; None without one."""
-    found = region_in(spec)
-    if found is None:
-        return None
-    place, area = found
-    return RegionColumn(place, lambda: member_shapes(desk.link.db, area))
-
-
 def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
     """Raise `SourceError` for a stream none of whose records can be read, also before any step had it."""
     desk.link.check_stream(stream.id)
@@ -311,17 +320,6 @@ def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
             f"stream {stream.name}: {set_aside_text(facts)}",
             hint=f"DROP STREAM {stream.name}; and create it again with the cause removed",
         )
-
-
-def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
-    """Return the names under which a SELECT has its stream's location; None if it has not."""
-    shown = {
-        column.value.name: column.name
-        for column in reversed(spec.select)
-        if isinstance(column.value, ColumnExpr)
-    }
-    x, y = shown.get(stream.x), shown.get(stream.y)
-    return None if x is None or y is None else (x, y)
 
 
 def help_(desk: StatementContext, statement: statements.Help) -> Iterator[Outcome]:
@@ -353,6 +351,7 @@ def deferred(module: str, name: str) -> Action:
 HANDLERS: dict[type[statements.Statement], Action] = {
     statements.CreateStream: create_stream,
     statements.CreateTable: create_table,
+    statements.CreateView: create_view,
     statements.CreateRegion: deferred("create_region", "create_region"),
     statements.CreateRegions: deferred("create_region", "create_regions"),
     statements.CreateSink: deferred("create_sink", "create_sink"),

@@ -41,12 +41,15 @@ SHOW STREAMS says what plays, and at which pace.""",
     ),
     ReferenceEntry(
         "TAIL",
-        "TAIL query [FROM START | FROM STEP n] [ONLY + | ONLY -] [WHERE condition] [LIMIT n] [FORMAT x]",
+        """TAIL query [FROM START | FROM STEP n | FROM 'time' | SINCE duration] [ONLY + | ONLY -]
+   [WHERE condition] [LIMIT n] [FORMAT x]""",
         "Follow a query's updates. On a terminal, space pauses, / filters by a text or by + or -, arrows"
         " scroll back, and q or Ctrl-C leaves; the query goes on. Updates that come too fast to read are"
         " counted and not shown there; a pipe and a file get everything.",
         "TAIL near FROM START ONLY + LIMIT 3",
         "Nothing for the engine: updates are read from the session's log. FROM START reads all of it.",
+        """FROM a time begins with the tick that holds it, SINCE 10 min after the last step's time less ten
+minutes; the answer before that comes first. Without either, TAIL begins with the answer as it stands.""",
     ),
     ReferenceEntry(
         "FOLLOW",

@@ -8,7 +8,7 @@ engine delivers them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from stqsh.client.api import connect
@@ -16,6 +16,7 @@ from stqsh.client.engine_process import has_engine
 from stqsh.client.stdin_pump import wait_for_stdin
 from stqsh.errors import EngineDeadError
 from stqsh.lang.ast import statements
+from stqsh.program import program
 from stqsh.shell.exit_codes import INTERRUPTED
 from stqsh.shell.messages import print_message, watch_needs_terminal
 from stqsh.shell.scripting.blocks import CommandCall, StatementBlock, statements_in
@@ -30,6 +31,7 @@ from stqsh.shell.writers.redirect import open_outlet
 from stqsh.shell.writers.writer import check_format
 
 if TYPE_CHECKING:
+    from stqsh.client.api import Session
     from stqsh.storage.home import SessionHome
 
 
@@ -49,17 +51,25 @@ def run_batch(sources: Sequence[tuple[str, str]], options: ShellOptions) -> int:
     if options.output is not None:
         console.outlet = open_outlet(options.output, options.format)
     try:
-        return _run(steps, opening, console, options)
+        return run_steps(lambda _: steps, opening, console, options)
     finally:
         console.close()
 
 
-def _run(
-    steps: list[StatementBlock | CommandCall],
-    opening: list[StatementBlock | CommandCall],
+def run_steps(
+    steps_in: Callable[[Session], Sequence[StatementBlock | CommandCall]],
+    opening: Sequence[StatementBlock | CommandCall],
     console: Console,
     options: ShellOptions,
 ) -> int:
+    """Open a session, run steps in it, and return the exit code. Raises `StqshError`.
+
+    Args:
+        steps_in: Returns the steps for the session.
+        opening: What the profile opens a new session with.
+        console: Where output goes.
+        options: Name the session; without a name it is a temporary one.
+    """
     temporary = options.session is None
     opened = connect(
         options.session,
@@ -69,7 +79,7 @@ def _run(
         allow_run=options.allow_run,
     )
     with opened as session:
-        batch = ScriptRunner(session, steps, OutputChoice(sys.stdout.buffer, console))
+        batch = ScriptRunner(session, steps_in(session), OutputChoice(sys.stdout.buffer, console))
         try:
             batch.run(opening)
             if not temporary:
@@ -84,7 +94,7 @@ def _run(
             batch.screen.close()
         if not temporary and not options.quiet and has_engine(session.home):
             print_message(
-                f"session {session.home.name} goes on; stqsh stop --session {session.home.name} ends it"
+                f"session {session.home.name} goes on; {program()} stop --session {session.home.name} ends it"
             )
     return 0
 
