@@ -265,6 +265,18 @@ def draw_map(
     raise typer.Exit(run_guarded(lambda: run_map(options)))
 
 
+@app.command(epilog=page("demo"))
+def demo(profile: ProfileName = None) -> None:
+    """Show what stqsh does, in a minute or two, on the sample data.
+
+    Every step says what is asked; on a terminal there is a live map, too.
+    """
+    from stqsh.cli.demo import run_demo
+
+    exit_on_signals()
+    raise typer.Exit(run_guarded(lambda: run_demo(profile)))
+
+
 @app.command(epilog=page("tutorial"))
 def tutorial(profile: ProfileName = None) -> None:
     """Learn stqsh in ten minutes, on the sample data.

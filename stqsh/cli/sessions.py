@@ -11,6 +11,7 @@ from stqsh.client.results import Rows
 from stqsh.errors import HomeError, SessionNameError, StqshError
 from stqsh.lang.ast.statements import PLURALS
 from stqsh.profile import Profile, load_profile
+from stqsh.program import program
 from stqsh.shell.messages import print_message
 from stqsh.shell.terminal.capabilities import has_colour, table_width
 from stqsh.shell.writers.opening import open_writer
@@ -35,7 +36,7 @@ def serve(session: str | None, profile: str | None) -> int:
     if engine is not None and is_alive(engine):
         raise HomeError(
             f"session {home.name} already has an engine (pid {engine.pid})",
-            hint=f"stqsh stop --session {home.name} stops it",
+            hint=f"{program()} stop --session {home.name} stops it",
         )
     print_message(f"serving session {home.name} in {home.path}; Ctrl-C ends it")
     os.execv(sys.executable, [sys.executable, "-m", "stqsh.engine.launch.parent", "--home", str(home.path)])

@@ -225,7 +225,7 @@ def test_beside_nearest_regions_are_conditions(taxis: Catalogue) -> None:
         ("speed * 2", [["speed * 2", ["arith", "*", ["col", "speed"], ["lit", 2, "BIGINT"]]]]),
         ("-n AS back", [["back", ["neg", ["col", "n"]]]]),
         ("HOUR(ts), DATE(time) day", [
-            ["hour", ["fn", "HOUR", ["col", "ts"]]], ["day", ["fn", "DATE", ["col", "ts"]]]
+            ["hour", ["fn", "HOUR", ["col", "ts"], [], ""]], ["day", ["fn", "DATE", ["col", "ts"], [], ""]]
         ]),
         ("DISTANCE", [["distance", ["distance"]]]),
         ("distance / 1000 AS km", [["km", ["arith", "/", ["distance"], ["lit", 1000, "BIGINT"]]]]),
@@ -442,7 +442,7 @@ def test_explain_shows_a_query_or_a_select(taxis: Catalogue) -> None:
         ]),
         ("close WHERE DISTANCE < 500", ["cmp", "<", ["distance"], ["lit", 500, "BIGINT"]]),
         ("close WHERE far < 500", ["cmp", "<", ["distance"], ["lit", 500, "BIGINT"]]),
-        ("close WHERE hour = 7", ["cmp", "=", ["fn", "HOUR", ["col", "ts"]], ["lit", 7, "BIGINT"]]),
+        ("close WHERE hour = 7", ["cmp", "=", ["fn", "HOUR", ["col", "ts"], [], ""], ["lit", 7, "BIGINT"]]),
         ("liked WHERE name = 'x'", ["cmp", "=", ["join", 10, "oid", "name"], ["lit", "x", "STRING"]]),
         ("liked WHERE favourites.stars = 1", [
             "cmp", "=", ["join", 10, "oid", "stars"], ["lit", 1, "BIGINT"]

@@ -171,7 +171,9 @@ def test_nothing_in_other_strings_and_comments() -> None:
 
 
 def test_only_the_statement_that_the_cursor_is_in_counts() -> None:
-    assert completions("SELECT ';' FROM posts; SELECT * FROM taxis WHERE l") == ["lon", "lat", "LENGTH("]
+    assert completions("SELECT ';' FROM posts; SELECT * FROM taxis WHERE l") == [
+        "lon", "lat", "LEAST(", "LEFT(", "LENGTH(", "LOWER(", "LTRIM(",
+    ]  # fmt: skip
 
 
 def test_a_keystroke_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:

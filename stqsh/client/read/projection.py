@@ -211,7 +211,7 @@ def _shown_at(updates: Updates) -> Any:
 
 
 def _computed(updates: Updates, expr: Expr) -> Any:
-    from stqsh.core.conditions.evaluation import columns_read, compute
+    from stqsh.core.conditions.evaluation import columns_read, compute_shown
 
     table, spec = updates.table, updates.stream.spec
     names = columns_read(expr, (spec.x, spec.y))
@@ -220,7 +220,7 @@ def _computed(updates: Updates, expr: Expr) -> Any:
     looks_up = has_node(expr, JoinExpr) or reads_location(expr)
     resolver = _resolver(updates, expr) if looks_up else None
     now_us = _shown_at(updates) if has_node(expr, NowExpr) else 0
-    found = compute(expr, columns, now_us, resolver)
+    found = compute_shown(expr, columns, now_us, resolver)
     if has_node(expr, CallExpr):
         _check_functions()
     return found

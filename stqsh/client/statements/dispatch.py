@@ -11,13 +11,12 @@ from importlib import import_module
 from typing import Any, Literal
 
 from stqsh.client.read.accuracy import accuracies
-from stqsh.client.read.member_shapes import member_shapes
-from stqsh.client.read.selected_values import lengths_in, region_in
+from stqsh.client.read.answers import answer_of
 from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wait_for_inserted
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
-from stqsh.client.results import Answer, Message, Outcome, RegionColumn, Script, WaitNotice
+from stqsh.client.results import Message, Outcome, Script, WaitNotice
 from stqsh.client.run import RunHandle
 from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
@@ -44,9 +43,8 @@ from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import BindError, NotSupportedError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.queries import registration
-from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
-from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
+from stqsh.spec.query import BUILT_IN, QuerySpec
 from stqsh.spec.source_facts import set_aside_text
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer
@@ -242,6 +240,11 @@ def explain_statement(desk: StatementContext, statement: statements.Explain) -> 
 
 def select(desk: StatementContext, statement: statements.Select) -> Iterator[Outcome]:
     """Execute SELECT: answer a snapshot once; with SYNC it is a SUBSCRIBE."""
+    if any(relation.file is not None for relation in statement.relations):
+        from stqsh.client.statements.select_file import select_file  # numba and pyarrow: only when needed
+
+        yield from select_file(desk, statement)
+        return
     if statement.sync is not None:
         yield from subscribe(desk, statements.Subscribe(statement, piece=statement.piece))
         return
@@ -260,25 +263,7 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         yield Message(
             f"{stream.name} keeps only the objects that queries need; others are missing from this answer"
         )
-    yield Answer(
-        tuple(found.table.column_names),
-        found.table,
-        found.step,
-        found.at_us,
-        location=_location(spec, stream),
-        is_planar=stream.planar,
-        in_metres=lengths_in(spec, planar=stream.planar),
-        regions=_regions(desk, spec),
-    )
-
-
-def _regions(desk: StatementContext, spec: SnapshotSpec) -> RegionColumn | None:
-    """Return the column of a SELECT that names members of a set of regions; None without one."""
-    found = region_in(spec)
-    if found is None:
-        return None
-    place, area = found
-    return RegionColumn(place, lambda: member_shapes(desk.link.db, area))
+    yield answer_of(found, spec, stream, desk.link.db)
 
 
 def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
@@ -294,17 +279,6 @@ def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
             f"stream {stream.name}: {set_aside_text(facts)}",
             hint=f"DROP STREAM {stream.name}; and create it again with the cause removed",
         )
-
-
-def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
-    """Return the names under which a SELECT has its stream's location; None if it has not."""
-    shown = {
-        column.value.name: column.name
-        for column in reversed(spec.select)
-        if isinstance(column.value, ColumnExpr)
-    }
-    x, y = shown.get(stream.x), shown.get(stream.y)
-    return None if x is None or y is None else (x, y)
 
 
 def help_(desk: StatementContext, statement: statements.Help) -> Iterator[Outcome]:

@@ -267,10 +267,10 @@ def pop_source(given: dict[str, Clause]) -> statements.DataSource | None:
     if isinstance(found, statements.GeneratorSource):
         raise StatementSyntaxError("a generator has no FORMAT", found.span)
     name, options = form.value
-    return replace(found, format=_format_of(found, name), options=options)
+    return replace(found, format=format_of(found, name), options=options)
 
 
-def _format_of(source: statements.DataSource, name: Name) -> str:
+def format_of(source: statements.DataSource, name: Name) -> str:
     """Return a format that a source takes; raise for another, with a suggestion."""
     given, formats = name.text.lower(), _FORMATS.get(type(source), FILE_FORMATS)
     found = _FORMAT_ALIASES.get(given, given)

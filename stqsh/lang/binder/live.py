@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from stqsh.lang.ast.expressions import Column, Comparison, Literal, Name, Parameter, Quantity
 from stqsh.lang.ast.statements import Follow, Relation, Select, SelectItem, Tail
+from stqsh.lang.binder.choices import number_type
 from stqsh.lang.binder.conditions import condition
-from stqsh.lang.binder.functions import RESULTS
 from stqsh.lang.binder.literals import duration_us, key_value, timestamp_us
 from stqsh.lang.binder.names import query_named, stream_named, table_named
 from stqsh.lang.binder.scope import JoinedTable, Scope, TypedExpression, names_of
@@ -20,6 +20,8 @@ from stqsh.lang.types import WHOLE_NUMBERS
 from stqsh.spec.aggregate import AggregateSpec, shown_column
 from stqsh.spec.expression import (
     ArithmeticExpr,
+    CaseExpr,
+    CastExpr,
     ColumnExpr,
     ConcatExpr,
     DistanceExpr,
@@ -32,6 +34,7 @@ from stqsh.spec.expression import (
     has_node,
     reads_location,
 )
+from stqsh.spec.functions import FUNCTIONS
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import StreamSpec
 
@@ -126,8 +129,10 @@ def type_of(expr: Expr, scope: Scope) -> str:  # noqa: PLR0911  # one for each n
             return scope.joined.columns[name]
         case LiteralExpr(type=kind):
             return kind
-        case FunctionExpr(name):
-            return RESULTS[name]
+        case FunctionExpr(name, _, _, kind):
+            return kind or FUNCTIONS[name].returns
+        case CastExpr(type=kind) | CaseExpr(type=kind):
+            return number_type(kind)
         case ConcatExpr() | RegionOfExpr():
             return "STRING"
         case DistanceExpr():

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from stqsh.errors import EngineDeadError, StqshError
+from stqsh.program import program
 from stqsh.shell.messages import (
     colour_error,
     format_engine_death,
@@ -209,4 +210,4 @@ class Shell:
         self._guard(self.console.close)
         if goes_on:
             option = "" if name == "default" else f" --session {name}"
-            self._greet(f"session {name} goes on; stqsh stop{option} ends it")
+            self._greet(f"session {name} goes on; {program()} stop{option} ends it")

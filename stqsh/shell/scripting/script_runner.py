@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from stqsh.storage.rows import Progress
 
 
+PHASE_S = 5.0
+"""Time between two lines that say what is waited for."""
+
+
 class Remark:
     """A text that changes by itself: shown once it has stood for a while, and again once it has changed."""
 
@@ -76,6 +80,7 @@ class ScriptRenderer:
         self.screen = place.screen()
         self._session, self._place, self._one_query = session, place, one_query
         self._waiting = Remark()
+        self._tells_at = 0.0
         self._view = _live_view(self.screen, session, one_query=one_query) if place.live else None
 
     def wait(self, notice: WaitNotice) -> None:
@@ -157,14 +162,18 @@ class ScriptRenderer:
         said = self._waiting.look(waiting_text(self._session.home, progress))
         if said:
             self.message(said)
-        self.screen.status(alive_text(self._session.home, progress))
+        alive = alive_text(self._session.home, progress)
+        self.screen.status(alive)
+        if progress.step == 0 and self._place.console.tells_phases and time.monotonic() >= self._tells_at:
+            self._tells_at = time.monotonic() + PHASE_S
+            self.message(f"  {alive}")
 
 
 class ScriptRunner:
     """One run of scripts in an open session."""
 
     def __init__(
-        self, session: Session, steps: list[StatementBlock | CommandCall], place: OutputChoice
+        self, session: Session, steps: Sequence[StatementBlock | CommandCall], place: OutputChoice
     ) -> None:
         self._session, self._steps, self._place = session, steps, place
         place.console.repeater = self._repeat

@@ -224,8 +224,9 @@ def python_values(column: Array) -> list[Any]:
 
 
 def _value_checks(columns: list[Array], layout: RecordSchema) -> Iterator[RowCheck]:
-    key = columns[layout.position(layout.key)]
-    yield RowCheck(_is_empty(key), lambda row: f"{layout.key}: the key is empty")
+    if layout.key:
+        key = columns[layout.position(layout.key)]
+        yield RowCheck(_is_empty(key), lambda row: f"{layout.key}: the key is empty")
     if layout.time:
         time = columns[layout.position(layout.time)]
         yield RowCheck(_is_empty(time), lambda row: f"{layout.time}: the time is empty")

@@ -20,7 +20,8 @@ class RecordSchema:
 
     Attributes:
         columns: (name, type) as declared.
-        key, x, y, time: names among them; a table has only the key, the others are empty.
+        key, x, y, time: names among them; a table has only the key, the others are empty, and rows that are
+            asked once have none of them.
         order: "time" or "arrival".
         event: whether records are never replaced, and kept for `keep_us` (None: for ever).
         times: the format of TIMESTAMP columns.

@@ -27,6 +27,7 @@ from stqsh.shell.repl.completion.context import (
     relations,
     wanted_value,
 )
+from stqsh.spec.functions import FUNCTIONS, PLACES
 from stqsh.units import format_instant
 
 if TYPE_CHECKING:
@@ -48,15 +49,14 @@ _FORMS = {
 _FUNCTIONS = {
     "AVG": "AVG(x): the mean",
     "COUNT": "COUNT(*): how many rows; COUNT(x), COUNT(DISTINCT x): how many values",
-    "DATE": "DATE(time): '2008-02-02', in UTC",
-    "HOUR": "HOUR(time): 0 to 23, in UTC",
-    "LENGTH": "LENGTH(text): how many characters",
     "MAX": "MAX(x): the greatest value",
     "MIN": "MIN(x): the least value",
-    "MINUTE": "MINUTE(time): 0 to 59",
     "REGION": "REGION(zones): which region of a set",
     "SUM": "SUM(x): the exact sum",
     "TOPK": "TOPK(text, k): the most frequent terms",
+    "CAST": "CAST(x AS type): x as another type, NULL where it is none",
+    **{one.name: f"{one.syntax}: {one.meaning}" for one in FUNCTIONS.values()},
+    **{name: ": ".join(said) for name, said in PLACES.items()},
 }
 _MOST = 60
 _FIRST = (
@@ -234,7 +234,7 @@ def _fixed() -> dict[str, tuple[Word, ...]]:
         "strategy": tuple((name, "strategy") for name in PARTITIONINGS),
         "adjuster": tuple((name, "adjuster") for name in REBALANCINGS),
         "type": tuple((name, "type") for name in TYPES),
-        "function": tuple((f"{name}(", meaning) for name, meaning in _FUNCTIONS.items()),
+        "function": tuple((f"{name}(", meaning) for name, meaning in sorted(_FUNCTIONS.items())),
         "topic": (*((statement.name, statement.help) for statement in ALL), *TOPICS.items()),
     }
 
