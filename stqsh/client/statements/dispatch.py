@@ -29,6 +29,7 @@ from stqsh.client.statements.describe import (
     describe_query,
     describe_stream,
     describe_table,
+    describe_view,
     dump,
     show_query,
 )
@@ -40,6 +41,7 @@ from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import NOWHERE, Span
 from stqsh.lang.binder.bind import bind
+from stqsh.lang.binder.views import view_columns
 from stqsh.lang.errors import BindError, NotSupportedError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.queries import registration
@@ -48,7 +50,15 @@ from stqsh.spec.query import BUILT_IN, QuerySpec
 from stqsh.spec.source_facts import set_aside_text
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer
-from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams, stream_by_id
+from stqsh.storage.catalogue import (
+    find_area,
+    find_query,
+    find_stream,
+    find_table,
+    find_view,
+    live_streams,
+    stream_by_id,
+)
 from stqsh.storage.control_log import append
 from stqsh.storage.progress import retry_stalled_streams
 from stqsh.storage.queries.forgotten import numbered_names
@@ -104,6 +114,14 @@ def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterat
     text = to_sql(statements.RegisterQuery(Name(name), statement.select))
     query = desk.register_own(f"{text};", bound.spec)
     yield Subscription(query, TailOptions(), desk.link, temporary=True, until_idle=desk.is_script)
+
+
+def create_view(desk: StatementContext, statement: statements.CreateView) -> Iterator[Outcome]:
+    """Execute CREATE VIEW."""
+    bound = bind(statement, desk.view)
+    if bound.spec is not None:
+        catalogue_writer.create_view(desk.link.db, bound.spec)
+    yield Message("; ".join(bound.notes) or f"view {statement.name.text} created")
 
 
 def run(desk: StatementContext, statement: statements.Run) -> Iterator[Outcome]:
@@ -220,6 +238,8 @@ def describe(desk: StatementContext, statement: statements.Describe) -> Iterator
         yield from describe_sink(desk.link, sink)
     elif kind == "alert" and (alert := find_alert(db, name)) is not None:
         yield from describe_alert(desk.link, alert)
+    elif kind == "view" and (view := find_view(db, name)) is not None:
+        yield from describe_view(view, view_columns(view, desk.view))
     else:
         yield from describe_query(_query(desk, name))
 
@@ -310,6 +330,7 @@ def deferred(module: str, name: str) -> Action:
 HANDLERS: dict[type[statements.Statement], Action] = {
     statements.CreateStream: create_stream,
     statements.CreateTable: create_table,
+    statements.CreateView: create_view,
     statements.CreateRegion: deferred("create_region", "create_region"),
     statements.CreateRegions: deferred("create_region", "create_regions"),
     statements.CreateSink: deferred("create_sink", "create_sink"),

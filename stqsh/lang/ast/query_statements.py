@@ -55,6 +55,15 @@ class Select(Statement):
 
 
 @dataclass(frozen=True)
+class CreateView(Statement):
+    """`CREATE VIEW [IF NOT EXISTS] name AS SELECT …`."""
+
+    name: Name
+    select: Select
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
 class RegisterQuery(Statement):
     """`REGISTER QUERY name [SINCE NOW] [FOR d] [WITH (…)] AS SELECT …`."""
 

@@ -240,7 +240,7 @@ def _dropped_like(kind: statements.ObjectKind) -> Builder:
     return lambda parts: statements.Drop(kind, like=parts[0], span=parts[0].span)
 
 
-for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT"):
+for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT", "VIEW"):
     rule(f"dropped_{_kind.lower()}")(_dropped(_kind))
 for _kind, _plural in statements.PLURALS.items():
     rule(f"dropped_{_plural.lower()}_like")(_dropped_like(_kind))

@@ -112,6 +112,15 @@ def output(parts: Parts) -> Clause:
     return Clause("format", given, "FORMAT", parts[0].span)
 
 
+@rule("create_view")
+def create_view(parts: Parts) -> statements.CreateView:
+    """Build `CREATE VIEW [IF NOT EXISTS] name AS select`."""
+    existing, name, body = parts
+    if body.format is not None:
+        raise StatementSyntaxError("a view shows no rows; say FORMAT with SELECT", name.span)
+    return statements.CreateView(name, body, bool(existing))
+
+
 @rule("register")
 def register(parts: Parts) -> statements.RegisterQuery:
     """Build `REGISTER QUERY name clauses AS select`."""

@@ -35,6 +35,7 @@ from stqsh.lang.binder.scope import (
 )
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
 from stqsh.lang.binder.unsupported import QUERY_RULES, check, counts
+from stqsh.lang.binder.views import expanded
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.printer import to_sql
@@ -187,6 +188,7 @@ def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) 
 
 def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     """Return the spec of a continuous SELECT, without its id and with an empty name."""
+    select = expanded(select, catalogue)
     check(QUERY_RULES, select)
     query, select = _query(select, catalogue), without_distinct(select)
     if query.scope.stream.keeps_none:
@@ -290,6 +292,7 @@ def _each_step(spec: AggregateSpec, region: BoundRegion) -> AggregateSpec:
 
 def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     """Return the spec of a SELECT that answers once."""
+    select = expanded(select, catalogue)
     check(QUERY_RULES, select)
     spec = _snapshot(select, catalogue)
     _check_places(spec, select, catalogue)

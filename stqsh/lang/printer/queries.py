@@ -29,6 +29,12 @@ def select(node: statements.Select) -> str:
     )
 
 
+def create_view(node: statements.CreateView) -> str:
+    """Return `CREATE VIEW name AS SELECT …`."""
+    existing = "IF NOT EXISTS" if node.if_not_exists else None
+    return joined(("CREATE VIEW", existing, identifier(node.name.text), "AS", select(node.select)))
+
+
 def register(node: statements.RegisterQuery) -> str:
     """Return `REGISTER QUERY …`."""
     return registration(node, select(node.select))

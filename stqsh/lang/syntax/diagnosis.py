@@ -25,6 +25,7 @@ _WORDS = {
     "query": "a query",
     "table": "a table",
     "region": "a region",
+    "view": "a view",
     "relation": "a stream or a table",
     "object": "a name",
     "column": "a column",
