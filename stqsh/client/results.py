@@ -81,7 +81,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Statements that can be run again, the outcome of DUMP.
+    """A text that is data by itself: the statements of DUMP, which can be run again, or what HELP says.
 
     >>> [script] = session.execute("DUMP;")
     >>> "CREATE MOVING STREAM taxis" in script.text

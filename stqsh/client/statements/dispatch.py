@@ -17,7 +17,7 @@ from stqsh.client.read.snapshots import SnapshotReader, SnapshotResult
 from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wait_for_inserted
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
-from stqsh.client.results import Message, Outcome, WaitNotice
+from stqsh.client.results import Message, Outcome, Script, WaitNotice
 from stqsh.client.run import RunHandle
 from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
@@ -328,7 +328,7 @@ def help_(desk: StatementContext, statement: statements.Help) -> Iterator[Outcom
     with locating(statement.piece):
         topic = statement.topic
         text = help_text() if topic is None else help_text(topic.text, span=topic.span)
-    yield Message(text)
+    yield Script(f"{text}\n")
 
 
 def dump_all(desk: StatementContext, statement: statements.Dump) -> Iterator[Outcome]:
