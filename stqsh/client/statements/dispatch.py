@@ -47,7 +47,7 @@ from stqsh.lang.errors import BindError, NotSupportedError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.queries import registration
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
-from stqsh.spec.query import BUILT_IN, QuerySpec
+from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
 from stqsh.spec.source_facts import set_aside_text
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer
