@@ -198,6 +198,27 @@ def stop(
     raise typer.Exit(run_guarded(lambda: stop_session(name or session, profile)))
 
 
+@app.command("rm", epilog=page("rm"))
+def remove(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME…", help="the sessions' names", autocompletion=session_names),
+    ],
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="stop the engine of a session that is in use")
+    ] = False,
+    profile: ProfileName = None,
+) -> None:
+    """Remove sessions: their definitions, queries, answers and records.
+
+    It says what they held. Files that sinks and archives have written stay.
+    """
+    from stqsh.cli.sessions import remove_sessions
+
+    raise typer.Exit(run_guarded(lambda: remove_sessions(names, profile, force=force)))
+
+
 @app.command(epilog=page("logs"))
 def logs(
     session: Session = None,

@@ -41,6 +41,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "serve": (("stqsh serve -s work", "for a service manager; Ctrl-C ends it"),),
     "sessions": (("stqsh sessions", ""), ("stqsh sessions --format jsonl", "for a program")),
     "stop": (("stqsh stop", "the session `default`"), ("stqsh stop work", "")),
+    "rm": (("stqsh rm work", "what it held is said"), ("stqsh rm --force work trial", "also while in use")),
     "logs": (("stqsh logs -n 20", ""), ("stqsh logs --follow --json", "for a program")),
     "map": (
         ("stqsh map", "the session's only stream"),

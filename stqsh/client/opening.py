@@ -83,8 +83,7 @@ class Opening:
     @property
     def seconds(self) -> float:
         """About how many seconds the streams play."""
-        spans = [min(one.facts.busy_s, one.facts.span_s) for one in self.streams if one.facts]
-        return max(spans, default=0.0) / (self.pace or 1)
+        return max((one.facts.playing_s for one in self.streams if one.facts), default=0.0) / (self.pace or 1)
 
 
 def open_files(desk: StatementContext, words: Sequence[str]) -> Opening:

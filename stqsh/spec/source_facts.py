@@ -31,8 +31,10 @@ class SourceFacts:
         is_exact: whether all records were read; a sample gives estimates.
         objects: the number of different keys; None for events, and where only a sample was read.
         repeats: the share of the records that were read whose key an earlier one has.
-        first_us, last_us: the earliest and the latest event time, µs; None without records.
-        busy_s: the seconds of event time without those stretches in which there are no records.
+        first_us, last_us: the earliest and the latest event time that were read, µs; None without records;
+            `last_us` is None, too, where a sample has not the ends of files.
+        busy_s: the seconds of event time without those stretches in which there are no records; an estimate
+            where a sample was read.
         extent: x1, y1, x2, y2 around the places; None without places.
         leaves_out: whether a few places lie far outside of `extent`.
         reason: why the first record that cannot be read is none; "" where all can.
@@ -65,6 +67,11 @@ class SourceFacts:
         return (self.last_us - self.first_us) / _SECOND_US
 
     @property
+    def playing_s(self) -> float:
+        """The seconds of event time that a PLAY goes through, as it skips what is empty."""
+        return min(self.busy_s, self.span_s) if self.span_s else self.busy_s
+
+    @property
     def per_second(self) -> float | None:
         """The records a second of event time; None where all have the same time."""
         return self.records / self.span_s if self.span_s > 0 else None
@@ -80,7 +87,7 @@ def playing_pace(all_facts: Sequence[SourceFacts]) -> float | None:
     2000.0
     """
     records = sum(facts.records for facts in all_facts)
-    busy_s = max((min(facts.busy_s, facts.span_s) for facts in all_facts), default=0.0)
+    busy_s = max((facts.playing_s for facts in all_facts), default=0.0)
     if busy_s <= 0:
         return None
     seconds = min(max(records / _CALM, _SHORTEST_S), _LONGEST_S)
@@ -115,8 +122,10 @@ def records_text(facts: SourceFacts) -> str:
 def span_text(facts: SourceFacts) -> str:
     """Return from when to when the records are, and how long that is; "" without records."""
     first, last = format_instant(facts.first_us), format_instant(facts.last_us)
-    if first is None or last is None:
+    if first is None:
         return ""
+    if last is None:
+        return f"{first} on"
     return f"{first} to {last} ({_length(facts.span_s)})"
 
 

@@ -134,6 +134,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         keep_us: how long an event stays, µs; None for ever, 0 with KEEP NONE.
         archive: the folder to which events go that are no longer kept; None for none.
         pace: "max", a factor of real time, or None for the session's choice.
+        numbers_rows: whether the key is the number of the row among all rows of the files.
     """
 
     name: str
@@ -154,6 +155,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     keep_us: int | None = None
     archive: str | None = None
     pace: str | int | float | None = None
+    numbers_rows: bool = False
     source: SourceSpec
     id: int = 0
 

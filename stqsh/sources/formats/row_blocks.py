@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from stqsh.core.kernels.jit import kernel
 from stqsh.sources.formats.pyarrow_typing import input_stream, os_file
 from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowLocation
+from stqsh.sources.formats.text_encodings import Utf8Stream
 
 #: The number of bytes that are parsed together.
 BLOCK_BYTES = 8 << 20
@@ -98,15 +99,19 @@ def open_bytes(path: Path) -> Any:
     return input_stream(os_file(os.fsencode(path)), compression=compression)
 
 
-def read_text_blocks(path: Path, quoting: Quoting, size: int | None = None) -> Iterator[TextBlock]:
-    """Read a file as blocks of whole rows of about `size` bytes; a byte-order mark is dropped.
+def read_text_blocks(
+    path: Path, quoting: Quoting, size: int | None = None, encoding: str = ""
+) -> Iterator[TextBlock]:
+    """Read a file as blocks of whole rows of about `size` bytes, as UTF-8; a byte-order mark is dropped.
+
+    `encoding` is that of a file without a byte-order mark; "" is UTF-8.
 
     Raises:
         OSError: the file cannot be read or decompressed to its end, after what is before that.
     """
     with open_bytes(path) as stream:
         source = SalvagingStream(stream) if path.suffix.lower() in COMPRESSIONS else stream
-        yield from text_blocks(source, quoting, size or BLOCK_BYTES)
+        yield from text_blocks(Utf8Stream(source, encoding), quoting, size or BLOCK_BYTES)
 
 
 class SalvagingStream:
