@@ -123,13 +123,13 @@ cache.objects = 0 | '64 MB'         memory of this client for events at the side
         "MAP",
         "MAP [stream] [query, …] [TO 'file.html']",
         "Draw objects, regions and answers on a map: live on the terminal (? lists its keys), or as a page in"
-        " a file that is kept up to date until Ctrl-C and goes back in time. Aggregates that are grouped by REGION(zones) shade the"
-        " regions by their first number.",
+        " a file that is kept up to date until Ctrl-C and goes back in time. Aggregates that are grouped by"
+        " REGION(zones) shade the regions by their first number.",
         "MAP taxis near TO 'map.html'",
         "One scan of all objects for each picture, at most a quarter of a core.",
-        """map.tiles = 'https://HOST/{z}/{x}/{y}.png' | off   where pages get tiles from; below them is the outline
-                                                    of the world's land
-map.credit = '© …'                                  what pages say of their tiles""",
+        """SET map.tiles = off | 'address'    where pages get tiles from, such as https://HOST/{z}/{x}/{y}.png;
+                                   below them is the outline of the world's land
+SET map.credit = '© …'             what pages say of their tiles""",
     ),
     ReferenceEntry(
         "HELP",
