@@ -265,6 +265,16 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
 
         yield from select_file(desk, statement)
         return
+    if not statement.relations:
+        from stqsh.client.statements.select_rows import select_constants  # numba and pyarrow
+
+        yield from select_constants(desk, statement)
+        return
+    if (query := _query_asked(desk, statement)) is not None:
+        from stqsh.client.statements.select_rows import select_query  # numba and pyarrow
+
+        yield from select_query(desk, statement, query)
+        return
     if statement.sync is not None:
         yield from subscribe(desk, statements.Subscribe(statement, piece=statement.piece))
         return
@@ -284,6 +294,12 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
             f"{stream.name} keeps only the objects that queries need; others are missing from this answer"
         )
     yield answer_of(found, spec, stream, desk.link.db)
+
+
+def _query_asked(desk: StatementContext, statement: statements.Select) -> QueryRow | None:
+    """Return the query whose answer a SELECT asks; None for one over streams and views."""
+    name = statement.relations[0].name
+    return _query(desk, name) if desk.view.kind_of(name) == "query" else None
 
 
 def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
