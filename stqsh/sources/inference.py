@@ -38,7 +38,7 @@ _PROBED_BYTES = 1 << 18
 _PROBED_FILES = 3
 _PROBED_OBJECTS = 2000
 #: The formats whose files have the same columns, or another error.
-_TABULAR = ("csv", "parquet")
+TABULAR = ("csv", "parquet")
 _WHOLE_TYPES = {"INT", "BIGINT"}
 _NUMBER_TYPES = _WHOLE_TYPES | {"FLOAT", "DOUBLE"}
 #: Whole numbers of up to 18 digits are BIGINTs; longer ones may lose digits as DOUBLEs.
@@ -62,7 +62,7 @@ def infer(source: SourceSpec) -> list[list[str]]:
     assert isinstance(source, FileSourceSpec), "a live source needs its columns"
     files = [file.path for file in find_files(source)]
     found = [(path, _columns_of(path, source)) for path in files[:_PROBED_FILES]]
-    tabular = [(path, columns) for path, columns in found if format_of(path, source) in _TABULAR]
+    tabular = [(path, columns) for path, columns in found if format_of(path, source) in TABULAR]
     _check_alike(tabular, source, files)
     merged: Columns = {}
     for _, columns in found:

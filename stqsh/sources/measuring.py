@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from stqsh.arrays import Floats
 from stqsh.sources.dead_letters import read_dead_letters
@@ -28,6 +29,8 @@ _COUNTED_ROWS = 1 << 21
 #: The share of places at either end that does not count where it would more than double the extent.
 _OUTLIERS = 0.005
 _MUCH_WIDER = 2.0
+#: So many times the usual wait for the next record is a break.
+_BREAK = 60
 
 
 def measure_files(spec: StreamSpec) -> SourceFacts | None:
@@ -52,6 +55,7 @@ def measure_files(spec: StreamSpec) -> SourceFacts | None:
         dead=_rounded(found.dead * scale),
         is_exact=False,
         objects=None,
+        busy_s=found.busy_s * scale,
         last_us=found.last_us if sample.has_ends else None,
     )
 
@@ -113,7 +117,7 @@ def _rounded(count: float) -> int:
 
 def _measured(parts: Iterable[ParsedRecords], spec: StreamSpec, layout: RecordSchema) -> SourceFacts | None:
     records, dead, reason = 0, 0, ""
-    times: list[int] = []
+    times: list[NDArray[np.int64]] = []
     keys: list[Array] = []
     places: list[tuple[Floats, Floats]] = []
     for part in parts:
@@ -122,7 +126,7 @@ def _measured(parts: Iterable[ParsedRecords], spec: StreamSpec, layout: RecordSc
         if not len(part.times):
             continue
         records += len(part.times)
-        times += [int(part.times.min()), int(part.times.max())]
+        times.append(np.asarray(part.times, np.int64))
         x, y = (
             part.columns[layout.position(name)].cast(pa.float64()).to_numpy(zero_copy_only=False)
             for name in (layout.x, layout.y)
@@ -133,19 +137,27 @@ def _measured(parts: Iterable[ParsedRecords], spec: StreamSpec, layout: RecordSc
         return SourceFacts(0, dead, reason=reason) if dead else None
     x, y = (np.concatenate(column) for column in zip(*places, strict=True))
     extent, leaves_out = _extent(x, y)
+    instants = np.unique(np.concatenate(times))
     different = int(pc.count_distinct(pa.chunked_array(keys)).as_py())
     return SourceFacts(
         records,
         dead,
         objects=None if spec.is_event else different,
         repeats=1 - different / records,
-        first_us=min(times),
-        last_us=max(times),
+        first_us=int(instants[0]),
+        last_us=int(instants[-1]),
+        busy_s=_busy_s(instants),
         extent=extent,
         leaves_out=leaves_out,
         reason=reason,
         is_planar=spec.planar,
     )
+
+
+def _busy_s(instants: NDArray[np.int64]) -> float:
+    """Return the seconds between instants, int64 (n,) ascending, without what makes long breaks long."""
+    waits = np.diff(instants)
+    return float(np.minimum(waits, _BREAK * np.median(waits)).sum()) / 1e6 if len(waits) else 0.0
 
 
 def _extent(x: Floats, y: Floats) -> tuple[Bounds | None, bool]:

@@ -336,3 +336,13 @@ def _session_tick_us(desk: StatementContext) -> int | None:
     if running is not None:
         return running
     return next((stream.spec.tick_us for stream in live_streams(desk.link.db)), None)
+
+
+def proposed(desk: StatementContext, statement: statements.CreateStream) -> tuple[Bound, SourceFacts | None]:
+    """Return what a statement would create, and what its files hold; create nothing.
+
+    Raises:
+        BindError: the statement or its source is wrong.
+    """
+    bound, _ = _bound(desk, statement)
+    return bound, _facts(bound.spec)
