@@ -63,7 +63,10 @@ def test_every_paragraph_of_the_demo_says_what_it_asks() -> None:
     assert whole.split() == text.replace("--", "").split()
 
 
-def test_the_demo_ends_with_commands_that_are_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_ends_with_commands_that_are_on_the_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
     for path, name in (
         (os.environ["PATH"], "stqsh"),
         ("/nowhere", str(Path(sys.executable).with_name("stqsh"))),
