@@ -74,5 +74,5 @@ def test_the_demo_ends_with_commands_that_are_on_the_path(
         monkeypatch.setenv("PATH", path)
         program.cache_clear()
         commands = [line.strip() for line in farewell().splitlines() if line.strip().startswith(name)]
-        assert commands == [name, f"{name} tutorial", f"{name} docs"]
+        assert commands == [name, f"{name} open FILE", f"{name} tutorial", f"{name} docs"]
     program.cache_clear()

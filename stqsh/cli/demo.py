@@ -138,14 +138,9 @@ That was the demo. What next?
 
   {name}
       the shell; its session goes on when you leave it
+  {name} open FILE
+      your own file on the map, then in the shell; what its columns are is guessed
   {name} tutorial
       the language in ten minutes, at your own pace
   {name} docs
-      what else there is to read
-
-Your own file, in the shell; its columns, key, place and time are guessed:
-
-  CREATE MOVING STREAM mine FROM FILE 'your.csv';
-  REGISTER QUERY near AS SELECT * FROM mine NEAREST 3 TO (10.0, 50.0);
-  TAIL near;
-  MAP mine near;"""
+      what else there is to read"""

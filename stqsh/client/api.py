@@ -51,6 +51,7 @@ from stqsh.storage.rows import AreaRow, Progress, QueryRow, StreamRow, TableRow
 from stqsh.storage.session_settings import session_settings, use_profile
 
 if TYPE_CHECKING:
+    from stqsh.client.opening import Opening
     from stqsh.client.python.result import Result
     from stqsh.client.python.sources import NewStream, Roles
     from stqsh.client.python.tail import Tail
@@ -429,6 +430,19 @@ class Session:
         '1 GB'
         """
         return session_settings(self.link.db, self._desk.profile)
+
+    def plan_opening(self, words: Sequence[str]) -> Opening:
+        """Return what files, folders and patterns would be opened as; nothing is made yet.
+
+        Raises:
+            StqshError: there are no such files, or they cannot be opened.
+
+        >>> session.plan_opening(["sample_data/chat.jsonl"]).files[0].kind
+        'events'
+        """
+        from stqsh.client.opening import open_files  # pyarrow: only when needed
+
+        return open_files(self._desk, words)
 
     def areas(self) -> list[AreaRow]:
         """Return the live regions and sets of regions.

@@ -82,7 +82,7 @@ def test_commands(text: str, kind: str, spec: Any, taxis: Catalogue) -> None:
         ),
         (
             "DESCRIBE nothing",
-            "SHOW STREAMS, QUERIES, TABLES, REGIONS, SINKS or ALERTS lists the names in use",
+            "SHOW STREAMS, QUERIES, TABLES, REGIONS, VIEWS, SINKS or ALERTS lists the names in use",
         ),
     ],
 )

@@ -33,6 +33,7 @@ from stqsh.spec.stream import (
 from stqsh.storage.catalogue import (
     approximate_topk,
     count_queries,
+    known_views,
     large_queries,
     live_areas,
     live_queries,
@@ -236,6 +237,13 @@ def show_regions(link: Connection, profile: Profile) -> Iterator[Rows]:
     yield Rows("regions", ("name", "kind", "members", "queries", "source"), rows)
 
 
+def show_text_views(link: Connection, profile: Profile) -> Iterator[Rows]:
+    """Yield SHOW VIEWS: each view and its SELECT."""
+    del profile
+    rows = tuple((view.name, view.text) for view in known_views(link.db).values())
+    yield Rows("views", ("name", "select"), rows)
+
+
 def show_slots(link: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW SLOTS: the load of each slot in the last batch that had records."""
     del profile
@@ -294,6 +302,7 @@ SUBJECTS: dict[str, Subject] = {
     "QUERIES": show_queries,
     "TABLES": show_tables,
     "REGIONS": show_regions,
+    "VIEWS": show_text_views,
     "SINKS": show_sinks,
     "ALERTS": show_alerts,
     "SLOTS": show_slots,

@@ -7,17 +7,17 @@ outcomes. A statement that is not in the table is not built yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from stqsh.client.read.accuracy import accuracies
-from stqsh.client.read.member_shapes import member_shapes
-from stqsh.client.read.selected_values import lengths_in, region_in
-from stqsh.client.read.snapshots import SnapshotReader
+from stqsh.client.read.answers import answer_of
+from stqsh.client.read.snapshots import SnapshotReader, SnapshotResult
 from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wait_for_inserted
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
-from stqsh.client.results import Answer, Message, Outcome, RegionColumn, WaitNotice
+from stqsh.client.results import Message, Outcome, Script, WaitNotice
 from stqsh.client.run import RunHandle
 from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
@@ -30,6 +30,7 @@ from stqsh.client.statements.describe import (
     describe_query,
     describe_stream,
     describe_table,
+    describe_view,
     dump,
     show_query,
 )
@@ -41,22 +42,33 @@ from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import NOWHERE, Span
 from stqsh.lang.binder.bind import bind
+from stqsh.lang.binder.views import view_columns
 from stqsh.lang.errors import BindError, NotSupportedError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.queries import registration
-from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
 from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
 from stqsh.spec.source_facts import set_aside_text
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer
-from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams, stream_by_id
+from stqsh.storage.catalogue import (
+    find_area,
+    find_query,
+    find_stream,
+    find_table,
+    find_view,
+    live_streams,
+    stream_by_id,
+)
 from stqsh.storage.control_log import append
 from stqsh.storage.progress import retry_stalled_streams
 from stqsh.storage.queries.forgotten import numbered_names
 from stqsh.storage.rows import QueryRow, StreamRow
 from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
 from stqsh.units import format_duration
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
@@ -106,6 +118,14 @@ def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterat
     text = to_sql(statements.RegisterQuery(Name(name), statement.select))
     query = desk.register_own(f"{text};", bound.spec)
     yield Subscription(query, TailOptions(), desk.link, temporary=True, until_idle=desk.is_script)
+
+
+def create_view(desk: StatementContext, statement: statements.CreateView) -> Iterator[Outcome]:
+    """Execute CREATE VIEW."""
+    bound = bind(statement, desk.view)
+    if bound.spec is not None:
+        catalogue_writer.create_view(desk.link.db, bound.spec)
+    yield Message("; ".join(bound.notes) or f"view {statement.name.text} created")
 
 
 def run(desk: StatementContext, statement: statements.Run) -> Iterator[Outcome]:
@@ -222,6 +242,8 @@ def describe(desk: StatementContext, statement: statements.Describe) -> Iterator
         yield from describe_sink(desk.link, sink)
     elif kind == "alert" and (alert := find_alert(db, name)) is not None:
         yield from describe_alert(desk.link, alert)
+    elif kind == "view" and (view := find_view(db, name)) is not None:
+        yield from describe_view(view, view_columns(view, desk.view))
     else:
         yield from describe_query(_query(desk, name))
 
@@ -242,6 +264,11 @@ def explain_statement(desk: StatementContext, statement: statements.Explain) -> 
 
 def select(desk: StatementContext, statement: statements.Select) -> Iterator[Outcome]:
     """Execute SELECT: answer a snapshot once; with SYNC it is a SUBSCRIBE."""
+    if any(relation.file is not None for relation in statement.relations):
+        from stqsh.client.statements.select_file import select_file  # numba and pyarrow: only when needed
+
+        yield from select_file(desk, statement)
+        return
     if statement.sync is not None:
         yield from subscribe(desk, statements.Subscribe(statement, piece=statement.piece))
         return
@@ -260,25 +287,24 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         yield Message(
             f"{stream.name} keeps only the objects that queries need; others are missing from this answer"
         )
-    yield Answer(
-        tuple(found.table.column_names),
-        found.table,
-        found.step,
-        found.at_us,
-        location=_location(spec, stream),
-        is_planar=stream.planar,
-        in_metres=lengths_in(spec, planar=stream.planar),
-        regions=_regions(desk, spec),
-    )
+    yield replace(answer_of(found, spec, stream, desk.link.db), remark=_remark(desk, found, spec, stream))
 
 
-def _regions(desk: StatementContext, spec: SnapshotSpec) -> RegionColumn | None:
-    """Return the column of a SELECT that names members of a set of regions; None without one."""
-    found = region_in(spec)
-    if found is None:
-        return None
-    place, area = found
-    return RegionColumn(place, lambda: member_shapes(desk.link.db, area))
+def _remark(desk: StatementContext, found: SnapshotResult, spec: SnapshotSpec, stream: StreamSpec) -> str:
+    """Return why there is nothing in an answer, where it is known; "" for one with something in it."""
+    if not _is_empty(found.table, spec):
+        return ""
+    from stqsh.client.read.empty_answers import empty_reason  # numpy
+
+    return empty_reason(desk.link, desk.snapshots, spec, stream)
+
+
+def _is_empty(table: pa.Table, spec: SnapshotSpec) -> bool:
+    """Return whether a snapshot found nothing: no rows, or one without groups of zeros and NULLs only."""
+    if table.num_rows != 1 or not spec.adds_up or (spec.aggregates is not None and spec.aggregates.groups):
+        return not table.num_rows
+    [row] = table.to_pylist()
+    return not any(row.values())
 
 
 def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
@@ -296,24 +322,13 @@ def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
         )
 
 
-def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
-    """Return the names under which a SELECT has its stream's location; None if it has not."""
-    shown = {
-        column.value.name: column.name
-        for column in reversed(spec.select)
-        if isinstance(column.value, ColumnExpr)
-    }
-    x, y = shown.get(stream.x), shown.get(stream.y)
-    return None if x is None or y is None else (x, y)
-
-
 def help_(desk: StatementContext, statement: statements.Help) -> Iterator[Outcome]:
     """Execute HELP."""
     del desk
     with locating(statement.piece):
         topic = statement.topic
         text = help_text() if topic is None else help_text(topic.text, span=topic.span)
-    yield Message(text)
+    yield Script(f"{text}\n")
 
 
 def dump_all(desk: StatementContext, statement: statements.Dump) -> Iterator[Outcome]:
@@ -336,6 +351,7 @@ def deferred(module: str, name: str) -> Action:
 HANDLERS: dict[type[statements.Statement], Action] = {
     statements.CreateStream: create_stream,
     statements.CreateTable: create_table,
+    statements.CreateView: create_view,
     statements.CreateRegion: deferred("create_region", "create_region"),
     statements.CreateRegions: deferred("create_region", "create_regions"),
     statements.CreateSink: deferred("create_sink", "create_sink"),

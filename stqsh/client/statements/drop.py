@@ -21,6 +21,8 @@ from stqsh.storage.catalogue import (
     find_query,
     find_stream,
     find_table,
+    find_view,
+    known_views,
     live_areas,
     live_queries,
     live_streams,
@@ -44,6 +46,7 @@ _LIVE: dict[str, Callable[[ControlDb], Iterable[str]]] = {
     "STREAM": lambda db: [one.name for one in live_streams(db)],
     "TABLE": lambda db: [one.name for one in live_tables(db)],
     "REGION": lambda db: [one.name for one in live_areas(db)],
+    "VIEW": known_views,
     "QUERY": lambda db: [one.name for one in live_queries(db)],
     "SINK": lambda db: [one.name for one in written_sinks(db)],
     "ALERT": lambda db: [one.name for one in live_alerts(db)],
@@ -52,7 +55,7 @@ _LIVE: dict[str, Callable[[ControlDb], Iterable[str]]] = {
 
 
 def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome]:
-    """Execute DROP STREAM | TABLE | REGION | REGIONS | QUERY | SINK | ALERT: of all the names, or of none.
+    """Execute DROP of streams, tables, regions, views, queries, sinks and alerts: of all the names, or none.
 
     Raises:
         StqshError: live queries need one of them.
@@ -132,7 +135,7 @@ def _drop_query(db: ControlDb, text: str, query: QueryRow) -> LogRow:
     return catalogue_writer.change_query(db, "drop", text, query)
 
 
-_DROPS: dict[str, tuple[Callable[[ControlDb, str], Any], Callable[[ControlDb, str, Any], LogRow]]] = {
+_DROPS: dict[str, tuple[Callable[[ControlDb, str], Any], Callable[[ControlDb, str, Any], LogRow | None]]] = {
     "STREAM": (find_stream, catalogue_writer.drop_stream),
     "TABLE": (find_table, catalogue_writer.drop_table),
     "REGION": (find_area, catalogue_writer.drop_area),
@@ -140,4 +143,5 @@ _DROPS: dict[str, tuple[Callable[[ControlDb, str], Any], Callable[[ControlDb, st
     "QUERY": (_find_live_query, _drop_query),
     "SINK": (find_sink, drop_sink),
     "ALERT": (find_alert, drop_sink),
+    "VIEW": (find_view, catalogue_writer.drop_view),
 }

@@ -20,6 +20,7 @@ from stqsh.lang.ast.definition_statements import (
     ValueRow,
 )
 from stqsh.lang.ast.query_statements import (
+    CreateView,
     Explain,
     Follow,
     OrderItem,
@@ -79,6 +80,7 @@ __all__ = [
     "CreateSink",
     "CreateStream",
     "CreateTable",
+    "CreateView",
     "DataSource",
     "Describe",
     "DirectorySource",

@@ -18,6 +18,7 @@ from stqsh.lang.binder.names import (
     sink_named,
     stream_named,
     table_named,
+    view_named,
 )
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
@@ -43,10 +44,11 @@ from stqsh.spec.log import (
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+from stqsh.spec.view import ViewSpec
 
-Dropped: TypeAlias = StreamDropped | TableDropped | AreaDropped | QueryDropped | SinkDropped
-_KINDS = ("stream", "query", "table", "region", "sink", "alert")
-NAMED = ("STREAMS", "QUERIES", "TABLES", "REGIONS", "SINKS", "ALERTS", "SETTINGS")
+Dropped: TypeAlias = StreamDropped | TableDropped | AreaDropped | QueryDropped | SinkDropped | ViewSpec
+_KINDS = ("stream", "query", "table", "region", "view", "sink", "alert")
+NAMED = ("STREAMS", "QUERIES", "TABLES", "REGIONS", "VIEWS", "SINKS", "ALERTS", "SETTINGS")
 """What SHOW lists by name."""
 LETTER_FILES = (".jsonl", ".ndjson", ".json")
 
@@ -206,7 +208,11 @@ def describe(statement: statements.Describe, catalogue: CatalogueView) -> NamedT
         return NamedThing(kind, name.text)
     known = [known for kind in _KINDS for known in catalogue.names(kind)]
     close = near(name.text, known)
-    hint = None if close else "SHOW STREAMS, QUERIES, TABLES, REGIONS, SINKS or ALERTS lists the names in use"
+    hint = (
+        None
+        if close
+        else "SHOW STREAMS, QUERIES, TABLES, REGIONS, VIEWS, SINKS or ALERTS lists the names in use"
+    )
     raise BindError(f"nothing is called {name.text!r}", name.span, near=close, hint=hint)
 
 
@@ -258,8 +264,10 @@ def _plain(value: Literal | Quantity | Column) -> Any:
     return value.name if isinstance(value, Column) else value.value
 
 
-def _drop_entry(found: StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec) -> Dropped:
+def _drop_entry(found: StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec | ViewSpec) -> Dropped:
     match found:
+        case ViewSpec():
+            return found  # it is in no log
         case StreamSpec():
             return StreamDropped(found.id, found.name)
         case TableSpec():
@@ -279,6 +287,7 @@ _FINDERS: dict[str, Callable[[Name, CatalogueView], Any]] = {
     "QUERY": query_named,
     "SINK": sink_named,
     "ALERT": alert_named,
+    "VIEW": view_named,
 }
 """The look-up function for each kind that DROP may name."""
 

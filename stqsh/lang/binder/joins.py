@@ -65,6 +65,12 @@ def _stream(relation: Relation, catalogue: CatalogueView) -> StreamSpec:
     stream = catalogue.stream(relation.name)
     if stream is not None:
         return stream
+    if relation.file is not None:
+        raise BindError(
+            "a file is read once: only a SELECT that answers once can ask it",
+            relation.span,
+            hint="CREATE MOVING STREAM or CREATE EVENT STREAM … FROM FILE makes a stream of it",
+        )
     if catalogue.table(relation.name) is not None:
         raise BindError(
             f"{relation.name} is a table, but a query needs a stream",

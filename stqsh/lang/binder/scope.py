@@ -157,7 +157,7 @@ class Scope:
 
     def _special(self, node: Column) -> TypedExpression | None:
         word = node.name.lower()
-        if word == "time":
+        if word == "time" and self.stream.time:
             return TypedExpression(ColumnExpr(self.stream.time), "TIMESTAMP", node.span)
         if word != "distance" or any(name.lower() == word for name in self.columns):
             return None

@@ -79,7 +79,7 @@ def _star(star: Star, scope: Scope) -> Outputs:
             for name, kind in joined.columns.items()
         }
     if star.qualifier is not None:
-        scope.column(Column(scope.stream.key, star.qualifier, span=star.span))
+        scope.column(Column(next(iter(scope.columns)), star.qualifier, span=star.span))
     own = {name: TypedExpression(ColumnExpr(name), kind, star.span) for name, kind in scope.columns.items()}
     if joined is None or star.qualifier is not None:
         return own

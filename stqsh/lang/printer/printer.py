@@ -88,6 +88,7 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.CreateTable: definitions.create_table,
     statements.CreateRegion: definitions.create_region,
     statements.CreateRegions: definitions.create_regions,
+    statements.CreateView: queries.create_view,
     statements.CreateSink: definitions.create_sink,
     statements.CreateAlert: definitions.create_alert,
     statements.Drop: definitions.drop,

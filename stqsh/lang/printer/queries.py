@@ -5,7 +5,7 @@ from __future__ import annotations
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import And, Column, Expression, Literal, Not, Or, Quantity
 from stqsh.lang.printer.expressions import expression, nearest, region
-from stqsh.lang.printer.values import column_name, constant, identifier, joined, options
+from stqsh.lang.printer.values import column_name, constant, identifier, joined, options, quoted
 
 
 def select(node: statements.Select) -> str:
@@ -27,6 +27,12 @@ def select(node: statements.Select) -> str:
             quantity("SYNC", node.sync),
         )
     )
+
+
+def create_view(node: statements.CreateView) -> str:
+    """Return `CREATE VIEW name AS SELECT …`."""
+    existing = "IF NOT EXISTS" if node.if_not_exists else None
+    return joined(("CREATE VIEW", existing, identifier(node.name.text), "AS", select(node.select)))
 
 
 def register(node: statements.RegisterQuery) -> str:
@@ -100,8 +106,14 @@ def _item(item: statements.SelectItem) -> str:
     return text if item.alias is None else f"{text} AS {column_name(item.alias)}"
 
 
+def _file(file: statements.FileSource) -> str:
+    """Return `'file'`, with the format among the options."""
+    formats = () if file.format is None else (("format", Literal(file.format, "STRING")),)
+    return f"{quoted(file.glob)}{options((*formats, *file.options))}"
+
+
 def _relation(relation: statements.Relation) -> str:
-    name = identifier(relation.name)
+    name = identifier(relation.name) if relation.file is None else _file(relation.file)
     return name if relation.alias is None else f"{name} {identifier(relation.alias)}"
 
 

@@ -8,6 +8,7 @@ from stqsh.spec.functions import FUNCTIONS, PLACES
 _CALLS = [(one.syntax, one.meaning) for one in FUNCTIONS.values()]
 
 _SELECT = """SELECT [DISTINCT] * | expression [AS name], … FROM stream [alias] [, table [alias]]
+    | FROM 'file' [(option => value, …)] [alias]
   [WHERE condition]
   [INSIDE region | NEAREST k TO place | KNN (k, x, y) | KNN ('M', k, key)]
   [GROUP BY expression, …] [HAVING condition] [WINDOW duration]
@@ -58,6 +59,9 @@ QUERIES = (
         "SELECT oid, speed FROM taxis WHERE status = 'free' INSIDE square ORDER BY speed DESC LIMIT 5",
         "One scan of all objects, some milliseconds for a million; with `key = …` half a millisecond. The"
         " streams do not stop for it.",
+        """FROM 'file' reads the rows of files at once, without a stream: SELECT * FROM 'day.csv' LIMIT 10.
+The options are those of the format, `format` itself, `x` and `y`, the columns of the location where their
+names do not tell it, and `planar`. Rows that cannot be read are counted, and the first one is shown.""",
     ),
     ReferenceEntry(
         "SUBSCRIBE",

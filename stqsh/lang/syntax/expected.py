@@ -19,6 +19,7 @@ _BY_RULE = {
     "query_name": "query",
     "table_name": "table",
     "region_name": "region",
+    "view_name": "view",
     "sink_name": "sink",
     "alert_name": "alert",
     "relation_name": "relation",

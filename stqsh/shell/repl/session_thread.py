@@ -38,7 +38,7 @@ class SessionSummary:
         engine: The state of its engine, in words.
         progress: The progress of its streams.
         restarted: How often it was restarted after a crash, and why; "" if never.
-        streams, tables, regions, queries: Names.
+        streams, tables, regions, queries, views: Names.
         columns: The columns of each stream and table, with their types.
         keys: The key column of each stream.
         members: The names in each set of regions.
@@ -63,6 +63,7 @@ class SessionSummary:
     queries: tuple[str, ...] = ()
     sinks: tuple[str, ...] = ()
     alerts: tuple[str, ...] = ()
+    views: tuple[str, ...] = ()
     selected: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
     failed: bool = False
     death: str = ""

@@ -64,6 +64,7 @@ _FIRST = (
     "stream",
     "table",
     "region",
+    "view",
     "relation",
     "query",
     "sink",
@@ -72,7 +73,7 @@ _FIRST = (
     "setting",
     "option",
 )
-_NAMED = ("stream", "table", "region", "query", "sink", "alert")
+_NAMED = ("stream", "table", "region", "view", "query", "sink", "alert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class Candidates:
         if category == "strategy" and cursor.first == "REBALANCE":
             category = "adjuster"
         if category == "relation":
-            return self._names("stream") + self._names("table")
+            return self._names("stream") + self._names("table") + self._names("view")
         if category == "object":
             return [pair for kind in _NAMED for pair in self._names(kind)]
         return self._names(category) if category in _NAMED else list(_fixed().get(category, ()))
@@ -157,6 +158,7 @@ class Candidates:
             "stream": glance.streams,
             "table": glance.tables,
             "region": glance.regions,
+            "view": glance.views,
             "query": glance.queries,
             "sink": glance.sinks,
             "alert": glance.alerts,
@@ -253,6 +255,8 @@ def _option_values(option: str) -> list[Word]:
         return [("s", "seconds"), ("ms", "milliseconds"), ("us", "microseconds"), ("%Y-%m-%d %H:%M:%S", "")]
     if option == "decimal":
         return [(",", "comma"), (".", "point")]
+    if option == "encoding":
+        return [("utf-8", ""), ("cp1252", "Windows"), ("latin-1", ""), ("utf-16", "")]
     if option == "separator":
         return [(",", "comma"), (";", "semicolon"), ("\\t", "tab"), (" ", "space"), ("|", "bar")]
     return []

@@ -77,7 +77,8 @@ def _rest(after: str) -> tuple[str, ...]:
 def wanted_value(cursor: CursorContext) -> Wanted | None:
     """Return the kind of a string (or a key without quotes) at the cursor; None where it is unknown."""
     last = cursor.last
-    if last(1) == "FILE" or (last(1) == "TO" and cursor.first == "MAP"):
+    after = {"MAP": "TO", "SELECT": "FROM"}
+    if last(1) == "FILE" or last(1) == after.get(cursor.first):
         return "path"
     if last(1) in ("AROUND", "FOLLOW") or (last(1) == "TO" and last(3) == "NEAREST"):
         return "key"
