@@ -81,7 +81,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Statements that can be run again, the outcome of DUMP.
+    """A text that is data by itself: the statements of DUMP, which can be run again, or what HELP says.
 
     >>> [script] = session.execute("DUMP;")
     >>> "CREATE MOVING STREAM taxis" in script.text
@@ -132,6 +132,7 @@ class Answer:
         is_planar: whether the stream's location is in a plane's units, and not in degrees.
         in_metres: the positions of the columns that hold lengths in metres.
         regions: the column that names members of a set of regions, with their shapes.
+        remark: why there is nothing in the answer, where it is known; "" for other answers.
 
     >>> [answer] = session.execute("SELECT oid, lon, lat FROM taxis WHERE oid = 'ambulance';")
     >>> answer.names, answer.table.num_rows, answer.location
@@ -147,6 +148,7 @@ class Answer:
     is_planar: bool = False
     in_metres: frozenset[int] = frozenset()
     regions: RegionColumn | None = None
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

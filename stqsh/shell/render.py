@@ -65,6 +65,11 @@ class PromptRenderer:
     def data(self, data: Data) -> None:
         r"""Write rows or a script through the pager, or to the outlet of `\o`."""
         statement = (data.statement if isinstance(data, results.Answer) else None) or self.statement
+        self._write(data, statement)
+        if isinstance(data, results.Answer) and data.remark and not self._console.quiet:
+            self.message(data.remark)
+
+    def _write(self, data: Data, statement: int) -> None:
         if self._console.outlet is not None:
             write_data(self._outlet_writer(), data, statement)
             return

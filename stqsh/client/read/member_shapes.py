@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stqsh.spec.chunk import unpack
 from stqsh.storage.catalogue import area_geometry
 
 if TYPE_CHECKING:
@@ -15,7 +14,9 @@ if TYPE_CHECKING:
 
 def member_shapes(db: ControlDb, area: int) -> Mapping[str, bytes]:
     """Return the geometries of a set's members as GeoJSON texts, by name; the set may have been dropped."""
-    import shapely  # takes a while to load
+    import shapely  # this and pyarrow take a while to load
+
+    from stqsh.spec.chunk import unpack
 
     geometry = unpack(area_geometry(db, area))
     names = geometry.column("member").to_pylist()

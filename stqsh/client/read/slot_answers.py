@@ -34,7 +34,7 @@ def answer(
     kept: KeptAnswers | None,
 ) -> SnapshotResult:
     """Return the answer on the slots' states; raise `NotPublishedError` if they lack what it needs."""
-    shares = asked.shares(states, spec, stream, _place(states, spec), kept)
+    shares = asked.shares(states, spec, stream, focal_place(states, spec), kept)
     clock = states[0].clock
     progress = Progress(step=clock.step, base_tick=clock.base_tick, tick_us=clock.tick_us)
     return merged(shares, spec, stream, progress)
@@ -44,12 +44,12 @@ def count_asked(
     asked: AskedSlots, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec
 ) -> AskedCount:
     """Return how many slots `answer` asks."""
-    return asked.count(states, spec, stream, _place(states, spec))
+    return asked.count(states, spec, stream, focal_place(states, spec))
 
 
 def planned(states: list[SlotState], spec: SnapshotSpec, kept: KeptAnswers) -> list[Usage]:
     """Return how a snapshot would be answered from what is kept, for each slot that is not scanned."""
-    place = _place(states, spec)
+    place = focal_place(states, spec)
     selections = ((state, selection_of(state, spec, place)) for state in states)
     found = (kept.planned(state, one) for state, one in selections if one is not None)
     return [usage for usage in found if usage is not None]
@@ -57,16 +57,16 @@ def planned(states: list[SlotState], spec: SnapshotSpec, kept: KeptAnswers) -> l
 
 def analysis(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> tuple[OperatorRun, ...]:
     """Return what each operator did for a snapshot."""
-    return analyse(states, spec, _place(states, spec), nothing(stream, spec))
+    return analyse(states, spec, focal_place(states, spec), nothing(stream, spec))
 
 
 def measures(states: list[SlotState], spec: BoundQuery) -> list[QueryMeasure]:
     """Return the measurements of each slot that has the stream."""
-    place = _place(states, spec)
+    place = focal_place(states, spec)
     return [found for found in (measure(state, spec, place) for state in states) if found is not None]
 
 
-def _place(states: list[SlotState], spec: BoundQuery) -> tuple[float, float] | None:
+def focal_place(states: list[SlotState], spec: BoundQuery) -> tuple[float, float] | None:
     """Return where the focal object is, if there is one.
 
     Raises:

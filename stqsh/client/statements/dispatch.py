@@ -7,16 +7,17 @@ outcomes. A statement that is not in the table is not built yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from stqsh.client.read.accuracy import accuracies
 from stqsh.client.read.answers import answer_of
-from stqsh.client.read.snapshots import SnapshotReader
+from stqsh.client.read.snapshots import SnapshotReader, SnapshotResult
 from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wait_for_inserted
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
-from stqsh.client.results import Message, Outcome, WaitNotice
+from stqsh.client.results import Message, Outcome, Script, WaitNotice
 from stqsh.client.run import RunHandle
 from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
@@ -46,7 +47,7 @@ from stqsh.lang.errors import BindError, NotSupportedError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.queries import registration
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
-from stqsh.spec.query import BUILT_IN, QuerySpec
+from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
 from stqsh.spec.source_facts import set_aside_text
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer
@@ -65,6 +66,9 @@ from stqsh.storage.queries.forgotten import numbered_names
 from stqsh.storage.rows import QueryRow, StreamRow
 from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
 from stqsh.units import format_duration
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
@@ -293,7 +297,24 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         yield Message(
             f"{stream.name} keeps only the objects that queries need; others are missing from this answer"
         )
-    yield answer_of(found, spec, stream, desk.link.db)
+    yield replace(answer_of(found, spec, stream, desk.link.db), remark=_remark(desk, found, spec, stream))
+
+
+def _remark(desk: StatementContext, found: SnapshotResult, spec: SnapshotSpec, stream: StreamSpec) -> str:
+    """Return why there is nothing in an answer, where it is known; "" for one with something in it."""
+    if not _is_empty(found.table, spec):
+        return ""
+    from stqsh.client.read.empty_answers import empty_reason  # numpy
+
+    return empty_reason(desk.link, desk.snapshots, spec, stream)
+
+
+def _is_empty(table: pa.Table, spec: SnapshotSpec) -> bool:
+    """Return whether a snapshot found nothing: no rows, or one without groups of zeros and NULLs only."""
+    if table.num_rows != 1 or not spec.adds_up or (spec.aggregates is not None and spec.aggregates.groups):
+        return not table.num_rows
+    [row] = table.to_pylist()
+    return not any(row.values())
 
 
 def _query_asked(desk: StatementContext, statement: statements.Select) -> QueryRow | None:
@@ -323,7 +344,7 @@ def help_(desk: StatementContext, statement: statements.Help) -> Iterator[Outcom
     with locating(statement.piece):
         topic = statement.topic
         text = help_text() if topic is None else help_text(topic.text, span=topic.span)
-    yield Message(text)
+    yield Script(f"{text}\n")
 
 
 def dump_all(desk: StatementContext, statement: statements.Dump) -> Iterator[Outcome]:

@@ -19,7 +19,7 @@ from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.errors import BindError, locating, near
 from stqsh.lang.types import NUMBERS, a_type
 from stqsh.sources.file_rows import FileRows
-from stqsh.sources.inference import infer
+from stqsh.sources.recognition import recognize
 from stqsh.spec.stream import ROW, ColumnSpec, FileSourceSpec, StreamSpec
 from stqsh.storage.rows import Progress
 
@@ -78,7 +78,8 @@ def _as_stream(desk: StatementContext, relation: Relation, file: FileSource) -> 
     options = tuple(option for option in file.options if option[0] not in _ROLES)
     source = source_spec(replace(file, glob=find_files(file.glob, beside), options=options))
     assert isinstance(source, FileSourceSpec), "a file is a source of files"
-    columns = [ColumnSpec(name, kind) for name, kind in infer(source)]
+    source, found, _ = recognize(source, None, None)
+    columns = [ColumnSpec(name, kind) for name, kind in found]
     guesses = guess_roles(columns)
     x, y = (_axis(axis, roles, columns) or guesses[axis] or "" for axis in ("x", "y"))
     time = guesses["time"] or ""

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from stqsh.client.api import connect
-from stqsh.client.engine_process import has_engine
+from stqsh.client.engine_process import has_engine, stop_engine
 from stqsh.client.stdin_pump import wait_for_stdin
-from stqsh.errors import EngineDeadError
+from stqsh.errors import EngineDeadError, StqshError
 from stqsh.lang.ast import statements
+from stqsh.profile import load_profile
 from stqsh.program import program
 from stqsh.shell.exit_codes import INTERRUPTED
 from stqsh.shell.messages import print_message, watch_needs_terminal
@@ -29,10 +30,11 @@ from stqsh.shell.terminal.capabilities import is_interactive
 from stqsh.shell.user_files import profile_script, script_text
 from stqsh.shell.writers.redirect import open_outlet
 from stqsh.shell.writers.writer import check_format
+from stqsh.storage.control_log import ControlDb, last_seq
+from stqsh.storage.home import DEFAULT_NAME, SessionHome, remove_home, sessions_root
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
-    from stqsh.storage.home import SessionHome
 
 
 def run_batch(sources: Sequence[tuple[str, str]], options: ShellOptions) -> int:
@@ -50,10 +52,33 @@ def run_batch(sources: Sequence[tuple[str, str]], options: ShellOptions) -> int:
     opening = [] if path is None else read_scripts([(script_text(str(path)), str(path))], {})
     if options.output is not None:
         console.outlet = open_outlet(options.output, options.format)
+    is_there = options.session is None or _home(options).control_db.exists()
     try:
         return run_steps(lambda _: steps, opening, console, options)
+    except StqshError:
+        if not is_there:
+            _remove_unused(_home(options))
+        raise
     finally:
         console.close()
+
+
+def _home(options: ShellOptions) -> SessionHome:
+    """Return where the session of the command line is, or would be."""
+    root = sessions_root(default=load_profile(options.profile).text("session.home_root") or None)
+    return SessionHome(root / (options.session or DEFAULT_NAME))
+
+
+def _remove_unused(home: SessionHome) -> None:
+    """Remove a session that a failed script has made, unless one of its statements has taken effect."""
+    if not home.control_db.exists():
+        return
+    db = ControlDb(home.path)
+    is_unused = last_seq(db) == 0
+    db.close()
+    if is_unused:
+        stop_engine(home)
+        remove_home(home)
 
 
 def run_steps(

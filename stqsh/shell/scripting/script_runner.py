@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from stqsh.client import results
 from stqsh.client.engine_process import has_engine
 from stqsh.client.show.unread import UnreadRecords
 from stqsh.lang.ast import statements as ast
@@ -96,6 +97,8 @@ class ScriptRenderer:
         """Write rows in the statement's format; a script in that of the whole run."""
         self.screen.close()
         write_data(self._writer(), data, self.statement)
+        if isinstance(data, results.Answer):
+            self.message(data.remark)
 
     def follow(self, subscription: Subscription) -> None:
         """Show the updates of a TAIL or SUBSCRIBE."""
