@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +24,9 @@ settings.load_profile(os.environ.get("STQSH_HYPOTHESIS", "quick"))
 
 # A run in the background ignores Ctrl-C, and so would the shells and engines that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Hints name the program as the user can start it: here by its name alone.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 # A test's engine lives for seconds: what Java would spend on optimising its code never pays.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
 from support.local import local_session
 from support.running import run_script
 
+from stqsh.cli.demo import farewell, paragraphs
 from stqsh.client.results import Rows
+from stqsh.program import program
 
 DEMO = Path(__file__).parents[1] / "sample_data/demo.stq"
 REASONS = {
@@ -46,3 +51,28 @@ def test_every_query_of_the_demo_answers_and_takes_back_for_the_reasons_it_names
     assert speeds == sorted(speeds, reverse=True)
     assert len(speeds) == 3
     assert any("no location" in row for row in dead)
+
+
+def test_every_paragraph_of_the_demo_says_what_it_asks() -> None:
+    text = DEMO.read_text(encoding="utf-8")
+    told = paragraphs(text)
+    untold = [one.statements for one in told if not one.said]
+    assert untold == ["RUN FOR 5 min;", "RUN FOR 5 min;"]
+    assert all("--" not in one.statements for one in told)
+    whole = " ".join(" ".join(f"{one.said} {one.statements}".split()) for one in told)
+    assert whole.split() == text.replace("--", "").split()
+
+
+def test_the_demo_ends_with_commands_that_are_on_the_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path, name in (
+        (os.environ["PATH"], "stqsh"),
+        ("/nowhere", str(Path(sys.executable).with_name("stqsh"))),
+    ):
+        monkeypatch.setenv("PATH", path)
+        program.cache_clear()
+        commands = [line.strip() for line in farewell().splitlines() if line.strip().startswith(name)]
+        assert commands == [name, f"{name} open FILE", f"{name} tutorial", f"{name} docs"]
+    program.cache_clear()

@@ -19,6 +19,8 @@ FEATURES: dict[str, frozenset[str]] = {
     "texts": frozenset({"events", "text"}),
     "joins": frozenset({"joins", "expressions", "text"}),
     "dwell": frozenset({"dwell", "circles", "polygons", "events"}),
+    "functions": frozenset({"expressions", "functions"}),
+    "functions of events": frozenset({"events", "text", "expressions", "functions"}),
     "all": EVERY,
     "forgotten": frozenset({"events", "forgotten", "text", "circles", "expressions"}),
 }

@@ -198,6 +198,27 @@ def stop(
     raise typer.Exit(run_guarded(lambda: stop_session(name or session, profile)))
 
 
+@app.command("rm", epilog=page("rm"))
+def remove(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME…", help="the sessions' names", autocompletion=session_names),
+    ],
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="stop the engine of a session that is in use")
+    ] = False,
+    profile: ProfileName = None,
+) -> None:
+    """Remove sessions: their definitions, queries, answers and records.
+
+    It says what they held. Files that sinks and archives have written stay.
+    """
+    from stqsh.cli.sessions import remove_sessions
+
+    raise typer.Exit(run_guarded(lambda: remove_sessions(names, profile, force=force)))
+
+
 @app.command(epilog=page("logs"))
 def logs(
     session: Session = None,
@@ -242,6 +263,37 @@ def draw_map(
     exit_on_signals()
     options = MapOptions(tuple(names or ()), to, serve_it, once, session, profile)
     raise typer.Exit(run_guarded(lambda: run_map(options)))
+
+
+@app.command(epilog=page("demo"))
+def demo(profile: ProfileName = None) -> None:
+    """Show what stqsh does, in a minute or two, on the sample data.
+
+    Every step says what is asked; on a terminal there is a live map, too.
+    """
+    from stqsh.cli.demo import run_demo
+
+    exit_on_signals()
+    raise typer.Exit(run_guarded(lambda: run_demo(profile)))
+
+
+@app.command("open", epilog=page("open"))
+def open_files(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE…", help="files, folders, or patterns in quotes")
+    ],
+    *,
+    session: Session = None,
+    profile: ProfileName = None,
+) -> None:
+    """Open files of any kind: find out what they are, and play them on the map.
+
+    In a pipe it prints a script that opens them; with --session it opens them in that session.
+    """
+    from stqsh.cli.open_command import run_open
+
+    exit_on_signals()
+    raise typer.Exit(run_guarded(lambda: run_open(files, session, profile)))
 
 
 @app.command(epilog=page("tutorial"))

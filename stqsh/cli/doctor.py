@@ -19,6 +19,7 @@ from stqsh.engine.spark.java import JavaMissingError, find_java
 from stqsh.engine.spark.spark_errors import check_master
 from stqsh.errors import StqshError
 from stqsh.profile import Profile, load_profile
+from stqsh.program import program
 from stqsh.settings import cores
 from stqsh.storage.home import SHM, SHM_FREE_BYTES, open_home, remove_home, sessions_root
 from stqsh.units import parse_size
@@ -174,7 +175,7 @@ def shared_memory(folder: Path = SHM) -> Finding:
     free = shutil.disk_usage(folder).free
     found = f"{folder}, {free / GB:.1f} GB free"
     if free < SHM_FREE_BYTES:
-        remedy = "enlarge it (in a container: docker run --shm-size=4g), or stop a session: stqsh stop"
+        remedy = f"enlarge it (in a container: docker run --shm-size=4g), or stop a session: {program()} stop"
         return Finding("shared memory", "note", f"{found}; the state of the slots is kept in files", remedy)
     return Finding("shared memory", "ok", found)
 

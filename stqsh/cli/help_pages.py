@@ -41,11 +41,18 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "serve": (("stqsh serve -s work", "for a service manager; Ctrl-C ends it"),),
     "sessions": (("stqsh sessions", ""), ("stqsh sessions --format jsonl", "for a program")),
     "stop": (("stqsh stop", "the session `default`"), ("stqsh stop work", "")),
+    "rm": (("stqsh rm work", "what it held is said"), ("stqsh rm --force work trial", "also while in use")),
     "logs": (("stqsh logs -n 20", ""), ("stqsh logs --follow --json", "for a program")),
     "map": (
         ("stqsh map", "the session's only stream"),
         ("stqsh map taxis near --to map.html", "a web page that updates itself"),
         ("stqsh map --serve", "the same, on 127.0.0.1"),
+    ),
+    "demo": (("stqsh demo", "a map on a terminal; JSON lines in a pipe"),),
+    "open": (
+        ("stqsh open boats.csv", "on the map, then the shell"),
+        ("stqsh open districts.geojson 'buses/*.csv.gz'", "regions and a stream"),
+        ("stqsh open boats.csv > boats.stq", "a script that opens it"),
     ),
     "tutorial": (("stqsh tutorial", ""),),
     "docs": (("stqsh docs", "the list"), ("stqsh docs language", "one of them")),

@@ -1,4 +1,4 @@
-"""`stqsh serve`, `stqsh sessions` and `stqsh stop`: the engines of sessions, from the command line."""
+"""`stqsh serve`, `sessions`, `stop` and `rm`: sessions and their engines, from the command line."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from pathlib import Path
 
 from stqsh.client.engine_process import stop_engine
 from stqsh.client.results import Rows
-from stqsh.errors import HomeError, SessionNameError
+from stqsh.errors import HomeError, SessionNameError, StqshError
+from stqsh.lang.ast.statements import PLURALS
 from stqsh.profile import Profile, load_profile
+from stqsh.program import program
 from stqsh.shell.messages import print_message
 from stqsh.shell.terminal.capabilities import has_colour, table_width
 from stqsh.shell.writers.opening import open_writer
 from stqsh.shell.writers.text_columns import instant
 from stqsh.shell.writers.writer import Target
+from stqsh.storage.catalogue import count_queries, live_areas, live_streams, live_tables
+from stqsh.storage.control_log import ControlDb
 from stqsh.storage.engine_info import is_alive, read_engine
-from stqsh.storage.home import DEFAULT_NAME, SessionHome, list_sessions, open_home, sessions_root
+from stqsh.storage.home import DEFAULT_NAME, SessionHome, list_sessions, open_home, remove_home, sessions_root
+from stqsh.storage.sinks.sink_catalogue import live_alerts, written_sinks
+from stqsh.units import format_size
 
 
 def serve(session: str | None, profile: str | None) -> int:
@@ -30,7 +36,7 @@ def serve(session: str | None, profile: str | None) -> int:
     if engine is not None and is_alive(engine):
         raise HomeError(
             f"session {home.name} already has an engine (pid {engine.pid})",
-            hint=f"stqsh stop --session {home.name} stops it",
+            hint=f"{program()} stop --session {home.name} stops it",
         )
     print_message(f"serving session {home.name} in {home.path}; Ctrl-C ends it")
     os.execv(sys.executable, [sys.executable, "-m", "stqsh.engine.launch.parent", "--home", str(home.path)])
@@ -64,6 +70,51 @@ def stop_session(session: str | None, profile: str | None) -> int:
     stopped = stop_engine(home)
     print_message(f"session {home.name}: " + ("engine stopped" if stopped else "no engine was running"))
     return 0
+
+
+def remove_sessions(names: list[str], profile: str | None, *, force: bool) -> int:
+    """Remove sessions with all that they hold, and say what that was.
+
+    Raises:
+        SessionNameError: There is no such session; none is removed.
+        HomeError: One is in use, and `force` does not say that its engine is to be stopped.
+    """
+    homes = [session_home(name, profile) for name in dict.fromkeys(names)]
+    for home in homes:
+        engine = read_engine(home)
+        if engine is not None and is_alive(engine) and not force:
+            raise HomeError(
+                f"session {home.name} is in use: its engine runs (pid {engine.pid})",
+                hint=f"stqsh rm --force {home.name} stops and removes it",
+            )
+    for home in homes:
+        held = _held(home)
+        stop_engine(home)
+        remove_home(home)
+        print_message(f"session {home.name} removed: {held}")
+    return 0
+
+
+def _held(home: SessionHome) -> str:
+    """Return what a session holds, in words."""
+    size = format_size(sum(path.lstat().st_size for path in home.path.rglob("*") if path.is_file()))
+    place = f"{size} in {home.path}"
+    try:
+        db = ControlDb(home.path)
+    except StqshError:  # what cannot be read can be removed
+        return place
+    counts = {
+        "stream": len(live_streams(db)),
+        "table": len(live_tables(db)),
+        "region": len(live_areas(db)),
+        "query": count_queries(db),
+        "sink": len(written_sinks(db)),
+        "alert": len(live_alerts(db)),
+    }
+    db.close()
+    plurals = {word.lower(): plural.lower() for word, plural in PLURALS.items()}
+    said = [f"{count:,} {word if count == 1 else plurals[word]}" for word, count in counts.items() if count]
+    return ", ".join([*said, place])
 
 
 def session_home(session: str | None, profile: str | None) -> SessionHome:

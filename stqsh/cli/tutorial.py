@@ -34,12 +34,13 @@ def run_tutorial(profile: str | None = None) -> int:
 
 
 def sample_folder() -> Path:
-    """Return the sample data in the working directory, else in the working copy.
+    """Return the sample data in the working directory, else in the working copy, else in the package.
 
     Raises:
         StqshError: There are none.
     """
-    for root in (Path.cwd(), Path(__file__).resolve().parents[2]):
+    package = Path(__file__).resolve().parents[1]
+    for root in (Path.cwd(), package.parent, package):
         folder = root / "sample_data"
         if (folder / "taxis").is_dir():
             return folder

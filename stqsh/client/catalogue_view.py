@@ -11,14 +11,17 @@ from stqsh.spec.query import QuerySpec
 from stqsh.spec.region import PolygonSpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+from stqsh.spec.view import ViewSpec
 from stqsh.storage.catalogue import (
     area_geometry,
     find_area,
     find_query,
     find_stream,
     find_table,
+    find_view,
     kind_named,
     known_functions,
+    known_views,
 )
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.layouts import IS_ALERT, LIVE
@@ -73,6 +76,10 @@ class SessionCatalogue:
         found = find_query(self._db, name)
         return found.spec if found and found.live else None
 
+    def view(self, name: str) -> ViewSpec | None:
+        """Return the ViewSpec of a view."""
+        return find_view(self._db, name)
+
     def sink(self, name: str) -> SinkSpec | None:
         """Return the SinkSpec of a live sink."""
         found = find_sink(self._db, name)
@@ -93,6 +100,8 @@ class SessionCatalogue:
 
     def names(self, kind: str) -> Collection[str]:
         """Return the names in use of a kind, in order of creation; of very many queries only the last."""
+        if kind == "view":
+            return list(known_views(self._db))
         return [row[0] for row in self._db.query(_NAMES[kind])]
 
     @property

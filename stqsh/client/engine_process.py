@@ -14,6 +14,7 @@ import stqsh
 from stqsh.client.engine_failure import last_words
 from stqsh.errors import EngineDeadError
 from stqsh.fs import file_lock, make_private
+from stqsh.program import program
 from stqsh.storage import processes
 from stqsh.storage.engine_info import (
     EngineInfo,
@@ -62,7 +63,7 @@ def check_alive(home: SessionHome) -> EngineInfo:
     if silent > SILENT_S and not _beats(home, info):
         raise EngineDeadError(
             f"the engine (pid {info.pid}) has not answered for {silent} s",
-            hint=f"stqsh stop {home.name} ends it; the next statement starts it again where it stopped",
+            hint=f"{program()} stop {home.name} ends it; the next statement starts it again where it stopped",
         )
     return info
 

@@ -27,7 +27,7 @@ import pyspark.cloudpickle
 
 from stqsh.core.conditions.user_functions import WrongNumberError, values_of_call
 from stqsh.errors import StqshError
-from stqsh.lang.binder.functions import AGGREGATES, RESULTS
+from stqsh.lang.binder.functions import is_function
 from stqsh.spec.expression import CallExpr, FunctionSpec, ResultType
 
 cloudpickle: Any = pyspark.cloudpickle  # it has no types
@@ -46,7 +46,7 @@ def function_spec(name: str, function: Callable[..., Any], returns: str | None) 
     upper = name.upper()
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise StqshError(f"{name!r} is not a valid function name: use letters, digits and _")
-    if upper in AGGREGATES or upper in RESULTS or upper == "REGION":
+    if is_function(upper):
         raise StqshError(f"{upper} is a function of the language; choose another name")
     if not callable(function):
         raise StqshError(f"{name} is not a function but a {type(function).__name__}")

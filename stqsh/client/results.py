@@ -81,7 +81,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Statements that can be run again, the outcome of DUMP.
+    """A text that is data by itself: the statements of DUMP, which can be run again, or what HELP says.
 
     >>> [script] = session.execute("DUMP;")
     >>> "CREATE MOVING STREAM taxis" in script.text
@@ -130,6 +130,9 @@ class Answer:
         statement: the SELECT's number in its script, None if it has none.
         location: the two of the columns that are the stream's location, if both are selected.
         is_planar: whether the stream's location is in a plane's units, and not in degrees.
+        in_metres: the positions of the columns that hold lengths in metres.
+        regions: the column that names members of a set of regions, with their shapes.
+        remark: why there is nothing in the answer, where it is known; "" for other answers.
 
     >>> [answer] = session.execute("SELECT oid, lon, lat FROM taxis WHERE oid = 'ambulance';")
     >>> answer.names, answer.table.num_rows, answer.location
@@ -143,6 +146,20 @@ class Answer:
     statement: int | None = None
     location: tuple[str, str] | None = None
     is_planar: bool = False
+    in_metres: frozenset[int] = frozenset()
+    regions: RegionColumn | None = None
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionColumn:
+    """A column, by its position, that names members of a set of regions.
+
+    `shapes` returns the members' geometries as GeoJSON texts, by name.
+    """
+
+    place: int
+    shapes: Callable[[], Mapping[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)

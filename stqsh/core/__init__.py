@@ -1,5 +1,9 @@
 """The pure core: a slot's state as arrays, and the deterministic functions that turn chunks into updates."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 
 def warm_up() -> None:
     """Compile all kernels, or load them from numba's cache on disk, which takes seconds the first time."""
@@ -8,11 +12,12 @@ def warm_up() -> None:
     compile_all()
 
 
-def compile_kernels(niceness: int = 0) -> None:
+def compile_kernels(niceness: int = 0, on_progress: Callable[[int, int], None] | None = None) -> None:
     """Compile all kernels unless that was done before; load none.
 
-    `niceness`: by how much the processes that compile give way to others.
+    Those of a session's first answers come first. `niceness`: by how much the processes that compile the
+    others give way. `on_progress` is called twice a second with the number of kernels compiled, and of all.
     """
     from stqsh.core.kernel_cache import compile_kernels as compile_missing
 
-    compile_missing(niceness)
+    compile_missing(niceness, on_progress)

@@ -4,28 +4,50 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numba
 from llvmlite.binding import get_host_cpu_name  # type: ignore[import-untyped]
 
-import stqsh.core.kernels.jit  # noqa: F401  # defines where compiled kernels are kept
+from stqsh.core.kernels import jit  # defines where compiled kernels are kept
 
 
-def compile_kernels(niceness: int = 0) -> None:
+def compile_kernels(niceness: int = 0, on_progress: Callable[[int, int], None] | None = None) -> None:
     """Compile all kernels, unless the mark file exists.
 
-    Loading all of them just to check takes 2.5 s of processor time at each start of an engine. `niceness`:
-    by how much the compiling processes give way to others.
+    Loading all of them just to check takes 2.5 s of processor time at each start of an engine.
+
+    Args:
+        niceness: By how much the processes give way to others once the first answers have their kernels.
+        on_progress: Called twice a second with the number of kernels compiled, and of all.
     """
     mark = _mark()
     if mark is not None and mark.exists():
         return
     from stqsh.core.kernel_warmup import compile_in_two_processes
 
-    compile_in_two_processes(niceness)
+    whole = _number_of_kernels()
+
+    def look() -> None:
+        if on_progress is not None:
+            on_progress(min(_number_compiled(), whole), whole)
+
+    compile_in_two_processes(niceness, look)
     if mark is not None:
         mark.touch()
+
+
+def _number_of_kernels() -> int:
+    """Return how many functions of the sources are kernels."""
+    sources = Path(jit.__file__).parent.rglob("*.py")
+    return sum(file.read_text(encoding="utf-8").splitlines().count("@kernel") for file in sources)
+
+
+def _number_compiled() -> int:
+    """Return how many of them have code on disk."""
+    folder = Path(numba.config.CACHE_DIR) / "core"  # type: ignore[attr-defined]  # set by jit
+    return sum(1 for _ in folder.rglob("*.nbi"))
 
 
 def _mark() -> Path | None:

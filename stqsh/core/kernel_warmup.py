@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -108,6 +110,15 @@ _MOVING = StreamSpec(
     report_every_us=2 * _TICK,
     source=FileSourceSpec(""),
 )
+Asked: TypeAlias = tuple[Region, Expr | None]
+"""A region and a condition."""
+
+_LOOK_S = 0.5
+"""Time between two looks at the processes that compile."""
+
+_FIRST_ASKS = 2
+"""How many of the snapshots belong to the first answers: a rectangle's rows and their number."""
+
 _STREAMS = (
     _MOVING,
     replace(_MOVING, id=2, planar=False, columns=(ColumnSpec("key", "BIGINT"), *_COLUMNS)),
@@ -179,21 +190,31 @@ _AGGREGATES = (
 )
 
 
-def compile_in_two_processes(niceness: int = 0) -> None:
-    """Compile all kernels on two cores.
+def compile_in_two_processes(niceness: int = 0, on_progress: Callable[[], None] | None = None) -> None:
+    """Compile all kernels on two cores, first those of a session's first answers.
 
     The processes work from both ends, so that each finds on disk what the other has compiled.
 
     Args:
-        niceness: By how much the two give way to other processes.
+        niceness: By how much the two give way to other processes once the first answers have their kernels.
+        on_progress: Called twice a second while they work.
 
     Raises:
         subprocess.CalledProcessError: a process failed; its traceback is on standard error.
     """
-    code = "import os; os.nice({}); from stqsh.core.kernel_warmup import warm_up; warm_up(backwards={})"
+    code = (
+        "import os; from stqsh.core.kernel_warmup import warm_up, warm_up_first_answers;"
+        "warm_up_first_answers(backwards={1}); os.nice({0}); warm_up(backwards={1})"
+    )
     commands = [[sys.executable, "-c", code.format(niceness, backwards)] for backwards in (False, True)]
-    for command, process in [(command, subprocess.Popen(command)) for command in commands]:
-        if process.wait():
+    processes = [subprocess.Popen(command) for command in commands]
+    for command, process in zip(commands, processes, strict=True):
+        while process.poll() is None:
+            if on_progress is not None:
+                on_progress()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_S)
+        if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, command)
 
 
@@ -204,12 +225,34 @@ def warm_up(*, backwards: bool = False) -> None:
         backwards: Begin with the last stream.
     """
     for stream in reversed(_STREAMS) if backwards else _STREAMS:
-        state, sizes = SlotState.fresh(0), SlotState.fresh(0)
-        for step in range(1, 7):
-            chunks = [_clock(step), *(_table() if step == 1 else ()), *_stream(stream, step)]
-            aggregate(sizes, evaluate(state, chunks))
-        may_hold(state, stream.id, np.zeros(4))
+        _evaluate(stream, _all_queries(stream), _asks(stream))
     _warm_up_rare_paths()
+
+
+def warm_up_first_answers(*, backwards: bool = False) -> None:
+    """Compile what the usual queries of a first session need: half of all kernels, by the time they take.
+
+    The two largest groups, neighbours and moving regions, are at the two ends.
+    """
+    moving, events = _STREAMS[0], _STREAMS[2]
+    joined = NotExpr(IsNullExpr(JoinExpr(_TABLE.id, "n", "n")))
+    parts: list[tuple[StreamSpec, list[Asked]]] = [
+        (moving, [(_NEAREST, None), (_NEAREST, _FREE)]),
+        (events, [(_CIRCLE, ContainsExpr(_TEXT, "free", "all"))]),
+        (moving, [(_POLYGON, _FREE), (_RECTANGLE, joined)]),
+        (moving, [(MovingCircleSpec(_keys(moving)[0], 1.0), None)]),
+    ]
+    for stream, asked in reversed(parts) if backwards else parts:
+        _evaluate(stream, _queries(asked), _asks(stream)[:_FIRST_ASKS])
+
+
+def _evaluate(stream: StreamSpec, queries: list[SlotQuery], asks: list[AskSpec]) -> None:
+    """Evaluate a tiny stream with queries, and ask for snapshots at each step."""
+    state, sizes = SlotState.fresh(0), SlotState.fresh(0)
+    for step in range(1, 7):
+        chunks = [_clock(step), *(_table() if step == 1 else ()), *_stream(stream, queries, asks, step)]
+        aggregate(sizes, evaluate(state, chunks))
+    may_hold(state, stream.id, np.zeros(4))
 
 
 def _warm_up_rare_paths() -> None:
@@ -266,14 +309,19 @@ def _table() -> list[Chunk]:
     ]
 
 
-def _stream(spec: StreamSpec, step: int) -> Iterator[Chunk]:
-    stream = spec.id
-    names = [f"key {i}" for i in range(_KEYS)]
-    keys: list[Key] = [*names] if spec.columns[0].type == "STRING" else [*range(_KEYS)]
+def _keys(spec: StreamSpec) -> list[Key]:
+    """Return the keys of a stream's objects; regions and questions move with the first."""
+    if spec.columns[0].type == "STRING":
+        return [f"key {i}" for i in range(_KEYS)]
+    return [*range(_KEYS)]
+
+
+def _stream(spec: StreamSpec, queries: list[SlotQuery], asks: list[AskSpec], step: int) -> Iterator[Chunk]:
+    stream, keys = spec.id, _keys(spec)
     if step == 1:
         yield Chunk(0, stream, "define", ChunkOrder(), step, step, 1, pack_json(spec))
-    yield Chunk(0, stream, "ask", ChunkOrder(number=4), step, step, 1, pack_json(_asks(spec, keys[0])))
-    commands = pack_json(_commands(spec, keys[0], step))
+    yield Chunk(0, stream, "ask", ChunkOrder(number=4), step, step, 1, pack_json(asks))
+    commands = pack_json(_commands(spec, queries, step))
     yield Chunk(0, stream, "commands", ChunkOrder(number=1), step, step, 1, commands)
     if step < 4:
         records = pack(_records(spec, keys, step))
@@ -282,26 +330,37 @@ def _stream(spec: StreamSpec, step: int) -> Iterator[Chunk]:
             yield Chunk(0, stream, "focal", ChunkOrder(number=3), step, step, _KEYS, records)
 
 
-def _commands(spec: StreamSpec, focal: Key, step: int) -> list[SlotCommand]:
+def _commands(spec: StreamSpec, queries: list[SlotQuery], step: int) -> list[SlotCommand]:
     """Return the commands of a step: queries are registered at step 2, and one of them changes later."""
-    commands: dict[int, list[SlotCommand]] = {
-        2: [RegisterCommand(query=query) for query in _queries(None if spec.is_event else focal)],
-        3: [PauseCommand(id=_CHANGING)],
-        4: [ResumeCommand(id=_CHANGING)],
-        5: [DropCommand(id=_CHANGING)],
-    }
+    commands: dict[int, list[SlotCommand]] = {2: [RegisterCommand(query=query) for query in queries]}
+    if len(queries) >= _CHANGING:
+        commands[3] = [PauseCommand(id=_CHANGING)]
+        commands[4] = [ResumeCommand(id=_CHANGING)]
+        commands[5] = [DropCommand(id=_CHANGING)]
     shedding = [_SHEDDING[step]] if spec.is_significant and step in _SHEDDING else []
     return [*commands.get(step, []), *shedding]
 
 
-def _queries(focal: Key | None) -> list[SlotQuery]:
-    """Return queries of every kind; those around a focal object if there is one."""
-    asked: list[tuple[Region, Expr | None]] = [(_RECTANGLE, condition) for condition in _CONDITIONS]
+def _all_queries(spec: StreamSpec) -> list[SlotQuery]:
+    """Return queries of every kind; those around an object where the stream's objects move."""
+    asked: list[Asked] = [(_RECTANGLE, condition) for condition in _CONDITIONS]
     asked += [(region, condition) for region in (_CIRCLE, _POLYGON, _NEAREST) for condition in (None, _FREE)]
     asked.append((_NEAREST, _RARE))
-    if focal is not None:
-        asked += [(region, condition) for region in _around(focal) for condition in (None, _FREE)]
-    queries = [
+    if not spec.is_event:
+        around = _around(_keys(spec)[0])
+        asked += [(region, condition) for region in around for condition in (None, _FREE)]
+    queries = _queries(asked)
+    first = FirstSpec((OrderColumn(ColumnExpr("n"), is_descending=True),), 2)
+    queries.append(SlotQuery(id=len(queries) + 1, kind=FIRST.name, region=_RECTANGLE, first=first))
+    return queries + [
+        SlotQuery(id=id_, kind=AGGREGATE.name, region=_RECTANGLE, aggregates=aggregates)
+        for id_, aggregates in enumerate(_AGGREGATES, start=len(queries) + 1)
+    ]
+
+
+def _queries(asked: list[Asked]) -> list[SlotQuery]:
+    """Return a query for each region and condition, by number."""
+    return [
         SlotQuery(
             id=id_,
             kind=kind_of_region(region).name,
@@ -313,12 +372,6 @@ def _queries(focal: Key | None) -> list[SlotQuery]:
         )
         for id_, (region, condition) in enumerate(asked, start=1)
     ]
-    first = FirstSpec((OrderColumn(ColumnExpr("n"), is_descending=True),), 2)
-    queries.append(SlotQuery(id=len(queries) + 1, kind=FIRST.name, region=_RECTANGLE, first=first))
-    return queries + [
-        SlotQuery(id=id_, kind=AGGREGATE.name, region=_RECTANGLE, aggregates=aggregates)
-        for id_, aggregates in enumerate(_AGGREGATES, start=len(queries) + 1)
-    ]
 
 
 def _around(focal: Key) -> list[Region]:
@@ -326,8 +379,8 @@ def _around(focal: Key) -> list[Region]:
     return [MovingRectangleSpec(focal, 1.0, 1.0), MovingCircleSpec(focal, 1.0), NearestSpec(k=2, focal=focal)]
 
 
-def _asks(spec: StreamSpec, focal: Key) -> list[AskSpec]:
-    """Return snapshots, which use scans, and a question for the cost of a snapshot."""
+def _asks(spec: StreamSpec) -> list[AskSpec]:
+    """Return snapshots, which use scans, the simple ones first, and a question for the cost of a snapshot."""
     rectangle = SnapshotSpec(stream_id=spec.id, kind=kind_of_region(_RECTANGLE).name, region=_RECTANGLE)
     snapshots = [
         rectangle,
@@ -338,7 +391,7 @@ def _asks(spec: StreamSpec, focal: Key) -> list[AskSpec]:
     ]
     asks = [AskSpec(ask=number, spec=snapshot) for number, snapshot in enumerate(snapshots)]
     if not spec.is_event:
-        around = replace(rectangle, region=MovingRectangleSpec(focal, 1.0, 1.0))
+        around = replace(rectangle, region=MovingRectangleSpec(_keys(spec)[0], 1.0, 1.0))
         asks.append(AskSpec(ask=len(asks), spec=around, place=(0.0, 0.0)))
     return asks
 
@@ -352,3 +405,10 @@ def _records(spec: StreamSpec, keys: list[Key], step: int) -> pa.RecordBatch:
     hashes: Any = pa.array(hash_keys(batch.column("key")))
     columns = [*batch.columns, steps, hashes]
     return pa.RecordBatch.from_arrays(columns, names=[*schema.names, "_step", "_hash"])
+
+
+if (
+    __name__ == "__main__"
+):  # beside an installation (Makefile); Ctrl-C ends it, although shells start it without
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    warm_up_first_answers()

@@ -11,6 +11,7 @@ from stqsh.spec.query import QuerySpec
 from stqsh.spec.region import PolygonSpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+from stqsh.spec.view import ViewSpec
 
 
 class CatalogueView(Protocol):
@@ -31,6 +32,9 @@ class CatalogueView(Protocol):
     def polygons(self, area: AreaSpec, member: str | None) -> tuple[PolygonSpec, ...]:
         """Return the polygons of a region, or of a member of a set of regions."""
 
+    def view(self, name: str) -> ViewSpec | None:
+        """Return the spec of a view; None if there is no view of that name."""
+
     def sink(self, name: str) -> SinkSpec | None:
         """Return the spec of a sink; None if there is no sink of that name."""
 
@@ -44,7 +48,7 @@ class CatalogueView(Protocol):
         """Return what a name stands for, one of the kinds of `names`; None if it is free."""
 
     def names(self, kind: str) -> Collection[str]:
-        """Return the names in use of a kind: "stream", "query", "table", "region", "sink" or "alert"."""
+        """Return the names in use of a kind: "stream", "table", "region", "view", "query" and so on."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -62,6 +66,7 @@ class Catalogue:
     areas: Mapping[str, AreaSpec] = field(default_factory=dict)
     sinks: Mapping[str, SinkSpec] = field(default_factory=dict)
     alerts: Mapping[str, SinkSpec] = field(default_factory=dict)
+    views: Mapping[str, ViewSpec] = field(default_factory=dict)
     shapes: Mapping[tuple[str, str | None], tuple[PolygonSpec, ...]] = field(default_factory=dict)
     functions: Mapping[str, FunctionSpec] = field(default_factory=dict)
 
@@ -84,6 +89,10 @@ class Catalogue:
     def polygons(self, area: AreaSpec, member: str | None) -> tuple[PolygonSpec, ...]:
         """Return the polygons of a region, or of a member of a set of regions."""
         return self.shapes[area.name, member]
+
+    def view(self, name: str) -> ViewSpec | None:
+        """Return the ViewSpec of a view."""
+        return self.views.get(name)
 
     def sink(self, name: str) -> SinkSpec | None:
         """Return the SinkSpec of a sink."""
@@ -112,6 +121,7 @@ class Catalogue:
             "query": self.queries,
             "table": self.tables,
             "region": self.areas,
+            "view": self.views,
             "sink": self.sinks,
             "alert": self.alerts,
         }

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 TOO_DEEP = "this statement is nested too deeply"
-_MOST_EXPECTED = 12
+_MOST_EXPECTED = 16
 _TELLING = 3
 _WIDEST = 120
 _INDENT = "  "

@@ -14,6 +14,7 @@ from typing import TextIO
 
 from stqsh.control_characters import escape_controls
 from stqsh.errors import CommandLineError, EngineDeadError, OtherVersionError, StqshError
+from stqsh.program import program
 from stqsh.shell.terminal.capabilities import (
     BOLD_RED,
     CYAN,
@@ -69,7 +70,7 @@ def format_engine_death(error: EngineDeadError) -> str:
     message, other = escape_controls(error.message), OtherVersionError()
     if other.message in message:
         return f"{message}\nhint: {other.hint}"
-    return f"{message}\nhint: {error.hint or 'stqsh logs shows its log'}\nhint: {RESTART_HINT}"
+    return f"{message}\nhint: {error.hint or f'{program()} logs shows its log'}\nhint: {RESTART_HINT}"
 
 
 def format_internal_error(error: Exception, details: Path | str) -> str:

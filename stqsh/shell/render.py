@@ -17,7 +17,7 @@ from stqsh.shell.scripting import watch_command
 from stqsh.shell.scripting.watch_interval import repeat
 from stqsh.shell.status import alive_text
 from stqsh.shell.terminal.capabilities import has_colour, is_interactive
-from stqsh.shell.terminal.pager import page_output
+from stqsh.shell.terminal.pager import page_output, page_sideways
 from stqsh.shell.terminal.screen import open_screen
 from stqsh.shell.watch.dashboard import show_dashboard
 from stqsh.shell.writers.opening import open_writer, write_data
@@ -65,6 +65,11 @@ class PromptRenderer:
     def data(self, data: Data) -> None:
         r"""Write rows or a script through the pager, or to the outlet of `\o`."""
         statement = (data.statement if isinstance(data, results.Answer) else None) or self.statement
+        self._write(data, statement)
+        if isinstance(data, results.Answer) and data.remark and not self._console.quiet:
+            self.message(data.remark)
+
+    def _write(self, data: Data, statement: int) -> None:
         if self._console.outlet is not None:
             write_data(self._outlet_writer(), data, statement)
             return
@@ -75,7 +80,8 @@ class PromptRenderer:
             write_data(open_writer(self._format(), target), data, statement)
             return buffer.getvalue()
 
-        page_output(draw, paged=self._console.pager)
+        self._console.widen = lambda: page_sideways(draw)
+        self._console.is_cut = page_output(draw, paged=self._console.pager)
 
     def follow(self, subscription: Subscription) -> None:
         r"""Show updates in the live view or as plain output, or send them to the outlet of `\o`."""
@@ -136,7 +142,8 @@ class PromptRenderer:
     def _outlet_writer(self) -> Writer:
         outlet = self._console.outlet
         assert outlet is not None, "asked for where there is one"
-        wanted = self.format or outlet.format or self._console.format or "table"
+        usual = "jsonl" if outlet.is_command else "table"
+        wanted = self.format or outlet.format or self._console.format or usual
         return outlet.writer(wanted, one_query=True, asked=self.format is not None)
 
     def _format(self) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from stqsh.client.engine_process import check_alive
 from stqsh.client.read.accuracy import shedding_text
+from stqsh.client.show.activity import wait_text
 from stqsh.errors import EngineDeadError
 from stqsh.shell.messages import RESTART_HINT, format_engine_death
 from stqsh.storage import processes
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 
 READY = "engine ready"
+NO_STEP = "no step yet"
+
+
+def first_batch_text(seconds: float) -> str:
+    """Return the text for a first batch that is under way; it takes longer than all others."""
+    return f"first batch under way… {seconds:.0f} s"
 
 
 def engine_text(home: SessionHome) -> str:
@@ -69,7 +76,7 @@ def takes_steps(engine: str, progress: Progress) -> bool:
 def status_text(progress: Progress) -> str:
     """Return step, clock, rate and lag in one line."""
     if progress.step == 0:
-        return waiting_part(progress) or "no step yet"
+        return waiting_part(progress) or NO_STEP
     return "  ".join(text for _, text in status_parts(progress))
 
 
@@ -121,11 +128,13 @@ def is_moving(progress: Progress) -> bool:
 
 
 def lag_text(progress: Progress) -> str:
-    """Return how far the engine is behind its sources, or that the streams have ended."""
+    """Return how far the engine is behind its sources, what it waits for, or that the streams have ended."""
     if progress.ended:
         return "streams at their end"
     if not is_moving(progress):
         return "streams idle"
+    if not progress.stats.backlog and (waits := wait_text(progress)):
+        return waits
     lag, backlog = progress.stats.lag_s, progress.stats.backlog
     if lag is None:
         return f"{group_digits(backlog)} records to go" if backlog else "up to date"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from stqsh.spec.query import AskSpec
-from stqsh.spec.stats import LiveState
+from stqsh.spec.stats import LiveState, Playback
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,6 +91,7 @@ class BatchClock(ClockTimes, frozen=True):
         ended: whether all streams are at their end.
         running: whether a RUN is under way.
         playing: whether a PLAY is under way.
+        playback: see `BatchStats`.
         rows: the next row of each stream.
         backlog: records that were due and not taken.
         due_us: when the last step was due by the wall clock, None without a pace.
@@ -106,6 +107,7 @@ class BatchClock(ClockTimes, frozen=True):
     ended: bool = False
     running: bool = False
     playing: bool = False
+    playback: Playback | None = None
     rows: dict[int, int] = {}
     backlog: int = 0
     due_us: int | None = None

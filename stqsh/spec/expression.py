@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from stqsh.spec.functions import FUNCTIONS
 from stqsh.spec.region import CircleSpec, NamedRegionSpec, PolygonSpec, Region
 
 Value: TypeAlias = bool | int | float | str | None
@@ -86,7 +87,7 @@ class NegativeExpr(ExprBase, frozen=True, tag="neg"):
 
 
 class ArithmeticExpr(ExprBase, frozen=True, tag="arith"):
-    """`left operator right` with one of + - * / %; also an instant plus or minus a duration."""
+    """`left operator right` with one of + - * / % DIV; also an instant plus or minus a duration."""
 
     operator: str
     left: Expr
@@ -148,10 +149,47 @@ class IsNullExpr(ExprBase, frozen=True, tag="isnull"):
 
 
 class FunctionExpr(ExprBase, frozen=True, tag="fn"):
-    """A function of an instant, DATE, HOUR or MINUTE, or LENGTH of a text."""
+    """A function of `spec/functions.py`, or of places.
+
+    Attributes:
+        name: the function's name.
+        operand: its first argument.
+        others: its further arguments.
+        type: the column type of its values where it depends on the arguments; empty where it does not.
+    """
 
     name: str
     operand: Expr
+    others: tuple[Expr, ...] = ()
+    type: str = ""
+
+
+class CastExpr(ExprBase, frozen=True, tag="cast"):
+    """`CAST(operand AS type)`: NULL where the value has no counterpart.
+
+    Attributes:
+        operand: the value.
+        source: its column type.
+        type: the column type asked for.
+    """
+
+    operand: Expr
+    source: str
+    type: str
+
+
+class CaseExpr(ExprBase, frozen=True, tag="case"):
+    """The result of the first condition that holds; the last result where none does.
+
+    Attributes:
+        conditions: the conditions.
+        results: the results, one more than there are conditions.
+        type: their column type.
+    """
+
+    conditions: tuple[Expr, ...]
+    results: tuple[Expr, ...]
+    type: str
 
 
 class CallExpr(ExprBase, frozen=True, tag="call"):
@@ -238,6 +276,8 @@ Expr: TypeAlias = (
     | ContainsExpr
     | IsNullExpr
     | FunctionExpr
+    | CastExpr
+    | CaseExpr
     | CallExpr
     | RegionOfExpr
     | InsideExpr
@@ -292,6 +332,17 @@ def compared_with_now(expr: Expr | None) -> Iterator[tuple[Expr, int]]:
                 yield node.left, 0
             case ArithmeticExpr(operator, NowExpr(), DurationExpr(us)):
                 yield node.left, us if operator == "+" else -us
+
+
+def gives_instants(expr: Expr) -> bool:
+    """Return whether an expression other than a column gives instants, which are computed as int64 µs."""
+    match expr:
+        case FunctionExpr(name, _, _, kind):
+            known = FUNCTIONS.get(name)
+            return (kind or (known.returns if known else "")) == "TIMESTAMP"
+        case CastExpr(type=kind) | CaseExpr(type=kind) | LiteralExpr(type=kind):
+            return kind == "TIMESTAMP"
+    return False
 
 
 _OF_PLACES = (InsideExpr, InsideEachExpr, RegionOfExpr, DistanceToExpr)

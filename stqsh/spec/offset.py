@@ -68,6 +68,7 @@ class Offset:
         by_slot: whether the batch is read by a task for each slot.
         live: how far each live stream is taken; the records between two positions belong to the last step.
         ended: whether all live streams have come to their ends.
+        gap: the last stretch without records that PLAY passed over at once: the steps before and after it.
         boot: the start of the query in which it was made, see `stqsh.engine.operators.data_source`.
     """
 
@@ -95,6 +96,7 @@ class Offset:
     boot: str = ""
     live: dict[int, LivePosition] = field(default_factory=dict)
     ended: bool = False
+    gap: tuple[int, int] = (0, 0)
 
     def to_json(self) -> OffsetJson:
         """Return the offset as JSON values; object keys are strings."""

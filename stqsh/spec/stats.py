@@ -181,6 +181,30 @@ class LiveState(Struct, frozen=True):
     taken: int = 0
 
 
+PATIENCE_US = 30_000_000
+"""A PLAY waits no longer than this for the next record, by the wall clock: it skips what is longer."""
+
+
+class Playback(Struct, frozen=True):
+    """How a PLAY at a pace stands after a batch. Times are event times.
+
+    Attributes:
+        pace: the seconds that pass in one of the wall clock; 1 while nothing plays.
+        next_us: from the last step to the next record; None if there is none, or if it is not made yet.
+        gap_us: how long the last stretch without records was that was passed over at once; 0 for none.
+        gap_end: the step after it.
+    """
+
+    pace: float
+    next_us: int | None = None
+    gap_us: int = 0
+    gap_end: int = 0
+
+    def is_skipped(self, pace: float) -> bool:
+        """Return whether a PLAY at a pace skips the time to the next record."""
+        return (self.next_us or 0) / pace > PATIENCE_US
+
+
 class TakenMessages(Struct, frozen=True):
     """The content of a `taken` chunk: what a task has read of a live stream.
 
@@ -212,6 +236,7 @@ class BatchStats(Struct, frozen=True):
         lag_s: seconds since the last step was due, None without a pace.
         due_us: when that was, by the wall clock.
         running, playing: whether a RUN or a PLAY is under way.
+        playback: how the PLAY stands; None at full speed, before the first step, and of live streams.
         rows: the next row of each stream, by id.
         memory: None while no stream keeps significant objects only.
         rebuilt: the number of slots whose state had to be rebuilt.
@@ -235,6 +260,7 @@ class BatchStats(Struct, frozen=True):
     due_us: int | None = None
     running: bool = False
     playing: bool = False
+    playback: Playback | None = None
     rows: dict[int, int] = {}
     slots: tuple[SlotStats, ...] = ()
     memory: MemoryStats | None = None

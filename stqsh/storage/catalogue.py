@@ -12,6 +12,7 @@ import msgspec
 from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.query import QuerySpec, read_spec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+from stqsh.spec.view import ViewSpec
 from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.layouts import IS_ALERT, LIVE
 from stqsh.storage.rows import AreaRow, QueryRow, StreamRow, TableRow
@@ -19,6 +20,9 @@ from stqsh.storage.update_log.files import LogCompactedError
 
 FUNCTIONS = "functions"
 """The name of the entry of control.db with the functions of a session."""
+
+VIEWS = "views"
+"""The name of the entry of control.db with the views of a session."""
 
 _NAMES = 1_000
 """Names of queries that are gone which a reader of the log keeps, besides a quarter of the others."""
@@ -98,16 +102,32 @@ live_areas, find_area = _areas.live, _areas.find
 
 
 def kind_named(db: ControlDb, name: str) -> str | None:
-    """Return what has a name: "stream", "query", "table", "region" (also a set), "sink" or "alert".
+    """Return what has a name: "stream", "query", "table", "region" (also a set), "sink", "alert" or "view".
 
     None if the name is free.
     """
-    return next((kind for (kind,) in db.query(_KINDS, name)), None)
+    found = next((kind for (kind,) in db.query(_KINDS, name)), None)
+    return "view" if found is None and name in known_views(db) else found
 
 
 def known_functions(db: ControlDb) -> dict[str, FunctionSpec]:
     """Return the functions of a session by name, in upper case; queries carry the code of those they call."""
     return msgspec.json.decode(get_meta(db, FUNCTIONS) or "{}", type=dict[str, FunctionSpec])
+
+
+def known_views(db: ControlDb) -> dict[str, ViewSpec]:
+    """Return the views of a session by name, in order of creation."""
+    return _read_views(get_meta(db, VIEWS) or "{}")
+
+
+@lru_cache(4)
+def _read_views(text: str) -> dict[str, ViewSpec]:
+    return msgspec.json.decode(text, type=dict[str, ViewSpec])
+
+
+def find_view(db: ControlDb, name: str) -> ViewSpec | None:
+    """Return the view of that name."""
+    return known_views(db).get(name)
 
 
 def first_stream(db: ControlDb) -> StreamRow | None:
@@ -155,9 +175,12 @@ def areas_made_from(db: ControlDb, area_id: int) -> list[str]:
     return [name for (name,) in db.query(sql, area_id)]
 
 
-def live_queries(db: ControlDb, most: int = -1) -> list[QueryRow]:
-    """Return the last `most` queries that are neither dropped nor ended, in order of registration."""
-    rows = db.query(f"{_QUERY} WHERE {LIVE} ORDER BY id DESC LIMIT ?", most)
+def live_queries(db: ControlDb, most: int = -1, names: str = "*") -> list[QueryRow]:
+    """Return the last `most` queries that are neither dropped nor ended, in order of registration.
+
+    Their names fit the glob `names`.
+    """
+    rows = db.query(f"{_QUERY} WHERE {LIVE} AND name GLOB ? ORDER BY id DESC LIMIT ?", names, most)
     return [_query(db, row) for row in reversed(rows)]
 
 

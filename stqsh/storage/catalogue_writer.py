@@ -21,12 +21,15 @@ from stqsh.spec.log import (
 )
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+from stqsh.spec.view import ViewSpec
 from stqsh.storage.catalogue import (
     FUNCTIONS,
+    VIEWS,
     areas_made_from,
     find_area,
     kind_named,
     known_functions,
+    known_views,
     queries_over_area,
     queries_over_table,
 )
@@ -65,6 +68,21 @@ def add_function(db: ControlDb, spec: FunctionSpec) -> None:
     with db.transaction():
         functions = known_functions(db) | {spec.name: spec}
         set_meta(db, FUNCTIONS, msgspec.json.encode(functions).decode())
+
+
+def create_view(db: ControlDb, spec: ViewSpec) -> None:
+    """Enter a view; raise `StqshError` if its name is in use. What is running does not depend on views."""
+    with db.transaction():
+        check_free(db, spec.name)
+        set_meta(db, VIEWS, msgspec.json.encode(known_views(db) | {spec.name: spec}).decode())
+
+
+def drop_view(db: ControlDb, text: str, view: ViewSpec) -> None:
+    """Remove a view; queries that were made with it stay as they are."""
+    del text
+    with db.transaction():
+        others = {name: one for name, one in known_views(db).items() if name != view.name}
+        set_meta(db, VIEWS, msgspec.json.encode(others).decode())
 
 
 Spec = TypeVar("Spec", StreamSpec, TableSpec, AreaSpec)

@@ -22,8 +22,8 @@ EngineState = Literal["starting", "ready", "stopping", "failed"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
-COMPILING = "compiling, the first time only"
-"""The message of an engine that runs batches already, while kernels are compiled beside them."""
+COMPILING = "compiling kernels, only once"
+"""How the message of an engine begins that takes batches already, while kernels are compiled beside them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,6 +193,48 @@ def test_if_not_exists_and_if_exists(session, glob):
         run(session, "DROP QUERY nobody;")
 
 
+def test_several_are_dropped_together_or_none(session, glob):
+    names = ("taxi_1", "taxi_2", "taxis_all", "Taxi_3", "bus_1")
+    run(session, TAXIS.format(glob=glob) + "".join(QUERY.format(name=name) for name in names))
+    with pytest.raises(BindError, match="unknown query 'bus_2'"):
+        run(session, "DROP QUERY bus_1, bus_2;")
+    assert len(session.queries()) == 5
+    assert messages(run(session, "DROP QUERY IF EXISTS bus_1, bus_2, bus_1;")) == [
+        "there is no query bus_2",
+        "query bus_1 dropped",
+    ]
+    assert messages(run(session, r"DROP QUERIES LIKE 'taxi\_%';")) == ["queries taxi_1, taxi_2 dropped"]
+    assert messages(run(session, "DROP QUERIES LIKE 'taxi_';")) == ["no queries are like 'taxi_'"]
+    assert [query.name for query in session.queries()] == ["taxis_all", "Taxi_3"]
+    with pytest.raises(BindError, match="has 2 queries"):
+        run(session, "DROP STREAMS LIKE '%';")
+    run(session, "DROP QUERIES LIKE '%'; DROP STREAMS LIKE 'tax__';")
+    assert session.streams() == []
+
+
+def test_regions_and_sets_of_them_are_dropped_by_one_pattern(session, tmp_path):
+    zones = '{"type":"Feature","properties":{"n":"a"},"geometry":{"type":"Point","coordinates":[1,1]}}'
+    (tmp_path / "z.geojson").write_text(
+        zones.replace('"Point","coordinates":[1,1]', '"Polygon","coordinates":[[[0,0],[1,0],[1,1],[0,0]]]')
+    )
+    run(
+        session,
+        f"CREATE REGIONS za FROM FILE '{tmp_path}/z.geojson' NAME n; CREATE REGION zb AS RECT(1, 1, 2, 2);",
+    )
+    assert messages(run(session, "DROP REGIONS LIKE 'z%';")) == ["regions za, zb dropped"]
+    assert session.execute("SHOW REGIONS;") and not next(iter(run(session, "SHOW REGIONS;"))).rows
+
+
+def test_show_lists_the_names_that_fit_a_pattern(session, glob):
+    run(session, TAXIS.format(glob=glob) + QUERY.format(name="near_1") + QUERY.format(name="far_1"))
+    (queries,) = run(session, "SHOW QUERIES LIKE 'near%';")
+    assert [row[0] for row in queries.rows] == ["near_1"]
+    (settings,) = run(session, "SHOW SETTINGS LIKE 'cache.%';")
+    assert settings.rows and all(row[0].startswith("cache.") for row in settings.rows)
+    with pytest.raises(BindError, match="SHOW STATUS lists no names that LIKE could choose from"):
+        run(session, "SHOW STATUS LIKE 'x';")
+
+
 def test_columns_are_inferred_and_what_was_guessed_is_told(session, glob):
     (told,) = messages(run(session, f"CREATE MOVING STREAM taxis FROM FILE '{glob}';"))
     assert session.streams()[0].spec.columns[0] == ("oid", "STRING")

@@ -489,3 +489,19 @@ def test_stale_records_are_counted_over_all_batches(session: Session, folder: Pa
     [status] = do(session, folder, "SHOW STATUS;")
     shown = dict(status.rows)
     assert (shown["records"], shown["stale records"], shown["last batch: stale"]) == (3, 1, 0)
+
+
+def test_a_generator_without_a_start_begins_where_the_clock_of_the_session_is(tmp_path: Path) -> None:
+    (tmp_path / "taxis.csv").write_text(TAXIS.replace("2025-01-01", "2025-06-01"))
+    made = "CREATE MOVING STREAM {} FROM GENERATOR 'network' (objects => 2{});"
+    with local_session(tmp_path) as session:
+        list(session.execute(TAXIS_SQL.replace("taxis.csv", str(tmp_path / "taxis.csv"))))
+        [before] = session.execute(made.format("a", ""))
+        [given] = session.execute(made.format("b", ", start => '2025-06-01T01:00:00Z'"))
+        list(session.execute("RUN UNTIL '2025-06-01T00:00:05Z';"))
+        [after] = session.execute(made.format("c", ""))
+        [script] = session.execute("DUMP;")
+    assert "it begins at 2025-06-01T00:00:02Z" in str(before)
+    assert "it begins" not in str(given)
+    assert "it begins at 2025-06-01T00:00:05Z" in str(after)
+    assert str(script).count("start => '2025-06-01T00:00:05Z'") == 1, "a DUMP makes the same stream"

@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from stqsh.client.show.activity import play_text
 from stqsh.client.show.subjects import SUBJECTS, engine_state
 from stqsh.client.statements.describe import describe_query, describe_stream, dump
 from stqsh.errors import StqshError
 from stqsh.profile import load_profile
-from stqsh.spec.log import RunToEnd
-from stqsh.spec.stats import BatchStats, SlotStats, TimeSplit
+from stqsh.spec.log import RunToEnd, StreamPaused, StreamPlayed
+from stqsh.spec.stats import BatchStats, Playback, SlotStats, TimeSplit
 from stqsh.storage import catalogue_writer
 from stqsh.storage.control_log import append
 from stqsh.storage.engine_info import EngineInfo
@@ -64,11 +65,46 @@ def test_streams_and_queries_are_listed(link, deliver, query):
     set_stream_status(link.db, StreamStatus(query.stream_id, "reading", 5, 1, "reading 2 files", 0.25))
     deliver(effects=BatchEffects(grown=(np.array([query.id]), np.array([3]))))
     (streams,) = SUBJECTS["STREAMS"](link, PROFILE)
-    assert streams.rows == (("taxis", "moving", "reading 25%", 5, 1, 1, "/data/*.csv", "reading 2 files"),)
+    assert streams.rows == (
+        ("taxis", "moving", "reading 25%", "standing still", 5, 1, 1, "/data/*.csv", "reading 2 files"),
+    )
     (queries,) = SUBJECTS["QUERIES"](link, PROFILE)
     name, kind, stream, state, _, size, rate, share, text, accuracy = queries.rows[0]
     assert (rate, share, accuracy) == (0.0, None, 1.0)
     assert (name, kind, stream, state, size) == ("q", "range", "taxis", "active", 3) and "INSIDE" in text
+
+
+def test_streams_say_whether_they_play_at_which_pace_and_what_they_wait_for(link, deliver, query):
+    def said():
+        (status,), (streams,) = SUBJECTS["STATUS"](link, PROFILE), SUBJECTS["STREAMS"](link, PROFILE)
+        clock = streams.columns.index("clock")
+        return items(status)["streams"], [row[clock] for row in streams.rows]
+
+    taxis = query.stream_id
+    append(link.db, StreamPlayed(taxis, "taxis", 600))
+    assert said() == ("playing at 600x", ["playing at 600x"])
+    second = 1_000_000
+    deliver(stats=BatchStats(playing=True, playback=Playback(600.0, 3_600 * second)))
+    assert said()[0] == "playing at 600x; next record in 6 s"
+    deliver(stats=BatchStats(playing=True, playback=Playback(600.0, 60 * second)))
+    assert said()[0] == "playing at 600x", "a tenth of a second is not worth saying"
+    deliver(stats=BatchStats(playing=True, playback=Playback(600.0, 0, 9 * 86_400 * second, 1)))
+    assert said()[0] == "playing at 600x; skipped 9 days without records"
+    append(link.db, StreamPlayed(taxis, "taxis", "max"))
+    assert said()[1] == ["playing at full speed"]
+    append(link.db, StreamPaused(taxis, "taxis"))
+    assert said() == ("standing still", ["paused"])
+    append(link.db, RunToEnd(), "RUN;")
+    assert said() == ("running", ["running"])
+
+
+def test_a_play_says_its_pace_and_that_it_skips_what_is_empty(link, deliver, stream):
+    append(link.db, StreamPlayed(stream.id, "taxis", None))
+    assert play_text(link, stream) == "stream taxis plays at 1x"
+    deliver(stats=BatchStats(playback=Playback(1.0, 9 * 86_400_000_000)))
+    assert play_text(link, stream) == "stream taxis plays at 1x; next record in 9 days; skipping"
+    append(link.db, StreamPlayed(stream.id, "taxis", 100_000))
+    assert play_text(link, stream) == "stream taxis plays at 100000x"
 
 
 def test_slots_show_their_load(link, deliver):

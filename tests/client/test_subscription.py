@@ -20,6 +20,11 @@ from stqsh.storage.rows import StreamStatus
 from stqsh.storage.update_log.compaction import fold_log
 from stqsh.storage.update_log.files import LogCompactedError
 from stqsh.storage.update_log.leases import all_read
+from stqsh.units import format_instant
+from tests.support.update_logs import BASE_TICK, TICK_US
+
+FIRST_US = BASE_TICK * TICK_US
+"""The time of the first step."""
 
 
 def shown(items):
@@ -78,6 +83,34 @@ def test_a_step_that_is_yet_to_come_is_told_of(link, deliver, query):
     rows = shown(Subscription(query, TailOptions(from_step=9), link, on_notice=told.append))
     assert rows == [("begin", 2), (2, "+", "a"), (2, "+", "b"), ("end", 2)]
     assert told == ["q: step 9 is yet to come; what follows begins after step 2"]
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        (TailOptions(from_us=FIRST_US + TICK_US), 2),
+        (TailOptions(from_us=FIRST_US + 2 * TICK_US - 1), 2),
+        (TailOptions(from_us=FIRST_US - 5 * TICK_US), 0),
+        (TailOptions(since_us=TICK_US), 3),
+        (TailOptions(since_us=TICK_US + 1), 2),
+        (TailOptions(since_us=3_600_000_000), 0),
+    ],
+)
+def test_a_time_begins_with_the_step_of_its_tick(link, deliver, query, options, first):
+    deliver((1, query.id, 1, 0, ("a", 0.0)), (2, query.id, 1, 0, ("b", 0.0)), steps=2)
+    deliver((3, query.id, 1, 0, ("c", 0.0)), effects=BatchEffects([query.id]))
+    at_step = shown(Subscription(query, TailOptions(from_step=first), link))
+    assert shown(Subscription(query, options, link)) == at_step
+    assert [row for row in at_step if row[1] == "+"][-1] == (3, "+", "c")
+
+
+def test_a_time_that_is_yet_to_come_is_told_of(link, deliver, query):
+    deliver((1, query.id, 1, 0, ("a", 0.0)), effects=BatchEffects([query.id]))
+    told = []
+    shown(Subscription(query, TailOptions(from_us=FIRST_US + 60_000_000), link, on_notice=told.append))
+    assert told == [
+        f"q: {format_instant(FIRST_US + 60_000_000)} is yet to come; what follows begins after step 1"
+    ]
 
 
 def test_what_is_folded_comes_as_the_answer_that_it_made(link, deliver, query):

@@ -165,8 +165,8 @@ def test_moments_have_a_date_an_hour_and_a_minute(us, parts):
 
 
 def test_no_other_function_of_a_moment():
-    with pytest.raises(ValueError, match="'YEAR'"):
-        compute(["fn", "YEAR", T], COLUMNS, 0)
+    with pytest.raises(KeyError, match="'DECADE'"):
+        compute(["fn", "DECADE", T], COLUMNS, 0)
 
 
 STREAM = {"x": "x", "y": "y", "planar": True}

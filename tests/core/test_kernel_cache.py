@@ -6,18 +6,27 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import stqsh
 from stqsh.core import kernel_cache, kernel_warmup
+from stqsh.core.kernels.kernel_files import CheckedFiles
 
 _COMPILE = """
 import numpy as np
 from stqsh.core.kernels.index.hashing import hash_keys
 import pyarrow as pa
 hash_keys(pa.array(["a"]))
+"""
+
+_COUNT = """
+from numba.core.registry import CPUDispatcher
+from stqsh.core.kernels.index import hashing
+kernels = [one for one in vars(hashing).values() if isinstance(one, CPUDispatcher)]
+print(sum(sum(one.stats.cache_misses.values()) for one in kernels))
 """
 
 
@@ -27,7 +36,9 @@ def times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr(kernel_cache.numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernel_warmup, "compile_in_two_processes", lambda niceness: found.append("compiled"))
+    monkeypatch.setattr(
+        kernel_warmup, "compile_in_two_processes", lambda niceness, look: found.append("compiled")
+    )
     return found
 
 
@@ -60,3 +71,48 @@ def test_equal_checkouts_share_compiled_kernels_and_others_do_not(tmp_path: Path
     assert first
     assert compiled_by("other") == first
     assert len(compiled_by("changed", "# another state\n")) == 2 * len(first)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> CheckedFiles:
+    """The files of a kernel with code for two signatures."""
+    files = CheckedFiles(str(tmp_path), "kernel-1.py311", "stamp")
+    files.save("int", b"code for int")
+    files.save("float", b"code for float")
+    return files
+
+
+def test_code_is_read_as_it_was_saved(files: CheckedFiles) -> None:
+    assert [files.load(key) for key in ("int", "float", "other")] == [
+        b"code for int",
+        b"code for float",
+        None,
+    ]
+
+
+@pytest.mark.parametrize("damage", [lambda code: code[:-1], lambda code: b"", lambda code: bytes(len(code))])
+@pytest.mark.parametrize("ending", ["nbc", "nbi"])
+def test_damaged_code_counts_as_missing_and_is_replaced(
+    files: CheckedFiles, tmp_path: Path, damage: Callable[[bytes], bytes], ending: str
+) -> None:
+    for file in tmp_path.glob(f"*.{ending}"):
+        file.write_bytes(damage(file.read_bytes()))
+    assert [files.load(key) for key in ("int", "float")] == [None, None]
+    files.save("int", b"again")
+    assert files.load("int") == b"again"
+
+
+def test_code_of_another_signature_is_not_taken(files: CheckedFiles, tmp_path: Path) -> None:
+    one, other = sorted(tmp_path.glob("*.nbc"))
+    one.write_bytes(other.read_bytes())
+    assert files.load("int") is None
+    assert files.load("float") == b"code for float"
+
+
+def test_two_processes_compile_a_kernel_once(tmp_path: Path) -> None:
+    environ = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    environ.pop("NUMBA_CACHE_DIR", None)
+    command = [sys.executable, "-c", _COMPILE + _COUNT]
+    both = [subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    compiled = sum(int(process.communicate()[0]) for process in both)
+    assert compiled == len(list(tmp_path.rglob("hashing.*.nbc"))) > 0

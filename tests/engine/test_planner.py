@@ -427,6 +427,102 @@ def test_a_stream_that_plays_follows_the_wall_clock_at_its_pace(world: World) ->
     assert steps == [1, 1, 2, 11, 11, 100]
 
 
+def test_a_stream_that_plays_goes_on_at_once_after_a_run(world: World) -> None:
+    stream = world.stream([(tick, "a") for tick in range(1_000)])
+    world.log("play", id=stream, pace=1)
+    world.batch(0)
+    world.log("run", mode="for", us=120 * SECOND)
+    while world.at.step < 121:
+        assert world.batch(SECOND) is not None
+    steps = []
+    for now_us in (2 * SECOND, 2 * SECOND, 3 * SECOND, 13 * SECOND):
+        world.batch(now_us)
+        steps.append(world.at.step)
+    assert steps == [122, 122, 123, 133]
+
+
+def test_a_run_that_took_long_leaves_nothing_to_catch_up_with(world: World) -> None:
+    stream = world.stream([(tick, "a") for tick in range(1_000)])
+    world.log("play", id=stream, pace=10)
+    world.batch(0)
+    world.log("run", mode="steps", n=5)
+    world.batch(60 * SECOND)
+    batch = world.batch(60 * SECOND)
+    assert batch is not None
+    assert world.at.step == 7
+
+
+@pytest.mark.parametrize(("pace", "gap"), [(1, 31), (600, 9 * 86_400)])
+def test_a_stream_that_plays_skips_a_long_gap_and_says_so(world: World, pace: int, gap: int) -> None:
+    stream = world.stream([(1, "a"), *((gap + tick, "b") for tick in (1, 2, 25, 650))])
+    world.log("play", id=stream, pace=pace)
+    first, second = clock(world.batch(0) or []), clock(world.batch(0) or [])
+    assert first["playback"] == {"pace": pace, "next_us": gap * SECOND, "gap_us": 0, "gap_end": 0}
+    assert (second["first_step"], second["last_step"]) == (2, 1 + gap), "its steps still count"
+    assert second["playback"] == {
+        "pace": pace, "next_us": SECOND, "gap_us": gap * SECOND, "gap_end": 1 + gap,
+    }  # fmt: skip
+    assert second["due_us"] == 0, "the time that was skipped is no lag"
+    third = clock(world.batch(SECOND) or [])
+    assert third["last_step"] == 1 + gap + pace, "from there on it keeps its pace"
+    again = Planner(world.home, 1, 100)
+    assert again.latest(world.at, 2 * SECOND).gap == (1, 1 + gap)
+
+
+def test_a_stream_that_plays_waits_out_a_short_gap(world: World) -> None:
+    stream = world.stream([(1, "a"), (31, "b")])
+    world.log("play", id=stream, pace=1)
+    steps = []
+    for second in (0, 0, 1, 29, 30):
+        world.batch(second * SECOND)
+        steps.append(world.at.step)
+    assert steps == [1, 1, 2, 30, 31]
+
+
+def test_no_time_is_skipped_while_a_stream_that_plays_is_still_made(world: World) -> None:
+    stream = world.stream([(1, "a"), (2_000, "b")])
+    endless = world.stream([(1, "c")], complete=False, name="t")
+    for id_ in (stream, endless):
+        world.log("play", id=id_, pace=1)
+    world.batch(0)
+    assert world.batch(0) is None
+    assert world.at.step == 1
+
+
+def refreshed_query(world: World, stream: int) -> None:
+    """Register a query with SYNC 10 s."""
+    kind, region = "aggregate", {"type": "all"}
+    sync = {"sync_us": 10 * SECOND}
+    world.log("register", stream="s", stream_id=stream, text="", kind=kind, region=region, aggregates=sync)
+
+
+@pytest.mark.parametrize("pace", [10, "max"])
+def test_queries_with_sync_are_refreshed_where_a_play_reaches_the_end(world: World, pace: object) -> None:
+    stream = world.stream([(1, "a"), (15, "b")])
+    refreshed_query(world, stream)
+    world.log("play", id=stream, pace=pace)
+    world.batch(0)
+    last = clock(world.batch(60 * SECOND) or []) if pace == 10 else None
+    assert (world.at.step, world.at.closing) == (16, 16)
+    assert last is None or (last["closing"], last["ended"]) == (16, True)
+    assert world.batch(90 * SECOND) is None, "once"
+    world.log("run", mode="end")
+    world.all_batches()
+    assert world.at.step == 16
+
+
+def test_a_play_of_one_stream_closes_nothing_while_another_has_records(world: World) -> None:
+    stream = world.stream([(1, "a"), (5, "b")])
+    paused = world.stream([(1, "a"), (9, "b")], name="t")
+    refreshed_query(world, stream)
+    world.log("play", id=stream, pace="max")
+    world.all_batches()
+    assert (world.at.step, world.at.closing) == (5, 0)
+    world.log("play", id=paused, pace="max")
+    world.all_batches()
+    assert (world.at.step, world.at.closing) == (10, 10)
+
+
 def test_a_wall_clock_that_is_set_back_does_not_stop_a_stream(world: World) -> None:
     stream = world.stream([(tick, "a") for tick in range(100)])
     world.log("play", id=stream, pace=10)

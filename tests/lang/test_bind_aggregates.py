@@ -42,8 +42,12 @@ def lit(value: int) -> list[Any]:
         ("MIN(ts)", ["min", TS, "TIMESTAMP", 0], ["min", M0, "TIMESTAMP"]),
         ("MAX(status)", ["max", STATUS, "STRING", 0], ["max", M0, "STRING"]),
         ("TOPK(status, 3)", ["topk", STATUS, "STRING", 3], ["topk", M0, "TOPK"]),
-        ("HOUR(MIN(ts))", ["min", TS, "TIMESTAMP", 0], ["hour", ["fn", "HOUR", M0], "BIGINT"]),
-        ("AVG(LENGTH(status))", ["avg", ["fn", "LENGTH", STATUS], "BIGINT", 0], ["avg", M0, "DOUBLE"]),
+        ("HOUR(MIN(ts))", ["min", TS, "TIMESTAMP", 0], ["hour", ["fn", "HOUR", M0, [], ""], "BIGINT"]),
+        (
+            "AVG(LENGTH(status))",
+            ["avg", ["fn", "LENGTH", STATUS, [], ""], "BIGINT", 0],
+            ["avg", M0, "DOUBLE"],
+        ),
     ],
 )
 def test_an_aggregate_binds(item: str, measure: Any, output: Any, taxis: Catalogue) -> None:
@@ -56,8 +60,8 @@ def test_an_aggregate_binds(item: str, measure: Any, output: Any, taxis: Catalog
     [
         ("status FROM taxis GROUP BY status", [STATUS, "STRING"], ["status", G0, "STRING"]),
         ("M.status FROM taxis M GROUP BY status", [STATUS, "STRING"], ["status", G0, "STRING"]),
-        ("HOUR(ts) AS h FROM taxis GROUP BY h", [["fn", "HOUR", TS], "BIGINT"], ["h", G0, "BIGINT"]),
-        ("HOUR(ts) + 1 AS h FROM taxis GROUP BY HOUR(ts)", [["fn", "HOUR", TS], "BIGINT"],
+        ("HOUR(ts) AS h FROM taxis GROUP BY h", [["fn", "HOUR", TS, [], ""], "BIGINT"], ["h", G0, "BIGINT"]),
+        ("HOUR(ts) + 1 AS h FROM taxis GROUP BY HOUR(ts)", [["fn", "HOUR", TS, [], ""], "BIGINT"],
          ["h", ["arith", "+", G0, lit(1)], "BIGINT"]),
         ("n / 2 FROM taxis GROUP BY n / 2", [["arith", "/", ["col", "n"], lit(2)], "DOUBLE"],
          ["n / 2", G0, "DOUBLE"]),

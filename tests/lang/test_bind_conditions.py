@@ -73,6 +73,32 @@ BOUND: list[tuple[str, Any]] = [
     ("active AND n = 1 OR speed IS NULL", [
         "or", [["and", [col("active"), ["cmp", "=", col("n"), lit(1, "BIGINT")]]], ["isnull", col("speed")]]
     ]),
+    ("n DIV 2 = 1", ["cmp", "=", ["arith", "DIV", col("n"), lit(2, "BIGINT")], lit(1, "BIGINT")]),
+    # functions
+    ("ROUND(speed, 1) = 1", [
+        "cmp", "=", ["fn", "ROUND", col("speed"), [lit(1, "BIGINT")], "DOUBLE"], lit(1, "BIGINT")
+    ]),
+    ("substr(status, 2) = 'a'", [
+        "cmp", "=", ["fn", "SUBSTRING", col("status"), [lit(2, "BIGINT")], ""], lit("a", "STRING")
+    ]),
+    ("COALESCE(n, NULL, 0.5) > 0", [
+        "cmp", ">", ["fn", "COALESCE", col("n"), [lit(None, "BIGINT"), lit(0.5, "DOUBLE")], "DOUBLE"],
+        lit(0, "BIGINT"),
+    ]),
+    ("n::STRING = '1'", ["cmp", "=", ["cast", col("n"), "BIGINT", "STRING"], lit("1", "STRING")]),
+    ("CAST(small AS BIGINT) = 1", ["cmp", "=", col("small"), lit(1, "BIGINT")]),
+    ("CASE oid WHEN 7 THEN active END", [
+        "case", [["cmp", "=", col("oid"), lit("7", "STRING")]],
+        [col("active"), lit(None, "BOOLEAN")], "BOOLEAN",
+    ]),
+    ("DATE_TRUNC('hour', ts) > NOW - 1 min", [
+        "cmp", ">", ["fn", "DATE_TRUNC", lit("hour", "STRING"), [col("ts")], ""], ago(MINUTE)
+    ]),
+    ("ts < CAST('2008-02-02T15:00:00' AS TIMESTAMP)", ["cmp", "<", col("ts"), lit(T0, "TIMESTAMP")]),
+    ("active OR ST_DWITHIN(loc, ST_POINT(speed, 2), 1 km)", [
+        "or", [col("active"), ["cmp", "<=", ["fn", "ST_DISTANCE", col("lon"), [
+            col("lat"), col("speed"), lit(2, "BIGINT")], "DOUBLE"], lit(1000.0, "DOUBLE")]]
+    ]),
     # times
     ("ts > '2008-02-02T15:00:00'", ["cmp", ">", col("ts"), lit(T0, "TIMESTAMP")]),
     ("ts > '2008-02-02T15:00:00Z'", ["cmp", ">", col("ts"), lit(T0, "TIMESTAMP")]),
@@ -92,10 +118,10 @@ BOUND: list[tuple[str, Any]] = [
         "and", [["cmp", ">=", col("ts"), ago(MINUTE)], ["cmp", "<=", col("ts"), ["now"]]]
     ]),
     ("HOUR(ts) BETWEEN 7 AND 9", [
-        "between", ["fn", "HOUR", col("ts")], lit(7, "BIGINT"), lit(9, "BIGINT")
+        "between", ["fn", "HOUR", col("ts"), [], ""], lit(7, "BIGINT"), lit(9, "BIGINT")
     ]),
-    ("date(seen) = '2008-02-02'", ["cmp", "=", ["fn", "DATE", col("seen")], lit("2008-02-02", "STRING")]),
-    ("minute(time) = small", ["cmp", "=", ["fn", "MINUTE", col("ts")], col("small")]),
+    ("date(seen) = '2008'", ["cmp", "=", ["fn", "DATE", col("seen"), [], ""], lit("2008", "STRING")]),
+    ("minute(time) = small", ["cmp", "=", ["fn", "MINUTE", col("ts"), [], ""], col("small")]),
     ("status CONTAINS 'Coffee & tea'", ["contains", col("status"), "Coffee & tea", "all"]),
     ("NOT status contains any '茶 1'", ["not", ["contains", col("status"), "茶 1", "any"]]),
     ("(active AND n = 1) AND (n = 2 AND active)", [
@@ -146,7 +172,40 @@ WRONG = [
     ("HOUR(DISTINCT ts) = 1", "DISTINCT is for COUNT, not for HOUR", None),
     ("HUOR(ts) > 3", "there is no function HUOR", "HOUR"),
     ("HOUR(n) > 3", "HOUR takes a TIMESTAMP, but n is a BIGINT", None),
-    ("HOUR() > 3", "HOUR takes one TIMESTAMP", None),
+    ("ROUND(speed, 1.5) > 3", "ROUND takes a whole number, but 1.5 is a DOUBLE", None),
+    ("ROUND(status) > 3", "ROUND takes a number, but status is a STRING", None),
+    ("SUBSTRING(status) = ''", "SUBSTRING takes 2 or 3 arguments, and got 1", None),
+    ("COALESCE() = ''", "COALESCE takes 1 or more arguments, and got 0", None),
+    (
+        "COALESCE(n, status) = 1",
+        "COALESCE takes values of one type, but n is a BIGINT, and status is a STRING",
+        None,
+    ),
+    (
+        "CASE WHEN n = 1 THEN 'a' ELSE 2 END = 'a'",
+        "CASE takes values of one type, but 'a' is a STRING, and 2 is a BIGINT",
+        None,
+    ),
+    ("CASE WHEN n THEN 1 END = 1", "WHEN takes a condition, but n is a BIGINT", None),
+    ("CASE n WHEN 'a' THEN 1 END = 1", "cannot compare: n is a BIGINT, 'a' is a STRING", None),
+    ("CAST(n AS INTEGR) = 1", "unknown type 'INTEGR'", "INTEGER"),
+    ("CAST(n AS TIMESTAMP) > NOW", "n is a BIGINT, which cannot become a TIMESTAMP", None),
+    ("ts::INT > 3", "ts is a TIMESTAMP, which cannot become an INT", None),
+    ("COALESCE(ts, 'noon') > NOW", "'noon' is not a timestamp", None),
+    ("DATE_TRUNC('fortnight', ts) > NOW", "DATE_TRUNC knows no unit 'fortnight'", None),
+    ("DATE_TRUNC('hours', n) > NOW", "DATE_TRUNC takes a TIMESTAMP, but n is a BIGINT", None),
+    ("DATE_TRUNC(status, ts) > NOW", "DATE_TRUNC takes the name of a unit", None),
+    ("TIME_BUCKET(5, ts) > NOW", "TIME_BUCKET takes a duration such as 15 min, but 5 is a BIGINT", None),
+    ("TIME_BUCKET(0 s, ts) > NOW", "TIME_BUCKET takes a duration of more than 0", None),
+    ("CONCAT(5 min) = ''", "CONCAT takes values, but 5 min is a duration", None),
+    ("ST_X(lon) = 1", "ST_X takes a place, but not lon", None),
+    ("ST_X() = 1", "ST_X is called ST_X(loc)", None),
+    ("ST_WITHIN(loc, 5)", "ST_WITHIN is called ST_WITHIN(loc, region)", None),
+    ("ST_WITHIN(loc, campsu)", "unknown region 'campsu'", "campus"),
+    ("ST_POINT(1, 2) IS NULL", "ST_POINT stands within another function of places", None),
+    ("ST_DISTANCE(loc, ST_POINT('a', 2)) = 1", "ST_POINT takes numbers, but 'a' is a STRING", None),
+    ("speed DIV 2 = 1", "DIV takes whole numbers, but speed is a DOUBLE", None),
+    ("HOUR() > 3", "HOUR takes 1 argument, and got 0", None),
     ("active OR loc INSIDE campsu", "unknown region 'campsu'", "campus"),
     ("active OR loc INSIDE zones['nort']", "zones has no region 'nort'", "north"),
     ("active OR lon INSIDE zones AND n = 1", "INSIDE takes the location, not 'lon'", None),

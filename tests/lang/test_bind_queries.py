@@ -225,7 +225,7 @@ def test_beside_nearest_regions_are_conditions(taxis: Catalogue) -> None:
         ("speed * 2", [["speed * 2", ["arith", "*", ["col", "speed"], ["lit", 2, "BIGINT"]]]]),
         ("-n AS back", [["back", ["neg", ["col", "n"]]]]),
         ("HOUR(ts), DATE(time) day", [
-            ["hour", ["fn", "HOUR", ["col", "ts"]]], ["day", ["fn", "DATE", ["col", "ts"]]]
+            ["hour", ["fn", "HOUR", ["col", "ts"], [], ""]], ["day", ["fn", "DATE", ["col", "ts"], [], ""]]
         ]),
         ("DISTANCE", [["distance", ["distance"]]]),
         ("distance / 1000 AS km", [["km", ["arith", "/", ["distance"], ["lit", 1000, "BIGINT"]]]]),
@@ -442,7 +442,7 @@ def test_explain_shows_a_query_or_a_select(taxis: Catalogue) -> None:
         ]),
         ("close WHERE DISTANCE < 500", ["cmp", "<", ["distance"], ["lit", 500, "BIGINT"]]),
         ("close WHERE far < 500", ["cmp", "<", ["distance"], ["lit", 500, "BIGINT"]]),
-        ("close WHERE hour = 7", ["cmp", "=", ["fn", "HOUR", ["col", "ts"]], ["lit", 7, "BIGINT"]]),
+        ("close WHERE hour = 7", ["cmp", "=", ["fn", "HOUR", ["col", "ts"], [], ""], ["lit", 7, "BIGINT"]]),
         ("liked WHERE name = 'x'", ["cmp", "=", ["join", 10, "oid", "name"], ["lit", "x", "STRING"]]),
         ("liked WHERE favourites.stars = 1", [
             "cmp", "=", ["join", 10, "oid", "stars"], ["lit", 1, "BIGINT"]
@@ -457,8 +457,37 @@ def test_tail(taxis: Catalogue) -> None:
     kind, spec, _ = bound("TAIL free FROM START ONLY - LIMIT 3", taxis)
     assert kind == "tail"
     assert spec == {
-        "query": "free", "query_id": 7, "from_step": 0, "only": "-", "limit": 3, "where": None
+        "query": "free", "query_id": 7, "from_step": 0, "from_us": None, "since_us": None, "only": "-",
+        "limit": 3, "where": None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("begin", "field", "value"),
+    [
+        ("FROM STEP 5", "from_step", 5),
+        ("FROM '1970-01-01T00:00:02Z'", "from_us", 2_000_000),
+        ("SINCE 10 min", "since_us", 600_000_000),
+    ],
+)
+def test_where_a_tail_begins(begin: str, field: str, value: int, taxis: Catalogue) -> None:
+    spec = bound(f"TAIL free {begin}", taxis).spec
+    assert {name: spec[name] for name in ("from_step", "from_us", "since_us") if spec[name] is not None} == {
+        field: value
+    }
+
+
+@pytest.mark.parametrize(
+    ("begin", "message"),
+    [
+        ("FROM 'yesterday'", "'yesterday' is not a timestamp"),
+        ("SINCE 0 s", "SINCE must be at least a microsecond"),
+    ],
+)
+def test_no_place_to_begin_a_tail(begin: str, message: str, taxis: Catalogue) -> None:
+    with pytest.raises(BindError) as caught:
+        bound(f"TAIL free {begin}", taxis)
+    assert caught.value.message == message
 
 
 def test_tail_knows_no_distance_that_is_not_selected(taxis: Catalogue) -> None:

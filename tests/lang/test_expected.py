@@ -66,6 +66,7 @@ def test_what_may_come_next(text: str, wanted: set[str]) -> None:
         "!=",
         "=>",
         "||",
+        "::",
     }
 
 

@@ -1,14 +1,23 @@
 """The command line: wrong input gets one clear text, and the exit codes of language.md, "Output"."""
 
 import os
+import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from stqsh.cli.sessions import remove_sessions
+from stqsh.errors import SessionNameError
+from stqsh.storage import catalogue_writer
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.engine_info import EngineInfo, write_engine
 from stqsh.storage.home import open_home
+from stqsh.storage.processes import boot_id, uptime_us
+from tests.support.session_fixtures import STREAM
+from tests.support.specs import stream_spec
 
 
 def stqsh(
@@ -172,6 +181,72 @@ def test_sessions_and_stop(tmp_path: Path) -> None:
     missing = stqsh(tmp_path, "stop", "--session", "other")
     assert missing.returncode == 2
     assert missing.stderr == "there is no session 'other'\nhint: sessions: mine\n"
+
+
+def test_a_session_is_removed_with_what_it_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STQSH_HOME", str(tmp_path))
+    for name in ("mine", "other"):
+        db = ControlDb(open_home(name, root=tmp_path).path)
+        catalogue_writer.create_stream(db, "CREATE MOVING STREAM taxis …;", stream_spec(STREAM))
+        db.close()
+    with pytest.raises(SessionNameError, match="there is no session 'others'"):
+        remove_sessions(["mine", "others"], None, force=False)
+    remove_sessions(["mine", "mine"], None, force=False)
+    said = rf"session mine removed: 1 stream, \d+(\.\d+)? kB in {tmp_path}/mine\n"
+    assert re.fullmatch(said, capsys.readouterr().err)
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_a_session_in_use_is_removed_by_force_only(tmp_path: Path) -> None:
+    stqsh(tmp_path, "-s", "mine", "-c", "SHOW SETTINGS;")
+    engine = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    try:
+        home = open_home("mine", root=tmp_path / "home")
+        now = uptime_us()
+        write_engine(home, EngineInfo(engine.pid, now, now, "ready", boot=boot_id()))
+        refused = stqsh(tmp_path, "rm", "mine")
+        assert refused.returncode == 1
+        assert refused.stderr == (
+            f"session mine is in use: its engine runs (pid {engine.pid})\n"
+            "hint: stqsh rm --force mine stops and removes it\n"
+        )
+        assert home.control_db.exists()
+        threading.Thread(target=engine.wait).start()
+        assert stqsh(tmp_path, "rm", "--force", "mine").returncode == 0
+        assert not home.path.exists()
+    finally:
+        engine.kill()
+        engine.wait()
+
+
+def test_a_script_that_fails_leaves_no_session_that_it_only_made(tmp_path: Path) -> None:
+    for words in (("-s", "nope"), ()):
+        assert stqsh(tmp_path, *words, "-c", "SHOW SETTINGS; SELECT * FROM nothing;").returncode == 2
+        assert list((tmp_path / "home").iterdir()) == []
+    kept = stqsh(tmp_path, "-s", "kept", "-c", "SET shedding.keep = 0.5; SELECT * FROM nothing;")
+    assert kept.returncode == 2
+    assert stqsh(tmp_path, "-s", "kept", "-c", "SELECT * FROM nothing;").returncode == 2
+    assert [path.name for path in (tmp_path / "home").iterdir()] == ["kept"]
+
+
+def test_help_is_data(tmp_path: Path) -> None:
+    done = stqsh(tmp_path, "-c", "HELP PAUSE QUERY;")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("PAUSE QUERY: Stop a query's updates without dropping it.\n")
+
+
+def test_help_explains_a_backslash_command_and_ends(tmp_path: Path) -> None:
+    for text in (r"HELP \watch;", r"SHOW STREAMS; help \watch", "SHOW STREAMS;\n\\? watch\n"):
+        done = stqsh(tmp_path, "-c", text)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(r"  \watch [i=SEC] [c=N]") and done.stdout.count("\n") < 5
+    wrong = stqsh(tmp_path, "-c", r"HELP \wach;")
+    assert (wrong.returncode, wrong.stderr) == (
+        1,
+        "there is no command \\wach\nhint: maybe you meant \\watch\n",
+    )
 
 
 def test_a_temporary_session_leaves_nothing(tmp_path: Path) -> None:

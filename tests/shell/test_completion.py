@@ -42,12 +42,13 @@ GLANCE = SessionSummary(
 LIVE = {"taxis": ("ambulance", "taxi-001", "taxi-002"), "posts": ("7", "71", "8")}
 
 
-def live_keys(stream: str, prefix: str) -> tuple[str, ...]:
-    return tuple(key for key in LIVE[stream] if key.startswith(prefix))
+def live_values(stream: str, column: str, prefix: str) -> tuple[str, ...]:
+    held = ("free", "busy", "it's") if column == "status" else LIVE[stream]
+    return tuple(value for value in held if value.startswith(prefix))
 
 
 def completions(text: str, after: str = "", *, asked: bool = True) -> list[str]:
-    found = StqlCompleter(lambda: GLANCE, live_keys).get_completions(
+    found = StqlCompleter(lambda: GLANCE, live_values).get_completions(
         Document(text + after, len(text)), CompleteEvent(completion_requested=asked)
     )
     return [completion.text for completion in found]
@@ -68,6 +69,21 @@ def test_keys_of_objects_that_live_where_one_is_wanted(before: str) -> None:
     assert completions(f"{before}'ta") == ["taxi-001'", "taxi-002'"]
     assert completions(f"{before}'") == ["ambulance'", "taxi-001'", "taxi-002'"]
     assert completions(before)[:3] == ["'ambulance'", "'taxi-001'", "'taxi-002'"]
+
+
+@pytest.mark.parametrize(
+    "compared", ["status = ", "status <> ", "M.status != ", "lon > 3 AND status NOT IN (", "status IN ('x', "]
+)
+def test_values_of_a_column_of_text_where_it_is_compared(compared: str) -> None:
+    before = f"SELECT * FROM taxis M WHERE {compared}"
+    assert completions(f"{before}'") == ["free'", "busy'", "it''s'"]
+    assert completions(f"{before}'b") == ["busy'"]
+    assert completions(before)[:3] == ["'free'", "'busy'", "'it''s'"]
+
+
+def test_no_values_where_no_text_is_compared() -> None:
+    for before in ("WHERE lon = '", "WHERE status LIKE '", "WHERE CONTAINS '", "WHERE ts = '"):
+        assert completions(f"SELECT * FROM taxis {before}") == []
 
 
 def test_keys_that_are_numbers_take_no_quotes() -> None:
@@ -150,12 +166,14 @@ def test_help_offers_statements_by_all_their_words() -> None:
 
 
 def test_nothing_in_other_strings_and_comments() -> None:
-    assert completions("SELECT * FROM taxis WHERE status = 'fr") == []
+    assert completions("SELECT * FROM taxis WHERE status LIKE 'fr") == []
     assert completions("SELECT 'SEL") == []
 
 
 def test_only_the_statement_that_the_cursor_is_in_counts() -> None:
-    assert completions("SELECT ';' FROM posts; SELECT * FROM taxis WHERE l") == ["lon", "lat", "LENGTH("]
+    assert completions("SELECT ';' FROM posts; SELECT * FROM taxis WHERE l") == [
+        "lon", "lat", "LEAST(", "LEFT(", "LENGTH(", "LOWER(", "LTRIM(",
+    ]  # fmt: skip
 
 
 def test_a_keystroke_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.client.results import SnapshotMark
+from stqsh.client.results import Rows, SnapshotMark
 from stqsh.errors import CommandLineError, StqshError
 from stqsh.shell.live.export import export
 from stqsh.shell.render import PromptRenderer
@@ -86,6 +86,32 @@ def test_what_cannot_be_written_is_said_at_once(words: str, said: str) -> None:
     with pytest.raises(CommandLineError) as caught:
         open_outlet(words)
     assert caught.value.message == said
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "t.xml", "t.gpkg", "t.xlsx.gz", "t.Csvv"])
+def test_an_ending_that_is_unknown_is_refused_and_the_known_ones_are_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(CommandLineError, match="no format is known that is written to") as caught:
+        open_outlet(str(tmp_path / name))
+    assert ".csv" in str(caught.value.hint) and ".parquet" in str(caught.value.hint)
+    assert not list(tmp_path.iterdir())
+    open_outlet(str(tmp_path / name), "csv").close()
+
+
+@pytest.mark.parametrize("name", ["t", "t.txt", "night.2024", "t.log", "t.stq"])
+def test_other_files_take_any_format(name: str, tmp_path: Path) -> None:
+    outlet = open_outlet(str(tmp_path / name))
+    outlet.close()
+    assert outlet.format is None
+
+
+def test_a_command_gets_json_lines_unless_another_format_is_set(tmp_path: Path) -> None:
+    rows = Rows("x", ("n",), ((1,),))
+    for format_, expected in ((None, '{"statement":1,"row":{"n":1}}\n'), ("csv", "n\n1\n")):
+        console = Console(print, format=format_)
+        console.direct(f"| cat > {tmp_path / 'out'}")
+        PromptRenderer(console, None).data(rows)  # type: ignore[arg-type]
+        console.close()
+        assert (tmp_path / "out").read_text() == expected
 
 
 def test_the_ending_of_a_file_says_its_format_unless_the_command_line_does(tmp_path: Path) -> None:

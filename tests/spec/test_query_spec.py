@@ -49,7 +49,7 @@ EXPRESSIONS = [
     ["like", ["col", "name"], "a%"],
     ["contains", ["col", "text"], "free taxi", "any"],
     ["contains", ["col", "text"], ["col", "\0000"], "all"],
-    ["not", ["isnull", ["fn", "DATE", ["col", "ts"]]]],
+    ["not", ["isnull", ["fn", "DATE", ["col", "ts"], [], ""]]],
     ["inside", {"type": "circle", "x": 1.0, "y": 2.0, "radius": 3.0}],
     ["and", [["cmp", "=", ["col", "n"], ["lit", 1, "INT"]], ["or", [["col", "b"], ["col", "c"]]]]],
     ["among", ["col", "n"], ["col", "\0000"]],
@@ -64,7 +64,7 @@ QUERY: dict[str, Any] = {
     "for_us": None,
     "options": {"dwell_us": 5_000_000},
     "aggregates": {
-        "groups": [[["fn", "HOUR", ["col", "ts"]], "BIGINT"]],
+        "groups": [[["fn", "HOUR", ["col", "ts"], [], ""], "BIGINT"]],
         "measures": [["count", None, "BIGINT", 0], ["topk", ["col", "body"], "STRING", 3]],
         "select": [["n", ["col", "m0"], "BIGINT"], ["top", ["col", "m1"], "TOPK"]],
         "order": [[["col", "g0"], True, False]],

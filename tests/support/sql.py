@@ -196,7 +196,15 @@ def expression(e: Any, names: Names) -> str:
         case "distance":
             return "DISTANCE"
         case "fn":
-            return f"{args[0]}({of(args[1])})"
+            given = [args[1], *(args[2] if len(args) > 2 else ())]
+            return f"{args[0]}({', '.join(map(of, given))})"
+        case "cast":
+            return f"CAST({of(args[0])} AS {args[2]})"
+        case "case":
+            *results, last = args[1]
+            pairs = zip(args[0], results, strict=True)
+            branches = " ".join(f"WHEN {of(test)} THEN {of(result)}" for test, result in pairs)
+            return f"CASE {branches} ELSE {of(last)} END"
         case "region_of":
             return f"REGION({names.zones})"
         case "cmp" | "arith":

@@ -6,6 +6,8 @@ from stqsh.spec.expression import (
     AndExpr,
     ArithmeticExpr,
     BetweenExpr,
+    CaseExpr,
+    CastExpr,
     ColumnExpr,
     CompareExpr,
     ConcatExpr,
@@ -55,8 +57,14 @@ def expression_text(expr: Expr) -> str:  # noqa: PLR0911, PLR0912  # one for eac
             return f"{_inner(operand)} CONTAINS {'ANY ' if match == 'any' else ''}{phrase!r}"
         case IsNullExpr(operand):
             return f"{_inner(operand)} IS NULL"
-        case FunctionExpr(name, operand):
-            return f"{name}({expression_text(operand)})"
+        case FunctionExpr(name, operand, others):
+            return f"{name}({', '.join(map(expression_text, (operand, *others)))})"
+        case CastExpr(operand, _, kind):
+            return f"CAST({expression_text(operand)} AS {kind})"
+        case CaseExpr(conditions, (*results, otherwise)):
+            pairs = zip(conditions, results, strict=True)
+            branches = " ".join(f"WHEN {expression_text(a)} THEN {expression_text(b)}" for a, b in pairs)
+            return f"CASE {branches} ELSE {expression_text(otherwise)} END"
         case AndExpr(parts):
             return " AND ".join(map(_inner, parts))
         case OrExpr(parts):
@@ -71,6 +79,7 @@ def expression_text(expr: Expr) -> str:  # noqa: PLR0911, PLR0912  # one for eac
 def _inner(expr: Expr) -> str:
     text = expression_text(expr)
     is_plain = isinstance(
-        expr, ColumnExpr | LiteralExpr | DurationExpr | NowExpr | FunctionExpr | RegionOfExpr
+        expr,
+        ColumnExpr | LiteralExpr | DurationExpr | NowExpr | FunctionExpr | CastExpr | CaseExpr | RegionOfExpr,
     )
     return text if is_plain else f"({text})"

@@ -1,4 +1,4 @@
-"""The keys of the objects that are present now, to choose from: completion after AROUND.
+"""The keys of the objects that are present now, and values of their columns, to choose from: completion.
 
 They are read from the slots' published state as a snapshot is, but never through the log, and with hardly any
 waiting: during a long batch the last keys found are used.
@@ -15,7 +15,7 @@ from stqsh.client.read.slot_states import SlotStates
 from stqsh.storage.catalogue import find_stream
 
 if TYPE_CHECKING:
-    pass
+    from stqsh.core.state.slot_state import SlotState
 
 MOST = 50
 """Maximum number of keys that are offered."""
@@ -32,33 +32,40 @@ def warm_up() -> None:
 
 
 class LiveKeys:
-    """The keys of one session's objects; for any thread."""
+    """The keys and other values of one session's objects; for any thread."""
 
     def __init__(self, link: Connection) -> None:
         self._link = link
         self._lock = threading.Lock()
         self._states = SlotStates(link)
-        self._found: dict[tuple[str, str], tuple[float, tuple[str, ...]]] = {}
+        self._found: dict[tuple[str, str, str], tuple[float, tuple[str, ...]]] = {}
 
-    def starting(self, stream: str, prefix: str) -> tuple[str, ...]:
-        """Return the first keys of a stream's present objects that begin with a prefix, in order of key."""
+    def starting(self, stream: str, column: str, prefix: str) -> tuple[str, ...]:
+        """Return values of a stream's present objects that begin with a prefix.
+
+        Of the key these are the first ones in its order, of another column the most frequent ones.
+        """
         with self._lock:
-            at, keys = self._found.get((stream, prefix), (0.0, ()))
+            at, keys = self._found.get((stream, column, prefix), (0.0, ()))
             if time.monotonic() - at < FRESH_S:
                 return keys
-            keys = self._read(stream, prefix, keys)
+            keys = self._read(stream, column, prefix, keys)
             if len(self._found) > 100:
                 self._found.clear()
-            self._found[stream, prefix] = time.monotonic(), keys
+            self._found[stream, column, prefix] = time.monotonic(), keys
             return keys
 
-    def _read(self, stream: str, prefix: str, before: tuple[str, ...]) -> tuple[str, ...]:
-        from stqsh.client.read.slot_answers import first_keys
+    def _read(self, stream: str, column: str, prefix: str, before: tuple[str, ...]) -> tuple[str, ...]:
+        from stqsh.client.read.slot_answers import first_keys, frequent_values
 
         row = find_stream(self._link.db, stream)
         if row is None:
             return ()
-        found = self._states.read(
-            lambda states: first_keys(states, row.spec, prefix, MOST), lambda: PATIENCE_S
-        )
+
+        def look(states: list[SlotState]) -> tuple[str, ...]:
+            if column == row.spec.key:
+                return first_keys(states, row.spec, prefix, MOST)
+            return frequent_values(states, row.spec, column, prefix, MOST)
+
+        found = self._states.read(look, lambda: PATIENCE_S)
         return before if found is None else found

@@ -8,12 +8,13 @@ of it, and regions from the control log; both are read once a client.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from stqsh.client.read.member_shapes import member_shapes
 from stqsh.errors import StqshError
 from stqsh.spec.chunk import WHY, unpack
 from stqsh.spec.expression import (
@@ -80,6 +81,14 @@ class RowLookups:
         self._state: SlotState | None = None
         self._tables: set[int] = set()
         self._areas: set[int] = set()
+        self._shapes: dict[int, Mapping[str, bytes]] = {}
+
+    def shapes(self, area: int) -> Mapping[str, bytes]:
+        """Return the geometries of the members of a set of regions as GeoJSON texts, by name."""
+        with self._reading:
+            if area not in self._shapes:
+                self._shapes[area] = member_shapes(self._db, area)
+            return self._shapes[area]
 
     def resolver(self, stream: StreamSpec, expr: Expr) -> Resolver:
         """Return what an expression over a stream looks up.
@@ -202,7 +211,7 @@ def _shown_at(updates: Updates) -> Any:
 
 
 def _computed(updates: Updates, expr: Expr) -> Any:
-    from stqsh.core.conditions.evaluation import columns_read, compute
+    from stqsh.core.conditions.evaluation import columns_read, compute_shown
 
     table, spec = updates.table, updates.stream.spec
     names = columns_read(expr, (spec.x, spec.y))
@@ -211,7 +220,7 @@ def _computed(updates: Updates, expr: Expr) -> Any:
     looks_up = has_node(expr, JoinExpr) or reads_location(expr)
     resolver = _resolver(updates, expr) if looks_up else None
     now_us = _shown_at(updates) if has_node(expr, NowExpr) else 0
-    found = compute(expr, columns, now_us, resolver)
+    found = compute_shown(expr, columns, now_us, resolver)
     if has_node(expr, CallExpr):
         _check_functions()
     return found

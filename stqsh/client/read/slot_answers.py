@@ -34,7 +34,7 @@ def answer(
     kept: KeptAnswers | None,
 ) -> SnapshotResult:
     """Return the answer on the slots' states; raise `NotPublishedError` if they lack what it needs."""
-    shares = asked.shares(states, spec, stream, _place(states, spec), kept)
+    shares = asked.shares(states, spec, stream, focal_place(states, spec), kept)
     clock = states[0].clock
     progress = Progress(step=clock.step, base_tick=clock.base_tick, tick_us=clock.tick_us)
     return merged(shares, spec, stream, progress)
@@ -44,12 +44,12 @@ def count_asked(
     asked: AskedSlots, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec
 ) -> AskedCount:
     """Return how many slots `answer` asks."""
-    return asked.count(states, spec, stream, _place(states, spec))
+    return asked.count(states, spec, stream, focal_place(states, spec))
 
 
 def planned(states: list[SlotState], spec: SnapshotSpec, kept: KeptAnswers) -> list[Usage]:
     """Return how a snapshot would be answered from what is kept, for each slot that is not scanned."""
-    place = _place(states, spec)
+    place = focal_place(states, spec)
     selections = ((state, selection_of(state, spec, place)) for state in states)
     found = (kept.planned(state, one) for state, one in selections if one is not None)
     return [usage for usage in found if usage is not None]
@@ -57,16 +57,16 @@ def planned(states: list[SlotState], spec: SnapshotSpec, kept: KeptAnswers) -> l
 
 def analysis(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> tuple[OperatorRun, ...]:
     """Return what each operator did for a snapshot."""
-    return analyse(states, spec, _place(states, spec), nothing(stream, spec))
+    return analyse(states, spec, focal_place(states, spec), nothing(stream, spec))
 
 
 def measures(states: list[SlotState], spec: BoundQuery) -> list[QueryMeasure]:
     """Return the measurements of each slot that has the stream."""
-    place = _place(states, spec)
+    place = focal_place(states, spec)
     return [found for found in (measure(state, spec, place) for state in states) if found is not None]
 
 
-def _place(states: list[SlotState], spec: BoundQuery) -> tuple[float, float] | None:
+def focal_place(states: list[SlotState], spec: BoundQuery) -> tuple[float, float] | None:
     """Return where the focal object is, if there is one.
 
     Raises:
@@ -96,16 +96,40 @@ def first_keys(states: list[SlotState], stream: StreamSpec, prefix: str, most: i
     return tuple(key for key in map(str, found) if key.startswith(prefix))[:most]
 
 
+def frequent_values(
+    states: list[SlotState], stream: StreamSpec, column: str, prefix: str, most: int
+) -> tuple[str, ...]:
+    """Return the most frequent texts of a column that begin with a prefix, by frequency, then by text."""
+    name = _quoted(column)
+    tail = f" GROUP BY {name} ORDER BY COUNT(*) DESC, {name} LIMIT {most}"
+    spec = _bound(f"SELECT {name} FROM {_quoted(stream.name)}{_beginning(name, prefix)}{tail}", stream)
+    shares = [share for share in (part(state, spec) for state in states) if share is not None]
+    found = whole(shares or [nothing(stream, spec)], spec).column(0).to_pylist()
+    return tuple(value for value in found if value and value.startswith(prefix))
+
+
 def _snapshot(stream: StreamSpec, prefix: str, most: int) -> SnapshotSpec:
-    key = '"' + stream.key.replace('"', '""') + '"'
-    name = '"' + stream.name.replace('"', '""') + '"'
-    types = stream.types
-    like = types[stream.key] == "STRING" and prefix and not set(prefix) & set("%_\\")
-    condition = f" WHERE {key} LIKE '" + prefix.replace("'", "''") + "%'" if like else ""
+    key = _quoted(stream.key)
+    like = _beginning(key, prefix) if stream.types[stream.key] == "STRING" else ""
     limit = f" LIMIT {most}" if like or not prefix else ""
-    [statement] = parse(f"SELECT {key} FROM {name}{condition}{limit}")
+    return _bound(f"SELECT {key} FROM {_quoted(stream.name)}{like}{limit}", stream)
+
+
+def _beginning(column: str, prefix: str) -> str:
+    """Return the WHERE for values that begin with a prefix; "" where LIKE would take it for a pattern."""
+    if not prefix or set(prefix) & set("%_\\"):
+        return ""
+    return f" WHERE {column} LIKE '" + prefix.replace("'", "''") + "%'"
+
+
+def _bound(text: str, stream: StreamSpec) -> SnapshotSpec:
+    [statement] = parse(text)
     spec: SnapshotSpec = bind(statement, Catalogue({stream.name: stream})).spec
     return spec
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _check_functions(shares: Iterable[pa.RecordBatch]) -> None:

@@ -25,7 +25,8 @@ from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.measure import QueryMeasure, total
 from stqsh.spec.query import BoundQuery, SnapshotSpec
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.control_log import append, last_seq
+from stqsh.storage.catalogue import VIEWS
+from stqsh.storage.control_log import append, get_meta, last_seq
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.rows import Progress
 from stqsh.storage.session_settings import session_settings
@@ -73,7 +74,7 @@ class SnapshotReader:
         self._link, self._profile, self.direct = link, profile, direct
         self._states = SlotStates(link)
         self._asked: AskedSlots | None = None
-        self._bound: dict[str, tuple[int, SnapshotSpec, StreamSpec]] = {}
+        self._bound: dict[str, tuple[tuple[int, str | None], SnapshotSpec, StreamSpec]] = {}
         self._kept: KeptAnswers | None = None
 
     @property
@@ -86,16 +87,16 @@ class SnapshotReader:
         return self._asked
 
     def bound(self, statement: Select, view: SessionCatalogue) -> tuple[SnapshotSpec, StreamSpec]:
-        """Return the spec of a SELECT and that of its stream; cached as long as the log has nothing new."""
-        seq = last_seq(self._link.db)
+        """Return the spec of a SELECT and that of its stream; cached while log and views are the same."""
+        version = last_seq(self._link.db), get_meta(self._link.db, VIEWS)
         known = self._bound.get(statement.text)
-        if known is None or known[0] != seq:
+        if known is None or known[0] != version:
             spec = bind(statement, view).spec
             stream = view.stream(spec.stream)
             assert stream is not None, "bind has found the stream"
             if len(self._bound) >= _REMEMBERED:
                 self._bound.clear()
-            self._bound[statement.text] = known = seq, spec, stream
+            self._bound[statement.text] = known = version, spec, stream
         return known[1], known[2]
 
     def ask(self, spec: SnapshotSpec, stream: StreamSpec) -> SnapshotResult:

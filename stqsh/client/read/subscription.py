@@ -17,6 +17,7 @@ from stqsh.storage.layouts import PLAYING
 from stqsh.storage.rows import Progress, QueryRow
 from stqsh.storage.update_log.files import CompactedBase, LogCompactedError, read_base
 from stqsh.storage.update_log.leases import Lease
+from stqsh.units import format_instant
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,16 +33,37 @@ class TailOptions:
     """Where a TAIL begins and what it shows.
 
     Attributes:
-        from_step: the first step shown (0: from the start; None: the current answer, then new updates).
+        from_step: the first step shown (0: from the start).
         only: +1 or -1 for one kind of update.
         where: a bound condition on the columns of the stream and of a joined table, and DISTANCE.
         limit: the maximum number of rows.
+        from_us: the time from which on updates are shown: of the tick that holds it.
+        since_us: how far back from the last step they begin. Without `from_step`, `from_us` and `since_us`
+            there are the current answer and new updates.
     """
 
     from_step: int | None = None
     only: Literal[1, -1] | None = None
     where: Expr | None = None
     limit: int | None = None
+    from_us: int | None = None
+    since_us: int | None = None
+
+    @property
+    def is_from_now(self) -> bool:
+        """Whether updates begin with the current answer."""
+        return self.from_step is None and self.from_us is None and self.since_us is None
+
+    def first_step(self, start: Progress) -> int | None:
+        """Return the first step that is asked for, None for the one after the last."""
+        after = self.from_us
+        if self.since_us is not None:
+            at_us = start.at_us()
+            # The border itself is out, as in `ts > NOW - 10 min`.
+            after = None if at_us is None else at_us - self.since_us + (start.tick_us or 0)
+        if after is None or start.base_tick is None or start.tick_us is None:
+            return self.from_step if self.is_from_now else self.from_step or 0
+        return max(0, after // start.tick_us - start.base_tick + 1)
 
 
 class UpdateReader:
@@ -152,29 +174,18 @@ class Subscription:
             if self.on_notice is not None and _waits_for_step(self.link, start, self.query):
                 self.on_notice(self.not_begun.format(self.query.name))
             first = self._first_step(start, reader.base().step)
-            if self.options.from_step is None or first > 1:
+            if self.options.is_from_now or first > 1:
                 yield from self._snapshot(reader, start, first - 1)
             if first > start.step:
                 reader.after = start.batch
             yield from self._live(reader, first)
 
     def _begun(self) -> Progress:
-        """Wait for the step with which a new query begins, if any is due: its answer is empty before."""
-        looks = self.link.watch()
-        progress = next(looks)
-        while (
-            progress.seq < self.query.seq
-            and not self._closed
-            and not _is_idle(self.link, progress, self.query)
-        ):
-            if self.on_idle is not None:
-                self.on_idle(progress)
-            progress = next(looks)
-        return progress
+        return wait_for_begin(self.link, self.query, self.on_idle, lambda: self._closed)
 
     def _first_step(self, start: Progress, folded: int) -> int:
         """Return the first step whose updates are shown; those up to `folded` are not kept one by one."""
-        asked = self.options.from_step
+        asked = self.options.first_step(start)
         if asked is None:
             return start.step + 1
         if 0 < folded >= asked and self.on_notice is not None:
@@ -183,8 +194,10 @@ class Subscription:
                 "no longer one by one"
             )
         if asked > start.step + 1 and self.on_notice is not None:
+            moment = self.options.from_us
+            begin = f"step {asked}" if moment is None else format_instant(moment)
             self.on_notice(
-                f"{self.query.name}: step {asked} is yet to come; what follows begins after step {start.step}"
+                f"{self.query.name}: {begin} is yet to come; what follows begins after step {start.step}"
             )
         return min(max(asked, folded + 1), start.step + 1)
 
@@ -257,6 +270,22 @@ class Subscription:
     def _updates(self, table: pa.Table, *, snapshot: bool) -> Updates:
         stream = self.link.book.stream(self.query.stream_id)
         return Updates(table, stream, {self.query.id: self.query}, snapshot, self.link.lookups)
+
+
+def wait_for_begin(
+    link: Connection,
+    query: QueryRow,
+    on_idle: OnIdle | None = None,
+    is_closed: Callable[[], bool] = lambda: False,
+) -> Progress:
+    """Wait for the step with which a new query begins, if any is due: its answer is empty before."""
+    looks = link.watch()
+    progress = next(looks)
+    while progress.seq < query.seq and not is_closed() and not _is_idle(link, progress, query):
+        if on_idle is not None:
+            on_idle(progress)
+        progress = next(looks)
+    return progress
 
 
 def _waits_for_step(link: Connection, progress: Progress, query: QueryRow) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from msgspec.structs import asdict
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import accuracies, accuracy_shown, shedding_text, summary
 from stqsh.client.results import Rows
+from stqsh.client.show.activity import activity, stream_activities
 from stqsh.client.show.load import show_cache, show_load
 from stqsh.client.show.sinks import show_alerts, show_sinks
+from stqsh.name_patterns import glob_of, is_like
 from stqsh.profile import Profile
 from stqsh.settings import SECRETS, Setting
 from stqsh.sources.dead_letters import read_dead_letters
@@ -30,6 +33,7 @@ from stqsh.spec.stream import (
 from stqsh.storage.catalogue import (
     approximate_topk,
     count_queries,
+    known_views,
     large_queries,
     live_areas,
     live_queries,
@@ -40,7 +44,7 @@ from stqsh.storage.catalogue import (
 )
 from stqsh.storage.engine_info import EngineInfo, is_alive, read_engine
 from stqsh.storage.progress import stream_statuses
-from stqsh.storage.rows import AreaRow, Progress, StreamRow, StreamStatus, TableRow
+from stqsh.storage.rows import AreaRow, StreamRow, StreamStatus, TableRow
 from stqsh.storage.session_settings import session_settings
 from stqsh.units import format_age, format_instant, group_digits
 
@@ -77,7 +81,7 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
         ("restarts", (engine.restarted or None) if engine and alive else None),
         ("step", progress.step),
         ("clock", format_instant(progress.at_us())),
-        ("streams", _activity(link, progress)),
+        ("streams", activity(link, progress)),
         ("answers", summary(link).text()),
         ("approximate TOPK", _approximate(link)),
         ("groups", _many_groups(link, profile)),
@@ -119,8 +123,9 @@ def _at_rest(link: Connection, profile: Profile) -> str:
 
 
 def show_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW STREAMS: each stream with its source and how far it has been read."""
+    """Yield SHOW STREAMS: each stream with its source, how far it has been read, and whether it plays."""
     del profile
+    clocks = stream_activities(link)
     statuses, live = stream_statuses(link.db), link.progress().stats.live
     engine = read_engine(link.home)
     waits = engine.message if engine is not None and engine.state == "ready" else ""
@@ -131,8 +136,9 @@ def show_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
         state = status.state if status.state != "reading" else f"reading {status.progress:.0%}"
         source, kind = source_text(stream), stream.spec.kind
         message = (stream.spec.is_live and waits) or _live_message(live.get(stream.id)) or status.message
-        rows.append((stream.name, kind, state, status.rows, status.dead, bound, source, message))
-    columns = ("name", "kind", "state", "rows", "dead letters", "queries", "source", "message")
+        clock = clocks[stream.id]
+        rows.append((stream.name, kind, state, clock, status.rows, status.dead, bound, source, message))
+    columns = ("name", "kind", "state", "clock", "rows", "dead letters", "queries", "source", "message")
     yield Rows("streams", columns, tuple(rows))
 
 
@@ -156,10 +162,11 @@ def _lag(part: str, count: int) -> str:
     return f"{count:,} {part}"
 
 
-def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_queries(link: Connection, profile: Profile, pattern: str = "%") -> Iterator[Rows]:
     """Yield SHOW QUERIES: age, answer, updates and share of work of each query (the last of very many)."""
     del profile
-    now, queries, count = link.db.clock(), live_queries(link.db, MOST_SHOWN), count_queries(link.db)
+    names = glob_of(pattern)
+    now, queries, count = link.db.clock(), live_queries(link.db, MOST_SHOWN, names), count_queries(link.db)
     rates, shares = _costs(link) if queries else ({}, {})
     accurate = accuracies(link, queries)
     rows = tuple(
@@ -171,7 +178,11 @@ def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:
         for q in queries
     )
     figures = ("answer", "updates/s", "share of work", "text", "accuracy")
-    title = "queries" if count <= len(rows) else f"the last {len(rows):,} of {count:,} queries"
+    title = (
+        "queries"
+        if len(rows) < MOST_SHOWN or count <= len(rows)
+        else f"the last {len(rows):,} of {count:,} queries"
+    )
     yield Rows(title, ("name", "kind", "stream", "state", "age", *figures), rows)
 
 
@@ -224,6 +235,13 @@ def show_regions(link: Connection, profile: Profile) -> Iterator[Rows]:
         for area in live_areas(link.db)
     )
     yield Rows("regions", ("name", "kind", "members", "queries", "source"), rows)
+
+
+def show_text_views(link: Connection, profile: Profile) -> Iterator[Rows]:
+    """Yield SHOW VIEWS: each view and its SELECT."""
+    del profile
+    rows = tuple((view.name, view.text) for view in known_views(link.db).values())
+    yield Rows("views", ("name", "select"), rows)
 
 
 def show_slots(link: Connection, profile: Profile) -> Iterator[Rows]:
@@ -284,6 +302,7 @@ SUBJECTS: dict[str, Subject] = {
     "QUERIES": show_queries,
     "TABLES": show_tables,
     "REGIONS": show_regions,
+    "VIEWS": show_text_views,
     "SINKS": show_sinks,
     "ALERTS": show_alerts,
     "SLOTS": show_slots,
@@ -294,6 +313,15 @@ SUBJECTS: dict[str, Subject] = {
     "SETTINGS": show_settings,
 }
 """What SHOW can show by now, in capitals."""
+
+
+def shown_like(link: Connection, profile: Profile, what: str, pattern: str) -> Iterator[Rows]:
+    """Yield what SHOW lists of the names that fit a LIKE pattern."""
+    if what == "QUERIES":
+        yield from show_queries(link, profile, pattern)
+        return
+    for rows in SUBJECTS[what](link, profile):
+        yield replace(rows, rows=tuple(row for row in rows.rows if is_like(row[0], pattern)))
 
 
 def source_text(stream: StreamRow | TableRow | AreaRow) -> str | None:
@@ -317,18 +345,6 @@ def source_text(stream: StreamRow | TableRow | AreaRow) -> str | None:
         case _:
             text = "standard input"
     return None if source is None else text
-
-
-def _activity(link: Connection, progress: Progress) -> str:
-    """Return in a word whether steps are being taken."""
-    last = dict.fromkeys(("run", "play", "pause"), 0)
-    for kind, seq in link.db.query("SELECT kind, max(seq) FROM log GROUP BY kind"):
-        last[kind] = seq
-    if last["run"] > progress.run_done:
-        return "running"
-    if progress.ended:
-        return "at their end"
-    return "playing" if last["play"] > last["pause"] else "standing still"
 
 
 def _load(stats: BatchStats) -> list[tuple[str, Any]]:

@@ -19,9 +19,11 @@ from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import QueryOptions
 from stqsh.spec.source_facts import extent_text, pace_text, records_text, set_aside_text, span_text
 from stqsh.spec.stream import FileSourceSpec
+from stqsh.spec.view import ViewSpec
 from stqsh.storage.catalogue import (
     count_queries,
     known_functions,
+    known_views,
     live_areas,
     live_queries,
     live_streams,
@@ -180,7 +182,7 @@ def describe_query(query: QueryRow) -> Iterator[Rows]:
 
 
 def dump(link: Connection) -> Script:
-    """Return every setting, stream, table, region and query as it was defined, as a script that runs."""
+    """Return all settings, streams, tables, regions, queries and views as defined, as a script that runs."""
     live = {row.id for rows in (live_streams, live_tables, live_areas) for row in rows(link.db)}
     sinks = {sink.id: sink for sink in live_sinks(link.db)}
     queries = {row.id: row for row in live_queries(link.db) if row.owner is None}
@@ -194,7 +196,14 @@ def dump(link: Connection) -> Script:
             if id_ in queries and queries[id_].state == "paused":
                 lines.append(f"PAUSE QUERY {_quoted(queries[id_].name)};")
     lines += _routings(link)
+    lines += (f"CREATE VIEW {_quoted(view.name)} AS {view.text};" for view in known_views(link.db).values())
     return Script("\n".join(lines) + "\n" if lines else "")
+
+
+def describe_view(view: ViewSpec, columns: tuple[str, ...]) -> Iterator[Rows]:
+    """Yield DESCRIBE of a view: its columns, and the SELECT that it stands for."""
+    rows = (("columns", ", ".join(columns)), ("select", view.text))
+    yield Rows(f"view {view.name}", ("property", "value"), rows)
 
 
 def _functions(link: Connection) -> Iterator[str]:

@@ -7,18 +7,21 @@ outcomes. A statement that is not in the table is not built yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from stqsh.client.read.accuracy import accuracies
-from stqsh.client.read.snapshots import SnapshotReader
+from stqsh.client.read.answers import answer_of
+from stqsh.client.read.snapshots import SnapshotReader, SnapshotResult
 from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wait_for_inserted
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.watch import WatchFeed
-from stqsh.client.results import Answer, Message, Outcome, WaitNotice
+from stqsh.client.results import Message, Outcome, Script, WaitNotice
 from stqsh.client.run import RunHandle
+from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
-from stqsh.client.show.subjects import SUBJECTS
+from stqsh.client.show.subjects import SUBJECTS, shown_like
 from stqsh.client.show.views import show_views
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
@@ -27,6 +30,7 @@ from stqsh.client.statements.describe import (
     describe_query,
     describe_stream,
     describe_table,
+    describe_view,
     dump,
     show_query,
 )
@@ -38,22 +42,33 @@ from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import NOWHERE, Span
 from stqsh.lang.binder.bind import bind
+from stqsh.lang.binder.views import view_columns
 from stqsh.lang.errors import BindError, NotSupportedError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.queries import registration
-from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
 from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
 from stqsh.spec.source_facts import set_aside_text
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer
-from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams, stream_by_id
+from stqsh.storage.catalogue import (
+    find_area,
+    find_query,
+    find_stream,
+    find_table,
+    find_view,
+    live_streams,
+    stream_by_id,
+)
 from stqsh.storage.control_log import append
 from stqsh.storage.progress import retry_stalled_streams
 from stqsh.storage.queries.forgotten import numbered_names
 from stqsh.storage.rows import QueryRow, StreamRow
 from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
 from stqsh.units import format_duration
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
@@ -105,6 +120,14 @@ def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterat
     yield Subscription(query, TailOptions(), desk.link, temporary=True, until_idle=desk.is_script)
 
 
+def create_view(desk: StatementContext, statement: statements.CreateView) -> Iterator[Outcome]:
+    """Execute CREATE VIEW."""
+    bound = bind(statement, desk.view)
+    if bound.spec is not None:
+        catalogue_writer.create_view(desk.link.db, bound.spec)
+    yield Message("; ".join(bound.notes) or f"view {statement.name.text} created")
+
+
 def run(desk: StatementContext, statement: statements.Run) -> Iterator[Outcome]:
     """Execute RUN in all its forms."""
     bound = bind(statement, desk.view)
@@ -139,7 +162,7 @@ def play(desk: StatementContext, statement: statements.Play) -> Iterator[Outcome
     pace = statement.pace
     retry_stalled_streams(desk.link.db)
     desk.play(stream, _text(statement), pace.lower() if isinstance(pace, str) else pace)
-    yield Message(f"stream {stream.name} plays")
+    yield Message(play_text(desk.link, stream))
 
 
 def pause(desk: StatementContext, statement: statements.Pause) -> Iterator[Outcome]:
@@ -165,7 +188,8 @@ def tail(desk: StatementContext, statement: statements.Tail) -> Iterator[Outcome
     """Execute TAIL."""
     bound = bind(statement, desk.view)
     only = None if statement.only is None else _OPS[statement.only]
-    options = TailOptions(statement.from_step, only, bound.spec.where, statement.limit)
+    spec = bound.spec
+    options = TailOptions(spec.from_step, only, spec.where, spec.limit, spec.from_us, spec.since_us)
     query = _query(desk, statement.name.text)
     desk.link.wake()
     yield Subscription(query, options, desk.link, until_idle=desk.is_script)
@@ -193,9 +217,12 @@ def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outc
 
 def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
     """Execute SHOW."""
-    subject = SUBJECTS.get(statement.what)
+    subject = SUBJECTS.get(bind(statement, desk.view).spec)
     if subject is None:
         raise NotSupportedError(f"SHOW {statement.what}")
+    if statement.like is not None:
+        yield from shown_like(desk.link, desk.profile, statement.what, str(statement.like.value))
+        return
     yield from subject(desk.link, desk.profile)
     if statement.what == "CACHE":
         yield from show_views(desk.link.db, desk.snapshots)
@@ -215,6 +242,8 @@ def describe(desk: StatementContext, statement: statements.Describe) -> Iterator
         yield from describe_sink(desk.link, sink)
     elif kind == "alert" and (alert := find_alert(db, name)) is not None:
         yield from describe_alert(desk.link, alert)
+    elif kind == "view" and (view := find_view(db, name)) is not None:
+        yield from describe_view(view, view_columns(view, desk.view))
     else:
         yield from describe_query(_query(desk, name))
 
@@ -235,6 +264,21 @@ def explain_statement(desk: StatementContext, statement: statements.Explain) -> 
 
 def select(desk: StatementContext, statement: statements.Select) -> Iterator[Outcome]:
     """Execute SELECT: answer a snapshot once; with SYNC it is a SUBSCRIBE."""
+    if any(relation.file is not None for relation in statement.relations):
+        from stqsh.client.statements.select_file import select_file  # numba and pyarrow: only when needed
+
+        yield from select_file(desk, statement)
+        return
+    if not statement.relations:
+        from stqsh.client.statements.select_rows import select_constants  # numba and pyarrow
+
+        yield from select_constants(desk, statement)
+        return
+    if (query := _query_asked(desk, statement)) is not None:
+        from stqsh.client.statements.select_rows import select_query  # numba and pyarrow
+
+        yield from select_query(desk, statement, query)
+        return
     if statement.sync is not None:
         yield from subscribe(desk, statements.Subscribe(statement, piece=statement.piece))
         return
@@ -253,14 +297,30 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         yield Message(
             f"{stream.name} keeps only the objects that queries need; others are missing from this answer"
         )
-    yield Answer(
-        tuple(found.table.column_names),
-        found.table,
-        found.step,
-        found.at_us,
-        location=_location(spec, stream),
-        is_planar=stream.planar,
-    )
+    yield replace(answer_of(found, spec, stream, desk.link.db), remark=_remark(desk, found, spec, stream))
+
+
+def _remark(desk: StatementContext, found: SnapshotResult, spec: SnapshotSpec, stream: StreamSpec) -> str:
+    """Return why there is nothing in an answer, where it is known; "" for one with something in it."""
+    if not _is_empty(found.table, spec):
+        return ""
+    from stqsh.client.read.empty_answers import empty_reason  # numpy
+
+    return empty_reason(desk.link, desk.snapshots, spec, stream)
+
+
+def _is_empty(table: pa.Table, spec: SnapshotSpec) -> bool:
+    """Return whether a snapshot found nothing: no rows, or one without groups of zeros and NULLs only."""
+    if table.num_rows != 1 or not spec.adds_up or (spec.aggregates is not None and spec.aggregates.groups):
+        return not table.num_rows
+    [row] = table.to_pylist()
+    return not any(row.values())
+
+
+def _query_asked(desk: StatementContext, statement: statements.Select) -> QueryRow | None:
+    """Return the query whose answer a SELECT asks; None for one over streams and views."""
+    name = statement.relations[0].name
+    return _query(desk, name) if desk.view.kind_of(name) == "query" else None
 
 
 def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
@@ -278,24 +338,13 @@ def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
         )
 
 
-def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
-    """Return the names under which a SELECT has its stream's location; None if it has not."""
-    shown = {
-        column.value.name: column.name
-        for column in reversed(spec.select)
-        if isinstance(column.value, ColumnExpr)
-    }
-    x, y = shown.get(stream.x), shown.get(stream.y)
-    return None if x is None or y is None else (x, y)
-
-
 def help_(desk: StatementContext, statement: statements.Help) -> Iterator[Outcome]:
     """Execute HELP."""
     del desk
     with locating(statement.piece):
         topic = statement.topic
         text = help_text() if topic is None else help_text(topic.text, span=topic.span)
-    yield Message(text)
+    yield Script(f"{text}\n")
 
 
 def dump_all(desk: StatementContext, statement: statements.Dump) -> Iterator[Outcome]:
@@ -318,6 +367,7 @@ def deferred(module: str, name: str) -> Action:
 HANDLERS: dict[type[statements.Statement], Action] = {
     statements.CreateStream: create_stream,
     statements.CreateTable: create_table,
+    statements.CreateView: create_view,
     statements.CreateRegion: deferred("create_region", "create_region"),
     statements.CreateRegions: deferred("create_region", "create_regions"),
     statements.CreateSink: deferred("create_sink", "create_sink"),

@@ -2,47 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
 from typing import Any
 
 from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.errors import StqshError
 from stqsh.lang.ast import statements
+from stqsh.lang.ast.expressions import Name
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.printer import to_sql
+from stqsh.name_patterns import glob_of
 from stqsh.storage import catalogue_writer
-from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table
+from stqsh.storage.catalogue import (
+    find_area,
+    find_query,
+    find_stream,
+    find_table,
+    find_view,
+    known_views,
+    live_areas,
+    live_queries,
+    live_streams,
+    live_tables,
+)
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.rows import LogRow, QueryRow, SinkRow
-from stqsh.storage.sinks.sink_catalogue import drop_sink, find_alert, find_sink, live_sinks
+from stqsh.storage.rows import AreaRow, LogRow, QueryRow, SinkRow
+from stqsh.storage.sinks.sink_catalogue import (
+    drop_sink,
+    find_alert,
+    find_sink,
+    live_alerts,
+    live_sinks,
+    written_sinks,
+)
 from stqsh.storage.update_log.leases import release_sink
+
+_NAMED = 12
+"""The most names that a message lists."""
+_LIVE: dict[str, Callable[[ControlDb], Iterable[str]]] = {
+    "STREAM": lambda db: [one.name for one in live_streams(db)],
+    "TABLE": lambda db: [one.name for one in live_tables(db)],
+    "REGION": lambda db: [one.name for one in live_areas(db)],
+    "VIEW": known_views,
+    "QUERY": lambda db: [one.name for one in live_queries(db)],
+    "SINK": lambda db: [one.name for one in written_sinks(db)],
+    "ALERT": lambda db: [one.name for one in live_alerts(db)],
+}
+"""The names of all that there is of a kind."""
 
 
 def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome]:
-    """Execute DROP STREAM | TABLE | REGION | REGIONS | QUERY | SINK | ALERT.
+    """Execute DROP of streams, tables, regions, views, queries, sinks and alerts: of all the names, or none.
 
     Raises:
-        StqshError: live queries need it.
+        StqshError: live queries need one of them.
     """
-    bound = bind(statement, desk.view)
-    word, name, db = statement.kind.lower(), statement.name.text, desk.link.db
-    if bound.spec is None:
-        yield Message(f"there is no {word} {name}")
-        return
+    bind(statement, desk.view)
+    db, word = desk.link.db, statement.kind.lower()
+    dropped: list[object] = []
+    names: list[str] = []
+    missing: list[str] = []
     find, change = _DROPS[statement.kind]
     with db.transaction():
-        found = find(db, name)
-        if found is None:
-            raise StqshError(f"there is no {word} {name}", hint="another shell has just dropped it")
-        try:
-            change(db, f"{to_sql(statement)};", found)
-        except catalogue_writer.InUseError as error:
-            span, piece = statement.name.span, statement.piece
-            raise BindError(error.message, span, hint=error.hint, piece=piece) from error
+        for name in _fitting(desk, statement):
+            found = find(db, name.text)
+            if found is None and not statement.if_exists:
+                raise StqshError(f"there is no {word} {name.text}", hint="another shell has just dropped it")
+            if found is None:
+                missing.append(name.text)
+                continue
+            one = statements.Drop(_kind_of(found, statement.kind), (name,), statement.if_exists)
+            try:
+                change(db, f"{to_sql(one)};", found)
+            except catalogue_writer.InUseError as error:
+                span, piece = name.span, statement.piece
+                raise BindError(error.message, span, hint=error.hint, piece=piece) from error
+            dropped.append(found)
+            names.append(name.text)
     desk.link.wake()
-    yield Message(f"{word} {name} dropped{_remark(desk, found)}")
+    for absent in missing:
+        yield Message(f"there is no {word} {absent}")
+    if names:
+        remarks = "".join(dict.fromkeys(_remark(desk, found) for found in dropped))
+        plural = word if len(names) == 1 or word == "regions" else statements.PLURALS[statement.kind].lower()
+        yield Message(f"{plural} {_listed(names)} dropped{remarks}")
+    elif statement.like is not None:
+        plural = statements.PLURALS[statement.kind].lower()
+        yield Message(f"no {plural} are like {to_sql(statement).rpartition(' LIKE ')[2]}")
+
+
+def _fitting(desk: StatementContext, statement: statements.Drop) -> Iterable[Name]:
+    """Return the names that are to be dropped, each once."""
+    if statement.like is None:
+        return {name.text: name for name in statement.names}.values()
+    glob, span = glob_of(str(statement.like.value)), statement.like.span
+    return [Name(name, span=span) for name in _LIVE[statement.kind](desk.link.db) if fnmatchcase(name, glob)]
+
+
+def _kind_of(found: object, kind: statements.ObjectKind) -> statements.ObjectKind:
+    """Return the word for what is dropped: a pattern fits single regions and sets of them."""
+    return "REGIONS" if isinstance(found, AreaRow) and found.spec.set else kind
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _remark(desk: StatementContext, found: object) -> str:
@@ -68,7 +135,7 @@ def _drop_query(db: ControlDb, text: str, query: QueryRow) -> LogRow:
     return catalogue_writer.change_query(db, "drop", text, query)
 
 
-_DROPS: dict[str, tuple[Callable[[ControlDb, str], Any], Callable[[ControlDb, str, Any], LogRow]]] = {
+_DROPS: dict[str, tuple[Callable[[ControlDb, str], Any], Callable[[ControlDb, str, Any], LogRow | None]]] = {
     "STREAM": (find_stream, catalogue_writer.drop_stream),
     "TABLE": (find_table, catalogue_writer.drop_table),
     "REGION": (find_area, catalogue_writer.drop_area),
@@ -76,4 +143,5 @@ _DROPS: dict[str, tuple[Callable[[ControlDb, str], Any], Callable[[ControlDb, st
     "QUERY": (_find_live_query, _drop_query),
     "SINK": (find_sink, drop_sink),
     "ALERT": (find_alert, drop_sink),
+    "VIEW": (find_view, catalogue_writer.drop_view),
 }

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from stqsh.client.read.followed import Followed
 from stqsh.client.read.subscription import TailOptions
-from stqsh.client.results import Outcome
+from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.dispatch import free_name
 from stqsh.lang.ast import statements
@@ -28,6 +28,11 @@ def follow(desk: StatementContext, statement: statements.Follow) -> Iterator[Out
     spec = replace(subscribed, kind=RECORDS.name)
     asked, stream = desk.snapshots.bound(bound.select, desk.view)
     found = desk.snapshots.ask(asked, stream)
+    if not found.table.num_rows and asked.lookup is not None:
+        from stqsh.client.read.empty_answers import unknown_key  # numpy
+
+        if away := unknown_key(desk.link, desk.snapshots, stream, asked.lookup):
+            yield Message(f"{away}; its records are shown once it reports")
     first = desk.link.progress().step + 1  # before it is registered
     query = desk.register_own(f"{text};", spec)
     yield Followed(

@@ -47,6 +47,15 @@ def remainder(left: Value, right: Value) -> Value:
     return pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
 
 
+def quotient(left: Value, right: Value) -> Value:
+    """Return the quotient of int64 values, rounded towards 0: NULL beside 0, and where it does not fit."""
+    null, minus_one = pa.scalar(None, pa.int64()), pa.scalar(-1)
+    is_minus_one = pc.equal(right, minus_one)
+    divisor = pc.if_else(pc.or_(pc.equal(right, pa.scalar(0)), is_minus_one), pa.scalar(1), right)
+    known = pc.if_else(pc.equal(right, pa.scalar(0)), null, pc.divide(left, divisor))
+    return pc.if_else(is_minus_one, arithmetic("subtract", pa.scalar(0), left), known)
+
+
 def _where_it_fits(function: str, left: Value, right: Value) -> Value:
     known = pc.call_function(function, [left, right])  # wraps round, and has the right shape and nulls
     a, b, result = (_numbers(value) for value in (left, right, known))

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from stqsh.core.conditions.operations import Columns, EvaluationContext
 from stqsh.core.conditions.resolver import Resolver
-from stqsh.spec.expression import ColumnExpr, Expr, JoinExpr, find_nodes, reads_location
+from stqsh.spec.expression import ColumnExpr, Expr, JoinExpr, find_nodes, gives_instants, reads_location
 
 
 def evaluate(
@@ -47,6 +47,14 @@ def compute(
     value = EvaluationContext(columns, now, resolver).value(expr)
     repeat: Any = pa.repeat
     return repeat(value, rows) if isinstance(value, pa.Scalar) else value
+
+
+def compute_shown(
+    expr: Expr, columns: Columns, now_us: pa.Array[Any] | int, resolver: Resolver | None = None
+) -> Any:
+    """Return what `compute` does, with instants as timestamps, as answers show them."""
+    value = compute(expr, columns, now_us, resolver)
+    return value.view(pa.timestamp("us", "UTC")) if gives_instants(expr) else value
 
 
 def columns_read(expr: Expr, location: tuple[str, str]) -> set[str]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.core.conditions import column_functions
+from stqsh.core.conditions import casts, column_functions, functions
 from stqsh.core.conditions.column_functions import Value
 from stqsh.core.conditions.containment import inside, inside_each
 from stqsh.core.conditions.resolver import Resolver
@@ -24,6 +24,8 @@ from stqsh.spec.expression import (
     ArithmeticExpr,
     BetweenExpr,
     CallExpr,
+    CaseExpr,
+    CastExpr,
     ColumnExpr,
     CompareExpr,
     ConcatExpr,
@@ -102,8 +104,8 @@ class EvaluationContext:
 def _arithmetic(context: EvaluationContext, expr: ArithmeticExpr) -> Value:
     op = expr.operator
     a, b = _alike(context.value(expr.left), context.value(expr.right), as_double=op == "/")
-    if op == "%":
-        return column_functions.remainder(a, b)
+    if op in ("%", "DIV"):
+        return column_functions.remainder(a, b) if op == "%" else column_functions.quotient(a, b)
     if op == "/":
         b = pc.if_else(_call("equal", b, pa.scalar(0.0)), pa.scalar(None, pa.float64()), b)
     return column_functions.arithmetic(_ARITHMETIC[op], a, b)
@@ -176,10 +178,12 @@ def _places(context: EvaluationContext) -> tuple[Any, Any]:
 
 
 def _function(context: EvaluationContext, expr: FunctionExpr) -> Value:
-    value = context.value(expr.operand)
-    if expr.name == "LENGTH":
-        return pc.utf8_length(value).cast(pa.int64())
-    return column_functions.moment_part(expr.name, value)
+    return functions.call_function(expr.name, [context.value(one) for one in (expr.operand, *expr.others)])
+
+
+def _case(context: EvaluationContext, expr: CaseExpr) -> Value:
+    conditions, results = ([context.value(one) for one in part] for part in (expr.conditions, expr.results))
+    return functions.choose(conditions, results)
 
 
 def _user_function(context: EvaluationContext, expr: CallExpr) -> Value:
@@ -228,6 +232,8 @@ _RULES: dict[type[ExprBase], Callable[[EvaluationContext, Any], Value]] = {
     InsideExpr: lambda context, expr: pa.array(inside(expr.region, _places(context), context.resolver)),
     InsideEachExpr: _inside_each,
     FunctionExpr: _function,
+    CastExpr: lambda context, expr: casts.cast(context.value(expr.operand), expr.source, expr.type),
+    CaseExpr: _case,
     CallExpr: _user_function,
     RegionOfExpr: _region_of,
     DistanceExpr: lambda context, expr: context.column(DISTANCE),

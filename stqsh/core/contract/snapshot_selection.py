@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.arrays import Array
-from stqsh.core.conditions.evaluation import columns_read, compute, evaluate
+from stqsh.core.conditions.evaluation import columns_read, compute_shown, evaluate
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.kernels.index.scan import EVER, count_in_box, in_box
 from stqsh.core.objects.object_table import ObjectTable
+from stqsh.core.objects.row_table import RowTable
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.tokenizer import contains
 from stqsh.spec.expression import (
@@ -56,7 +57,7 @@ class PresentObjects:
         until: Objects with records from then on, µs, are not members of a snapshot.
     """
 
-    table: ObjectTable
+    table: ObjectTable | RowTable
     resolver: Resolver
     now: int
     since: int
@@ -91,8 +92,7 @@ class PresentObjects:
 
     def find(self, key: Any) -> Array:
         """Return the object with a key, present or not; int32 (0,) or (1,)."""
-        found = self.table.keys.find(pa.array([key], self.table.key_type))
-        return found[found >= 0]
+        return self.table.find(key)
 
     def among(self, objects: Array) -> Array:
         """Return the objects that are present."""
@@ -139,7 +139,7 @@ class StoredRows:
         if isinstance(expr, DistanceExpr):
             return self._distance()
         columns, plain = self._operands(expr)
-        value: pa.Array[Any] = compute(plain, columns, self._present.now, self._present.resolver)
+        value: pa.Array[Any] = compute_shown(plain, columns, self._present.now, self._present.resolver)
         return value
 
     def _operands(self, expr: Expr) -> tuple[dict[str, pa.Array[Any]], Expr]:

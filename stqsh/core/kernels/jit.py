@@ -12,6 +12,7 @@ from numba.core.caching import CacheImpl, UserProvidedCacheLocator
 from platformdirs import user_cache_path
 
 from stqsh.arrays import Array
+from stqsh.core.kernels.kernel_files import compile_alone
 
 Int: TypeAlias = Any
 """An integer of any width within a kernel; numba infers its type."""
@@ -67,7 +68,10 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     Compiled kernels are cached on disk, release the GIL, and divide by zero as numpy does. A kernel takes and
     returns numpy arrays, numbers and NamedTuples of them. It keeps its Python signature for type checkers.
     """
-    return cast(Callable[P, R], numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # set from NUMBA_DISABLE_JIT
+        compile_alone(compiled, function)
+    return cast(Callable[P, R], compiled)
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:

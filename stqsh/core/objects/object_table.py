@@ -64,6 +64,11 @@ class ObjectTable:
             self.columns.resize(len(self.keys))
         return found
 
+    def find(self, key: Any) -> Array:
+        """Return the object with a key, known or not; int32 (0,) or (1,)."""
+        found = self.keys.find(pa.array([key], self.key_type))
+        return found[found >= 0]
+
     def encode(self, batches: Sequence[pa.RecordBatch]) -> BatchRows:
         """Return rows from the payloads of "records" or "focal" chunks, in order; intern new keys."""
         if not batches:

@@ -146,17 +146,29 @@ def _part(
     share = None if kept is None else kept.share(state, selection)
     if share is not None:
         return share
-    kind, by_key = KINDS[spec.kind], spec.lookup is not None
-    counts = spec.aggregate == "count"
-    if counts and not by_key and not selection.reach.is_nowhere:
-        return _counted(kind.count_members(selection))
+    if spec.aggregate == "count" and spec.lookup is None and not selection.reach.is_nowhere:
+        return _counted(KINDS[spec.kind].count_members(selection))
     found = None if kept is None else kept.members(state, selection)
-    objects = _members(selection, kind) if found is None else found
-    if spec.aggregates is not None:
-        return groups_part(selection, objects, kind.rank(selection, objects))
-    if counts:
+    objects = _members(selection, KINDS[spec.kind]) if found is None else found
+    is_missing = spec.lookup is not None and spec.aggregates is None and spec.aggregate is None
+    return None if is_missing and not len(objects) else _share(selection, objects)
+
+
+def share_of(selection: SnapshotSelection) -> pa.RecordBatch:
+    """Return the share of what a snapshot selects, as `part` does, by a scan."""
+    kind = KINDS[selection.spec.kind]
+    objects = np.empty(0, np.int32) if selection.reach.is_nowhere else kind.select_members(selection)
+    return _share(selection, objects)
+
+
+def _share(selection: SnapshotSelection, objects: Array) -> pa.RecordBatch:
+    """Return the share of members."""
+    if selection.spec.aggregate == "count":
         return _counted(len(objects))
-    return None if by_key and not len(objects) else _rows(selection, objects, kind.rank(selection, objects))
+    rank = KINDS[selection.spec.kind].rank(selection, objects)
+    if selection.spec.aggregates is not None:
+        return groups_part(selection, objects, rank)
+    return _rows(selection, objects, rank)
 
 
 def selection_of(

@@ -23,6 +23,8 @@ from stqsh.spec.expression import (
     AndExpr,
     ArithmeticExpr,
     BetweenExpr,
+    CaseExpr,
+    CastExpr,
     ColumnExpr,
     CompareExpr,
     ConcatExpr,
@@ -52,7 +54,8 @@ from stqsh.spec.stream import StreamSpec
 COUNT = Measure("count")
 
 _LASTING = (
-    AndExpr, ArithmeticExpr, BetweenExpr, ColumnExpr, CompareExpr, ConcatExpr, ContainsExpr, DurationExpr,
+    AndExpr, ArithmeticExpr, BetweenExpr, CaseExpr, CastExpr, ColumnExpr, CompareExpr, ConcatExpr,
+    ContainsExpr, DurationExpr,
     FunctionExpr, InExpr, InsideExpr, IsNullExpr, LikeExpr, LiteralExpr, NegativeExpr, NotExpr, OrExpr,
     RegionOfExpr,
 )  # fmt: skip

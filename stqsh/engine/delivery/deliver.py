@@ -188,6 +188,7 @@ class Delivery:
             due_us=clock.due_us,
             running=clock.running,
             playing=clock.playing,
+            playback=clock.playback,
             rows=clock.rows,
             slots=tuple(by_slot(delivered.stats, sifted)),
             memory=self._shedding.describe(delivered.stats, clock),

@@ -5,7 +5,7 @@ Run `python -m stqsh.engine.launch.build_class_archive` once for an installation
 Java spends more than half of Spark's start on loading some 20 000 classes from jars. A class data archive
 keeps them in a form that is mapped into memory. One engine is started on an empty home and stopped again.
 Its Java process writes the archive as it ends, and later engines use it as long as Java and Spark stay the
-same. Another process compiles the kernels in parallel.
+same. The kernels are compiled in parallel.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from stqsh.core import compile_kernels
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.operators.pipeline import payload_folders, start_query
@@ -32,7 +34,8 @@ from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome, remove_home
 
 _PATIENCE_S = 300.0
-_COMPILE = "from stqsh.core import compile_kernels; compile_kernels()"
+_TELL_S = 10.0
+"""Time between two lines about the kernels."""
 
 
 class _NoArchiveError(Exception):
@@ -97,19 +100,33 @@ def _end_java(process: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> int:
-    """Compile the kernels, make the archive and print its path."""
-    compiling = subprocess.Popen([sys.executable, "-c", _COMPILE])
-    try:
-        archive = make_archive()
-    except StqshError as error:
-        print(error.text(), file=sys.stderr)
-        return 1
-    finally:
-        code = compiling.wait()
-    if code:
-        return code
+    """Compile the kernels, make the archive and print its path; say on standard error how far that is."""
+    with ThreadPoolExecutor(1) as beside:
+        kernels = beside.submit(compile_kernels, on_progress=_Told().tell)
+        try:
+            archive = make_archive()
+            kernels.result()
+        except StqshError as error:
+            print(error.text(), file=sys.stderr)
+            return 1
+        except subprocess.CalledProcessError as error:
+            print(f"the kernels were not compiled: {error}", file=sys.stderr)
+            return 1
     print(archive or "this Java keeps no class archive; the engine starts without one")
     return 0
+
+
+class _Told:
+    """Says how many kernels are compiled, now and then."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def tell(self, number: int, whole: int) -> None:
+        """Print the number of compiled kernels, unless that was done within the last seconds."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _TELL_S
+            print(f"     {number} of {whole} kernels are compiled", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ log = logging.getLogger("stqsh.engine")
 
 #: The parts that an engine waits for before it reports that it is ready.
 KERNELS, FIRST_BATCH = "kernels compiled", "first batch"
-_KERNEL_NICENESS = 19
-"""By how much the compilation of all kernels gives way to Spark and to the workers."""
+_KERNEL_NICENESS = 10
+"""By how much the compilation of kernels gives way to Spark and the workers, after those of first answers."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -221,14 +221,20 @@ class Engine:
             elif self._missing == {KERNELS}:
                 self._heart.tell("starting", COMPILING)
 
+    def _tell_compiled(self, number: int, whole: int) -> None:
+        """Say how many kernels are compiled, once nothing else is waited for."""
+        with self._lock:
+            if self._missing == {KERNELS}:
+                self._heart.tell("starting", f"{COMPILING}: {number} of {whole}")
+
     def _warm_up(self) -> None:
         """Compile the kernels while Spark starts, and import what the query needs.
 
-        Kernels are kept on disk for the workers. What the first batches call, the workers compile themselves,
-        and they come first.
+        Kernels are kept on disk for the workers. What first batches call comes first. The workers wait for
+        what is being compiled, and compile themselves what else they need.
         """
         try:
-            compile_kernels(_KERNEL_NICENESS)
+            compile_kernels(_KERNEL_NICENESS, self._tell_compiled)
         except Exception:
             # The workers compile what they need themselves: slower, but no reason to fail.
             log.exception("the kernels were not compiled")

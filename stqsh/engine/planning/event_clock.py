@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, first_tick, last_tick, records_until
 from stqsh.spec.clock import BatchClock
@@ -23,6 +24,7 @@ from stqsh.spec.log import (
 )
 from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.spec.query import AskSpec
+from stqsh.spec.stats import PATIENCE_US, Playback
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.rows import LogRow
 
@@ -114,9 +116,29 @@ def _run_to_end(view: SessionView, offset: Offset, feeds: list[StreamInput], seq
     """Return a RUN whose last step is the end of the data, or the step that is owed there."""
     if offset.step >= end:
         return RunState(seq, offset.step + int(view.owes_a_step(feeds)))
-    refreshed = view.log.ledger_at(seq).refreshed.values()
-    closes = not all(query.is_over(offset, end + 1) for query in refreshed)
+    closes = is_refreshed_after(view, offset, seq, end)
     return RunState(seq, end + int(closes), closes)
+
+
+def is_refreshed_after(view: SessionView, offset: Offset, seq: int, end: int) -> bool:
+    """Return whether queries with SYNC, as of a row of the log, last beyond the end of the data."""
+    refreshed = view.log.ledger_at(seq).refreshed.values()
+    return not all(query.is_over(offset, end + 1) for query in refreshed)
+
+
+def closed_play(view: SessionView, offset: Offset, play: PlayState, taken: Offset) -> Offset:
+    """Return a batch of a PLAY, with the step that follows where it brings all streams to their end.
+
+    Queries with SYNC are refreshed in that step, as they are where a RUN reaches the end.
+    """
+    feeds = view.feeds(offset)
+    end = last_step(offset, feeds)
+    is_last = end is not None and offset.step < end <= taken.step and not view.is_waiting()
+    if not is_last or any(feed.left and feed.stream_id not in play.streams for feed in feeds):
+        return taken
+    if not is_refreshed_after(view, offset, taken.seq, taken.step):
+        return taken
+    return replace(taken, step=taken.step + 1, closing=taken.step + 1)
 
 
 def within_data(view: SessionView, offset: Offset, feeds: list[StreamInput], run: RunState) -> RunState:
@@ -173,11 +195,24 @@ def requested_step(offset: Offset, run: RunSpec) -> int:
 
 @dataclass(frozen=True)
 class _PlayOrigin:
-    """The origin from which a PLAY is counted: its number in the log, the wall clock in µs, the step."""
+    """Where the count of a PLAY begins: its row of the log, the last RUN done, the time in µs, the step."""
 
     seq: int
+    run: int
     us: int
     step: int
+
+
+class DueStep(NamedTuple):
+    """The step that streams have reached.
+
+    Attributes:
+        step: None without a pace.
+        gap: the step before a stretch without records that is passed over at once, and the one after it.
+    """
+
+    step: int | None
+    gap: tuple[int, int] | None = None
 
 
 class ClockJumps:
@@ -222,27 +257,36 @@ class SessionClock:
 class PlaybackPace:
     """Counts steps by the wall clock from when this process first saw a PLAY.
 
-    Where the wall clock is set, the count goes on from there: streams neither stand still until it has caught
-    up, nor leap.
+    Where the wall clock is set, and after a RUN, the count goes on from there: streams neither stand still
+    until it has caught up, nor leap. Where no record is due for long, the count goes on at the next one.
     """
 
     def __init__(self, steady: Callable[[], int] | None = None) -> None:
         self._origin: _PlayOrigin | None = None
         self._jumps = ClockJumps(steady)
 
-    def step(self, offset: Offset, play: PlayState, feeds: list[StreamInput], now_us: int) -> int | None:
-        """Return the step that streams have reached; None without a pace.
+    def step(self, offset: Offset, play: PlayState, feeds: list[StreamInput], now_us: int) -> DueStep:
+        """Return the step that streams have reached.
 
         If no stream has begun, time skips to the first record of those that will.
         """
         if play.pace is None or offset.tick_us is None:
-            return None
-        begins, jump_us = next_beginning(offset, feeds), self._jumps.look(now_us)
-        if self._origin is not None:
-            self._origin = replace(self._origin, us=self._origin.us + jump_us)
-        if self._origin is None or self._origin.seq != play.seq or begins > offset.step + 1:
-            self._origin = _PlayOrigin(play.seq, now_us, max(offset.step, begins - 1))
-        return self._origin.step + 1 + int((now_us - self._origin.us) * play.pace // offset.tick_us)
+            return DueStep(None)
+        origin, jump_us = self._origin, self._jumps.look(now_us)
+        if origin is None or (origin.seq, origin.run) != (play.seq, offset.run_done):
+            origin = _PlayOrigin(play.seq, offset.run_done, now_us, offset.step)
+        else:
+            origin = replace(origin, us=origin.us + jump_us)
+        due = origin.step + 1 + int((now_us - origin.us) * play.pace // offset.tick_us)
+        coming, gap = next_record(offset, feeds), None
+        if coming is not None and coming > due:
+            wait_us = (coming - due) * offset.tick_us / play.pace
+            is_long = wait_us > PATIENCE_US
+            if is_long or not any(feed.row for feed in feeds if feed.left):
+                gap = (offset.step, coming) if is_long and offset.step else None
+                origin, due = replace(origin, us=now_us, step=coming - 1), coming
+        self._origin = origin
+        return DueStep(due, gap)
 
     def due_us(self, taken: Offset, play: PlayState) -> int | None:
         """Return when the last step of a batch was due by the wall clock; None without a pace."""
@@ -251,12 +295,12 @@ class PlaybackPace:
         return self._origin.us + int((taken.step - self._origin.step - 1) * taken.tick_us / play.pace)
 
 
-def next_beginning(offset: Offset, feeds: list[StreamInput]) -> int:
-    """Return the step of the first record that any stream will bring; 0 if one has begun."""
-    if any(feed.row and (feed.left or not feed.store.complete) for feed in feeds):
-        return 0
-    tick = first_tick(feed for feed in feeds if not feed.row)
-    return 0 if tick is None else offset.step_of(tick)
+def next_record(offset: Offset, feeds: list[StreamInput]) -> int | None:
+    """Return the step of the next record; None where there is none, or where it is still to be made."""
+    if any(not feed.left and not feed.store.complete for feed in feeds):
+        return None
+    ticks = [feed.store.tick_of_row(feed.row) for feed in feeds if feed.left]
+    return offset.step_of(min(ticks)) if ticks else None
 
 
 def batch_clock(
@@ -279,6 +323,7 @@ def batch_clock(
         ended=last.ended if is_live else is_at_end,
         running=last.run is not None,
         playing=playing,
+        playback=_playback(last, feeds),
         rows=last.rows,
         backlog=records_behind(last, feeds),
         due_us=last.due_us,
@@ -286,6 +331,17 @@ def batch_clock(
         asks=asks,
         closing=last.closing if last.closing > first.step else 0,
     )
+
+
+def _playback(last: Offset, feeds: list[StreamInput]) -> Playback | None:
+    """Return how a PLAY at a pace stands after a batch, or would if streams played."""
+    pace = last.play.pace if last.play and last.play.streams else 1.0
+    if pace is None or last.tick_us is None or not feeds:
+        return None
+    taking = [feed for feed in feeds if is_playing(last, feed.stream_id)] or feeds
+    coming, (before, after) = next_record(last, taking), last.gap
+    next_us = None if coming is None else max(0, coming - last.step) * last.tick_us
+    return Playback(pace, next_us, (after - before) * last.tick_us, after)
 
 
 def records_behind(offset: Offset, feeds: list[StreamInput]) -> int:

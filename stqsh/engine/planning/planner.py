@@ -24,6 +24,7 @@ from stqsh.engine.planning.event_clock import (
     PlaybackPace,
     apply_clock_rows,
     batch_clock,
+    closed_play,
     finish_run,
     last_step,
     start_clock,
@@ -194,17 +195,20 @@ class Planner:
         if offset.base_tick is None:
             return None
         end = last_step(offset, feeds)
+        gap = None
         if end is not None and offset.step >= end:
             target = offset.step + int(self._view.owes_a_step(feeds))
         else:
-            due, far = self._pace.step(offset, play, feeds, now_us), offset.step + FAR
+            due, gap = self._pace.step(offset, play, feeds, now_us)
+            far = offset.step + FAR
             target = min(far if due is None else due, far if end is None else end)
         taken = self._take_steps(offset, feeds, target) if target > offset.step else None
-        if taken is None:
-            return None
+        if taken is None or taken.step == offset.step:
+            return taken
         # At full speed and without an end, any number of records is due.
         behind = taken.behind if end is not None or play.pace is not None else 0
-        return replace(taken, behind=behind, due_us=self._pace.due_us(taken, play))
+        taken = closed_play(self._view, offset, play, taken)
+        return replace(taken, behind=behind, due_us=self._pace.due_us(taken, play), gap=gap or offset.gap)
 
     def _take_steps(self, offset: Offset, feeds: list[StreamInput], until: int) -> Offset | None:
         """Take the steps after `offset` to `until`, or as many as make a batch.

@@ -28,6 +28,7 @@ from stqsh.engine.spark.spark_internals import (
     spark_folder,
 )
 from stqsh.errors import StqshError
+from stqsh.program import program
 
 #: Keep Java from printing messages about its archive.
 SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
@@ -53,11 +54,13 @@ class JavaGateway:
             if (code := self.process.poll()) is not None:
                 raise StqshError(
                     f"Java ended with code {code} while starting",
-                    hint="stqsh logs shows its output; stqsh doctor looks for the cause",
+                    hint=f"{program()} logs shows its output; {program()} doctor looks for the cause",
                 )
             if time.monotonic() > deadline:
                 self.process.kill()
-                raise StqshError(f"Java has not answered for {_PATIENCE_S:.0f} s", hint="see stqsh logs")
+                raise StqshError(
+                    f"Java has not answered for {_PATIENCE_S:.0f} s", hint=f"see {program()} logs"
+                )
             time.sleep(_LOOK_S)
         self.file.unlink()
         return found

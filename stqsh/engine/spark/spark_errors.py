@@ -8,6 +8,7 @@ import socket
 from stqsh.engine.config import TUNING, EngineSettings
 from stqsh.engine.spark.cluster import STANDALONE
 from stqsh.errors import StqshError
+from stqsh.program import program
 from stqsh.sources.live.protocol import SourceAwayError
 
 
@@ -31,7 +32,7 @@ def check_master(settings: EngineSettings) -> None:
 
 def start_error(settings: EngineSettings, error: Exception) -> StqshError:
     """Return the error for users when Spark does not start; its traces stay in the log."""
-    hint = "stqsh doctor looks for the reason; stqsh logs has all that Spark said"
+    hint = f"{program()} doctor looks for the reason; {program()} logs has all that Spark said"
     if not settings.local:
         hint = f"spark.master is {settings.master}; {hint}"
     return StqshError(f"Spark does not start: {_reason(error)}", hint=hint)

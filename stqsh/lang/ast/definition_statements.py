@@ -8,7 +8,17 @@ from typing import Literal as OneOf
 from stqsh.lang.ast.expressions import Expression, Literal, Name, Node, Quantity, Region
 from stqsh.lang.ast.statement import AlertAction, ColumnDefinition, DataSource, SinkTarget, Statement
 
-ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT"]
+ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT", "VIEW"]
+PLURALS: dict[ObjectKind, str] = {
+    "STREAM": "STREAMS",
+    "TABLE": "TABLES",
+    "REGION": "REGIONS",
+    "VIEW": "VIEWS",
+    "QUERY": "QUERIES",
+    "SINK": "SINKS",
+    "ALERT": "ALERTS",
+}
+"""The words for several things of a kind, as SHOW and DROP … LIKE have them."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +103,15 @@ class CreateAlert(Statement):
 
 @dataclass(frozen=True)
 class Drop(Statement):
-    """`DROP STREAM|TABLE|REGION|REGIONS|QUERY|SINK|ALERT [IF EXISTS] name`."""
+    """`DROP STREAM|TABLE|REGION|REGIONS|VIEW|QUERY|SINK|ALERT [IF EXISTS] name, …`, `DROP QUERIES LIKE 'x%'`.
+
+    REGION with a pattern is for sets of regions, too.
+    """
 
     kind: ObjectKind
-    name: Name
+    names: tuple[Name, ...] = ()
     if_exists: bool = False
+    like: Literal | None = None
 
 
 @dataclass(frozen=True)

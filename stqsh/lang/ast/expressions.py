@@ -107,6 +107,28 @@ class Call(Expression):
 
 
 @dataclass(frozen=True)
+class Cast(Expression):
+    """`CAST(x AS type)`, or `x::type`."""
+
+    operand: Expression
+    type: Name
+
+
+@dataclass(frozen=True)
+class Case(Expression):
+    """`CASE [operand] WHEN … THEN … [ELSE …] END`.
+
+    `conditions` are what stands after WHEN, conditions or values to compare the operand with, and `results`
+    what stands after THEN.
+    """
+
+    operand: Expression | None
+    conditions: tuple[Expression, ...]
+    results: tuple[Expression, ...]
+    otherwise: Expression | None = None
+
+
+@dataclass(frozen=True)
 class Negative(Expression):
     """`-x`."""
 
@@ -115,7 +137,7 @@ class Negative(Expression):
 
 @dataclass(frozen=True)
 class Arithmetic(Expression):
-    """`x + y`, and the same with `-`, `*`, `/`, `%`."""
+    """`x + y`, and the same with `-`, `*`, `/`, `%`, `DIV`."""
 
     operator: str
     left: Expression

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from stqsh.lang.ast.expressions import Expression, Literal, Name, Nearest, Node, Parameter, Quantity, Region
-from stqsh.lang.ast.statement import DataSource, Options, Statement
+from stqsh.lang.ast.statement import DataSource, FileSource, Options, Statement
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,11 @@ class SelectItem(Node):
 
 @dataclass(frozen=True)
 class Relation(Node):
-    """A stream or a table in FROM."""
+    """A stream or a table in FROM, or a file, whose name is that of its glob."""
 
     name: str
     alias: str | None = None
+    file: FileSource | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,15 @@ class Select(Statement):
     window: Quantity | None = None
     slide: Quantity | None = None
     sync: Quantity | None = None
+
+
+@dataclass(frozen=True)
+class CreateView(Statement):
+    """`CREATE VIEW [IF NOT EXISTS] name AS SELECT …`."""
+
+    name: Name
+    select: Select
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,10 +121,13 @@ class ResumeQuery(Statement):
 
 @dataclass(frozen=True)
 class Tail(Statement):
-    """`TAIL name [FROM START | FROM STEP n] [ONLY + | ONLY -] [WHERE c] [LIMIT n]`; FROM START is step 0."""
+    """`TAIL name [FROM START | FROM STEP n | FROM 'time' | SINCE d] [ONLY + | ONLY -] [WHERE c] [LIMIT n]`.
+
+    FROM START is step 0.
+    """
 
     name: Name
-    from_step: int | None = None
+    begin: int | Literal | Quantity | None = None
     only: OneOf["+", "-"] | None = None
     where: Expression | None = None
     limit: int | None = None

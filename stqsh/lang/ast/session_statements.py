@@ -35,9 +35,10 @@ class Pause(Statement):
 
 @dataclass(frozen=True)
 class Show(Statement):
-    """`SHOW STATUS` and similar; `what` is in capitals, with one space between words."""
+    """`SHOW STATUS`, `SHOW QUERIES LIKE 'pattern'`; `what` is in capitals, with one space between words."""
 
     what: str
+    like: Literal | None = None
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,18 @@ from dataclasses import replace
 
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Column, Name
-from stqsh.lang.ast.source import cover
-from stqsh.lang.ast_builder.rules import Clause, Parts, by_field, fill, node_of, only_part, rule, rules
+from stqsh.lang.ast.source import NOWHERE, cover
+from stqsh.lang.ast_builder.rules import (
+    Clause,
+    Parts,
+    by_field,
+    clause_of,
+    fill,
+    node_of,
+    only_part,
+    rule,
+    rules,
+)
 from stqsh.lang.errors import StatementSyntaxError, near
 
 PARTITIONINGS = ("object", "grid", "agrid", "quadtree", "qttree")
@@ -25,8 +35,10 @@ rules(
         "pause": node_of(statements.Pause),
         "pause_query": node_of(statements.PauseQuery),
         "resume_query": node_of(statements.ResumeQuery),
+        "tail_since": clause_of("begin", "SINCE"),
+        "name_like": only_part,
         "tail_only": lambda parts: Clause("only", parts[0], "ONLY"),
-        "show": lambda parts: statements.Show(parts[0], format=_format(parts[1])),
+        "show": lambda parts: statements.Show(parts[0], parts[1], format=_format(parts[2])),
         "show_query": lambda parts: statements.ShowQuery(parts[0], format=_format(parts[1])),
         "describe": lambda parts: statements.Describe(parts[0], format=_format(parts[1])),
         "watch": lambda parts: statements.Watch(tuple(parts)),
@@ -41,8 +53,8 @@ rules(
 
 @rule("tail_from")
 def tail_from(parts: Parts) -> Clause:
-    """Build `FROM STEP n`; `FROM START` is step 0."""
-    return Clause("from_step", 0 if parts[0] == "START" else parts[0], "FROM")
+    """Build `FROM STEP n` or `FROM 'time'`; `FROM START` is step 0."""
+    return Clause("begin", 0 if parts[0] == "START" else parts[0], "FROM", getattr(parts[0], "span", NOWHERE))
 
 
 @rule("tail")

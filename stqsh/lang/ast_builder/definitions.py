@@ -233,11 +233,17 @@ def insert(parts: Parts) -> statements.Insert:
 
 
 def _dropped(kind: statements.ObjectKind) -> Builder:
-    return lambda parts: statements.Drop(kind, parts[1], bool(parts[0]), span=parts[1].span)
+    return lambda parts: statements.Drop(kind, tuple(parts[1:]), bool(parts[0]), span=parts[1].span)
 
 
-for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT"):
+def _dropped_like(kind: statements.ObjectKind) -> Builder:
+    return lambda parts: statements.Drop(kind, like=parts[0], span=parts[0].span)
+
+
+for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT", "VIEW"):
     rule(f"dropped_{_kind.lower()}")(_dropped(_kind))
+for _kind, _plural in statements.PLURALS.items():
+    rule(f"dropped_{_plural.lower()}_like")(_dropped_like(_kind))
 
 
 def _source(name: Name, given: dict[str, Clause]) -> statements.DataSource:
@@ -261,10 +267,10 @@ def pop_source(given: dict[str, Clause]) -> statements.DataSource | None:
     if isinstance(found, statements.GeneratorSource):
         raise StatementSyntaxError("a generator has no FORMAT", found.span)
     name, options = form.value
-    return replace(found, format=_format_of(found, name), options=options)
+    return replace(found, format=format_of(found, name), options=options)
 
 
-def _format_of(source: statements.DataSource, name: Name) -> str:
+def format_of(source: statements.DataSource, name: Name) -> str:
     """Return a format that a source takes; raise for another, with a suggestion."""
     given, formats = name.text.lower(), _FORMATS.get(type(source), FILE_FORMATS)
     found = _FORMAT_ALIASES.get(given, given)

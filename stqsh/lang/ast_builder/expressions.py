@@ -8,6 +8,9 @@ from stqsh.lang.ast.expressions import (
     Arithmetic,
     Between,
     Call,
+    Case,
+    Cast,
+    Circle,
     Column,
     Comparison,
     Concatenation,
@@ -19,15 +22,21 @@ from stqsh.lang.ast.expressions import (
     Like,
     Literal,
     Name,
+    NamedRegion,
     Negative,
     Not,
     Now,
     Or,
     Parameter,
+    Quantity,
     Star,
 )
 from stqsh.lang.ast.source import cover
 from stqsh.lang.ast_builder.rules import Parts, only_part, rule, rules, span_of
+from stqsh.lang.errors import StatementSyntaxError, near
+from stqsh.spec.functions import ALIASES, PARTS
+
+_WITH_FROM = ("EXTRACT(part FROM time)", "SUBSTRING(text FROM a FOR n)", "TRIM(characters FROM text)")
 
 
 @rule("column")
@@ -54,11 +63,98 @@ rules(
 
 
 @rule("call")
-def call(parts: Parts) -> Call:
-    """Build `NAME(a, b)` or `COUNT(DISTINCT a)`."""
+def call(parts: Parts) -> Expression:
+    """Build `NAME(a, b)` or `COUNT(DISTINCT a)`.
+
+    A test whether the location is in a fixed region is the INSIDE that it means, whose region has an index.
+    """
     function: Name = parts[0]
     arguments = tuple(part for part in parts[2:] if part is not None)
+    match function.text.upper(), arguments:
+        case "ST_WITHIN", (Column() as location, Column(name, None) as area):
+            return Inside(location, NamedRegion(name, span=area.span), span=function.span)
+        case (
+            "ST_DWITHIN",
+            (
+                Column() as location,
+                Call("ST_POINT", (Literal(int() | float() as x, _), Literal(int() | float() as y, _))),
+                (Literal(int() | float(), _) | Quantity()) as radius,
+            ),
+        ):
+            return Inside(location, Circle(float(x), float(y), radius, span=radius.span), span=function.span)
+        case "DATE_PART", (Literal(str(), _) as part, time):
+            return Call(_part(part), (time,), span=function.span)
     return Call(function.text.upper(), arguments, bool(parts[1]), span=function.span)
+
+
+@rule("call_from")
+def call_from(parts: Parts) -> Call:
+    """Build `EXTRACT(YEAR FROM ts)` as YEAR(ts), SUBSTRING(text FROM a FOR n), TRIM(characters FROM text)."""
+    function, first, second, third = parts
+    name = function.text.upper()
+    if third is None and name == "EXTRACT":
+        return Call(_part(first), (second,), span=function.span)
+    if third is None and name in ("TRIM", "LTRIM", "RTRIM"):
+        return Call(name, (second, first), span=function.span)
+    if name not in ("SUBSTRING", "SUBSTR"):
+        raise StatementSyntaxError(
+            f"{function.text} takes no FROM in its parentheses", function.span, expected=_WITH_FROM
+        )
+    arguments = (first, second) if third is None else (first, second, third)
+    return Call(name, arguments, span=function.span)
+
+
+def _part(node: Expression) -> str:
+    """Return the function for the part of a time that EXTRACT asks for."""
+    text = ""
+    if isinstance(node, Column) and node.qualifier is None:
+        text = node.name
+    elif isinstance(node, Literal) and node.kind == "STRING":
+        text = str(node.value)
+    part = ALIASES.get(text.upper(), text.upper())
+    if part not in PARTS:
+        known = tuple(sorted(PARTS))
+        raise StatementSyntaxError(
+            f"EXTRACT knows no part {text!r}" if text else "EXTRACT takes the name of a part",
+            node.span,
+            expected=known,
+            near=near(part, known),
+        )
+    return part
+
+
+@rule("cast")
+def cast(parts: Parts) -> Cast:
+    """Build `x::type`."""
+    operand, kind = parts
+    return Cast(operand, kind, span=cover(operand.span, kind.span))
+
+
+@rule("cast_call")
+def cast_call(parts: Parts) -> Cast:
+    """Build `CAST(x AS type)`; TRY_CAST means the same."""
+    function, operand, kind = parts
+    if function.text.upper() not in ("CAST", "TRY_CAST"):
+        raise StatementSyntaxError(
+            f"{function.text} takes no AS in its parentheses", function.span, expected=("CAST(x AS type)",)
+        )
+    return Cast(operand, kind, span=cover(function.span, kind.span))
+
+
+@rule("case_when")
+def case_when(parts: Parts) -> tuple[Expression, Expression]:
+    """Build `WHEN a THEN b`."""
+    condition, result = parts
+    return condition, result
+
+
+@rule("case")
+def case(parts: Parts) -> Case:
+    """Build `CASE [x] WHEN a THEN b … [ELSE c] END`."""
+    operand, *branches, otherwise = parts
+    conditions, results = zip(*branches, strict=True)
+    first, last = operand or conditions[0], otherwise or results[-1]
+    return Case(operand, conditions, results, otherwise, span=cover(first.span, last.span))
 
 
 @rule("negative")
@@ -73,7 +169,7 @@ def negative(parts: Parts) -> Expression:
 @rule("comparator", "add_operator", "multiply_operator", "sign")
 def operator(parts: Parts) -> str:
     """Return the operator's text; `!=` becomes `<>`."""
-    return "<>" if parts[0] == "!=" else str(parts[0])
+    return "<>" if parts[0] == "!=" else str(parts[0]).upper()
 
 
 @rule("arithmetic")

@@ -5,15 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stqsh.lang.ast import statements
-from stqsh.lang.ast.expressions import And, Expression, Inside, Literal, Not, Or, Parameter, Region
+from stqsh.lang.ast.expressions import (
+    And,
+    Column,
+    Expression,
+    Inside,
+    Literal,
+    Name,
+    Not,
+    Or,
+    Parameter,
+    Region,
+)
 from stqsh.lang.ast.source import cover
-from stqsh.lang.ast_builder.definitions import pop_source
+from stqsh.lang.ast_builder.definitions import format_of, pop_source
 from stqsh.lang.ast_builder.regions import Coordinates, check_letter, coordinate, nearest
 from stqsh.lang.ast_builder.rules import Clause, Parts, by_field, clause_of, clause_of_list, fill, rule, rules
 from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.settings import FORMATS
 
 _LOCATION_NAMES = frozenset({"loc", "location"})
+_AFTER_ITEMS = frozenset({"FROM", "WHERE"})
 _FORMAT_PLACE = "REGISTER QUERY shows no rows; say FORMAT with TAIL or SUBSCRIBE"
 
 
@@ -22,13 +34,25 @@ def select(parts: Parts) -> statements.Select:
     """Build `SELECT items FROM relations clauses`."""
     distinct, *rest = parts
     items = tuple(part for part in rest if isinstance(part, statements.SelectItem))
-    relations = next(part for part in rest if isinstance(part, list))
+    relations = next((part for part in rest if isinstance(part, list)), [])
+    if not relations:
+        _check_items(items)
     given = by_field(part for part in rest if isinstance(part, Clause))
     window = given.pop("window", None)
     selected = fill(statements.Select(items, tuple(relations), bool(distinct)), given)
     if window is not None:
         selected = replace(selected, window=window.value[0], slide=window.value[1])
     return _with_inside_clause(selected)
+
+
+def _check_items(items: tuple[statements.SelectItem, ...]) -> None:
+    """Raise for `SELECT FROM t`, and the like, where FROM is taken for a column."""
+    for item in items:
+        node = item.expression
+        if isinstance(node, Column) and node.qualifier is None and node.name.upper() in _AFTER_ITEMS:
+            raise StatementSyntaxError(
+                f"something is missing before '{node.name}'", node.span, expected=("a value", "DISTINCT", "*")
+            )
 
 
 rules(
@@ -58,9 +82,23 @@ def select_item(parts: Parts) -> statements.SelectItem:
 
 @rule("relation")
 def relation(parts: Parts) -> statements.Relation:
-    """Build `name [AS alias]`."""
-    name, alias = parts
-    return statements.Relation(name.text, None if alias is None else alias.text, span=name.span)
+    """Build `name [AS alias]`, or `'file' [(options)] [AS alias]`."""
+    read, alias = parts
+    name, file = (read.glob, read) if isinstance(read, statements.FileSource) else (read.text, None)
+    return statements.Relation(name, None if alias is None else alias.text, file, span=read.span)
+
+
+@rule("read_file")
+def read_file(parts: Parts) -> statements.FileSource:
+    """Build `'file' [(options)]` of a FROM; the option `format` is the file's format."""
+    file, given = parts
+    options = dict(given or ())
+    form = options.pop("format", None)
+    source = statements.FileSource(str(file.value), options=tuple(options.items()), span=file.span)
+    if form is None:
+        return source
+    name = Name(str(form.value) if isinstance(form, Literal) else "", span=form.span)
+    return replace(source, format=format_of(source, name))
 
 
 @rule("nearest_clause")
@@ -96,6 +134,15 @@ def output(parts: Parts) -> Clause:
             f"unknown format {parts[0].text!r}", parts[0].span, expected=FORMATS, near=near(given, FORMATS)
         )
     return Clause("format", given, "FORMAT", parts[0].span)
+
+
+@rule("create_view")
+def create_view(parts: Parts) -> statements.CreateView:
+    """Build `CREATE VIEW [IF NOT EXISTS] name AS select`."""
+    existing, name, body = parts
+    if body.format is not None:
+        raise StatementSyntaxError("a view shows no rows; say FORMAT with SELECT", name.span)
+    return statements.CreateView(name, body, bool(existing))
 
 
 @rule("register")

@@ -18,6 +18,7 @@ from stqsh.lang.binder.names import (
     sink_named,
     stream_named,
     table_named,
+    view_named,
 )
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
@@ -43,9 +44,12 @@ from stqsh.spec.log import (
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+from stqsh.spec.view import ViewSpec
 
-Dropped: TypeAlias = StreamDropped | TableDropped | AreaDropped | QueryDropped | SinkDropped
-_KINDS = ("stream", "query", "table", "region", "sink", "alert")
+Dropped: TypeAlias = StreamDropped | TableDropped | AreaDropped | QueryDropped | SinkDropped | ViewSpec
+_KINDS = ("stream", "query", "table", "region", "view", "sink", "alert")
+NAMED = ("STREAMS", "QUERIES", "TABLES", "REGIONS", "VIEWS", "SINKS", "ALERTS", "SETTINGS")
+"""What SHOW lists by name."""
 LETTER_FILES = (".jsonl", ".ndjson", ".json")
 
 
@@ -166,18 +170,34 @@ def resume_query(statement: statements.ResumeQuery, catalogue: CatalogueView) ->
     return QueryResumed(query.id, query.name, query.stream_id)
 
 
-def drop(statement: statements.Drop, catalogue: CatalogueView) -> Dropped | None:
-    """Bind DROP; return None if it says IF EXISTS and nothing has that name."""
-    find = _FINDERS[statement.kind]
-    name = statement.name
-    if statement.if_exists and catalogue.kind_of(name.text) is None:
-        return None
-    found = find(name, catalogue)
+def drop(statement: statements.Drop, catalogue: CatalogueView) -> tuple[Dropped, ...]:
+    """Bind DROP of names, without those that need not exist; a pattern is for the session to look up."""
+    return tuple(
+        _dropped(statement, name, catalogue)
+        for name in statement.names
+        if not statement.if_exists or catalogue.kind_of(name.text) is not None
+    )
+
+
+def _dropped(statement: statements.Drop, name: Name, catalogue: CatalogueView) -> Dropped:
+    found = _FINDERS[statement.kind](name, catalogue)
     if isinstance(found, AreaSpec) and found.set != (statement.kind == "REGIONS"):
         what = "a set of regions" if found.set else "a single region"
         right = found.word.upper()
         raise BindError(f"{name.text} is {what}", name.span, near=f"DROP {right} {name.text}")
     return _drop_entry(found)
+
+
+def show(statement: statements.Show, catalogue: CatalogueView) -> str:
+    """Bind SHOW to what it shows; raise `BindError` for a pattern where there are no names."""
+    del catalogue
+    if statement.like is not None and statement.what not in NAMED:
+        raise BindError(
+            f"SHOW {statement.what} lists no names that LIKE could choose from",
+            statement.like.span,
+            hint=f"LIKE goes with SHOW {', '.join(NAMED[:-1])} and {NAMED[-1]}",
+        )
+    return statement.what
 
 
 def describe(statement: statements.Describe, catalogue: CatalogueView) -> NamedThing:
@@ -188,7 +208,11 @@ def describe(statement: statements.Describe, catalogue: CatalogueView) -> NamedT
         return NamedThing(kind, name.text)
     known = [known for kind in _KINDS for known in catalogue.names(kind)]
     close = near(name.text, known)
-    hint = None if close else "SHOW STREAMS, QUERIES, TABLES, REGIONS, SINKS or ALERTS lists the names in use"
+    hint = (
+        None
+        if close
+        else "SHOW STREAMS, QUERIES, TABLES, REGIONS, VIEWS, SINKS or ALERTS lists the names in use"
+    )
     raise BindError(f"nothing is called {name.text!r}", name.span, near=close, hint=hint)
 
 
@@ -240,8 +264,10 @@ def _plain(value: Literal | Quantity | Column) -> Any:
     return value.name if isinstance(value, Column) else value.value
 
 
-def _drop_entry(found: StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec) -> Dropped:
+def _drop_entry(found: StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec | ViewSpec) -> Dropped:
     match found:
+        case ViewSpec():
+            return found  # it is in no log
         case StreamSpec():
             return StreamDropped(found.id, found.name)
         case TableSpec():
@@ -261,6 +287,7 @@ _FINDERS: dict[str, Callable[[Name, CatalogueView], Any]] = {
     "QUERY": query_named,
     "SINK": sink_named,
     "ALERT": alert_named,
+    "VIEW": view_named,
 }
 """The look-up function for each kind that DROP may name."""
 

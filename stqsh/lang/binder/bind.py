@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from stqsh.lang.ast import statements
-from stqsh.lang.binder import administration, inserts, live, queries
+from stqsh.lang.binder import administration, inserts, live, queries, views
 from stqsh.lang.binder.definitions import named_regions, sinks, streams, tables
 from stqsh.lang.binder.definitions.column_roles import Columns, guess_roles
 from stqsh.lang.catalogue import Catalogue, CatalogueView
 from stqsh.lang.errors import locating
 from stqsh.spec.log import kind_of as kind_of_entry
+from stqsh.spec.view import ViewSpec
 
 __all__ = ["Bound", "Catalogue", "CatalogueView", "bind", "guess_roles", "needs_inference"]
 
@@ -39,6 +40,7 @@ def bind(
     *,
     inferred: Columns | None = None,
     name: str | None = None,
+    numbers_rows: bool = False,
 ) -> Bound:
     """Check a statement against the catalogue and return its spec.
 
@@ -48,6 +50,7 @@ def bind(
         inferred: The columns found in the source of a CREATE STREAM or TABLE that lists none
             (`needs_inference`), or in the rows of a REGISTER QUERIES.
         name: The name of a SUBSCRIBE's query.
+        numbers_rows: Whether the key of events is the number of their row rather than guessed.
 
     Raises:
         BindFault: the statement does not fit the catalogue.
@@ -55,7 +58,7 @@ def bind(
     """
     with locating(statement.piece):
         if isinstance(statement, statements.CreateStream | statements.CreateTable):
-            return _create(statement, catalogue, inferred)
+            return _create(statement, catalogue, inferred, numbers_rows=numbers_rows)
         if isinstance(statement, statements.CreateRegion | statements.CreateRegions):
             return _create_area(statement, catalogue)
         if isinstance(statement, statements.CreateSink | statements.CreateAlert):
@@ -70,7 +73,7 @@ def bind(
             columns = {column: kind for column, kind in inferred or ()}  # noqa: C416 - pairs are lists
             return Bound("register_queries", queries.register_queries(statement, catalogue, columns))
         bound = _BINDERS[type(statement)](statement, catalogue)
-        return bound if bound.spec is not None else Bound("nothing", None)
+        return bound if bound.spec is not None else Bound("nothing", None, bound.notes)
 
 
 def needs_inference(
@@ -84,12 +87,16 @@ def _create(
     statement: statements.CreateStream | statements.CreateTable,
     catalogue: CatalogueView,
     inferred: Columns | None,
+    *,
+    numbers_rows: bool,
 ) -> Bound:
     there = _there_already(statement, catalogue)
     if there is not None:
         return there
     if isinstance(statement, statements.CreateStream):
-        return Bound("create_stream", *streams.create_stream(statement, catalogue, inferred))
+        return Bound(
+            "create_stream", *streams.create_stream(statement, catalogue, inferred, numbers_rows=numbers_rows)
+        )
     return Bound("create_table", *tables.create_table(statement, catalogue, inferred))
 
 
@@ -104,13 +111,23 @@ def _create_area(
     return Bound("create_area", named_regions.create_regions(statement, catalogue))
 
 
+def _create_view(statement: statements.CreateView, catalogue: CatalogueView) -> Bound:
+    there = _there_already(statement, catalogue)
+    if there is not None:
+        return there
+    spec = views.create_view(statement, catalogue)
+    queries.snapshot(statement.select, catalogue)  # raises if it has no answer
+    return Bound("create_view", spec)
+
+
 def _there_already(
     statement: statements.CreateStream
     | statements.CreateTable
     | statements.CreateRegion
     | statements.CreateRegions
     | statements.CreateSink
-    | statements.CreateAlert,
+    | statements.CreateAlert
+    | statements.CreateView,
     catalogue: CatalogueView,
 ) -> Bound | None:
     """Return a binding with nothing to do if IF NOT EXISTS is given and the name exists already."""
@@ -119,6 +136,7 @@ def _there_already(
         statements.CreateTable: "table",
         statements.CreateSink: "sink",
         statements.CreateAlert: "alert",
+        statements.CreateView: "view",
     }
     kind, name = kinds.get(type(statement), "region"), statement.name.text
     if not statement.if_not_exists or catalogue.kind_of(name) != kind:
@@ -130,8 +148,11 @@ Binder = Callable[[Any, CatalogueView], Bound]
 
 
 def _drop(statement: statements.Drop, catalogue: CatalogueView) -> Bound:
-    entry = administration.drop(statement, catalogue)
-    return Bound("nothing" if entry is None else kind_of_entry(entry), entry)
+    entries = administration.drop(statement, catalogue)
+    first = entries[0] if entries else None
+    if first is None or isinstance(first, ViewSpec):
+        return Bound("nothing" if first is None else "drop_view", entries)
+    return Bound(kind_of_entry(first), entries)
 
 
 def _select(statement: statements.Select, catalogue: CatalogueView) -> Bound:
@@ -143,6 +164,7 @@ def _as(kind: str, binder: Callable[[Any, CatalogueView], object]) -> Binder:
 
 
 _BINDERS: dict[type[statements.Statement], Binder] = {
+    statements.CreateView: _create_view,
     statements.RegisterQuery: _as("register", queries.register),
     statements.Select: _select,
     statements.Explain: _as("explain", queries.explained),
@@ -157,7 +179,7 @@ _BINDERS: dict[type[statements.Statement], Binder] = {
     statements.Follow: _as("follow", live.follow),
     statements.Watch: _as("watch", administration.watch),
     statements.Map: _as("map", administration.map_),
-    statements.Show: _as("show", lambda statement, _: statement.what),
+    statements.Show: _as("show", administration.show),
     statements.ShowQuery: _as("show_query", administration.show_query),
     statements.Describe: _as("describe", administration.describe),
     statements.Repartition: _as("repartition", administration.repartition),

@@ -12,6 +12,8 @@ from stqsh.lang.ast.expressions import (
     Arithmetic,
     Between,
     Call,
+    Case,
+    Cast,
     Column,
     Comparison,
     Concatenation,
@@ -30,10 +32,12 @@ from stqsh.lang.ast.expressions import (
     Quantity,
     Star,
 )
+from stqsh.lang.binder.choices import case, cast
 from stqsh.lang.binder.functions import call
 from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.operators import arithmetic, concatenation, described, negative
 from stqsh.lang.binder.parameters import MOST_IN_PATTERN, Content, Hole, hole
+from stqsh.lang.binder.places import LOCATIONS
 from stqsh.lang.binder.regions import bound_region, check_meridian, is_inside, moves, over_meridian
 from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.binder.time_comparisons import after, compare_moments, is_moment
@@ -57,8 +61,6 @@ from stqsh.spec.expression import (
 )
 from stqsh.spec.region import NamedRegionSpec
 from stqsh.units import UNITS, metres, metres_per_second, microseconds
-
-_LOCATION_NAMES = frozenset({"loc", "location"})
 
 
 def condition(node: Expression, scope: Scope) -> Expr:
@@ -125,7 +127,7 @@ def _now(node: Now, scope: Scope) -> TypedExpression:
 
 def _comparison(node: Comparison, scope: Scope) -> TypedExpression:
     if is_moment(node.left, scope) or is_moment(node.right, scope):
-        return _true_or_false(compare_moments(node.operator, node.left, node.right, scope), node)
+        return _true_or_false(compare_moments(node.operator, node.left, node.right, scope, bind), node)
     left, right = _fitting([node.left, node.right], scope)
     return _true_or_false(CompareExpr(node.operator, left, right), node)
 
@@ -133,15 +135,15 @@ def _comparison(node: Comparison, scope: Scope) -> TypedExpression:
 def _between(node: Between, scope: Scope) -> TypedExpression:
     parts = [node.operand, node.low, node.high]
     if any(is_moment(part, scope) for part in parts):
-        low = compare_moments(">=", node.operand, node.low, scope)
-        high = compare_moments("<=", node.operand, node.high, scope)
+        low = compare_moments(">=", node.operand, node.low, scope, bind)
+        high = compare_moments("<=", node.operand, node.high, scope, bind)
         return _negated(AndExpr((low, high)), node)
     return _negated(BetweenExpr(*_fitting(parts, scope)), node)
 
 
 def _in(node: In, scope: Scope) -> TypedExpression:
     if is_moment(node.operand, scope):
-        equal = [compare_moments("=", node.operand, item, scope) for item in node.items]
+        equal = [compare_moments("=", node.operand, item, scope, bind) for item in node.items]
         return _negated(OrExpr(tuple(equal)) if len(equal) > 1 else equal[0], node)
     operand, *items = _fitting([node.operand, *node.items], scope)
     return _negated(InExpr(operand, tuple(items)), node)
@@ -177,7 +179,7 @@ def _inside(node: Inside, scope: Scope) -> TypedExpression:
 
 def check_location(node: Inside) -> None:
     """Raise `BindError` if a column other than the location stands before INSIDE."""
-    if node.column.name.lower() not in _LOCATION_NAMES:
+    if node.column.name.lower() not in LOCATIONS:
         raise BindError(
             f"INSIDE takes the location, not {node.column.name!r}", node.span, expected=("loc INSIDE …",)
         )
@@ -293,12 +295,14 @@ _BINDERS: dict[type[Expression], Callable[[Any, Scope], TypedExpression]] = {
     In: _in,
     Like: _like,
     IsNull: lambda node, scope: _negated(IsNullExpr(bind(node.operand, scope).expr), node),
-    After: lambda node, scope: _true_or_false(after(node.operand, node.moment, node.span, scope), node),
+    After: lambda node, scope: _true_or_false(after(node, scope, bind), node),
     And: lambda node, scope: _true_or_false(AndExpr(_conditions(conjuncts(node), scope)), node),
     Or: lambda node, scope: _true_or_false(OrExpr(_conditions(node.parts, scope)), node),
     Not: lambda node, scope: _true_or_false(NotExpr(condition(node.operand, scope)), node),
     Inside: _inside,
     Contains: _contains,
     Call: lambda node, scope: call(node, scope, bind),
+    Case: lambda node, scope: case(node, scope, bind),
+    Cast: lambda node, scope: cast(node, scope, bind),
     Star: _star,
 }

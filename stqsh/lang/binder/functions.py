@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from stqsh.lang.ast.expressions import Call, Column, Expression, Name
+from stqsh.lang.ast.expressions import Call, Column, Expression, Literal, Name
+from stqsh.lang.binder.choices import alike, as_text, number_type
+from stqsh.lang.binder.literals import timestamp_us
 from stqsh.lang.binder.names import area_named
-from stqsh.lang.binder.scope import Scope, TypedExpression
+from stqsh.lang.binder.operators import described
+from stqsh.lang.binder.places import place_function
+from stqsh.lang.binder.scope import Bind, Scope, TypedExpression
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.expressions import expression as printed
-from stqsh.lang.types import a_type
-from stqsh.spec.expression import CallExpr, FunctionExpr, FunctionSpec, RegionOfExpr
+from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, a_type
+from stqsh.spec.expression import (
+    CallExpr,
+    DurationExpr,
+    FunctionExpr,
+    FunctionSpec,
+    LiteralExpr,
+    RegionOfExpr,
+)
+from stqsh.spec.functions import ALIASES, FUNCTIONS, PLACES, UNITS, Argument, Function, named
 
-RESULTS = {"DATE": "STRING", "HOUR": "BIGINT", "MINUTE": "BIGINT", "LENGTH": "BIGINT"}
-"""The types of functions: '2008-02-02', 0 to 23, 0 to 59, in UTC; the number of a text's characters."""
 AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "TOPK"})
-_OPERANDS = {"DATE": "TIMESTAMP", "HOUR": "TIMESTAMP", "MINUTE": "TIMESTAMP", "LENGTH": "STRING"}
-_EXAMPLES = {"TIMESTAMP": "ts", "STRING": "text"}
 
-Bind = Callable[[Expression, Scope], TypedExpression]
+_WANTED: dict[Argument, frozenset[str]] = {
+    "number": NUMBERS,
+    "whole": WHOLE_NUMBERS,
+    "duration": frozenset({"DURATION"}),
+}
+_SAID = {"number": "a number", "whole": "a whole number", "duration": "a duration such as 15 min"}
+_NULLS = {"number": "DOUBLE", "whole": "BIGINT"}
 
 
 def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
@@ -32,17 +44,25 @@ def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
     registered = scope.catalogue.function(node.name)
     if registered is not None and not node.distinct:
         return _registered(node, registered, scope, bind)
-    if node.name != "REGION" and node.name not in RESULTS:
-        known = (*RESULTS, "REGION", *AGGREGATES)
-        close = near(node.name, known)
-        there = ", ".join(sorted(known))
-        hint = None if close else f"functions: {there}; session.register_function adds one in Python"
-        raise BindError(f"there is no function {node.name}", node.span, near=close, hint=hint)
+    function = named(node.name)
+    if node.name != "REGION" and node.name not in PLACES and function is None:
+        close = near(node.name, (*FUNCTIONS, *ALIASES, *PLACES, "REGION", "CAST", *AGGREGATES))
+        hint = "HELP FUNCTIONS lists them; session.register_function adds one in Python"
+        raise BindError(
+            f"there is no function {node.name}", node.span, near=close, hint=None if close else hint
+        )
     if node.distinct:
         raise BindError(
             f"DISTINCT is for COUNT, not for {node.name}", node.span, expected=("COUNT(DISTINCT x)",)
         )
-    return _region(node, scope) if node.name == "REGION" else _function(node, scope, bind)
+    if function is not None:
+        return _function(node, function, scope, bind)
+    return _region(node, scope) if node.name == "REGION" else place_function(node, scope, bind)
+
+
+def is_function(name: str) -> bool:
+    """Return whether the language has a function of a name in capitals, aggregates included."""
+    return name in AGGREGATES or name in PLACES or name in ("REGION", "CAST", "EXTRACT") or bool(named(name))
 
 
 def _registered(node: Call, function: FunctionSpec, scope: Scope, bind: Bind) -> TypedExpression:
@@ -56,16 +76,90 @@ def _registered(node: Call, function: FunctionSpec, scope: Scope, bind: Bind) ->
     return TypedExpression(expr, function.returns, node.span)
 
 
-def _function(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
-    wanted = _OPERANDS[node.name]
-    if len(node.arguments) != 1:
-        example = f"{node.name}({_EXAMPLES[wanted]})"
-        raise BindError(f"{node.name} takes one {wanted}", node.span, expected=(example,))
-    argument = bind(node.arguments[0], scope)
-    if argument.type != wanted:
-        text = printed(node.arguments[0])
-        raise BindError(f"{node.name} takes a {wanted}, but {text} is {a_type(argument.type)}", argument.span)
-    return TypedExpression(FunctionExpr(node.name, argument.expr), RESULTS[node.name], node.span)
+def _function(node: Call, function: Function, scope: Scope, bind: Bind) -> TypedExpression:
+    """Return a call of a function of the table."""
+    _check_number(node, function)
+    if function.arguments[0] == "alike":
+        typed = alike(node.arguments, scope, bind, node.name)
+    else:
+        typed = [
+            _argument(argument, kind, function, scope, bind)
+            for argument, kind in zip(node.arguments, _kinds(node, function), strict=True)
+        ]
+    first = typed[0].type
+    kind = {"same": number_type(first), "alike": _joint_type(typed)}.get(function.returns, function.returns)
+    expr = FunctionExpr(
+        function.name,
+        typed[0].expr,
+        tuple(one.expr for one in typed[1:]),
+        kind if function.returns in ("same", "alike") else "",
+    )
+    return TypedExpression(expr, kind, node.span)
+
+
+def _joint_type(typed: list[TypedExpression]) -> str:
+    kinds = {number_type(one.type) for one in typed}
+    return "DOUBLE" if "DOUBLE" in kinds else kinds.pop()
+
+
+def _kinds(node: Call, function: Function) -> tuple[Argument, ...]:
+    """Return what each argument of a call has to be."""
+    if function.repeats:
+        return function.arguments * len(node.arguments)
+    return function.arguments[: len(node.arguments)]
+
+
+def _check_number(node: Call, function: Function) -> None:
+    """Raise `BindError` unless a call has as many arguments as its function takes."""
+    given, most = len(node.arguments), len(function.arguments)
+    least = most - function.optional
+    if least <= given and (function.repeats or given <= most):
+        return
+    number = f"{least} or more" if function.repeats else " or ".join(map(str, sorted({least, most})))
+    noun = "argument" if number == "1" else "arguments"
+    raise BindError(
+        f"{node.name} takes {number} {noun}, and got {given}", node.span, expected=(function.syntax,)
+    )
+
+
+def _argument(
+    node: Expression, kind: Argument, function: Function, scope: Scope, bind: Bind
+) -> TypedExpression:
+    """Return an argument of a function as what it has to be; NULL takes the type that fits."""
+    if kind == "unit":
+        return _unit(node, function)
+    typed = bind(node, scope)
+    if kind == "text":
+        return as_text(node, typed, function.name)
+    wanted = _WANTED.get(kind, frozenset({kind}))
+    if kind == "TIMESTAMP" and isinstance(node, Literal) and node.kind == "STRING":
+        return TypedExpression(LiteralExpr(timestamp_us(str(node.value), node.span), kind), kind, node.span)
+    if typed.type == "NULL" and kind != "duration":
+        return TypedExpression(LiteralExpr(None, _NULLS.get(kind, kind)), _NULLS.get(kind, kind), node.span)
+    if typed.type not in wanted:
+        raise BindError(
+            f"{function.name} takes {_SAID.get(kind, a_type(kind))}, but {described(node, typed)}",
+            node.span,
+            expected=(function.syntax,),
+        )
+    if kind == "duration" and not (isinstance(typed.expr, DurationExpr) and typed.expr.us > 0):
+        raise BindError(f"{function.name} takes a duration of more than 0", node.span)
+    return typed
+
+
+def _unit(node: Expression, function: Function) -> TypedExpression:
+    """Return the unit of a DATE_TRUNC, which is a constant."""
+    text = str(node.value).lower() if isinstance(node, Literal) and node.kind == "STRING" else None
+    unit = text if text in UNITS else (text or "").removesuffix("s")
+    if unit not in UNITS:
+        what = "the name of a unit" if text is None else f"no unit {text!r}"
+        raise BindError(
+            f"{function.name} takes {what}" if text is None else f"{function.name} knows {what}",
+            node.span,
+            expected=tuple(f"'{one}'" for one in UNITS),
+            near=None if text is None else near(text, UNITS),
+        )
+    return TypedExpression(LiteralExpr(unit, "STRING"), "STRING", node.span)
 
 
 def _region(node: Call, scope: Scope) -> TypedExpression:

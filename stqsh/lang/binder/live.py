@@ -7,11 +7,12 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stqsh.lang.ast.expressions import Column, Comparison, Literal, Name, Parameter
+from stqsh.lang.ast.expressions import Column, Comparison, Literal, Name, Parameter, Quantity
+from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import Follow, Relation, Select, SelectItem, Tail
+from stqsh.lang.binder.choices import number_type
 from stqsh.lang.binder.conditions import condition
-from stqsh.lang.binder.functions import RESULTS
-from stqsh.lang.binder.literals import key_value
+from stqsh.lang.binder.literals import duration_us, key_value, timestamp_us
 from stqsh.lang.binder.names import query_named, stream_named, table_named
 from stqsh.lang.binder.scope import JoinedTable, Scope, TypedExpression, names_of
 from stqsh.lang.catalogue import CatalogueView
@@ -20,9 +21,12 @@ from stqsh.lang.types import WHOLE_NUMBERS
 from stqsh.spec.aggregate import AggregateSpec, shown_column
 from stqsh.spec.expression import (
     ArithmeticExpr,
+    CaseExpr,
+    CastExpr,
     ColumnExpr,
     ConcatExpr,
     DistanceExpr,
+    DistanceToExpr,
     Expr,
     FunctionExpr,
     JoinExpr,
@@ -32,6 +36,7 @@ from stqsh.spec.expression import (
     has_node,
     reads_location,
 )
+from stqsh.spec.functions import FUNCTIONS
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import StreamSpec
 
@@ -45,7 +50,9 @@ class TailSpec(Struct, frozen=True):
     """What TAIL follows: a query, the first step, and which of its updates.
 
     Attributes:
-        from_step: The first step; None for the current answer and what follows.
+        from_step: The first step.
+        from_us: The time from which on updates are shown, µs.
+        since_us: How far back they begin, µs. Without any of the three: the current answer and what follows.
         only: "+", "-", or None for both.
         where: A condition on the updates.
         limit: The most updates to show.
@@ -54,6 +61,8 @@ class TailSpec(Struct, frozen=True):
     query: str
     query_id: int
     from_step: int | None
+    from_us: int | None
+    since_us: int | None
     only: str | None
     where: Expr | None
     limit: int | None
@@ -71,7 +80,25 @@ def tail(statement: Tail, catalogue: CatalogueView) -> TailSpec:
         where = condition(statement.where, _scope(query, statement.name, catalogue))
         if query.aggregates is not None and reads_location(where):
             raise BindError("the rows of an aggregate have no location", statement.where.span)
-    return TailSpec(query.name, query.id, statement.from_step, statement.only, where, statement.limit)
+    begin = statement.begin
+    return TailSpec(
+        query.name,
+        query.id,
+        begin if isinstance(begin, int) else None,
+        timestamp_us(str(begin.value), begin.span) if isinstance(begin, Literal) else None,
+        duration_us(begin, "SINCE") if isinstance(begin, Quantity) else None,
+        statement.only,
+        where,
+        statement.limit,
+    )
+
+
+def types_selected(query: QuerySpec, span: Span, catalogue: CatalogueView) -> dict[str, str]:
+    """Return the types of the columns that a query selects, by name; `span` is where it is named."""
+    if query.aggregates is not None:
+        return {output.name: output.type for output in query.aggregates.select}
+    outputs = _scope(query, Name(query.name, span=span), catalogue).outputs
+    return {name: typed.type for name, typed in outputs.items()}
 
 
 def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:
@@ -112,11 +139,13 @@ def type_of(expr: Expr, scope: Scope) -> str:  # noqa: PLR0911  # one for each n
             return scope.joined.columns[name]
         case LiteralExpr(type=kind):
             return kind
-        case FunctionExpr(name):
-            return RESULTS[name]
+        case FunctionExpr(name, _, _, kind):
+            return kind or FUNCTIONS[name].returns
+        case CastExpr(type=kind) | CaseExpr(type=kind):
+            return number_type(kind)
         case ConcatExpr() | RegionOfExpr():
             return "STRING"
-        case DistanceExpr():
+        case DistanceExpr() | DistanceToExpr():
             return "DOUBLE"
         case NegativeExpr(operand):
             return type_of(operand, scope)

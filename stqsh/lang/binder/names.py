@@ -11,6 +11,7 @@ from stqsh.lang.errors import BindError, near
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+from stqsh.spec.view import ViewSpec
 
 _Found = TypeVar("_Found")
 _PLURALS = {
@@ -18,6 +19,7 @@ _PLURALS = {
     "query": "queries",
     "table": "tables",
     "region": "regions",
+    "view": "views",
     "sink": "sinks",
     "alert": "alerts",
 }
@@ -26,6 +28,7 @@ _MAKING = {
     "query": "there is no query; make one with REGISTER QUERY",
     "table": "there is no table yet; make one with CREATE TABLE",
     "region": "there is no region yet; make one with CREATE REGION",
+    "view": "there is no view yet; make one with CREATE VIEW",
     "sink": "there is no sink yet; make one with CREATE SINK",
     "alert": "there is no alert yet; make one with CREATE ALERT",
 }
@@ -49,6 +52,11 @@ def table_named(name: Name, catalogue: CatalogueView) -> TableSpec:
 def area_named(name: Name, catalogue: CatalogueView) -> AreaSpec:
     """Return the spec of a region or a set of regions; raise `BindError` if there is none of that name."""
     return _named("region", name, catalogue.area, catalogue)
+
+
+def view_named(name: Name, catalogue: CatalogueView) -> ViewSpec:
+    """Return the spec of a view; raise `BindError` if there is none of that name."""
+    return _named("view", name, catalogue.view, catalogue)
 
 
 def sink_named(name: Name, catalogue: CatalogueView) -> SinkSpec:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from stqsh.lang.ast.expressions import Arithmetic, Concatenation, Expression, Negative
-from stqsh.lang.binder.functions import Bind
-from stqsh.lang.binder.scope import Scope, TypedExpression
+from stqsh.lang.binder.scope import Bind, Scope, TypedExpression
 from stqsh.lang.binder.time_comparisons import is_moment
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.expressions import expression as printed
@@ -22,11 +21,15 @@ def negative(node: Negative, scope: Scope, bind: Bind) -> TypedExpression:
 
 
 def arithmetic(node: Arithmetic, scope: Scope, bind: Bind) -> TypedExpression:
-    """Bind `x + y` and similar: whole numbers give a whole number, except with `/`."""
+    """Bind `x + y` and similar: whole numbers give a whole number, except with `/`.
+
+    `DIV` is the quotient of whole numbers without what stands after the point.
+    """
     if is_moment(node, scope):
         raise NotSupportedError(f"times in arithmetic other than in a comparison: {printed(node)}", node.span)
-    rest = node.operator == "%"
-    wanted, of = ("% takes whole numbers", WHOLE_NUMBERS) if rest else ("arithmetic takes numbers", NUMBERS)
+    wanted, of = "arithmetic takes numbers", NUMBERS
+    if node.operator in ("%", "DIV"):
+        wanted, of = f"{node.operator} takes whole numbers", WHOLE_NUMBERS
     left, right = (_operand(part, bind(part, scope), wanted, of) for part in (node.left, node.right))
     whole = node.operator != "/" and {left.type, right.type} <= WHOLE_NUMBERS
     expr = ArithmeticExpr(node.operator, left.expr, right.expr)
@@ -51,7 +54,9 @@ def concatenation(node: Concatenation, scope: Scope, bind: Bind) -> TypedExpress
     for part, typed in sides:
         if typed.type not in _TEXTUAL:
             raise BindError(
-                f"|| takes strings, whole numbers and BOOLEANs, but {described(part, typed)}", part.span
+                f"|| takes strings, whole numbers and BOOLEANs, but {described(part, typed)}",
+                part.span,
+                hint=None if typed.type == "DURATION" else f"CAST({printed(part)} AS STRING) makes it one",
             )
     if not any(typed.type in ("STRING", "NULL") for _, typed in sides):
         part, typed = sides[0]

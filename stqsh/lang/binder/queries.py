@@ -35,6 +35,7 @@ from stqsh.lang.binder.scope import (
 )
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
 from stqsh.lang.binder.unsupported import QUERY_RULES, check, counts
+from stqsh.lang.binder.views import expanded
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.printer import to_sql
@@ -45,11 +46,15 @@ from stqsh.spec.expression import (
     DistanceExpr,
     DistanceToExpr,
     Expr,
+    InsideEachExpr,
+    InsideExpr,
     LiteralExpr,
     NowExpr,
+    RegionOfExpr,
     areas_of,
     conjunction,
     conjuncts,
+    find_nodes,
     has_node,
     rewrite,
 )
@@ -84,6 +89,8 @@ from stqsh.spec.region import Region as BoundRegion
 from stqsh.spec.stream import StreamSpec
 
 _LOCATION = Column("loc")
+_OF_PLACES = (InsideExpr, InsideEachExpr, RegionOfExpr, DistanceToExpr)
+"""Expressions that read a record's place."""
 
 
 class AnalysedSelect(msgspec.Struct, frozen=True):
@@ -181,6 +188,9 @@ def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) 
 
 def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     """Return the spec of a continuous SELECT, without its id and with an empty name."""
+    select = expanded(select, catalogue)
+    if not select.relations:
+        raise BindError("a continuous query needs a FROM", select.items[0].span, expected=("FROM a stream",))
     check(QUERY_RULES, select)
     query, select = _query(select, catalogue), without_distinct(select)
     if query.scope.stream.keeps_none:
@@ -284,7 +294,39 @@ def _each_step(spec: AggregateSpec, region: BoundRegion) -> AggregateSpec:
 
 def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     """Return the spec of a SELECT that answers once."""
+    select = expanded(select, catalogue)
     check(QUERY_RULES, select)
+    spec = _snapshot(select, catalogue)
+    _check_places(spec, select, catalogue)
+    return spec
+
+
+def _check_places(spec: SnapshotSpec, select: Select, catalogue: CatalogueView) -> None:
+    """Raise `BindError` for a query by places of a file that has none."""
+    stream = catalogue.stream(spec.stream)
+    if stream is None or stream.x:
+        return
+    over_records = () if spec.aggregates is None else spec.aggregates.over_records
+    listed, order = (one.value for one in spec.select), (one.value for one in spec.order)
+    values = (spec.condition, *listed, *order, *over_records)
+    columns = [column.name for one in values for column in find_nodes(one, ColumnExpr)]
+    of_places = any(has_node(one, node) for one in values for node in _OF_PLACES)
+    if spec.region == EVERYWHERE and not of_places and stream.x not in columns:
+        return
+    if not select.relations:
+        raise BindError("there is no FROM, so there are no places", select.items[0].span)
+    relation = select.relations[0]
+    if relation.file is None:
+        reason = f"the rows of {spec.stream} have no location"
+        raise BindError(reason, relation.span, hint="a query has one if it selects its stream's")
+    raise BindError(
+        f"no columns of {spec.stream} look like its location",
+        relation.span,
+        hint="say which: FROM 'file' (x => 'easting', y => 'northing')",
+    )
+
+
+def _snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     query, select = _query(select, catalogue), without_distinct(select)
     bound = query.spec
     if query.scope.stream.keeps_none:
@@ -331,6 +373,9 @@ def explained(statement: Explain, catalogue: CatalogueView) -> Explained | Analy
     if statement.query is not None:
         return Explained(query_named(statement.query, catalogue), statement.analyze)
     assert statement.select is not None
+    if not statement.select.relations:
+        place = statement.select.items[0].span
+        raise BindError("EXPLAIN needs a FROM: there is nothing to read", place)
     spec = snapshot(statement.select, catalogue)
     return AnalysedSelect(spec) if statement.analyze else spec
 

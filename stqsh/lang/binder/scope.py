@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from stqsh.lang.ast.expressions import Call, Column, Expression
 from stqsh.lang.ast.source import Span
@@ -26,6 +26,10 @@ class TypedExpression(NamedTuple):
     expr: Expr
     type: str
     span: Span
+
+
+Bind: TypeAlias = "Callable[[Expression, Scope], TypedExpression]"
+"""Binds an expression; modules that stand below `conditions` are given it."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ class Scope:
 
     def _special(self, node: Column) -> TypedExpression | None:
         word = node.name.lower()
-        if word == "time":
+        if word == "time" and self.stream.time:
             return TypedExpression(ColumnExpr(self.stream.time), "TIMESTAMP", node.span)
         if word != "distance" or any(name.lower() == word for name in self.columns):
             return None
@@ -184,6 +188,9 @@ def _ambiguous(scope: Scope, node: Column) -> BindError:
 
 def _unknown(scope: Scope, node: Column) -> BindError:
     joined = scope.joined
+    if not scope.stream.name:  # there is no FROM
+        text = f"a text takes single quotes: {quoted(node.name)}"
+        return BindError(f"there is no FROM, so there is no column {node.name!r}", node.span, hint=text)
     in_table = joined is not None and node.qualifier in joined.qualifiers
     if joined is not None and in_table:
         who, columns = f"table {joined.table.name}", list(joined.columns)

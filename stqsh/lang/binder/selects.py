@@ -72,6 +72,8 @@ def _name(expression: Expression, typed: TypedExpression) -> str:
 
 
 def _star(star: Star, scope: Scope) -> Outputs:
+    if not scope.stream.name:
+        raise BindError("* stands for columns, and there is no FROM", star.span, expected=("FROM a stream",))
     joined = scope.joined
     if joined is not None and star.qualifier in joined.qualifiers:
         return {
@@ -79,7 +81,7 @@ def _star(star: Star, scope: Scope) -> Outputs:
             for name, kind in joined.columns.items()
         }
     if star.qualifier is not None:
-        scope.column(Column(scope.stream.key, star.qualifier, span=star.span))
+        scope.column(Column(next(iter(scope.columns)), star.qualifier, span=star.span))
     own = {name: TypedExpression(ColumnExpr(name), kind, star.span) for name, kind in scope.columns.items()}
     if joined is None or star.qualifier is not None:
         return own

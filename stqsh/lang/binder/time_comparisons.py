@@ -10,7 +10,11 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from stqsh.lang.ast.expressions import (
+    After,
     Arithmetic,
+    Call,
+    Case,
+    Cast,
     Column,
     Expression,
     Literal,
@@ -22,20 +26,20 @@ from stqsh.lang.ast.expressions import (
 from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.literals import LONGEST_US, timestamp_us
 from stqsh.lang.binder.parameters import Hole, hole
-from stqsh.lang.binder.scope import Scope
+from stqsh.lang.binder.scope import Bind, Scope
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.expressions import expression as printed
-from stqsh.lang.types import a_type
+from stqsh.lang.types import ALIASES, a_type
 from stqsh.spec.expression import (
     NOW,
     ArithmeticExpr,
-    ColumnExpr,
     CompareExpr,
     DurationExpr,
     Expr,
-    JoinExpr,
     LiteralExpr,
+    NowExpr,
 )
+from stqsh.spec.functions import named
 from stqsh.units import UNITS, microseconds, parse_ago
 
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -49,9 +53,9 @@ class Moment(NamedTuple):
     span: Span
 
     @property
-    def is_column(self) -> bool:
-        """Whether the base is a column of the stream or of a joined table."""
-        return isinstance(self.base, ColumnExpr | JoinExpr)
+    def is_of_row(self) -> bool:
+        """Whether the base is a column, or computed of some; neither a constant nor NOW."""
+        return not isinstance(self.base, LiteralExpr | NowExpr)
 
 
 def mentions_now(node: Expression) -> bool:
@@ -62,18 +66,38 @@ def mentions_now(node: Expression) -> bool:
 
 
 def is_moment(node: Expression, scope: Scope) -> bool:
-    """Return whether an expression is a time: NOW or a TIMESTAMP column, with or without a duration."""
+    """Return whether an expression is a time: NOW, a TIMESTAMP column or function, perhaps with a duration.
+
+    It is not bound for that, which would take long where many are nested.
+    """
     if isinstance(node, Arithmetic):
         return is_moment(node.left, scope) or is_moment(node.right, scope)
-    return mentions_now(node) or scope.is_time(node)
+    return mentions_now(node) or scope.is_time(node) or _computes_time(node, scope)
 
 
-def compare_moments(operator: str, left: Expression, right: Expression, scope: Scope) -> Expr:
-    """Return a comparison in which at least one side is a time."""
-    a, b = _moment(left, scope), _moment(right, scope)
-    if not a.is_column and b.is_column:
+def _computes_time(node: Expression, scope: Scope) -> bool:
+    """Return whether an expression is a function, a CAST or a CASE that gives a time."""
+    match node:
+        case Cast(_, kind):
+            return ALIASES.get(kind.text.upper(), kind.text.upper()) == "TIMESTAMP"
+        case Case(results=results, otherwise=otherwise):
+            return any(
+                is_moment(one, scope) for one in (*results, *(() if otherwise is None else (otherwise,)))
+            )
+        case Call(name, arguments) if scope.catalogue.function(name) is None:
+            function = named(name)
+            if function is None or function.arguments[0] != "alike":
+                return function is not None and function.returns == "TIMESTAMP"
+            return any(is_moment(one, scope) for one in arguments)
+    return False
+
+
+def compare_moments(operator: str, left: Expression, right: Expression, scope: Scope, bind: Bind) -> Expr:
+    """Return a comparison in which at least one side is a time; `bind` binds a function."""
+    a, b = _moment(left, scope, bind), _moment(right, scope, bind)
+    if not a.is_of_row and b.is_of_row:
         a, b, operator = b, a, FLIPPED[operator]
-    if not a.is_column:
+    if not a.is_of_row:
         raise NotSupportedError(
             f"a comparison of times without a column: {printed(left)} {operator} {printed(right)}", a.span
         )
@@ -87,7 +111,7 @@ def moment(node: Expression, scope: Scope) -> Expr:
         BindError: it is none.
     """
     try:
-        found = _moment(node, scope)
+        found = _moment(node, scope, None)
     except NotSupportedError:
         raise BindError(
             f"{printed(node)} is not a time", node.span, expected=("a time + or - a duration",)
@@ -95,8 +119,9 @@ def moment(node: Expression, scope: Scope) -> Expr:
     return _shifted(found, found.offset_us)
 
 
-def after(column: Expression, moment: str, span: Span, scope: Scope) -> Expr:
+def after(node: After, scope: Scope, bind: Bind) -> Expr:
     """Bind `time AFTER '10 mins ago'`, or AFTER a timestamp."""
+    column, moment, span = node.operand, node.moment, node.span
     if not is_moment(column, scope):
         raise BindError(
             f"{printed(column)} is not a TIMESTAMP",
@@ -110,7 +135,7 @@ def after(column: Expression, moment: str, span: Span, scope: Scope) -> Expr:
     if ago_us is not None:
         end = Arithmetic("-", Now(span=span), Quantity(ago_us / 1000, "ms", span=span), span=span)
     try:
-        return compare_moments(">", column, end, scope)
+        return compare_moments(">", column, end, scope, bind)
     except BindError as error:
         if ago_us is not None:
             raise
@@ -133,7 +158,7 @@ def _shifted(moment: Moment, offset_us: int) -> Expr:
     return ArithmeticExpr("+" if offset_us > 0 else "-", NOW, DurationExpr(abs(offset_us)))
 
 
-def _moment(node: Expression, scope: Scope) -> Moment:
+def _moment(node: Expression, scope: Scope, bind: Bind | None) -> Moment:
     if isinstance(node, Now):
         return Moment(NOW, 0, node.span)
     if isinstance(node, Literal):
@@ -141,8 +166,10 @@ def _moment(node: Expression, scope: Scope) -> Moment:
     if isinstance(node, Parameter):
         return Moment(LiteralExpr(hole(node, "TIMESTAMP"), "TIMESTAMP"), 0, node.span)
     if isinstance(node, Arithmetic):
-        return _sum(node, scope)
+        return _sum(node, scope, bind)
     bound = scope.column(node) if isinstance(node, Column) else scope.replaced(node)
+    if bound is None and bind is not None and _computes_time(node, scope):
+        bound = bind(node, scope)
     if bound is not None and bound.type == "TIMESTAMP":
         return Moment(bound.expr, 0, node.span)
     if bound is not None:
@@ -152,7 +179,7 @@ def _moment(node: Expression, scope: Scope) -> Moment:
     raise BindError(f"cannot compare a time with {printed(node)}", node.span)
 
 
-def _sum(node: Arithmetic, scope: Scope) -> Moment:
+def _sum(node: Arithmetic, scope: Scope, bind: Bind | None) -> Moment:
     """Return a time plus or minus a duration."""
     left, right = node.left, node.right
     if node.operator == "+" and _is_duration(left):
@@ -165,7 +192,7 @@ def _sum(node: Arithmetic, scope: Scope) -> Moment:
         if mentions_now(node) and not (node.operator in "+-" and isinstance(right, Literal)):
             raise NotSupportedError(f"NOW in {printed(node)}", node.span)
         raise BindError(f"{printed(node)} is not a time", node.span, expected=("a time + or - a duration",))
-    base = _moment(left, scope)
+    base = _moment(left, scope, bind)
     sign = 1 if node.operator == "+" else -1
     return base._replace(
         offset_us=base.offset_us + sign * microseconds(right.number, right.unit), span=node.span

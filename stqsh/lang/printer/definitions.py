@@ -90,8 +90,11 @@ def insert(node: statements.Insert) -> str:
 
 
 def drop(node: statements.Drop) -> str:
-    """Return `DROP kind [IF EXISTS] name`."""
-    return joined(("DROP", node.kind, "IF EXISTS" if node.if_exists else None, identifier(node.name.text)))
+    """Return `DROP kind [IF EXISTS] name, …`, or `DROP kinds LIKE 'pattern'`."""
+    if node.like is not None:
+        return f"DROP {statements.PLURALS[node.kind]} LIKE {constant(node.like)}"
+    names = ", ".join(identifier(name.text) for name in node.names)
+    return joined(("DROP", node.kind, "IF EXISTS" if node.if_exists else None, names))
 
 
 def source(node: statements.DataSource) -> str:

@@ -11,6 +11,8 @@ from stqsh.lang.ast.expressions import (
     Arithmetic,
     Between,
     Call,
+    Case,
+    Cast,
     Circle,
     Column,
     Comparison,
@@ -104,6 +106,14 @@ def _call(node: Call) -> str:
     return f"{identifier(node.name)}({'DISTINCT ' if node.distinct else ''}{arguments})"
 
 
+def _case(node: Case) -> str:
+    parts = ["CASE", *([] if node.operand is None else [expression(node.operand)])]
+    for condition, result in zip(node.conditions, node.results, strict=True):
+        parts.append(f"WHEN {expression(condition)} THEN {expression(result)}")
+    parts += [] if node.otherwise is None else [f"ELSE {expression(node.otherwise)}"]
+    return " ".join([*parts, "END"])
+
+
 _PRINTERS: dict[type[Expression], Callable[[Any], str]] = {
     Literal: constant,
     Quantity: constant,
@@ -112,6 +122,8 @@ _PRINTERS: dict[type[Expression], Callable[[Any], str]] = {
     Star: lambda node: "*" if node.qualifier is None else f"{identifier(node.qualifier)}.*",
     Now: lambda node: "NOW",
     Call: _call,
+    Cast: lambda node: f"CAST({expression(node.operand)} AS {identifier(node.type.text)})",
+    Case: _case,
     # The operand binds one level tighter, so that two minus signs never form a comment.
     Negative: lambda node: f"-{_at(node.operand, _ATOM)}",
     Arithmetic: _arithmetic,

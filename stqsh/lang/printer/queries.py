@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stqsh.lang.ast import statements
-from stqsh.lang.ast.expressions import And, Column, Expression, Not, Or, Quantity
+from stqsh.lang.ast.expressions import And, Column, Expression, Literal, Not, Or, Quantity
 from stqsh.lang.printer.expressions import expression, nearest, region
-from stqsh.lang.printer.values import column_name, constant, identifier, joined, options
+from stqsh.lang.printer.values import column_name, constant, identifier, joined, options, quoted
 
 
 def select(node: statements.Select) -> str:
@@ -14,8 +14,7 @@ def select(node: statements.Select) -> str:
         (
             "SELECT DISTINCT" if node.distinct else "SELECT",
             ", ".join(map(_item, node.items)),
-            "FROM",
-            ", ".join(map(_relation, node.relations)),
+            f"FROM {', '.join(map(_relation, node.relations))}" if node.relations else None,
             *_where(node),
             nearest(node.nearest) if node.nearest else None,
             f"GROUP BY {', '.join(map(expression, node.group_by))}" if node.group_by else None,
@@ -27,6 +26,12 @@ def select(node: statements.Select) -> str:
             quantity("SYNC", node.sync),
         )
     )
+
+
+def create_view(node: statements.CreateView) -> str:
+    """Return `CREATE VIEW name AS SELECT …`."""
+    existing = "IF NOT EXISTS" if node.if_not_exists else None
+    return joined(("CREATE VIEW", existing, identifier(node.name.text), "AS", select(node.select)))
 
 
 def register(node: statements.RegisterQuery) -> str:
@@ -67,18 +72,27 @@ def explain(node: statements.Explain) -> str:
 
 def tail(node: statements.Tail) -> str:
     """Return `TAIL name …`."""
-    begin = None
-    if node.from_step is not None:
-        begin = f"FROM STEP {node.from_step}" if node.from_step else "FROM START"
     return joined(
         (
             f"TAIL {identifier(node.name.text)}",
-            begin,
+            _begin(node.begin),
             node.only and f"ONLY {node.only}",
             f"WHERE {expression(node.where)}" if node.where else None,
             None if node.limit is None else f"LIMIT {node.limit}",
         )
     )
+
+
+def _begin(begin: int | Literal | Quantity | None) -> str | None:
+    """Return `FROM …` or `SINCE …` of a TAIL."""
+    match begin:
+        case None:
+            return None
+        case int():
+            return f"FROM STEP {begin}" if begin else "FROM START"
+        case Quantity():
+            return quantity("SINCE", begin)
+    return f"FROM {constant(begin)}"
 
 
 def quantity(keyword: str, value: Quantity | None) -> str | None:
@@ -91,8 +105,14 @@ def _item(item: statements.SelectItem) -> str:
     return text if item.alias is None else f"{text} AS {column_name(item.alias)}"
 
 
+def _file(file: statements.FileSource) -> str:
+    """Return `'file'`, with the format among the options."""
+    formats = () if file.format is None else (("format", Literal(file.format, "STRING")),)
+    return f"{quoted(file.glob)}{options((*formats, *file.options))}"
+
+
 def _relation(relation: statements.Relation) -> str:
-    name = identifier(relation.name)
+    name = identifier(relation.name) if relation.file is None else _file(relation.file)
     return name if relation.alias is None else f"{name} {identifier(relation.alias)}"
 
 

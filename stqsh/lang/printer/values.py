@@ -14,6 +14,7 @@ RESERVED = frozenset(
             "ALL",
             "ANALYZE",
             "AS",
+            "CASE",
             "CIRCLE",
             "DISTINCT",
             "FALSE",
@@ -43,7 +44,7 @@ RESERVED = frozenset(
     }
 )
 """Keywords in places where a name may stand; names equal to them need double quotes."""
-_VALUES = frozenset({"DISTINCT", "FALSE", "NOT", "NOW", "NULL", "TRUE"})
+_VALUES = frozenset({"CASE", "DISTINCT", "FALSE", "NOT", "NOW", "NULL", "TRUE"})
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _LARGEST_EXACT = 2**53
 

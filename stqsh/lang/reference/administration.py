@@ -9,11 +9,13 @@ _CHEAP = "Negligible."
 ADMINISTRATION = (
     ReferenceEntry(
         "SHOW",
-        """SHOW STATUS | STREAMS | QUERIES | TABLES | REGIONS | SINKS | ALERTS | SLOTS | ROUTING | CACHE
-   | LOAD | DEAD LETTERS | SETTINGS [FORMAT x]""",
+        """SHOW STATUS | STREAMS | QUERIES | TABLES | REGIONS | VIEWS | SINKS | ALERTS | SLOTS | ROUTING
+   | CACHE | LOAD | DEAD LETTERS | SETTINGS [LIKE 'pattern'] [FORMAT x]""",
         "List what the session holds, or show how it is doing.",
-        "SHOW QUERIES",
+        "SHOW QUERIES LIKE 'n%'",
         _CHEAP,
+        """LIKE chooses among streams, queries, tables, regions, views, sinks, alerts and settings by their
+names: % is any text, _ one character.""",
     ),
     ReferenceEntry(
         "SHOW STATUS",
@@ -133,8 +135,8 @@ SET map.credit = '© …'             what pages say of their tiles""",
     ),
     ReferenceEntry(
         "HELP",
-        "HELP [statement | document]",
-        "List the statements, explain one, or show a document.",
+        "HELP [statement | clause | function | option | unit | setting | \\\\command | document]",
+        "List the statements, explain one, or any word of the language, or show a document.",
         "HELP CREATE REGION",
         _CHEAP,
     ),

@@ -66,6 +66,20 @@ area. A new query is exact one REPORT EVERY later, and a snapshot sees only what
     ),
 )
 
+VIEWS = (
+    ReferenceEntry(
+        "CREATE VIEW",
+        "CREATE VIEW [IF NOT EXISTS] name AS SELECT …",
+        "Give a SELECT a name that may stand in FROM.",
+        "CREATE VIEW waiting_cabs AS SELECT oid, speed, status FROM taxis WHERE status = 'free'",
+        "Nothing: a query over a view is the query over the view's stream that it means.",
+        """A view may be asked once, or in REGISTER QUERY and SUBSCRIBE; conditions, regions, groups, orders
+and LIMIT are added to its own. A view with groups takes conditions on its rows, and no further groups; one
+with LIMIT takes no more than a choice of columns; one with NEAREST takes no conditions.
+Queries that were registered over a view stay as they are when it is dropped. SHOW VIEWS lists the views.""",
+    ),
+)
+
 SINKS = (
     ReferenceEntry(
         "CREATE SINK",
@@ -120,10 +134,13 @@ records there is stqsh feed NAME < FILE, and stqsh.feed in Python.""",
 DROPS = (
     ReferenceEntry(
         "DROP",
-        "DROP STREAM | TABLE | REGION | REGIONS | QUERY | SINK | ALERT [IF EXISTS] name",
+        """DROP STREAM | TABLE | REGION | REGIONS | VIEW | QUERY | SINK | ALERT [IF EXISTS] name, …
+DROP STREAMS | TABLES | REGIONS | VIEWS | QUERIES | SINKS | ALERTS LIKE 'pattern'""",
         "Remove a definition or a query; every member of a dropped query's answer leaves it.",
         "DROP QUERY IF EXISTS near",
         "The members of a query are sent once more, as `-` with the reason `dropped`. What queries use"
         " cannot be dropped. Sinks go on without a query that is dropped; a dropped sink writes no more.",
+        """Of several names all are dropped, or none. LIKE drops all whose names fit: % is any text, _ one
+character, and a backslash before either means the sign itself.""",
     ),
 )

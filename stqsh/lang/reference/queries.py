@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from stqsh.lang.reference.entry import ReferenceEntry
+from stqsh.spec.functions import FUNCTIONS, PLACES
+
+_CALLS = [(one.syntax, one.meaning) for one in FUNCTIONS.values()]
 
 _SELECT = """SELECT [DISTINCT] * | expression [AS name], … FROM stream [alias] [, table [alias]]
+    | FROM 'file' [(option => value, …)] [alias]
   [WHERE condition]
   [INSIDE region | NEAREST k TO place | KNN (k, x, y) | KNN ('M', k, key)]
   [GROUP BY expression, …] [HAVING condition] [WINDOW duration]
@@ -55,6 +59,11 @@ QUERIES = (
         "SELECT oid, speed FROM taxis WHERE status = 'free' INSIDE square ORDER BY speed DESC LIMIT 5",
         "One scan of all objects, some milliseconds for a million; with `key = …` half a millisecond. The"
         " streams do not stop for it.",
+        """FROM 'file' reads the rows of files at once, without a stream: SELECT * FROM 'day.csv' LIMIT 10.
+The options are those of the format, `format` itself, `x` and `y`, the columns of the location where their
+names do not tell it, and `planar`. Rows that cannot be read are counted, and the first one is shown.
+FROM query asks the current answer of a registered query, FROM view the SELECT of that name (CREATE VIEW).
+Without FROM there is one row: SELECT 7 DIV 2.""",
     ),
     ReferenceEntry(
         "SUBSCRIBE",
@@ -94,12 +103,43 @@ INSIDE region | zones['member']""",
     ReferenceEntry(
         "WHERE",
         """WHERE column = value | <> | < | <= | > | >= | BETWEEN a AND b | IN (…) | LIKE 'a%' | IS [NOT] NULL
-  AND | OR | NOT | + - * / % || | column CONTAINS [ANY] 'words' | ts AFTER '10 mins ago' | ts > NOW - 10 min
-  DATE(ts) | HOUR(ts) | MINUTE(ts) | LENGTH(text) | REGION(zones) | location INSIDE region""",
+  AND | OR | NOT | column CONTAINS [ANY] 'words' | ts AFTER '10 mins ago' | ts > NOW - 10 min
+  + - * / % DIV || | CASE … END | CAST(x AS type) | ROUND(x, 2) and other FUNCTIONS
+  REGION(zones) | location INSIDE region""",
         "Select what satisfies a condition on the columns of the stream and of a joined table.",
         "SELECT id, body FROM posts WHERE body CONTAINS ANY 'taxi cab' AND HOUR(ts) = 18",
         "Conditions are evaluated after regions. CONTAINS on a TEXT column, joined by AND, comes first: a"
         " query is considered only where its rarest term occurs.",
+    ),
+    ReferenceEntry(
+        "FUNCTIONS",
+        "\n".join(f"{call}: {meaning}" for call, meaning in (*_CALLS, *PLACES.values())),
+        "Compute values of a row: in select lists, conditions, groups, orders, and within aggregates.",
+        "SELECT oid, ROUND(speed * 3.6, 1) AS kmh, COALESCE(status, 'unknown') AS status FROM taxis LIMIT 3",
+        "Each is computed for whole columns at once, some nanoseconds a value; of texts, some tens.",
+        """A value that does not exist is NULL, such as the square root of a negative number, a whole number
+beyond 64 bits, or a text that is cut at a negative length; no function stops a stream.
+Times are in UTC. EXTRACT(YEAR FROM ts) and DATE_PART('year', ts) are YEAR(ts), and so for each part.
+In conditions joined by AND, ST_DWITHIN with constants and ST_WITHIN are regions, as INSIDE is.
+COUNT, SUM, AVG, MIN, MAX and TOPK are aggregates: HELP GROUP BY. REGION(zones) is the region of a set.
+session.register_function adds functions in Python.""",
+    ),
+    ReferenceEntry(
+        "CASE",
+        """CASE WHEN condition THEN value [WHEN … THEN …] [ELSE value] END
+CASE value WHEN value THEN value [WHEN … THEN …] [ELSE value] END""",
+        "Choose a value: that of the first condition that holds, else NULL.",
+        "SELECT CASE WHEN speed > 10 THEN 'fast' ELSE 'slow' END AS pace, COUNT(*) FROM taxis GROUP BY pace",
+        "All values are computed for all rows.",
+    ),
+    ReferenceEntry(
+        "CAST",
+        "CAST(value AS type) | value::type",
+        "Turn a value into another type: STRING, BIGINT, INT, DOUBLE, FLOAT, BOOLEAN or TIMESTAMP.",
+        "SELECT CAST(speed AS INT) AS speed, oid || ': ' || CAST(ts AS STRING) AS said FROM taxis LIMIT 2",
+        "Some tens of nanoseconds a value.",
+        """A value that has no counterpart becomes NULL, as with TRY_CAST: one record never stops a stream.
+Fractions are rounded to whole numbers, halves to the even one. Texts become times if they are ISO 8601.""",
     ),
     ReferenceEntry(
         "GROUP BY",

@@ -20,7 +20,9 @@ RUNNING = (
         "The engine works as long as the stream plays, with or without a shell.",
         """When more records are due than the engine can take, they wait in their source: the engine lags, the
 toolbar and SHOW STATUS say so, batches become larger, and the lag shrinks when fewer records come. No record
-is left out.""",
+is left out. Where the next record is more than 30 s away by the wall clock, time skips to it, as the status
+line says; the steps between are counted. Without AT a stream plays at the pace of its definition, or at 1x.
+SHOW STREAMS says what plays, and at which pace.""",
     ),
     ReferenceEntry("PAUSE", "PAUSE stream", "Stop a stream that plays.", "PAUSE taxis", "Nothing."),
     ReferenceEntry(
@@ -39,12 +41,15 @@ is left out.""",
     ),
     ReferenceEntry(
         "TAIL",
-        "TAIL query [FROM START | FROM STEP n] [ONLY + | ONLY -] [WHERE condition] [LIMIT n] [FORMAT x]",
+        """TAIL query [FROM START | FROM STEP n | FROM 'time' | SINCE duration] [ONLY + | ONLY -]
+   [WHERE condition] [LIMIT n] [FORMAT x]""",
         "Follow a query's updates. On a terminal, space pauses, / filters by a text or by + or -, arrows"
         " scroll back, and q or Ctrl-C leaves; the query goes on. Updates that come too fast to read are"
         " counted and not shown there; a pipe and a file get everything.",
         "TAIL near FROM START ONLY + LIMIT 3",
         "Nothing for the engine: updates are read from the session's log. FROM START reads all of it.",
+        """FROM a time begins with the tick that holds it, SINCE 10 min after the last step's time less ten
+minutes; the answer before that comes first. Without either, TAIL begins with the answer as it stands.""",
     ),
     ReferenceEntry(
         "FOLLOW",

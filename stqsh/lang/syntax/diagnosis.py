@@ -25,6 +25,7 @@ _WORDS = {
     "query": "a query",
     "table": "a table",
     "region": "a region",
+    "view": "a view",
     "relation": "a stream or a table",
     "object": "a name",
     "column": "a column",
@@ -45,7 +46,7 @@ _SILENT = frozenset({"function", "alias", "topic"})
 _COMPARISONS = frozenset(
     {"=", "<>", "!=", "<", "<=", ">", ">=", "BETWEEN", "IN", "LIKE", "IS", "CONTAINS", "AFTER"}
 )
-_CALCULATIONS = frozenset({"+", "-", "*", "/", "%", "||"})
+_CALCULATIONS = frozenset({"+", "-", "*", "/", "%", "||", "DIV", "::"})
 _ANY_VALUE = frozenset(
     {
         "column",
@@ -59,6 +60,7 @@ _ANY_VALUE = frozenset(
         "TRUE",
         "FALSE",
         "NOT",
+        "CASE",
         "(",
         "+",
         "-",
@@ -88,7 +90,9 @@ def in_words(follow: Collection[str]) -> tuple[str, ...]:
     """Return in plain words what may follow: categories, then keywords, then signs, then the end."""
     rest = set(follow) - _SILENT
     words = [_WORDS[category] for category in _WORDS if category in rest]
-    if rest >= {"column", "number", "NOW"}:
+    if rest >= {"relation", "string"}:
+        words = [_WORDS["relation"], "a file in single quotes"]
+    elif rest >= {"column", "number", "NOW"}:
         words, rest = ["a value"], rest - _ANY_VALUE
     elif "CREATE" in rest:
         return ("a statement (HELP lists them)",)

@@ -121,7 +121,10 @@ class ScrollBack:
 
     def show(self, scheme: str, move: str) -> None:
         """Scroll until the user returns to the live rows; `move` is the key that opened the view."""
-        self._move(move)
+        if move in ("left", "right"):
+            self._shift(move)
+        else:
+            self._move(move)
         Fullscreen(self, self._keys(), self.entry, scheme).run()
 
     def draw(self, width: int, height: int) -> list[Line]:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application, run_in_terminal
-from prompt_toolkit.application.current import set_app
+from prompt_toolkit.application.current import get_app, set_app
 from prompt_toolkit.auto_suggest import AutoSuggest, Suggestion
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import completion_is_selected, has_focus
+from prompt_toolkit.filters import Condition, completion_is_selected, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -63,8 +63,13 @@ def make_prompt(
     history: History,
     completer: Completer,
     glance: Callable[[], SessionSummary],
+    is_cut: Callable[[], bool],
 ) -> PromptSession[str]:
-    """Return the prompt of the shell; `glance` returns what the toolbar shows."""
+    """Return the prompt of the shell.
+
+    `glance` returns what the toolbar shows, and `is_cut` whether the last answer was shown without some of
+    its columns.
+    """
     return PromptSession(
         [("class:prompt", PROMPT)],
         multiline=True,
@@ -76,7 +81,7 @@ def make_prompt(
         complete_in_thread=True,
         complete_while_typing=True,
         auto_suggest=StatementSuggest(),
-        key_bindings=bindings(),
+        key_bindings=bindings(is_cut),
         bottom_toolbar=lambda: toolbar(glance()),
         color_depth=colour_depth(),
         reserve_space_for_menu=6,
@@ -89,9 +94,17 @@ def continuation(width: int, line: int, wrapped: int | bool) -> StyleAndTextTupl
     return [("class:continuation", " " * width if wrapped else CONTINUATION)]
 
 
-def bindings() -> KeyBindings:
-    """Return the keys: Enter runs complete statements or begins a new line, Escape Enter always runs."""
+def bindings(is_cut: Callable[[], bool]) -> KeyBindings:
+    """Return the keys: Enter runs complete statements or begins a new line, Escape Enter always runs.
+
+    An arrow to the right on an empty line shows the last answer in full where it `is_cut`.
+    """
     keys = KeyBindings()
+
+    @keys.add("right", filter=has_focus("DEFAULT_BUFFER") & Condition(is_cut) & Condition(_is_empty))
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.text = r"\wide"
+        event.current_buffer.validate_and_handle()
 
     @keys.add("enter", filter=has_focus("DEFAULT_BUFFER") & ~completion_is_selected)
     def _(event: KeyPressEvent) -> None:
@@ -110,6 +123,10 @@ def bindings() -> KeyBindings:
         event.current_buffer.validate_and_handle()
 
     return keys
+
+
+def _is_empty() -> bool:
+    return not get_app().current_buffer.text
 
 
 def may_run(text: str) -> bool:

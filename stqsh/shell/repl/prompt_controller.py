@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 class PromptController:
     """Reads what the user types, and redraws the prompt when the session changes.
 
+    `is_cut` returns whether the last answer was shown without some of its columns.
+
     Attributes:
         backend: Opens and watches the session.
         is_death_shown: Whether the user has seen that the engine has gone.
@@ -34,10 +36,11 @@ class PromptController:
         name: str,
         open_session: Callable[[], Session],
         tell: Callable[[str], None],
+        is_cut: Callable[[], bool] = bool,
     ) -> None:
         self.backend = SessionThread(name, open_session, self._redraw, self._hear)
         self.is_death_shown = False
-        self._tell = tell
+        self._tell, self._is_cut = tell, is_cut
         self._prompt: PromptSession[str] | None = None
 
     @property
@@ -51,8 +54,9 @@ class PromptController:
             return self._prompt
         self._prompt = prompt = make_prompt(
             open_history(state_folder() / "history"),
-            StqlCompleter(lambda: self.glance, self.backend.live_keys),
+            StqlCompleter(lambda: self.glance, self.backend.live_values),
             lambda: self.glance,
+            self._is_cut,
         )
         # Behind the first drawing: the imports of the session would hold the prompt back.
         prompt.app.after_render += lambda _: self.backend.start()

@@ -14,6 +14,8 @@ from stqsh.lang.syntax import highlight
 from stqsh.lang.syntax.expected import expected
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.status import engine_text, explain_engine_death, restart_text, takes_steps
+from stqsh.storage.catalogue import VIEWS, known_views
+from stqsh.storage.control_log import get_meta
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.sinks.notices import NoticeReader
 from stqsh.storage.sinks.sink_catalogue import live_alerts, written_sinks
@@ -41,7 +43,7 @@ class SummaryReader:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._catalogue: tuple[tuple[int, int], SessionSummary] | None = None
+        self._catalogue: tuple[tuple[int, int, str | None], SessionSummary] | None = None
 
     def read(self, known_death: str) -> SessionSummary:
         """Return the session's summary; `known_death` is the reason for an engine's death, if known."""
@@ -69,13 +71,13 @@ class SummaryReader:
         return self._catalogue[1]
 
 
-def _mark(session: Session) -> tuple[int, int]:
-    """Return what changes with the catalogue: the log's last row, and the number of live queries."""
+def _mark(session: Session) -> tuple[int, int, str | None]:
+    """Return what changes with the catalogue: the log's last row, the number of live queries, the views."""
     rows = session.link.db.query(
         "SELECT (SELECT coalesce(max(seq), 0) FROM log),"
         " (SELECT count(*) FROM queries WHERE state IN ('active', 'paused'))"
     )
-    return rows[0][0], rows[0][1]
+    return rows[0][0], rows[0][1], get_meta(session.link.db, VIEWS)
 
 
 def _catalogue(session: Session) -> SessionSummary:
@@ -95,6 +97,7 @@ def _catalogue(session: Session) -> SessionSummary:
         queries=tuple(query.name for query in queries),
         sinks=tuple(sink.name for sink in written_sinks(session.link.db)),
         alerts=tuple(alert.name for alert in live_alerts(session.link.db)),
+        views=tuple(known_views(session.link.db)),
         selected=tuple(_selected(query.name, query.spec) for query in queries),
     )
 

@@ -38,7 +38,7 @@ class SessionSummary:
         engine: The state of its engine, in words.
         progress: The progress of its streams.
         restarted: How often it was restarted after a crash, and why; "" if never.
-        streams, tables, regions, queries: Names.
+        streams, tables, regions, queries, views: Names.
         columns: The columns of each stream and table, with their types.
         keys: The key column of each stream.
         members: The names in each set of regions.
@@ -63,6 +63,7 @@ class SessionSummary:
     queries: tuple[str, ...] = ()
     sinks: tuple[str, ...] = ()
     alerts: tuple[str, ...] = ()
+    views: tuple[str, ...] = ()
     selected: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
     failed: bool = False
     death: str = ""
@@ -130,13 +131,13 @@ class SessionThread:
             raise self._error or RuntimeError("no session")
         return self._session
 
-    def live_keys(self, stream: str, prefix: str) -> tuple[str, ...]:
-        """Return the keys of a stream's present objects that begin with a prefix; slow."""
+    def live_values(self, stream: str, column: str, prefix: str) -> tuple[str, ...]:
+        """Return the values of a column, the key or another one, that begin with a prefix now; slow."""
         if self._session is None:
             return ()
         if self._keys is None:
             self._keys = _reader_module().LiveKeys(self._session.link)
-        return self._keys.starting(stream, prefix)
+        return self._keys.starting(stream, column, prefix)
 
     def typed(self) -> None:
         """Note that a key was pressed just now."""

@@ -8,14 +8,16 @@ engine delivers them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from stqsh.client.api import connect
-from stqsh.client.engine_process import has_engine
+from stqsh.client.engine_process import has_engine, stop_engine
 from stqsh.client.stdin_pump import wait_for_stdin
-from stqsh.errors import EngineDeadError
+from stqsh.errors import EngineDeadError, StqshError
 from stqsh.lang.ast import statements
+from stqsh.profile import load_profile
+from stqsh.program import program
 from stqsh.shell.exit_codes import INTERRUPTED
 from stqsh.shell.messages import print_message, watch_needs_terminal
 from stqsh.shell.scripting.blocks import CommandCall, StatementBlock, statements_in
@@ -28,9 +30,11 @@ from stqsh.shell.terminal.capabilities import is_interactive
 from stqsh.shell.user_files import profile_script, script_text
 from stqsh.shell.writers.redirect import open_outlet
 from stqsh.shell.writers.writer import check_format
+from stqsh.storage.control_log import ControlDb, last_seq
+from stqsh.storage.home import DEFAULT_NAME, SessionHome, remove_home, sessions_root
 
 if TYPE_CHECKING:
-    from stqsh.storage.home import SessionHome
+    from stqsh.client.api import Session
 
 
 def run_batch(sources: Sequence[tuple[str, str]], options: ShellOptions) -> int:
@@ -48,18 +52,49 @@ def run_batch(sources: Sequence[tuple[str, str]], options: ShellOptions) -> int:
     opening = [] if path is None else read_scripts([(script_text(str(path)), str(path))], {})
     if options.output is not None:
         console.outlet = open_outlet(options.output, options.format)
+    is_there = options.session is None or _home(options).control_db.exists()
     try:
-        return _run(steps, opening, console, options)
+        return run_steps(lambda _: steps, opening, console, options)
+    except StqshError:
+        if not is_there:
+            _remove_unused(_home(options))
+        raise
     finally:
         console.close()
 
 
-def _run(
-    steps: list[StatementBlock | CommandCall],
-    opening: list[StatementBlock | CommandCall],
+def _home(options: ShellOptions) -> SessionHome:
+    """Return where the session of the command line is, or would be."""
+    root = sessions_root(default=load_profile(options.profile).text("session.home_root") or None)
+    return SessionHome(root / (options.session or DEFAULT_NAME))
+
+
+def _remove_unused(home: SessionHome) -> None:
+    """Remove a session that a failed script has made, unless one of its statements has taken effect."""
+    if not home.control_db.exists():
+        return
+    db = ControlDb(home.path)
+    is_unused = last_seq(db) == 0
+    db.close()
+    if is_unused:
+        stop_engine(home)
+        remove_home(home)
+
+
+def run_steps(
+    steps_in: Callable[[Session], Sequence[StatementBlock | CommandCall]],
+    opening: Sequence[StatementBlock | CommandCall],
     console: Console,
     options: ShellOptions,
 ) -> int:
+    """Open a session, run steps in it, and return the exit code. Raises `StqshError`.
+
+    Args:
+        steps_in: Returns the steps for the session.
+        opening: What the profile opens a new session with.
+        console: Where output goes.
+        options: Name the session; without a name it is a temporary one.
+    """
     temporary = options.session is None
     opened = connect(
         options.session,
@@ -69,7 +104,7 @@ def _run(
         allow_run=options.allow_run,
     )
     with opened as session:
-        batch = ScriptRunner(session, steps, OutputChoice(sys.stdout.buffer, console))
+        batch = ScriptRunner(session, steps_in(session), OutputChoice(sys.stdout.buffer, console))
         try:
             batch.run(opening)
             if not temporary:
@@ -84,7 +119,7 @@ def _run(
             batch.screen.close()
         if not temporary and not options.quiet and has_engine(session.home):
             print_message(
-                f"session {session.home.name} goes on; stqsh stop --session {session.home.name} ends it"
+                f"session {session.home.name} goes on; {program()} stop --session {session.home.name} ends it"
             )
     return 0
 

@@ -71,6 +71,9 @@ class Console:
         quiet: Whether only results and errors are shown.
         last: The last statement.
         repeater: Repeats a statement, for `\watch`.
+        tells_phases: Whether what is waited for is said now and then where there is no status line.
+        widen: Shows the last answer with all its columns, for `\wide`; None where there is none.
+        is_cut: Whether the last answer was shown without some of its columns.
     """
 
     tell: Callable[[str], None]
@@ -83,6 +86,9 @@ class Console:
     quiet: bool = False
     last: StatementBlock | None = None
     repeater: Callable[[StatementBlock, WatchInterval], None] | None = None
+    tells_phases: bool = False
+    widen: Callable[[], None] | None = None
+    is_cut: bool = False
 
     def note(self, text: str) -> None:
         """Show what a command has set, unless the console is quiet."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from stqsh.client import results
 from stqsh.client.engine_process import has_engine
 from stqsh.client.show.unread import UnreadRecords
 from stqsh.lang.ast import statements as ast
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from stqsh.shell.writers.opening import Data
     from stqsh.shell.writers.writer import Writer
     from stqsh.storage.rows import Progress
+
+
+PHASE_S = 5.0
+"""Time between two lines that say what is waited for."""
 
 
 class Remark:
@@ -76,6 +81,7 @@ class ScriptRenderer:
         self.screen = place.screen()
         self._session, self._place, self._one_query = session, place, one_query
         self._waiting = Remark()
+        self._tells_at = 0.0
         self._view = _live_view(self.screen, session, one_query=one_query) if place.live else None
 
     def wait(self, notice: WaitNotice) -> None:
@@ -91,6 +97,8 @@ class ScriptRenderer:
         """Write rows in the statement's format; a script in that of the whole run."""
         self.screen.close()
         write_data(self._writer(), data, self.statement)
+        if isinstance(data, results.Answer):
+            self.message(data.remark)
 
     def follow(self, subscription: Subscription) -> None:
         """Show the updates of a TAIL or SUBSCRIBE."""
@@ -157,14 +165,18 @@ class ScriptRenderer:
         said = self._waiting.look(waiting_text(self._session.home, progress))
         if said:
             self.message(said)
-        self.screen.status(alive_text(self._session.home, progress))
+        alive = alive_text(self._session.home, progress)
+        self.screen.status(alive)
+        if progress.step == 0 and self._place.console.tells_phases and time.monotonic() >= self._tells_at:
+            self._tells_at = time.monotonic() + PHASE_S
+            self.message(f"  {alive}")
 
 
 class ScriptRunner:
     """One run of scripts in an open session."""
 
     def __init__(
-        self, session: Session, steps: list[StatementBlock | CommandCall], place: OutputChoice
+        self, session: Session, steps: Sequence[StatementBlock | CommandCall], place: OutputChoice
     ) -> None:
         self._session, self._steps, self._place = session, steps, place
         place.console.repeater = self._repeat

@@ -114,6 +114,7 @@ class Fullscreen:
         scheme: The setting shell.scheme.
         every_s: The time between two drawings, in seconds.
         mouse: Handles mouse events; returns `NotImplemented` for those that change nothing.
+        is_over: Whether the view ends by itself, asked at each drawing.
     """
 
     view: FullscreenView
@@ -122,6 +123,7 @@ class Fullscreen:
     scheme: str = "auto"
     every_s: float = 0.25
     mouse: Mouse | None = None
+    is_over: Callable[[], bool] = bool
     _error: Exception | None = field(default=None, init=False)
 
     def run(self) -> None:
@@ -151,6 +153,8 @@ class Fullscreen:
 
     def _text(self) -> FormattedText:
         size = get_app().output.get_size()
+        if self.is_over():
+            leave()
         try:
             lines = self.view.draw(size.columns, size.rows)
         except Exception as error:  # `run` raises it once the terminal is restored

@@ -17,7 +17,8 @@ from stqsh.shell.messages import print_message
 from stqsh.shell.terminal.capabilities import encode_for_terminal, is_interactive
 from stqsh.shell.terminal.interrupts import ignore_interrupts
 
-_LESS = "FRSXPsspace goes on, b back, right arrow sideways, / searches, q leaves$"
+_SIDEWAYS = "RSXPsspace goes on, b back, right arrow sideways, / searches, q leaves$"
+_LESS = f"F{_SIDEWAYS}"
 _NONE = ("", "cat")
 _NOT_RUN = (126, 127)
 """The codes with which a shell says that there is no such command, or that it cannot be run."""
@@ -34,23 +35,34 @@ def pager_command() -> str | None:
     return "less" if shutil.which("less") else None
 
 
-def page_output(render: Callable[[int], bytes], *, paged: bool) -> None:
+def page_output(render: Callable[[int], bytes], *, paged: bool) -> bool:
     """Show what `render` returns for a width: directly where it fits the screen, else through the pager.
 
     Args:
         render: Returns the output for a number of columns.
         paged: Whether a pager may be used at all.
+
+    Returns:
+        Whether it would look different with more columns.
     """
     size = shutil.get_terminal_size()
     data = render(size.columns)
     command = pager_command() if paged and is_interactive(sys.stdout) else None
     if command is None or data.count(b"\n") < size.lines:
         _write(data)
-        return
+        return data != render(WIDE)
     scrolls = command == "less" and "LESS" not in os.environ
     if _through(command, render(WIDE) if scrolls else data) in _NOT_RUN:
         _write(data)
         print_message(f"the pager {command} cannot be run; \\pset pager off does without")
+    return not scrolls and data != render(WIDE)
+
+
+def page_sideways(render: Callable[[int], bytes]) -> None:
+    """Show what `render` returns in its full width: in `less`, which scrolls sideways, else as it is."""
+    command = pager_command() if is_interactive(sys.stdout) else None
+    if command != "less" or _through(command, render(WIDE), _SIDEWAYS) in _NOT_RUN:
+        _write(render(WIDE))
 
 
 def page_text(text: str, *, paged: bool) -> None:
@@ -63,11 +75,14 @@ def _write(data: bytes) -> None:
     sys.stdout.flush()
 
 
-def _through(command: str, data: bytes) -> int:
-    """Run the pager on the data, and return its exit code; Ctrl-C is for the pager while it runs."""
+def _through(command: str, data: bytes, less: str | None = None) -> int:
+    """Run the pager on the data, and return its exit code; Ctrl-C is for the pager while it runs.
+
+    `less` are options for `less` that go before those that the user has set.
+    """
     sys.stdout.flush()
     with ignore_interrupts():
-        environ = {"LESS": _LESS, "LESSCHARSET": "utf-8", **os.environ}
+        environ = {"LESS": _LESS, "LESSCHARSET": "utf-8", **os.environ, **({"LESS": less} if less else {})}
         pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environ)
         with suppress(BrokenPipeError):  # the reader has seen enough
             pager.communicate(data)

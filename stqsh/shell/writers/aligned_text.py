@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from rich.cells import cell_len, set_cell_size
 
 _WIDEST = 40
-"""The terminal columns that a column of text takes at most."""
+"""The terminal columns that a column of text takes at most where there is no terminal to fit."""
+_SHORT = 16
+"""A column of text is not cut below this width; columns that have no room then are left out, and counted."""
+_LAST = 8
+"""The same of the last column."""
+_GAP = 2
+"""Blanks between columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +36,22 @@ class TextColumn:
         return max((cells(word) for value in self.values for word in value.split()), default=0)
 
     @property
+    def value_width(self) -> int:
+        """The width of the values."""
+        return max(map(cells, self.values), default=0)
+
+    @property
     def bounded_width(self) -> int:
         """The width of the values, at most `_WIDEST`."""
-        return min(_WIDEST, max(map(cells, self.values), default=0))
+        return min(_WIDEST, self.value_width)
+
+    def cut(self, width: int) -> TextColumn:
+        """Return the column with its name and values cut to a width."""
+        if self.width <= width:
+            return self
+        values = [value if cells(value) <= width else cut_to(value, width) for value in self.values]
+        name = self.name if cells(self.name) <= width else cut_to(self.name, width)
+        return TextColumn(name, values, self.is_right)
 
     def padded(self, width: int) -> list[str]:
         """Return the name and the values, padded to a width; longer ones stay as they are."""
@@ -41,6 +60,50 @@ class TextColumn:
     def _pad(self, text: str, width: int) -> str:
         blank = " " * (width - cells(text))
         return blank + text if self.is_right else text + blank
+
+
+def fitting_widths(columns: Sequence[TextColumn], widths: Sequence[int], room: int) -> list[int]:
+    """Return the widths of the first columns that have room side by side; at least one.
+
+    The widest texts are cut first, down to `_SHORT`; numbers are never cut. There are fewer widths than
+    columns where the last columns have no room.
+
+    Args:
+        columns: The columns.
+        widths: The widths that they would take.
+        room: The terminal columns that there are.
+    """
+    found = [min(width, room) for width in widths]
+    excess = sum(found) + _GAP * (len(found) - 1) - room
+    while excess > 0:
+        texts = [place for place, column in enumerate(columns) if not column.is_right]
+        widest = max(texts, key=found.__getitem__, default=0)
+        if not texts or found[widest] <= _SHORT:
+            break
+        found[widest] -= 1
+        excess -= 1
+    if excess > 0 and not columns[-1].is_right and found[-1] - excess >= _LAST:
+        found[-1] -= excess
+    elif excess > 0:
+        room -= _GAP + cells(_left_out(len(columns)))
+        while len(found) > 1 and sum(found) + _GAP * (len(found) - 1) > room:
+            found.pop()
+    return found
+
+
+def fitted(columns: Sequence[TextColumn], widths: Sequence[int]) -> list[str]:
+    """Return the header and the rows of the first columns, cut to their widths.
+
+    The header ends with the number of columns that have no width, and so are left out.
+    """
+    shown = [column.cut(width) for column, width in zip(columns, widths, strict=False)]
+    head, *rows = aligned(shown, widths)
+    hidden = len(columns) - len(widths)
+    return [f"{head}  {_left_out(hidden)}" if hidden else head, *rows]
+
+
+def _left_out(count: int) -> str:
+    return f"… {count} more"
 
 
 def aligned(columns: Sequence[TextColumn], widths: Sequence[int]) -> list[str]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from stqsh.client.python.tables import cell_array
 from stqsh.client.read.group_keys import group_types, group_values, is_group_key
 from stqsh.client.read.projection import project
+from stqsh.client.read.selected_values import lengths_in
 from stqsh.control_characters import escape_controls
 from stqsh.shell.writers import text_columns
 from stqsh.shell.writers.text_columns import UTC, Column, dumps, instant
@@ -34,10 +35,11 @@ SIGNS = {1: "+", -1: "-"}
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """A column of Arrow values."""
+    """A column of Arrow values; `in_metres` says that they are lengths in metres."""
 
     name: str
     values: Column
+    in_metres: bool = False
 
     @property
     def title(self) -> str:
@@ -59,6 +61,8 @@ class OutputColumn:
 
     def readable(self, keep: str = "") -> list[str]:
         """Return each value for people: rounded, with control characters other than `keep` escaped."""
+        if self.in_metres:
+            return text_columns.metres(self.values)
         return text_columns.escaped(text_columns.texts(text_columns.rounded(self.values)), keep)
 
     def json(self) -> list[bytes]:
@@ -190,7 +194,9 @@ def _group_keys(updates: Updates) -> ListColumn:
 
 def selected_columns(updates: Updates, query: QueryRow) -> list[OutputColumn]:
     """Return what a query selects, for all rows of the updates."""
-    return list(map(OutputColumn, selected_names(query), project(updates, query.spec.select)))
+    in_metres = lengths_in(query.spec, planar=updates.stream.spec.planar)
+    found = enumerate(zip(selected_names(query), project(updates, query.spec.select), strict=True))
+    return [OutputColumn(name, values, place in in_metres) for place, (name, values) in found]
 
 
 def selected_names(query: QueryRow) -> tuple[str, ...]:
@@ -200,7 +206,8 @@ def selected_names(query: QueryRow) -> tuple[str, ...]:
 
 def answer_columns(answer: Answer) -> list[OutputColumn]:
     """Return the columns of a snapshot; two may have the same name."""
-    return list(map(OutputColumn, answer.names, answer.table.itercolumns()))
+    found = enumerate(zip(answer.names, answer.table.itercolumns(), strict=True))
+    return [OutputColumn(name, values, place in answer.in_metres) for place, (name, values) in found]
 
 
 def row_columns(rows: Rows) -> list[CellColumn]:

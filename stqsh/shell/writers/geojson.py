@@ -1,6 +1,7 @@
 """GeoJSON: a Feature for each record, one a line in a pipe, and together a FeatureCollection in a file.
 
-The geometry is the record's location in the stream's coordinates, `null` where there is none. The properties
+The geometry is the record's location in the stream's coordinates, `null` where there is none; of a group of
+GROUP BY REGION(zones) it is the region. The properties
 are what JSON lines have, with the select list beside the rest instead of in a `row`, as maps and tables show
 properties only if they are flat; a column that has the name of one of the others is called `row.NAME`. Of a
 snapshot, the location is known where both its columns are selected.
@@ -8,10 +9,12 @@ snapshot, the location is known where both its columns are selected.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from stqsh.client.read.group_keys import group_types, group_values
+from stqsh.client.read.selected_values import region_group
 from stqsh.errors import StqshError
 from stqsh.shell.writers.columns import (
     AnyColumn,
@@ -25,7 +28,7 @@ from stqsh.shell.writers.columns import (
     row_columns,
 )
 from stqsh.shell.writers.jsonl import mark_line
-from stqsh.shell.writers.text_columns import NULL, json_fragments
+from stqsh.shell.writers.text_columns import NULL, json_fragments, whole
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
@@ -42,14 +45,10 @@ class GeoJsonWriter:
         self._target = target
 
     def updates(self, updates: Updates) -> None:
-        """Write a Feature for each update, a point at the location of its record."""
-        table, stream = updates.table, updates.stream.spec
-        if not table.num_rows:
-            return
-        axes = [f"c.{stream.x}", f"c.{stream.y}"]
-        is_placed = set(axes) <= set(table.column_names)  # a row of an aggregate has no place
-        points = _points(*(table.column(axis) for axis in axes)) if is_placed else [NULL] * table.num_rows
-        self._write(points, render_in_order(updates, _group_properties))
+        """Write a Feature for each update: at the location of its record, or with the region of its group."""
+        if updates.table.num_rows:
+            shapes = render_in_order(updates, _group_shapes)
+            self._write(shapes, render_in_order(updates, _group_properties))
 
     def mark(self, mark: SnapshotMark) -> None:
         """Write a Feature without a geometry."""
@@ -67,6 +66,8 @@ class GeoJsonWriter:
             # By place: a select list may name a column twice.
             x, y = (answer.table.column(answer.names.index(name)) for name in answer.location)
             points = _points(x, y)
+        elif answer.regions is not None:
+            points = _shapes(answer.table.column(answer.regions.place), answer.regions.shapes())
         self._write(points, _data_properties(statement, answer_columns(answer), count))
 
     def script(self, text: str) -> None:
@@ -100,6 +101,24 @@ class FeatureCollection:
     def end(self) -> None:
         """Complete the collection."""
         self.file.write(_END if self._is_begun else _OPENING.rstrip() + _END.lstrip())
+
+
+def _group_shapes(group: UpdateGroup) -> list[bytes]:
+    """Return the geometries of updates."""
+    table, stream = group.updates.table, group.updates.stream.spec
+    axes = [f"c.{stream.x}", f"c.{stream.y}"]
+    if set(axes) <= set(table.column_names):
+        return _points(*(table.column(axis) for axis in axes))
+    region, lookups = region_group(group.query.spec), group.updates.lookups
+    if region is None or lookups is None:
+        return [NULL] * table.num_rows
+    place, area = region
+    keys: Any = whole(table.column("key"))
+    return _shapes(group_values(keys, group_types(group.query))[place], lookups.shapes(area))
+
+
+def _shapes(names: Column, shapes: Mapping[str, bytes]) -> list[bytes]:
+    return [NULL if name is None else shapes.get(name, NULL) for name in names.to_pylist()]
 
 
 def _group_properties(group: UpdateGroup) -> list[bytes]:

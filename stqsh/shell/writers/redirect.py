@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -21,7 +22,7 @@ from stqsh.errors import CommandLineError, StqshError
 from stqsh.shell.messages import file_error_hint, file_error_reason
 from stqsh.shell.writers.geojson import FeatureCollection
 from stqsh.shell.writers.opening import open_writer
-from stqsh.shell.writers.writer import COLUMNAR, SUFFIXES, ByteSink, Target, check_format
+from stqsh.shell.writers.writer import COLUMNAR, PLAIN, SUFFIXES, ByteSink, Target, check_format
 
 if TYPE_CHECKING:
     from stqsh.shell.writers.arrow_files import ArrowFileWriter
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 _OTHER_COMPRESSIONS = {".zst": "zstd", ".bz2": "bzip2", ".xz": "xz", ".lz4": "lz4"}
 """The programs that write compressed files; files ending in `.gz` need none."""
+
+
+_LIKE_AN_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")
+"""An ending that means something, unlike the last part of `night.2024`."""
 
 
 @dataclass
@@ -40,6 +45,7 @@ class Redirect:
         format: The format that its name asks for, None for none.
         tables: The writer of a file of whole tables, which takes no format; else None.
         is_collection: Whether GeoJSON is written as one FeatureCollection, and not a Feature a line.
+        is_command: Whether it is a command, which gets lines for programs unless another format is set.
     """
 
     name: str
@@ -48,6 +54,7 @@ class Redirect:
     _end: Callable[[], None]
     tables: ArrowFileWriter | None = None
     is_collection: bool = False
+    is_command: bool = False
     _writers: dict[tuple[str, bool], Writer] = field(default_factory=dict, init=False)
     _features: FeatureCollection | None = field(default=None, init=False)
 
@@ -99,7 +106,7 @@ def open_outlet(words: str, format_: str | None = None) -> Redirect:
         format_: The format that the command line names, which wins over the file name's.
 
     Raises:
-        CommandLineError: It cannot be opened.
+        CommandLineError: It cannot be opened, or its ending names no format that is known.
     """
     if words.startswith("|"):
         return _to_command(words[1:].strip())
@@ -111,15 +118,15 @@ def open_outlet(words: str, format_: str | None = None) -> Redirect:
         )
     if path.suffix in COLUMNAR:
         return _to_tables(words, path, format_)
+    is_packed = path.suffix == ".gz"
+    suffix = Path(path.stem).suffix if is_packed else path.suffix
+    wanted = _format_of(words, suffix) if format_ is None else check_format(format_)
     try:
         file = path.open("wb")
     except OSError as error:
         raise CommandLineError(
             f"cannot write {words}: {file_error_reason(error)}", hint=file_error_hint(error, words)
         ) from error
-    is_packed = path.suffix == ".gz"
-    suffix = Path(path.stem).suffix if is_packed else path.suffix
-    wanted = SUFFIXES.get(suffix) if format_ is None else check_format(format_)
     packer = gzip.GzipFile(fileobj=file, mode="wb") if is_packed else None
     stream = _GuardedStream(packer or file, (OSError,), lambda error: _write_error(words, error))
 
@@ -129,6 +136,16 @@ def open_outlet(words: str, format_: str | None = None) -> Redirect:
         file.close()
 
     return Redirect(words, wanted, stream, close, is_collection=suffix != ".geojsonl" and path.is_file())
+
+
+def _format_of(name: str, suffix: str) -> str | None:
+    """Return the format that an ending names, None for any; raise `CommandLineError` for another one."""
+    if suffix not in SUFFIXES and suffix not in PLAIN and _LIKE_AN_ENDING.fullmatch(suffix):
+        known = ", ".join((*SUFFIXES, *COLUMNAR, PLAIN[0]))
+        raise CommandLineError(
+            f"no format is known that is written to {name}", hint=f"endings: {known}; or say --format csv"
+        )
+    return SUFFIXES.get(suffix)
 
 
 def _to_tables(name: str, path: Path, format_: str | None) -> Redirect:
@@ -162,7 +179,7 @@ def _to_command(command: str) -> Redirect:
         watch.check()
 
     stream = _GuardedStream(stdin, (BrokenPipeError, ValueError), lambda _: watch.error())
-    return Redirect(f"| {command}", None, stream, close)
+    return Redirect(f"| {command}", None, stream, close, is_command=True)
 
 
 @dataclass

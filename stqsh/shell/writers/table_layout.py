@@ -31,11 +31,21 @@ _INDENT = "    "
 
 def drawn(rows: Rows, target: Target) -> str:
     """Return the rows as a table of the target's width."""
-    columns = [TextColumn(one.title, one.readable(), one.is_numeric) for one in row_columns(rows)]
-    beside, below = fitted(columns, target.width)
+    beside, below = fitted(_text_columns(rows), target.width)
     if not below:
         return _ruled(beside, len(rows.rows), target)
     return _with_lines_below(beside, below, len(rows.rows), target)
+
+
+def empty_left_out(rows: Rows, width: int) -> list[str]:
+    """Return the names of the empty columns that `drawn` leaves out."""
+    columns = _text_columns(rows)
+    shown = [column for some in fitted(columns, width) for column in some]
+    return [column.name for column in columns if column not in shown]
+
+
+def _text_columns(rows: Rows) -> list[TextColumn]:
+    return [TextColumn(one.title, one.readable(), one.is_numeric) for one in row_columns(rows)]
 
 
 def fitted(columns: Sequence[TextColumn], width: int | None) -> tuple[list[TextColumn], list[TextColumn]]:

@@ -6,6 +6,7 @@ only where there are any. Numbers are written as JSON writes them: the shortest 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -75,6 +76,12 @@ def rounded(column: Column) -> Column:
     size = pc.abs(numbers)
     fine = pc.if_else(pc.less(size, pa.scalar(1e-3)), tiny, usual)
     return cast("Column", pc.if_else(pc.less(size, pa.scalar(_COARSE)), fine, numbers))
+
+
+def metres(column: Column) -> list[str]:
+    """Return lengths in metres as texts with one decimal; nulls and NaN are empty."""
+    values = whole(column).to_pylist()
+    return ["" if value is None or math.isnan(value) else f"{value:.1f}" for value in values]
 
 
 def escaped(found: list[str], keep: str = "") -> list[str]:

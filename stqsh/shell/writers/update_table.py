@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stqsh.shell.terminal.capabilities import BOLD, DIM, GREEN, RED
-from stqsh.shell.writers.aligned_text import TextColumn, aligned, cells, cut_to, row_count
+from stqsh.shell.writers.aligned_text import (
+    TextColumn,
+    aligned,
+    cells,
+    cut_to,
+    fitted,
+    fitting_widths,
+    row_count,
+)
 from stqsh.shell.writers.columns import (
     UpdateGroup,
     answer_columns,
@@ -20,7 +28,7 @@ from stqsh.shell.writers.columns import (
     render_in_order,
     selected_columns,
 )
-from stqsh.shell.writers.table_layout import drawn
+from stqsh.shell.writers.table_layout import drawn, empty_left_out
 from stqsh.shell.writers.text_columns import instant
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.query import SelectColumn
@@ -53,7 +61,11 @@ class TableWriter:
 
     def rows(self, statement: int, rows: Rows) -> None:
         """Write a table no wider than the terminal; on one, the number of rows too."""
-        end = "" if self._target.width is None else f"({row_count(len(rows.rows))})\n\n"
+        end = ""
+        if self._target.width is not None:
+            empty = empty_left_out(rows, self._target.width)
+            without = f"; without {', '.join(empty)}: empty" if empty and rows.rows else ""
+            end = f"({row_count(len(rows.rows))}{without})\n\n"
         self._target.draw(drawn(rows, self._target) + end)
 
     def answer(self, statement: int, answer: Answer) -> None:
@@ -101,17 +113,24 @@ class UpdateLines:
         if header != self._header:
             self._header, self._widths = header, [_LEAST.get(name, cells(name)) for name in header]
         self._widths = [
-            max(width, column.bounded_width) for width, column in zip(self._widths, columns, strict=True)
+            max(width, self._width(column)) for width, column in zip(self._widths, columns, strict=True)
         ]
-        self.heading, *rows = map(self._cut, aligned(columns, self._widths))
+        self.heading, *rows = self._arranged(columns, self._widths)
         return rows
 
     def answer(self, answer: Answer) -> list[str]:
         """Return the lines of a snapshot's rows, with header and footer."""
         columns = [TextColumn(one.title, one.readable(), one.is_numeric) for one in answer_columns(answer)]
-        widths = [max(cells(column.name), column.bounded_width) for column in columns]
-        head, *lines = map(self._cut, aligned(columns, widths))
-        return [self._target.style(head, BOLD), *lines, self._target.style(_footer(answer), DIM)]
+        widths = [max(cells(column.name), self._width(column)) for column in columns]
+        head, *lines = self._arranged(columns, widths)
+        room = self._target.width
+        shown = len(columns) if room is None else len(fitting_widths(columns, widths, room))
+        remarks = [_footer(answer), *([_cut_remark(len(columns), shown)] if shown < len(columns) else [])]
+        return [
+            self._target.style(head, BOLD),
+            *lines,
+            *(self._target.style(self._cut(remark), DIM) for remark in remarks),
+        ]
 
     def mark(self, mark: SnapshotMark) -> str:
         """Return the line where the answer with which a TAIL starts begins or ends."""
@@ -120,6 +139,17 @@ class UpdateLines:
     def remark(self, text: str) -> str:
         """Return a line that is no data."""
         return self._target.style(self._cut(text), DIM)
+
+    def _width(self, column: TextColumn) -> int:
+        """Return the width of a column's values, bounded where nothing else bounds it."""
+        return column.bounded_width if self._target.width is None else column.value_width
+
+    def _arranged(self, columns: Sequence[TextColumn], widths: Sequence[int]) -> list[str]:
+        """Return the header and the rows, as wide as the terminal at most."""
+        room = self._target.width
+        if room is None:
+            return aligned(columns, widths)
+        return list(map(self._cut, fitted(columns, fitting_widths(columns, widths, room))))
 
     def _columns(self, updates: Updates) -> list[TextColumn]:
         head = head_columns(updates)
@@ -159,6 +189,10 @@ def _footer(answer: Answer) -> str:
     at = instant(answer.at_us)
     as_of = f"step {answer.step}" + (f", at {at}" if at else "")
     return f"({row_count(answer.table.num_rows)}, {as_of})"
+
+
+def _cut_remark(count: int, shown: int) -> str:
+    return rf"{count} columns, {shown} shown; \G shows all, \wide scrolls with ← →"
 
 
 def _pairs(group: UpdateGroup) -> list[str]:

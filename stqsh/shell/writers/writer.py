@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SUFFIXES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "jsonl",
     ".csv": "csv",
     ".tsv": "tsv",
     ".geojson": "geojson",
@@ -27,6 +28,8 @@ SUFFIXES = {
     ".md": "markdown",
 }
 """The format that a file name asks for, by its suffix."""
+PLAIN = (".txt", ".log", ".out", ".stq", ".sql")
+"""Endings of files that may hold any format."""
 COLUMNAR = (".arrow", ".parquet")
 """Files that are tables as a whole; see `stqsh.shell.writers.arrow_files`."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from support.cases import Area, Row, Spec, Table
+from support.oracle import functions
 from support.oracle.geometry import Place, distance, in_polygon, in_rectangle
 from support.oracle.text import contains
 
@@ -100,7 +100,14 @@ def value(e: Any, row: Row, now: int, world: World = EMPTY, centre: Place | None
         case "distance_to":
             place = world.place(row)
             return None if place is None else distance((args[0], args[1]), place, world.planar)
-    inner = of(args[-1] if op == "fn" else args[0])
+        case "fn":
+            return functions.call(args[0], [of(a) for a in (args[1], *(args[2] if len(args) > 2 else ()))])
+        case "cast":
+            return functions.cast(of(args[0]), *args[1:])
+        case "case":
+            held = [of(a) is True for a in args[0]]
+            return of(args[1][held.index(True) if True in held else -1])
+    inner = of(args[0])
     return None if inner is None else _of_one(op, args, inner)
 
 
@@ -110,9 +117,6 @@ def _of_one(op: str, args: list[Any], inner: Any) -> Any:
             return _like(inner, args[1])
         case "contains":
             return contains(inner, args[1], args[2])
-        case "fn":
-            when = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=inner)
-            return {"DATE": when.date().isoformat(), "HOUR": when.hour, "MINUTE": when.minute}[args[0]]
     return not inner if op == "not" else -inner
 
 
@@ -126,6 +130,8 @@ def _connected(op: str, values: list[Any]) -> Any:
 def _binary(op: str, a: Any, b: Any) -> Any:
     if op == "/":
         return None if b == 0 else a / b
+    if op == "DIV":
+        return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     if op == "%":
         return None if b == 0 else abs(a) % abs(b) * (-1 if a < 0 else 1)
     return {

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from support.cases import Clock, Spec
+from support.strategies.functions import computed
 from support.strategies.regions import ZONES, named_ids, still_regions
 from support.strategies.streams import EXTRAS, STRING_KEYS, Scope
 
@@ -41,6 +42,10 @@ def conditions(draw: st.DrawFn, scope: Scope, join: Join | None = None, depth: i
     column, kind = draw(_columns(scope, join))
     if draw(st.integers(0, 7)) == 0:
         return ["isnull", column]
+    if "functions" in scope.features and draw(st.integers(0, 2)) == 0:
+        column, kind = draw(computed(column, kind))
+        if kind == "TIMESTAMP":
+            return draw(_time_conditions(column, scope.clock))
     if kind == "STRING":
         asked = "text" in scope.features and draw(st.integers(0, 2)) > 0
         return draw(contained(column) if asked else _text_conditions(column))
@@ -203,7 +208,10 @@ def select_lists(draw: st.DrawFn, scope: Scope, region: Spec, join: Join | None)
     if "expressions" in scope.features:
         for number in range(draw(st.sampled_from([0, 0, 1, 2]))):
             column, kind = draw(_columns(scope, join))
-            out.append([f"e{number}", draw(_values(column, kind))])
+            if "functions" in scope.features and draw(st.booleans()):
+                out.append([f"e{number}", draw(computed(column, kind))[0]])
+            else:
+                out.append([f"e{number}", draw(_values(column, kind))])
     if scope.areas and draw(st.booleans()):
         out.append(["zone", zone_of(scope)])
     if scope.areas and "inside" in scope.features and draw(st.integers(0, 3)) == 0:

@@ -9,11 +9,20 @@ from hypothesis import strategies as st
 
 from support.cases import Case, Command, Spec
 from support.oracle.expressions import parts_of
+from support.strategies.functions import function, literal
 
 ALL = {"type": "all"}
 Value = tuple[Any, str]
 """An expression over records, and its type."""
 FAR: dict[str, Value] = {"far": (["distance"], "DOUBLE")}
+COMPUTED: dict[str, Value] = {
+    "bucket": (function("DATE_TRUNC", literal("minute", "STRING"), ["col", "ts"]), "TIMESTAMP"),
+    "loud": (function("UPPER", ["col", "status"]), "STRING"),
+    "known": (function("COALESCE", ["col", "n"], literal(0, "BIGINT"), kind="BIGINT"), "BIGINT"),
+    "pace": (function("ROUND", ["col", "speed"], kind="DOUBLE"), "DOUBLE"),
+    "side": (["case", [["col", "flag"]], [literal("a", "STRING"), ["col", "status"]], "STRING"], "STRING"),
+}
+"""Values computed of columns, for streams that have these."""
 FEATURES = {
     "rectangles": frozenset(),
     "circles": frozenset({"circles", "nearest"}),
@@ -56,6 +65,11 @@ def values_of(case: Case) -> dict[str, Value]:
     """What the records of a case have: columns, and the region of a set."""
     sets = [area.spec["id"] for area in case.areas.values() if area.spec["set"]]
     values: dict[str, Value] = {name: (["col", name], kind) for name, kind in case.spec["columns"]}
+    values |= {
+        name: found
+        for name, found in COMPUTED.items()
+        if {column for _, column in parts_of(found[0], "col")} <= set(values)
+    }
     return values | {f"zone{id_}": (["region_of", id_], "STRING") for id_ in sets}
 
 

@@ -39,7 +39,18 @@ EXTRAS = {
     "body": ("STRING", TEXTS),
 }
 EVERY = frozenset(
-    {"circles", "polygons", "nearest", "events", "text", "joins", "inside", "dwell", "expressions"}
+    {
+        "circles",
+        "polygons",
+        "nearest",
+        "events",
+        "text",
+        "joins",
+        "inside",
+        "dwell",
+        "expressions",
+        "functions",
+    }
 )
 """All that a case may hold beside rectangles over moving objects and plain conditions."""
 

@@ -32,8 +32,8 @@ WIDTH, HEIGHT = 80, 24
 MOST_PRINTED = 1_000_000
 
 
-def show_map(feed: MapFeed, scheme: str = "auto") -> str:
-    """Show a map until the user leaves it; return the message for the user.
+def show_map(feed: MapFeed, scheme: str = "auto", is_over: Callable[[], bool] = bool) -> str:
+    """Show a map until the user leaves it, or until it is over; return the message for the user.
 
     Raises:
         StqshError: The session cannot be read.
@@ -42,6 +42,7 @@ def show_map(feed: MapFeed, scheme: str = "auto") -> str:
     view = MapView(MapActions(loader), Palette(scheme_name(scheme)), has_braille())
     dots = DOTS[view.braille]
     screen = Fullscreen(view, view.bindings(), view.entry, scheme, mouse=MapMouse(view.actions, *dots))
+    screen.is_over = is_over
     loader.start()
     try:
         screen.run()

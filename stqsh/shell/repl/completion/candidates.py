@@ -19,6 +19,7 @@ from stqsh.settings import FORMATS, KEYS
 from stqsh.shell.repl.completion.context import (
     CursorContext,
     column_types,
+    compared_column,
     declared,
     followed_in,
     named_file,
@@ -26,6 +27,7 @@ from stqsh.shell.repl.completion.context import (
     relations,
     wanted_value,
 )
+from stqsh.spec.functions import FUNCTIONS, PLACES
 from stqsh.units import format_instant
 
 if TYPE_CHECKING:
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
 
 Word = tuple[str, str]
 """A text that fits at the cursor, and its meaning."""
-LiveKeys = Callable[[str, str], tuple[str, ...]]
-"""Returns the keys of a stream's present objects that begin with a prefix."""
+LiveKeys = Callable[[str, str, str], tuple[str, ...]]
+"""Returns the values of a stream's column, its key among others, that begin with a prefix now."""
 
 _FORMS = {
     "RECT": ("RECT(", "(x1, y1, x2, y2), or (w, h) AROUND key"),
@@ -47,15 +49,14 @@ _FORMS = {
 _FUNCTIONS = {
     "AVG": "AVG(x): the mean",
     "COUNT": "COUNT(*): how many rows; COUNT(x), COUNT(DISTINCT x): how many values",
-    "DATE": "DATE(time): '2008-02-02', in UTC",
-    "HOUR": "HOUR(time): 0 to 23, in UTC",
-    "LENGTH": "LENGTH(text): how many characters",
     "MAX": "MAX(x): the greatest value",
     "MIN": "MIN(x): the least value",
-    "MINUTE": "MINUTE(time): 0 to 59",
     "REGION": "REGION(zones): which region of a set",
     "SUM": "SUM(x): the exact sum",
     "TOPK": "TOPK(text, k): the most frequent terms",
+    "CAST": "CAST(x AS type): x as another type, NULL where it is none",
+    **{one.name: f"{one.syntax}: {one.meaning}" for one in FUNCTIONS.values()},
+    **{name: ": ".join(said) for name, said in PLACES.items()},
 }
 _MOST = 60
 _FIRST = (
@@ -63,6 +64,7 @@ _FIRST = (
     "stream",
     "table",
     "region",
+    "view",
     "relation",
     "query",
     "sink",
@@ -71,7 +73,7 @@ _FIRST = (
     "setting",
     "option",
 )
-_NAMED = ("stream", "table", "region", "query", "sink", "alert")
+_NAMED = ("stream", "table", "region", "view", "query", "sink", "alert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Candidates:
 
     Attributes:
         glance: What the session holds.
-        keys: Looks up the keys of present objects, which is slow; None for none.
+        keys: Looks up the values of columns of present objects, which is slow; None for none.
     """
 
     glance: SessionSummary
@@ -88,9 +90,9 @@ class Candidates:
 
     def values(self, cursor: CursorContext) -> list[Word]:
         """Return the values that a string at the cursor may have, without quotes."""
-        wanted = wanted_value(cursor) or self._compared(cursor)
-        if wanted == "key":
-            return self._live_keys(cursor)
+        wanted = wanted_value(cursor)
+        if wanted == "key" or (wanted is None and self.compared(cursor)):
+            return self._live_values(cursor)
         if wanted == "member":
             members = dict(self.glance.members).get(cursor.words[-2].strip('"'), ())
             return [(member, f"of {cursor.words[-2]}") for member in members]
@@ -103,11 +105,13 @@ class Candidates:
             return [(at, "the clock now")] if at else []
         return []
 
-    def _compared(self, cursor: CursorContext) -> str | None:
-        """Return "key" where the cursor is at a comparison with the key column of the statement's stream."""
+    def compared(self, cursor: CursorContext) -> str | None:
+        """Return the column of the statement's stream that is compared at the cursor; None for none."""
         stream = self._stream(cursor)
-        is_key = stream is not None and cursor.words[-2:-1] == (stream[1],)
-        return "key" if is_key and cursor.last(1) == "=" else None
+        column = compared_column(cursor)
+        columns = dict(dict(self.glance.columns).get(stream[0], ())) if stream else {}
+        is_key = stream is not None and column == stream[1]
+        return column if is_key or columns.get(column or "") == "STRING" else None
 
     def _stream(self, cursor: CursorContext) -> tuple[str, str] | None:
         """Return the statement's stream and its key column."""
@@ -118,17 +122,19 @@ class Candidates:
         found = [keys[name] for name in names if name in keys]
         return found[0] if found else None
 
-    def _live_keys(self, cursor: CursorContext) -> list[Word]:
+    def _live_values(self, cursor: CursorContext) -> list[Word]:
         stream = self._stream(cursor)
         if stream is None or self.keys is None:
             return []
-        return [(key, f"in {stream[0]} now") for key in self.keys(stream[0], cursor.typed)]
+        column = self.compared(cursor) or stream[1]
+        return [(value, f"in {stream[0]} now") for value in self.keys(stream[0], column, cursor.typed)]
 
-    def is_number_key(self, cursor: CursorContext) -> bool:
-        """Return whether the keys of the statement's stream are numbers, which take no quotes."""
+    def is_plain(self, cursor: CursorContext) -> bool:
+        """Return whether the values at the cursor are numbers, which take no quotes."""
         stream = self._stream(cursor)
         columns = dict(dict(self.glance.columns).get(stream[0], ())) if stream else {}
-        return bool(stream) and columns.get(stream[1] if stream else "", "STRING") != "STRING"
+        column = self.compared(cursor) or (stream[1] if stream else "")
+        return bool(stream) and columns.get(column, "STRING") != "STRING"
 
     def named(self, category: str, cursor: CursorContext) -> list[Word]:
         """Return the words of a category of `stqsh.lang.syntax.expected`; keywords are categories, too."""
@@ -141,7 +147,7 @@ class Candidates:
         if category == "strategy" and cursor.first == "REBALANCE":
             category = "adjuster"
         if category == "relation":
-            return self._names("stream") + self._names("table")
+            return self._names("stream") + self._names("table") + self._names("view")
         if category == "object":
             return [pair for kind in _NAMED for pair in self._names(kind)]
         return self._names(category) if category in _NAMED else list(_fixed().get(category, ()))
@@ -152,6 +158,7 @@ class Candidates:
             "stream": glance.streams,
             "table": glance.tables,
             "region": glance.regions,
+            "view": glance.views,
             "query": glance.queries,
             "sink": glance.sinks,
             "alert": glance.alerts,
@@ -229,7 +236,7 @@ def _fixed() -> dict[str, tuple[Word, ...]]:
         "strategy": tuple((name, "strategy") for name in PARTITIONINGS),
         "adjuster": tuple((name, "adjuster") for name in REBALANCINGS),
         "type": tuple((name, "type") for name in TYPES),
-        "function": tuple((f"{name}(", meaning) for name, meaning in _FUNCTIONS.items()),
+        "function": tuple((f"{name}(", meaning) for name, meaning in sorted(_FUNCTIONS.items())),
         "topic": (*((statement.name, statement.help) for statement in ALL), *TOPICS.items()),
     }
 
@@ -248,6 +255,8 @@ def _option_values(option: str) -> list[Word]:
         return [("s", "seconds"), ("ms", "milliseconds"), ("us", "microseconds"), ("%Y-%m-%d %H:%M:%S", "")]
     if option == "decimal":
         return [(",", "comma"), (".", "point")]
+    if option == "encoding":
+        return [("utf-8", ""), ("cp1252", "Windows"), ("latin-1", ""), ("utf-16", "")]
     if option == "separator":
         return [(",", "comma"), (";", "semicolon"), ("\\t", "tab"), (" ", "space"), ("|", "bar")]
     return []
@@ -273,7 +282,7 @@ def candidates_at(cursor: CursorContext, words: Candidates) -> list[Word]:
     categories = expected(cursor.before)
     found: list[Word] = []
     if categories & {"string", "number"}:
-        plain = words.is_number_key(cursor)
+        plain = words.is_plain(cursor)
         found += [
             (value if plain else "'" + value.replace("'", "''") + "'", meaning)
             for value, meaning in words.values(cursor)

@@ -21,7 +21,7 @@ class StqlCompleter(Completer):
 
     Args:
         glance: Returns what the session holds.
-        keys: Returns the keys of present objects.
+        keys: Returns the values of columns of present objects.
     """
 
     def __init__(self, glance: Callable[[], SessionSummary], keys: LiveKeys | None = None) -> None:

@@ -77,7 +77,8 @@ def _rest(after: str) -> tuple[str, ...]:
 def wanted_value(cursor: CursorContext) -> Wanted | None:
     """Return the kind of a string (or a key without quotes) at the cursor; None where it is unknown."""
     last = cursor.last
-    if last(1) == "FILE" or (last(1) == "TO" and cursor.first == "MAP"):
+    after = {"MAP": "TO", "SELECT": "FROM"}
+    if last(1) == "FILE" or last(1) == after.get(cursor.first):
         return "path"
     if last(1) in ("AROUND", "FOLLOW") or (last(1) == "TO" and last(3) == "NEAREST"):
         return "key"
@@ -93,6 +94,24 @@ def wanted_value(cursor: CursorContext) -> Wanted | None:
         "=>": "option",
     }
     return fixed.get(last(1))
+
+
+def compared_column(cursor: CursorContext) -> str | None:
+    """Return the column that is compared at the cursor, behind `=`, `<>` or in a list of IN; else None."""
+    before = list(cursor.words)
+    while len(before) > 1 and before[-1] == "," and before[-2].startswith("'"):
+        del before[-2:]
+    if before[-2:-1] and before[-1] == "(" and before[-2].upper() == "IN":
+        del before[-2:]
+        if before[-1:] and before[-1].upper() == "NOT":
+            del before[-1:]
+    elif before[-2:] in (["<", ">"], ["!", "="]):
+        del before[-2:]
+    elif before[-1:] == ["="]:
+        del before[-1:]
+    else:
+        return None
+    return before[-1].strip('"') if before else None
 
 
 def relations(cursor: CursorContext) -> dict[str, str]:

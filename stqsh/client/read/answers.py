@@ -1,0 +1,46 @@
+"""The answer of a snapshot as its user sees it: the rows, and what their columns hold."""
+
+from __future__ import annotations
+
+from stqsh.client.read.member_shapes import member_shapes
+from stqsh.client.read.selected_values import lengths_in, region_in
+from stqsh.client.read.snapshots import SnapshotResult
+from stqsh.client.results import Answer, RegionColumn
+from stqsh.spec.expression import ColumnExpr
+from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.control_log import ControlDb
+
+
+def answer_of(found: SnapshotResult, spec: SnapshotSpec, stream: StreamSpec, db: ControlDb) -> Answer:
+    """Return the outcome of a snapshot of a stream; `db` has the regions that it names."""
+    return Answer(
+        tuple(found.table.column_names),
+        found.table,
+        found.step,
+        found.at_us,
+        location=_location(spec, stream),
+        is_planar=stream.planar,
+        in_metres=lengths_in(spec, planar=stream.planar),
+        regions=_regions(spec, db),
+    )
+
+
+def _regions(spec: SnapshotSpec, db: ControlDb) -> RegionColumn | None:
+    """Return the column of a SELECT that names members of a set of regions; None without one."""
+    found = region_in(spec)
+    if found is None:
+        return None
+    place, area = found
+    return RegionColumn(place, lambda: member_shapes(db, area))
+
+
+def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
+    """Return the names under which a SELECT has its stream's location; None if it has not."""
+    shown = {
+        column.value.name: column.name
+        for column in reversed(spec.select)
+        if isinstance(column.value, ColumnExpr)
+    }
+    x, y = shown.get(stream.x), shown.get(stream.y)
+    return None if x is None or y is None else (x, y)

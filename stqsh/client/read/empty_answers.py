@@ -1,0 +1,171 @@
+"""Why an answer has no rows, where the slots and the stream's files can tell; imports numpy and pyarrow."""
+
+from __future__ import annotations
+
+import difflib
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from stqsh.client.read.slot_answers import first_keys, focal_place, frequent_values
+from stqsh.core.snapshots.absence import Absence, Box, Sighting, absence, sighting
+from stqsh.core.state.slot_state import SlotState
+from stqsh.errors import StqshError
+from stqsh.sources.measuring import measure_store
+from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr, conjuncts
+from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.source_facts import SourceFacts, extent_text
+from stqsh.spec.stream import FileSourceSpec, StreamSpec
+from stqsh.units import counted, format_duration, format_instant
+
+if TYPE_CHECKING:
+    from stqsh.client.connection import Connection
+    from stqsh.client.read.snapshots import SnapshotReader
+    from stqsh.spec.region import Key
+
+_NAMED = 5
+"""The most values of a column that are named."""
+_LOOKED_AT = 50
+"""The most keys that are compared with one that is unknown."""
+
+
+def empty_reason(link: Connection, reader: SnapshotReader, spec: SnapshotSpec, stream: StreamSpec) -> str:
+    """Return why a snapshot's answer is empty, as a sentence; "" where it is not known.
+
+    Args:
+        link: to the session.
+        reader: reads the states of the slots.
+        spec: the snapshot.
+        stream: its stream.
+    """
+    step = link.progress().step
+    if spec.limit == 0:
+        return ""
+    if not step:
+        return f"nothing of {stream.name} has been read yet: RUN or PLAY lets time go on"
+    found = reader.read(lambda states: _reason(states, spec, stream, _stored(link, stream)), step)
+    return found or ""
+
+
+def unknown_key(link: Connection, reader: SnapshotReader, stream: StreamSpec, key: Key) -> str:
+    """Return what there is to say of an object that is not present; "" where it is, or nothing is known."""
+    step = link.progress().step
+    found = reader.read(lambda states: _of_key(states, stream, key), step) if step else None
+    return found or ""
+
+
+def _reason(
+    states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, facts: SourceFacts | None
+) -> str:
+    if spec.lookup is not None:
+        away = _of_key(states, stream, spec.lookup)
+        return away or f"{spec.lookup!r} is present, but not in the region, or it fails the condition"
+    focal = spec.region.focal_key
+    if focal is not None and (away := _of_key(states, stream, focal)):
+        return f"{away}; an answer around it is empty as long as it is not there"
+    return _of_members(states, spec, stream, facts)
+
+
+def _of_members(
+    states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, facts: SourceFacts | None
+) -> str:
+    """Return why no object is in the region and satisfies the condition; "" where some are."""
+    place = focal_place(states, spec)
+    found = reduce(Absence.plus, (absence(state, spec, place) for state in states))
+    noun = "event" if stream.is_event else "object"
+    if not found.present:
+        return f"no {noun} of {stream.name} is present" + _silence(stream)
+    if not found.inside:
+        among = counted(found.present, noun)
+        return _outside(found, stream, facts) or f"none of the {among} present is in the region"
+    if not found.satisfied:
+        among = "present" if spec.region.is_nearest or found.box is None else "in the region"
+        verb = "is" if found.inside == 1 else "are"
+        lacking = _lacking(states, spec, stream)
+        return f"{counted(found.inside, noun)} {verb} {among}, and none satisfies the condition{lacking}"
+    return ""
+
+
+def _of_key(states: list[SlotState], stream: StreamSpec, key: Key) -> str:
+    """Return why an object is not present; "" where it is."""
+    seen = [one for one in (sighting(state, stream.id, key) for state in states) if one is not None]
+    noun = "event" if stream.is_event else "object"
+    if not seen:
+        kept = "is kept" if stream.is_event else "has reported so far"
+        return f"no {noun} {key!r} of {stream.name} {kept}{_near(states, stream, key)}"
+    last: Sighting = max(seen, key=lambda one: (one.is_present, one.at_us))
+    if last.is_present:
+        return ""
+    at = format_instant(last.at_us)
+    if stream.is_event:
+        return f"event {key!r} of {stream.name} is from {at} and has expired"
+    if not last.is_placed:
+        return f"{key!r} left {stream.name} with its record of {at}"
+    return f"{key!r} reported last at {at}{_silence(stream)}"
+
+
+def _silence(stream: StreamSpec) -> str:
+    """Return when what is silent leaves."""
+    lasts = stream.keep_us if stream.is_event else stream.report_every_us
+    if lasts is None:
+        return ""
+    verb = "expires" if stream.is_event else "is disconnected"
+    return f": who is older than {format_duration(lasts)} {verb}"
+
+
+def _near(states: list[SlotState], stream: StreamSpec, key: Any) -> str:
+    """Return a hint at a similar key that is present."""
+    if not isinstance(key, str) or not key:
+        return ""
+    starts = {key[: len(key) - 1], key[: len(key) // 2], key[:1], ""}
+    known = {one for start in starts for one in first_keys(states, stream, start, _LOOKED_AT)}
+    return _maybe(key, known)
+
+
+def _maybe(text: str, known: Any) -> str:
+    folded = {one.casefold(): one for one in sorted(known, reverse=True)}
+    near = difflib.get_close_matches(text.casefold(), folded, n=1)
+    return f"; maybe you meant {folded[near[0]]!r}" if near else ""
+
+
+def _stored(link: Connection, stream: StreamSpec) -> SourceFacts | None:
+    """Return what the stream's store holds; None where there is none."""
+    if not isinstance(stream.source, FileSourceSpec):
+        return None
+    try:
+        return measure_store(link.home.stream(stream.id), stream)
+    except StqshError:  # the engine says what is wrong with it
+        return None
+
+
+def _outside(found: Absence, stream: StreamSpec, facts: SourceFacts | None) -> str:
+    """Return that the region lies outside of all data, and whether it would not if its axes were swapped."""
+    extents = [one for one in (found.extent, None if facts is None else facts.extent) if one is not None]
+    if found.box is None or not extents or any(_meet(found.box, extent) for extent in extents):
+        return ""
+    where = facts if facts is not None and facts.extent is not None else SourceFacts(0, extent=found.extent)
+    x, y = ("x", "y") if stream.planar else ("longitude", "latitude")
+    x1, y1, x2, y2 = found.box
+    swapped = any(_meet((y1, x1, y2, x2), extent) for extent in extents)
+    hint = f"; with {x} and {y} swapped it would not: {x} comes first" if swapped else ""
+    plane = SourceFacts(0, extent=where.extent, leaves_out=where.leaves_out, is_planar=stream.planar)
+    return f"the region lies outside of the data: {stream.name} has {extent_text(plane)}{hint}"
+
+
+def _meet(one: Box, other: Box) -> bool:
+    """Return whether two boxes share a place; one over the 180th meridian meets all."""
+    if one[0] > one[2]:
+        return True
+    return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
+
+
+def _lacking(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> str:
+    """Return which values there are in place of one that a condition asks for and no object has."""
+    for part in conjuncts(spec.condition):
+        match part:
+            case CompareExpr("=", ColumnExpr(column), LiteralExpr(str(value), "STRING")):
+                if value in frequent_values(states, stream, column, value, _LOOKED_AT):
+                    continue
+                known = frequent_values(states, stream, column, "", _LOOKED_AT)
+                named = ", ".join(map(repr, known[:_NAMED])) + (", …" if len(known) > _NAMED else "")
+                return f": {column} is {named or 'NULL'} now{_maybe(value, known)}"
+    return ""

@@ -1,0 +1,57 @@
+"""What the columns of a select list hold, for those who show them: lengths in metres, names of regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from stqsh.spec.expression import ColumnExpr, DistanceExpr, DistanceToExpr, Expr, RegionOfExpr
+
+if TYPE_CHECKING:
+    from stqsh.spec.query import BoundQuery
+
+_KEEPING = ("min", "max", "avg", "sum")
+"""Aggregate functions whose values have the unit of their argument."""
+
+
+def lengths_in(spec: BoundQuery, *, planar: bool) -> frozenset[int]:
+    """Return the positions of the columns that hold lengths in metres; none of a planar stream."""
+    if planar:
+        return frozenset()
+    lengths = (DistanceExpr, DistanceToExpr)
+    return frozenset(place for place, value in _values(spec) if isinstance(value, lengths))
+
+
+def region_in(spec: BoundQuery) -> tuple[int, int] | None:
+    """Return the position of the first column of `REGION(zones)`, and the id of the set; None without one."""
+    found = ((place, value.area) for place, value in _values(spec) if isinstance(value, RegionOfExpr))
+    return next(found, None)
+
+
+def region_group(spec: BoundQuery) -> tuple[int, int] | None:
+    """Return the position of the first `REGION(zones)` of GROUP BY, and the id of the set; None for none."""
+    groups = () if spec.aggregates is None else spec.aggregates.groups
+    found = (
+        (place, group.value.area)
+        for place, group in enumerate(groups)
+        if isinstance(group.value, RegionOfExpr)
+    )
+    return next(found, None)
+
+
+def _values(spec: BoundQuery) -> Iterator[tuple[int, Expr]]:
+    """Yield the positions of columns, and the expressions over records that have their unit."""
+    if spec.aggregates is None:
+        yield from ((place, column.value) for place, column in enumerate(spec.select))
+        return
+    groups = {f"g{number}": group.value for number, group in enumerate(spec.aggregates.groups)}
+    measured = {
+        f"m{number}": measure.argument
+        for number, measure in enumerate(spec.aggregates.measures)
+        if measure.function in _KEEPING and measure.argument is not None
+    }
+    for place, column in enumerate(spec.aggregates.select):
+        if isinstance(column.value, ColumnExpr):
+            value = (groups | measured).get(column.value.name)
+            if value is not None:
+                yield place, value

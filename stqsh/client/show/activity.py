@@ -1,0 +1,120 @@
+"""Whether streams play, at which pace, and what they wait for, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stqsh.client.connection import Connection
+from stqsh.spec.log import StreamPaused, StreamPlayed
+from stqsh.storage.catalogue import live_streams
+from stqsh.storage.control_log import entries_after
+from stqsh.storage.progress import stream_statuses
+from stqsh.storage.rows import Progress, StreamRow, StreamStatus
+from stqsh.units import format_age
+
+SAID_S = 10.0
+"""For how long it is said, in seconds of the wall clock, that a stretch without records was skipped."""
+_SHORT_S = 2.0
+"""A wait for the next record, in seconds of the wall clock, that is not worth saying."""
+
+
+@dataclass(frozen=True)
+class PlayOrders:
+    """What is to play.
+
+    Attributes:
+        last: the last PLAY or PAUSE of each stream, by id.
+        pace: that of all streams that play, which is the last PLAY's; None for full speed.
+    """
+
+    last: dict[int, StreamPlayed | StreamPaused]
+    pace: float | None
+
+    @staticmethod
+    def of(link: Connection) -> PlayOrders:
+        """Read them from the session's log."""
+        last: dict[int, StreamPlayed | StreamPaused] = {}
+        pace: str | float | None = None
+        for _, entry in entries_after(link.db, 0, ("play", "pause")):
+            if isinstance(entry, StreamPlayed | StreamPaused):
+                last[entry.id] = entry
+            if isinstance(entry, StreamPlayed):
+                pace = entry.pace
+        return PlayOrders(last, None if isinstance(pace, str) else float(pace or 1))
+
+    @property
+    def pace_text(self) -> str:
+        """The pace in words, such as `at 600x`."""
+        return "at full speed" if self.pace is None else f"at {self.pace:.12g}x"
+
+    def plays(self, stream: StreamRow) -> bool:
+        """Return whether a stream is to play."""
+        return isinstance(self.last.get(stream.id), StreamPlayed)
+
+    def text(self, stream: StreamRow) -> str:
+        """Return whether a stream plays, such as `playing at 600x` or `paused`."""
+        if self.plays(stream):
+            return "playing" if stream.spec.is_live else f"playing {self.pace_text}"
+        return "paused" if stream.id in self.last else "standing still"
+
+
+def activity(link: Connection, progress: Progress) -> str:
+    """Return whether steps are being taken, such as `playing at 600x; next record in 9 s`."""
+    if _is_running(link, progress):
+        return "running"
+    if progress.ended:
+        return "at their end"
+    orders, streams = PlayOrders.of(link), live_streams(link.db)
+    playing = [stream for stream in streams if orders.plays(stream)]
+    if not playing:
+        return "standing still"
+    at = orders.text(next((stream for stream in playing if not stream.spec.is_live), playing[0]))
+    still = [stream.name for stream in streams if not orders.plays(stream)]
+    paused = f"{still[0]}{f' and {len(still) - 1} more' if still[1:] else ''} not" if still else ""
+    return "; ".join(filter(None, [at, paused, wait_text(progress)]))
+
+
+def stream_activities(link: Connection) -> dict[int, str]:
+    """Return for each stream, by id, whether it plays and at which pace, or that it is at its end."""
+    progress, statuses, orders = link.progress(), stream_statuses(link.db), PlayOrders.of(link)
+    is_running = _is_running(link, progress)
+    found = {}
+    for stream in live_streams(link.db):
+        if _is_at_end(progress, stream, statuses.get(stream.id)):
+            found[stream.id] = "at its end"
+        else:
+            found[stream.id] = "running" if is_running else orders.text(stream)
+    return found
+
+
+def play_text(link: Connection, stream: StreamRow) -> str:
+    """Return what a PLAY that is in the log does: `stream taxis plays at 600x`."""
+    orders, playback = PlayOrders.of(link), link.progress().stats.playback
+    text = f"stream {stream.name} plays" + ("" if stream.spec.is_live else f" {orders.pace_text}")
+    if playback is None or orders.pace is None or not playback.is_skipped(orders.pace):
+        return text
+    return f"{text}; next record in {format_age(playback.next_us or 0)}; skipping"
+
+
+def wait_text(progress: Progress) -> str:
+    """Return what a PLAY waits for, or that it has just skipped a stretch without records; else ""."""
+    playback, tick_us = progress.stats.playback, progress.tick_us
+    if playback is None or tick_us is None or not progress.stats.playing or progress.stats.running:
+        return ""
+    since_s = (progress.step - playback.gap_end) * tick_us / playback.pace / 1e6
+    if playback.gap_us and since_s < SAID_S:
+        return f"skipped {format_age(playback.gap_us)} without records"
+    wait_us = (playback.next_us or 0) / playback.pace
+    return f"next record in {format_age(round(wait_us))}" if wait_us > _SHORT_S * 1e6 else ""
+
+
+def _is_at_end(progress: Progress, stream: StreamRow, status: StreamStatus | None) -> bool:
+    if stream.spec.is_live or status is None or status.state != "ready":
+        return False
+    return progress.seq >= stream.id and progress.stats.rows.get(stream.id, 0) >= status.rows
+
+
+def _is_running(link: Connection, progress: Progress) -> bool:
+    """Return whether a RUN is under way, or waits for the engine."""
+    [(last,)] = link.db.query("SELECT coalesce(max(seq), 0) FROM log WHERE kind = 'run'")
+    return int(last) > progress.run_done

@@ -1,0 +1,93 @@
+"""What a slot can say of an answer without rows: whom it knows, where objects are, what the region holds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stqsh.core.conditions.region_test import reach_of
+from stqsh.core.contract.snapshot_selection import EVERYWHERE, PresentObjects, StoredRows
+from stqsh.core.kernels.index.scan import in_box
+from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.query import BoundQuery, Place
+from stqsh.spec.region import Key
+
+Box = tuple[float, float, float, float]
+
+
+class Sighting(NamedTuple):
+    """The last record of an object: its time, µs, whether it has a place, whether the object is present."""
+
+    at_us: int
+    is_placed: bool
+    is_present: bool
+
+
+class Absence(NamedTuple):
+    """The figures of a slot, or of several slots together.
+
+    Attributes:
+        present: the objects present.
+        inside: those of them in the region.
+        satisfied: those of them that satisfy the condition, too.
+        extent: x1, y1, x2, y2 around the objects present; None without any.
+        box: x1, y1, x2, y2 of the region; None if it is unbounded or the focal object is absent.
+    """
+
+    present: int = 0
+    inside: int = 0
+    satisfied: int = 0
+    extent: Box | None = None
+    box: Box | None = None
+
+    def plus(self, other: Absence) -> Absence:
+        """Return the figures of both."""
+        both = [one for one in (self.extent, other.extent) if one is not None]
+        columns = list(zip(*both, strict=True))
+        extent = (min(columns[0]), min(columns[1]), max(columns[2]), max(columns[3])) if both else None
+        return Absence(
+            self.present + other.present,
+            self.inside + other.inside,
+            self.satisfied + other.satisfied,
+            extent,
+            self.box or other.box,
+        )
+
+
+def absence(state: SlotState, spec: BoundQuery, place: Place | None = None) -> Absence:
+    """Return what a slot can say of a query or snapshot whose answer has no rows.
+
+    `place` is that of the region's focal object, None while it is absent.
+    """
+    objects = PresentObjects.of(state, spec.stream_id)
+    if objects is None:
+        return Absence()
+    there = in_box(objects.stored, objects.since, EVERYWHERE)
+    reach = reach_of(spec.region, objects.resolver, place)
+    inside = there[:0] if reach.is_nowhere else in_box(objects.stored, objects.since, reach.box)
+    if reach.shape is not None and len(inside):
+        inside = inside[reach.shape(*objects.places(inside))]
+    rows, condition = StoredRows(objects, inside, reach), spec.condition
+    x, y = objects.places(there)
+    extent = (float(x.min()), float(y.min()), float(x.max()), float(y.max())) if len(there) else None
+    box = tuple(reach.box.tolist()) if np.isfinite(reach.box).all() else None
+    return Absence(
+        len(there),
+        len(inside),
+        len(inside) if condition is None else int(rows.truth(condition).sum()),
+        extent,
+        box,
+    )
+
+
+def sighting(state: SlotState, stream_id: int, key: Key) -> Sighting | None:
+    """Return the last record that a slot has of an object; None if it has none."""
+    objects = PresentObjects.of(state, stream_id)
+    if objects is None:
+        return None
+    found = objects.find(key)
+    if not len(found) or not objects.stored.known[found[0]]:
+        return None
+    stored, [row] = objects.stored, found.tolist()
+    return Sighting(int(stored.ts[row]), not np.isnan(stored.x[row]), bool(len(objects.among(found))))

@@ -1,0 +1,51 @@
+"""Snapshot SELECTs over rows that no stream holds: of a file, or of the answer of another query.
+
+A batch of rows is what a slot is for a snapshot of a stream: each gives its share, and
+`stqsh.core.snapshots.select.whole` makes the answer of the shares. So rows may come in batches of any size,
+and only what may be in the answer is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.core.conditions.region_test import reach_of
+from stqsh.core.conditions.resolver import Resolver
+from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
+from stqsh.core.kernels.index.scan import EVER
+from stqsh.core.objects.row_table import RowTable
+from stqsh.core.snapshots.select import share_of, whole
+from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.stream import StreamSpec
+
+
+def answer_over_rows(
+    batches: Iterable[pa.RecordBatch],
+    spec: SnapshotSpec,
+    stream: StreamSpec,
+    *,
+    now_us: int,
+    state: SlotState | None = None,
+) -> pa.Table:
+    """Return the answer of a snapshot over rows: the select list's named columns, in order.
+
+    Args:
+        batches: the rows, at least one batch, perhaps empty, with the columns of `stream` in their declared
+            Arrow types and its key, by which rows without another order are ordered; it differs in all rows.
+        spec: the snapshot; its `lookup` is not heeded, and it has no focal object.
+        stream: the names of the columns and their roles; `x` and `y` are empty where rows have no places.
+        now_us: what NOW is, µs.
+        state: has the tables and areas that the snapshot refers to.
+    """
+    resolver = Resolver(SlotState.fresh(0) if state is None else state, stream)
+    nowhere = np.nan if spec.region.is_nearest else np.inf
+    reach = reach_of(spec.region, resolver, None)
+    shares = [
+        share_of(SnapshotSelection(PresentObjects(table, resolver, now_us, EVER), spec, reach))
+        for table in (RowTable(stream, rows, nowhere) for rows in batches)
+    ]
+    return whole(shares, spec)

@@ -1,0 +1,69 @@
+"""Bind the functions of places, such as ST_DISTANCE: a place is the location, or ST_POINT(x, y)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stqsh.lang.ast.expressions import Call, Column, Expression
+from stqsh.lang.binder.operators import described
+from stqsh.lang.binder.scope import Bind, Scope, TypedExpression
+from stqsh.lang.errors import BindError
+from stqsh.lang.printer.expressions import expression as printed
+from stqsh.lang.types import NUMBERS
+from stqsh.spec.expression import CompareExpr, Expr, FunctionExpr
+from stqsh.spec.functions import PLACES
+
+LOCATIONS = frozenset({"loc", "location"})
+"""The names of the stream's location, in lower case."""
+_TAKES = {"ST_X": 1, "ST_Y": 1, "ST_DISTANCE": 2, "ST_DWITHIN": 3}
+
+
+class _Place(NamedTuple):
+    x: Expr
+    y: Expr
+
+
+def place_function(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
+    """Return a call of a function of places.
+
+    Raises:
+        BindError: its arguments do not fit.
+    """
+    if node.name == "ST_POINT":
+        raise BindError(
+            "ST_POINT stands within another function of places",
+            node.span,
+            expected=("ST_DISTANCE(loc, ST_POINT(x, y))",),
+        )
+    if node.name == "ST_WITHIN" or len(node.arguments) != _TAKES[node.name]:
+        raise BindError(f"{node.name} is called {PLACES[node.name][0]}", node.span)
+    first = _place(node.arguments[0], node, scope, bind)
+    if node.name in ("ST_X", "ST_Y"):
+        return TypedExpression(first.x if node.name == "ST_X" else first.y, "DOUBLE", node.span)
+    second = _place(node.arguments[1], node, scope, bind)
+    name = "ST_DISTANCE_PLANAR" if scope.stream.planar else "ST_DISTANCE"
+    far = FunctionExpr(name, first.x, (first.y, second.x, second.y), "DOUBLE")
+    if node.name == "ST_DISTANCE":
+        return TypedExpression(far, "DOUBLE", node.span)
+    within = _number(node.arguments[2], node, scope, bind)
+    return TypedExpression(CompareExpr("<=", far, within), "BOOLEAN", node.span)
+
+
+def _place(node: Expression, call: Call, scope: Scope, bind: Bind) -> _Place:
+    if isinstance(node, Column) and node.name.lower() in LOCATIONS and scope.find(node) is None:
+        stream = scope.stream
+        qualifier = node.qualifier or (stream.name if stream.name in scope.qualifiers else None)
+        found = (scope.column(Column(name, qualifier, span=node.span)) for name in (stream.x, stream.y))
+        return _Place(*(one.expr for one in found))
+    if isinstance(node, Call) and node.name == "ST_POINT" and len(node.arguments) == len(_Place._fields):
+        return _Place(*(_number(part, node, scope, bind) for part in node.arguments))
+    raise BindError(
+        f"{call.name} takes a place, but not {printed(node)}", node.span, expected=("loc", "ST_POINT(x, y)")
+    )
+
+
+def _number(node: Expression, call: Call, scope: Scope, bind: Bind) -> Expr:
+    typed = bind(node, scope)
+    if typed.type not in NUMBERS:
+        raise BindError(f"{call.name} takes numbers, but {described(node, typed)}", node.span)
+    return typed.expr

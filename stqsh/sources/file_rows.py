@@ -1,0 +1,62 @@
+"""Read the rows of files for a query that asks them once; no row needs a key, a place or a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.sources.dead_letters import DeadLetter
+from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.formats.time_formats import TimeFormat
+from stqsh.sources.source_check import number_unit
+from stqsh.sources.source_files import find_files, group_files, read_first_block, read_group
+from stqsh.spec.stream import ROW, ColumnSpec, FileSourceSpec
+
+
+class FileRows:
+    """The rows of files with the given columns.
+
+    Attributes:
+        set_aside: how many records could not be read, of what `batches` has read so far.
+        first_letter: the first one of them.
+    """
+
+    def __init__(self, source: FileSourceSpec, columns: Sequence[ColumnSpec]) -> None:
+        self._source, self._columns = source, tuple(columns)
+        self.set_aside = 0
+        self.first_letter: DeadLetter | None = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, some MB at a time, with the column `ROW`; at least one batch, perhaps empty.
+
+        Raises:
+            SourceError: a file lacks a column that the first ones have, or an option is unknown.
+        """
+        files, layout = find_files(self._source), self._layout()
+        schema = layout.schema.append(pa.field(ROW, pa.int64()))
+        yield pa.RecordBatch.from_pylist([], schema)
+        count = 0
+        for group in group_files(files):
+            for part in read_group(group, self._source, layout):
+                rows = len(part.places)
+                self._note(part.dead)
+                numbers = pa.array(np.arange(count + 1, count + rows + 1))
+                yield pa.RecordBatch.from_arrays([*part.columns, numbers], schema=schema)
+                count += rows
+
+    def _layout(self) -> RecordSchema:
+        """Return how rows are read; the first ones tell the unit of times that are numbers."""
+        layout = RecordSchema(self._columns, "", times=TimeFormat.of(self._source.options))
+        if "timestamp" in self._source.options:
+            return layout
+        for file in find_files(self._source):
+            first = read_first_block(file, self._source, layout)
+            if first is not None:
+                return number_unit(first, layout).layout
+        return layout
+
+    def _note(self, dead: Sequence[DeadLetter]) -> None:
+        self.set_aside += len(dead)
+        self.first_letter = self.first_letter or next(iter(dead), None)
