@@ -31,7 +31,7 @@ from stqsh.sources.formats.row_blocks import TextBlock, find_rows
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.sources.generator.network import COLUMNS as NETWORK_COLUMNS
 from stqsh.sources.source_files import find_files, format_of, leaving_out, options_of
-from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec, Options, SourceSpec
+from stqsh.spec.stream import MOST_COLUMNS, FileSourceSpec, GeneratorSourceSpec, Options, SourceSpec
 
 #: The number of bytes that are read of a file, and of files that are read.
 _PROBED_BYTES = 1 << 18
@@ -118,7 +118,13 @@ def _common(one: str | None, other: str | None) -> str | None:
 def _probe_csv(path: Path, options: Options) -> Columns:
     dialect, times = CsvDialect.of(options), TimeFormat.of(options)
     kinds: Columns = {}
-    for name, column in first_fields(path, options).items():
+    fields = first_fields(path, options)
+    if len(fields) > MOST_COLUMNS:
+        raise SourceError(
+            f"{path} has {len(fields):,} columns, and a stream or table has {MOST_COLUMNS:,} at most",
+            hint="list those that are needed after its name: (id STRING, lon DOUBLE, lat DOUBLE, …)",
+        )
+    for name, column in fields.items():
         kinds[name] = kind_of_text(column, times)
         if dialect.decimal != "." and kinds[name] in ("STRING", "DOUBLE"):
             kinds[name] = "DOUBLE" if kind_of_text(dialect.pointed(column)) == "DOUBLE" else "STRING"

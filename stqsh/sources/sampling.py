@@ -60,12 +60,12 @@ def sampled(files: Sequence[SourceFile], source: FileSourceSpec, budget: int) ->
     with TemporaryDirectory(prefix="stqsh-") as scratch:
         for number in chosen:
             file, size = files[number], min(sizes[number], share)
-            excerpt, is_to_end = file, True
+            excerpt = _Excerpt(file, size)
             if size < sizes[number]:
-                excerpt, is_to_end = _excerpt(file, source, size, Path(scratch))
-            found.append(excerpt)
-            has_ends &= is_to_end
-            read += sizes[number] if excerpt is file else excerpt.size
+                excerpt = _excerpt(file, source, size, Path(scratch))
+            found.append(excerpt.file)
+            has_ends &= excerpt.has_end
+            read += sizes[number] if excerpt.file is file else excerpt.read
         yield Sample(found, read, sum(sizes), has_ends)
 
 
@@ -80,25 +80,30 @@ def text_size(file: SourceFile) -> int:
     return file.size * (_INFLATION if suffix in _PACKED else 1)
 
 
-def _excerpt(file: SourceFile, source: FileSourceSpec, size: int, folder: Path) -> tuple[SourceFile, bool]:
-    """Write an excerpt of about `size` bytes of a text file; files of other formats are returned as they are.
+class _Excerpt(NamedTuple):
+    """A file with some of another one's text, how many bytes these are, and whether the end is among them."""
 
-    Returns:
-        the excerpt, and whether it has the end of the file.
-    """
+    file: SourceFile
+    read: int
+    has_end: bool = True
+
+
+def _excerpt(file: SourceFile, source: FileSourceSpec, size: int, folder: Path) -> _Excerpt:
+    """Write an excerpt of about `size` bytes of a text file; other files are returned as they are."""
     kind, is_packed = format_of(file.path, source), file.path.suffix.lower() in COMPRESSIONS
     if kind not in ("csv", "jsonl") or (kind == "jsonl" and has_features(file.path)):
-        return file, True
+        return _Excerpt(file, size)
     path = folder / f"{file.index}-{file.path.name.removesuffix(file.path.suffix if is_packed else '')}"
     is_document = kind == "jsonl" and find_document(read_head(file.path, _HEAD), file.path) is not None
     if is_document:
         path = path.with_suffix(".jsonl")
+    has_end = True
     if is_packed or is_document:
-        is_to_end = _write_blocks(file, is_document, size, path)
+        has_end = _write_blocks(file, is_document, size, path)
+        size = path.stat().st_size
     else:
         _write_ends(file.path, size, path)
-        is_to_end = True
-    return SourceFile(file.index, path, path.stat().st_size), is_to_end
+    return _Excerpt(SourceFile(file.index, path, path.stat().st_size), size, has_end)
 
 
 def _write_blocks(file: SourceFile, is_document: bool, size: int, path: Path) -> bool:

@@ -96,6 +96,23 @@ def find_files(source: FileSourceSpec) -> list[SourceFile]:
     return [SourceFile(index, Path(path), Path(path).stat().st_size) for index, path in enumerate(paths)]
 
 
+def files_in_folder(folder: str, format_: str | None) -> str:
+    """Return a pattern for the files that lie in a folder, of those with most files where formats differ.
+
+    Raises:
+        SourceError: there is no file, or none of a known format.
+    """
+    files = [path for path in sorted(Path(folder).iterdir()) if path.is_file() and path.name[0] not in "._"]
+    endings = Counter(_ending(path) for path in files if format_ or _known_format(path) is not None)
+    if not endings:
+        raise SourceError(
+            f"there is no file in {folder} yet whose columns could be taken",
+            hint="list them after the stream's name: (id STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)",
+        )
+    ending, _ = endings.most_common(1)[0]
+    return str(Path(glob.escape(folder)) / f"[!._]*{ending}")
+
+
 def _check_names(pattern: str, paths: Sequence[Path]) -> None:
     """Raise `SourceError` where a glob matches files of a known format and others, such as a LICENSE."""
     others = [path for path in paths if _known_format(path) is None]

@@ -21,6 +21,8 @@ META_COLUMNS = ("_key", "_timestamp", "_partition", "_offset")
 """Columns of a Kafka stream that are not in the message's value."""
 ARRIVED = "_step"
 """The column of stored events, beside the declared ones, with the step in which each came."""
+MOST_COLUMNS = 1000
+"""The most columns of a stream or a table: each is kept in files of its own, for each slot."""
 OWN_COLUMNS = (ARRIVED, "_hash", "_tick", "_role")
 """Columns that the engine adds to records, so that no stream can have them."""
 StreamKind = Literal["moving", "event"]
@@ -31,6 +33,10 @@ FAR_AWAY = 1e300
 """The farthest from the origin that bounds and grids reach, so that their width is a finite number."""
 OptionValue: TypeAlias = str | bool | int | float | None
 Options: TypeAlias = dict[str, OptionValue]
+
+
+ROW = "\0row"
+"""The column with the numbers of rows that no stream holds; no declared column can be called so."""
 
 
 class ColumnSpec(NamedTuple):

@@ -15,7 +15,7 @@ from stqsh.client.statements.source_paths import make_folder, pointing_at_source
 from stqsh.client.stdin_pump import check_stdin, pump_stdin
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Literal, Quantity
-from stqsh.lang.ast.statements import FileSource, GeneratorSource, HttpSource
+from stqsh.lang.ast.statements import DirectorySource, FileSource, GeneratorSource, HttpSource
 from stqsh.lang.binder.bind import Bound, bind
 from stqsh.lang.binder.definitions.live_sources import LIVE_SOURCES
 from stqsh.lang.binder.definitions.streams import source_spec
@@ -26,8 +26,10 @@ from stqsh.spec.source_facts import MUCH, SourceFacts, facts_lines
 from stqsh.spec.stream import (
     DEFAULT_TICK_US,
     LIVE_TICK_US,
+    DirectorySourceSpec,
     FileSourceSpec,
     HttpSourceSpec,
+    SourceSpec,
     StdinSourceSpec,
     StreamSpec,
 )
@@ -183,6 +185,8 @@ def _bound(
     """
     with pointing_at_source(statement):
         statement = with_absolute_files(statement, desk.script)
+        if isinstance(statement.source, DirectorySource) and not statement.columns:
+            return _checked_live(_bound_to_folder(desk, statement), False), statement
         if not isinstance(statement.source, FileSource | GeneratorSource):
             return _checked_live(bind(statement, desk.view), desk.script == "stdin"), statement
         return _checked(_bound_to_source(desk, statement, numbers_rows=numbers_rows)), statement
@@ -239,7 +243,21 @@ def _bound_to_source(
     return _with_source(bound, found.source, notes)
 
 
-def _with_source(bound: Bound, source: FileSourceSpec, notes: tuple[str, ...]) -> Bound:
+def _bound_to_folder(desk: StatementContext, statement: Creation) -> Bound:
+    """Return the spec of a stream of a folder, with the columns and options of the files that lie there."""
+    from stqsh.sources.recognition import recognize
+    from stqsh.sources.source_files import files_in_folder
+
+    source = source_spec(statement.source)
+    assert isinstance(source, DirectorySourceSpec), "the statement reads a folder"
+    files = FileSourceSpec(files_in_folder(source.path, source.format), source.format, source.options)
+    time = statement.time if isinstance(statement, statements.CreateStream) else None
+    found = recognize(files, None, None if time is None else time.text)
+    bound = bind(statement, desk.view, inferred=found.columns)
+    return _with_source(bound, msgspec.structs.replace(source, options=found.source.options), found.notes)
+
+
+def _with_source(bound: Bound, source: SourceSpec, notes: tuple[str, ...]) -> Bound:
     spec = msgspec.structs.replace(bound.spec, source=source)
     return bound._replace(spec=spec, notes=(*bound.notes, *notes))
 

@@ -28,6 +28,17 @@ _LEAST_PIECE, _MOST_PIECE = 1 << 10, 1 << 18
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
+LONGEST_ROW = 64 << 20
+"""The most bytes of a row: a longer one is hardly a row, and would have to fit into memory."""
+
+
+class LongRowError(OSError):
+    """A row that is longer than `LONGEST_ROW`; `line` is where it begins."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(f"line {line} is longer than {LONGEST_ROW >> 20} MB")
+
+
 class ByteStream(Protocol):
     """What text is read from."""
 
@@ -151,9 +162,13 @@ class SalvagingStream:
 
 
 def text_blocks(stream: ByteStream, quoting: Quoting, size: int = BLOCK_BYTES) -> Iterator[TextBlock]:
-    """Divide what is read from a stream into blocks of whole rows; each read of up to `size` ends a block."""
+    """Divide what is read from a stream into blocks of whole rows; each read of up to `size` ends a block.
+
+    Raises:
+        LongRowError: a row is longer than `LONGEST_ROW`, after the rows before it.
+    """
     rest, line, number = b"", 1, 0
-    while data := stream.read(size):
+    while data := stream.read(max(size, len(rest))):
         text = rest + data
         if number == 0 and line == 1 and text.startswith(BOM):
             text = text[len(BOM) :]
@@ -162,6 +177,8 @@ def text_blocks(stream: ByteStream, quoting: Quoting, size: int = BLOCK_BYTES) -
         if cut:
             yield TextBlock(text[:cut], line, number)
             line, number = line + count_lines(text[:cut]), number + 1
+        if len(rest) > LONGEST_ROW:
+            raise LongRowError(line)
     if rest:
         yield TextBlock(rest, line, number)
 

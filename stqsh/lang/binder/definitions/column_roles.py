@@ -11,6 +11,7 @@ from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import ColumnDefinition, CreateStream, FileSource
 from stqsh.lang.errors import BindError, near, or_list
 from stqsh.lang.types import KEY_TYPES, NUMBERS
+from stqsh.spec.stream import MOST_COLUMNS
 
 Columns = Sequence[Sequence[str]]
 """Name and type of each column."""
@@ -81,7 +82,7 @@ def listed_columns(
     """Return name and type of each column, in order; the `inferred` ones if none are listed.
 
     Raises:
-        BindError: two columns have the same name.
+        BindError: two columns have the same name, or there are too many.
         StqshError: no column is known.
     """
     if not columns and inferred is None:
@@ -91,9 +92,15 @@ def listed_columns(
         if column.name in seen:
             raise BindError(f"two columns are called {column.name!r}", column.span)
         seen.add(column.name)
-    if columns:
-        return [(column.name, column.type) for column in columns]
-    return [(found, kind) for found, kind in inferred or ()]
+    listed = [(column.name, column.type) for column in columns]
+    listed = listed or [(found, kind) for found, kind in inferred or ()]
+    if len(listed) > MOST_COLUMNS:
+        raise BindError(
+            f"{name.text} has {len(listed):,} columns, and a stream or table has {MOST_COLUMNS:,} at most",
+            name.span,
+            hint="list those that are needed after its name",
+        )
+    return listed
 
 
 def guess_roles(columns: Columns) -> dict[str, str | None]:
