@@ -65,8 +65,9 @@ def test_a_set_is_opened_watched_drawn_and_exported(
     [stream] = re.findall(r"CREATE (?:MOVING|EVENT) STREAM (\w+)", script)
     stqsh("open", "-s", "set", *paths)
     stqsh(
-        *("-s", "set", "-o", "out.geojson", "-c"),
-        f"{register}\n{alert}\nRUN;\nMAP {stream} middle TO 'map.html';\nSELECT * FROM {stream};",
+        *("-s", "set", "-c"),
+        f"{register}\n{alert}\nRUN;\nMAP {stream} middle TO 'map.html';\n"
+        f"\\o out.geojson\nSELECT * FROM {stream};",
     )
     [row] = json.loads(f"[{stqsh('-s', 'set', '-c', 'SHOW ALERTS FORMAT jsonl').stdout}]")
     assert row["row"]["done"] > 0, row
