@@ -14,6 +14,7 @@ import shapely
 
 from stqsh.errors import SourceError
 from stqsh.sources.formats.geojson_file import Feature, FeatureRow, read_features
+from stqsh.sources.formats.json_documents import has_features
 from stqsh.sources.formats.json_file import JsonObject, as_text
 from stqsh.sources.formats.record_schema import near
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
@@ -113,6 +114,18 @@ def polygons_of(geometry: pa.RecordBatch, member: str | None) -> tuple[PolygonSp
     )
 
 
+def holds_regions(path: Path) -> bool:
+    """Return whether a file is GeoJSON whose first feature is a polygon.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if _suffix(path) not in _SUFFIXES or not has_features(path):
+        return False
+    first = next((row.feature for rows in read_features(path) for row in rows if row.feature), None)
+    return first is not None and first.geometry_type in _POLYGONAL
+
+
 def no_polygons() -> RegionSet:
     """Return the geometry of a circle, which the definition of its region holds."""
     return RegionSet(pa.RecordBatch.from_pylist([], schema=GEOMETRY))
@@ -144,11 +157,16 @@ def _left_out(kind: str, count: int) -> str:
     return f"{features} left out ({kind})"
 
 
-def _rows(path: Path, source: FileSourceSpec) -> Iterator[FeatureRow]:
+def _suffix(path: Path) -> str:
+    """Return the extension of a file without that of its compression."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
-    if (source.format or "geojson") != "geojson" or not suffixes or suffixes[-1] not in _SUFFIXES:
+    return suffixes[-1] if suffixes else ""
+
+
+def _rows(path: Path, source: FileSourceSpec) -> Iterator[FeatureRow]:
+    if (source.format or "geojson") != "geojson" or _suffix(path) not in _SUFFIXES:
         raise SourceError(
             f"regions come from GeoJSON files, but {path} is not named like one",
             hint="rename it to *.geojson",

@@ -126,15 +126,18 @@ cache.objects = 0 | '64 MB'         memory of this client for events at the side
         "MAP",
         "MAP [stream] [query, …] [TO 'file.html']",
         "Draw objects, regions and answers on a map: live on the terminal (? lists its keys), or as a page in"
-        " a file that is kept up to date until Ctrl-C. Aggregates that are grouped by REGION(zones) shade the"
-        " regions by their first number.",
+        " a file that is kept up to date until Ctrl-C and goes back in time. Aggregates that are grouped by"
+        " REGION(zones) shade the regions by their first number.",
         "MAP taxis near TO 'map.html'",
         "One scan of all objects for each picture, at most a quarter of a core.",
+        """SET map.tiles = off | 'address'    where pages get tiles from, such as https://HOST/{z}/{x}/{y}.png;
+                                   below them is the outline of the world's land
+SET map.credit = '© …'             what pages say of their tiles""",
     ),
     ReferenceEntry(
         "HELP",
-        "HELP [statement | document]",
-        "List the statements, explain one, or show a document.",
+        "HELP [statement | clause | function | option | unit | setting | \\\\command | document]",
+        "List the statements, explain one, or any word of the language, or show a document.",
         "HELP CREATE REGION",
         _CHEAP,
     ),
