@@ -56,6 +56,9 @@ if TYPE_CHECKING:
     from stqsh.client.python.sources import NewStream, Roles
     from stqsh.client.python.tail import Tail
 
+_TEMPORARY_STOP_S = 5.0
+"""The time that the engine of a temporary session has to stop by itself."""
+
 _OWED: tuple[LogKind, ...] = ("register", "register_alike", "drop", "pause_query", "resume_query")
 
 
@@ -497,7 +500,7 @@ def _leave(home: SessionHome, db: ControlDb) -> None:
     """Close a connection to a session; stop and delete a temporary session."""
     try:
         if home.temporary:
-            stop_engine(home)
+            stop_engine(home, _TEMPORARY_STOP_S)  # what a batch under way would still do is deleted anyway
     finally:
         db.close()
     if home.temporary:
