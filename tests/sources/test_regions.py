@@ -127,7 +127,7 @@ def test_several_files_make_one_set(tmp_path) -> None:
         ),
         ([feature([SQUARE], zone="a")], "zon", "no region has a property zon", "did you mean zone"),
         ([feature([SQUARE], color="a")], None, "no property looks like the name", "one of: color"),
-        ([feature([1, 2], "Point", id="a")], None, "there is no polygon in", "polygons of GeoJSON"),
+        ([feature([1, 2], "Point", id="a")], None, "there is no polygon in", "those of GeoJSON"),
         ([feature([LINE], id="a")], None, "no region encloses anything", None),
     ],
 )

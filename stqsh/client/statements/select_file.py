@@ -62,7 +62,7 @@ def select_file(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
         try:
             stream = _as_stream(desk, relation, relation.file)
             spec: SnapshotSpec = bind(statement, _WithFile(desk, stream)).spec
-            rows = FileRows(_files(stream), stream.columns)
+            rows = FileRows(stream)
             table = answer_over_rows(
                 rows.batches(), spec, stream, now_us=wall_clock_us(), state=_areas(desk, spec)
             )
@@ -136,11 +136,6 @@ def _axis(axis: str, roles: Given, columns: list[ColumnSpec]) -> str | None:
     if types[name] not in NUMBERS:
         raise BindError(f"{name} is {a_type(types[name])}, and cannot be LOCATION", given.span)
     return name
-
-
-def _files(stream: StreamSpec) -> FileSourceSpec:
-    assert isinstance(stream.source, FileSourceSpec), "a file is a source of files"
-    return stream.source
 
 
 def _areas(desk: StatementContext, spec: SnapshotSpec) -> SlotState:

@@ -29,6 +29,10 @@ _TIMES = {
     "timestamp": "how times are written: a pattern such as '%d.%m.%Y %H:%M', or 's', 'ms', 'us'",
     "zone": "the zone of times without an offset, such as 'America/New_York'",
 }
+_PLACES = {
+    "crs": "the reference system of coordinates that are not in degrees: crs => 'EPSG:25832'; 'none' for planes",
+    "geometry": "the column with points as WKT or WKB, where its name is unusual",
+}
 OPTIONS: dict[str, dict[str, str]] = {
     "WITH": {
         "changes": "whether members whose selected columns change are sent again: changes => true",
@@ -43,9 +47,16 @@ OPTIONS: dict[str, dict[str, str]] = {
         "decimal": "the decimal separator of numbers: '.' or ','",
         "quote": "the quotation mark; '' for none",
         **_TIMES,
+        **_PLACES,
     },
-    "JSON": _TIMES,
-    "GEOJSON": _TIMES,
+    "JSON": {**_TIMES, **_PLACES},
+    "GEOJSON": {**_TIMES, **_PLACES},
+    "PARQUET": {**_TIMES, **_PLACES},
+    "GPX": {**_TIMES, **_PLACES},
+    **dict.fromkeys(
+        ("GPKG", "SHAPEFILE", "FGB"),
+        {"layer": "the layer to read, where a file has several", **_TIMES, **_PLACES},
+    ),
     "GENERATOR": {
         "objects": "how many objects drive",
         "new_per_tick": "how many objects are added in each tick",

@@ -25,6 +25,7 @@ class RecordSchema:
         order: "time" or "arrival".
         event: whether records are never replaced, and kept for `keep_us` (None: for ever).
         times: the format of TIMESTAMP columns.
+        places: the columns of the location of rows that may be anywhere, or nowhere.
     """
 
     columns: tuple[ColumnSpec, ...]
@@ -38,6 +39,7 @@ class RecordSchema:
     event: bool = False
     keep_us: int | None = None
     times: TimeFormat = field(default_factory=TimeFormat)
+    places: tuple[str, str] | None = None
 
     @staticmethod
     def of(spec: StreamSpec) -> RecordSchema:

@@ -17,7 +17,7 @@ Columns = Sequence[Sequence[str]]
 USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "key": (
         "oid", "id", "key", "object_id", "vehicle_id", "taxi_id", "icao24", "mmsi", "device_id", "uid",
-        "user_id", "track_id", "tripid", "trip_id", "name",
+        "user_id", "track_id", "track", "tripid", "trip_id", "name",
     ),
     "x": ("lon", "lng", "long", "longitude", "x"),
     "y": ("lat", "latitude", "y"),
