@@ -277,6 +277,25 @@ def demo(profile: ProfileName = None) -> None:
     raise typer.Exit(run_guarded(lambda: run_demo(profile)))
 
 
+@app.command("open", epilog=page("open"))
+def open_files(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE…", help="files, folders, or patterns in quotes")
+    ],
+    *,
+    session: Session = None,
+    profile: ProfileName = None,
+) -> None:
+    """Open files of any kind: find out what they are, and play them on the map.
+
+    In a pipe it prints a script that opens them; with --session it opens them in that session.
+    """
+    from stqsh.cli.open_command import run_open
+
+    exit_on_signals()
+    raise typer.Exit(run_guarded(lambda: run_open(files, session, profile)))
+
+
 @app.command(epilog=page("tutorial"))
 def tutorial(profile: ProfileName = None) -> None:
     """Learn stqsh in ten minutes, on the sample data.

@@ -20,7 +20,7 @@ from stqsh.shell.scripting.batch import run_steps
 from stqsh.shell.scripting.blocks import CommandCall, StatementBlock
 from stqsh.shell.scripting.console import Console, ShellOptions
 from stqsh.shell.scripting.scripts import read_scripts
-from stqsh.shell.terminal.capabilities import is_interactive
+from stqsh.shell.terminal.capabilities import is_interactive, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,9 +100,18 @@ def _steps(
 
 def _telling(paragraph: Paragraph) -> CommandCall:
     """Return the step that says what comes."""
-    said = f"\n{paragraph.said}" if paragraph.said else ""
-    shown = "\n".join(filter(None, [said, textwrap.indent(paragraph.statements, "    ")]))
-    return _calling(lambda: print_message(shown))
+    said = [f"\n{paragraph.said}"] if paragraph.said else []
+    return _calling(lambda: print_message("\n".join([*said, *_indented(paragraph.statements)])))
+
+
+def _indented(statements: str) -> Iterator[str]:
+    """Yield the lines of statements, folded to the terminal's width."""
+    width = terminal_width(sys.stderr) or sys.maxsize
+    for line in statements.splitlines():
+        indent = " " * (4 + len(line) - len(line.lstrip()))
+        fold = textwrap.TextWrapper(width - 1, break_long_words=False, break_on_hyphens=False)
+        fold.initial_indent, fold.subsequent_indent = indent, f"{indent}    "
+        yield from fold.wrap(line.strip())
 
 
 def _calling(action: Callable[[], None]) -> CommandCall:
@@ -126,12 +135,12 @@ def farewell() -> str:
     name = program()
     return f"""
 That was the demo. What next?
-  {name}                          the shell; its session goes on when you leave it
-  {name} tutorial                 the same and more in ten minutes, at your own pace
-  {name} run FILE.stq             a script; as lines of JSON in a pipe
-  {name} docs language            all statements
 
-Your own file, in the shell (columns, key, place and time are guessed, and said):
-  CREATE MOVING STREAM mine FROM FILE 'your.csv';
-  REGISTER QUERY near AS SELECT * FROM mine NEAREST 3 TO (10.0, 50.0);
-  TAIL near;   MAP mine near;"""
+  {name}
+      the shell; its session goes on when you leave it
+  {name} open FILE
+      your own file on the map, then in the shell; what its columns are is guessed
+  {name} tutorial
+      the language in ten minutes, at your own pace
+  {name} docs
+      what else there is to read"""

@@ -48,7 +48,12 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("stqsh map taxis near --to map.html", "a web page that updates itself"),
         ("stqsh map --serve", "the same, on 127.0.0.1"),
     ),
-    "demo": (("stqsh demo", "told step by step"), ("stqsh demo >updates.jsonl", "its answers as JSON lines")),
+    "demo": (("stqsh demo", "a map on a terminal; JSON lines in a pipe"),),
+    "open": (
+        ("stqsh open boats.csv", "on the map, then the shell"),
+        ("stqsh open districts.geojson 'buses/*.csv.gz'", "regions and a stream"),
+        ("stqsh open boats.csv > boats.stq", "a script that opens it"),
+    ),
     "tutorial": (("stqsh tutorial", ""),),
     "docs": (("stqsh docs", "the list"), ("stqsh docs language", "one of them")),
     "doctor": (("stqsh doctor", ""), ("stqsh doctor --profile cluster", "for that profile")),

@@ -51,9 +51,13 @@ from stqsh.storage.rows import AreaRow, Progress, QueryRow, StreamRow, TableRow
 from stqsh.storage.session_settings import session_settings, use_profile
 
 if TYPE_CHECKING:
+    from stqsh.client.opening import Opening
     from stqsh.client.python.result import Result
     from stqsh.client.python.sources import NewStream, Roles
     from stqsh.client.python.tail import Tail
+
+_TEMPORARY_STOP_S = 5.0
+"""The time that the engine of a temporary session has to stop by itself."""
 
 _OWED: tuple[LogKind, ...] = ("register", "register_alike", "drop", "pause_query", "resume_query")
 
@@ -427,6 +431,19 @@ class Session:
         """
         return session_settings(self.link.db, self._desk.profile)
 
+    def plan_opening(self, words: Sequence[str]) -> Opening:
+        """Return what files, folders and patterns would be opened as; nothing is made yet.
+
+        Raises:
+            StqshError: there are no such files, or they cannot be opened.
+
+        >>> session.plan_opening(["sample_data/chat.jsonl"]).files[0].kind
+        'events'
+        """
+        from stqsh.client.opening import open_files  # pyarrow: only when needed
+
+        return open_files(self._desk, words)
+
     def areas(self) -> list[AreaRow]:
         """Return the live regions and sets of regions.
 
@@ -483,7 +500,7 @@ def _leave(home: SessionHome, db: ControlDb) -> None:
     """Close a connection to a session; stop and delete a temporary session."""
     try:
         if home.temporary:
-            stop_engine(home)
+            stop_engine(home, _TEMPORARY_STOP_S)  # what a batch under way would still do is deleted anyway
     finally:
         db.close()
     if home.temporary:

@@ -45,8 +45,8 @@ def _number_of_kernels() -> int:
 
 
 def _number_compiled() -> int:
-    """Return how many kernels have code on disk."""
-    folder = Path(numba.config.CACHE_DIR)  # type: ignore[attr-defined]  # set by jit
+    """Return how many of them have code on disk."""
+    folder = Path(numba.config.CACHE_DIR) / "core"  # type: ignore[attr-defined]  # set by jit
     return sum(1 for _ in folder.rglob("*.nbi"))
 
 

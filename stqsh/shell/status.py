@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 
 READY = "engine ready"
+NO_STEP = "no step yet"
+
+
+def first_batch_text(seconds: float) -> str:
+    """Return the text for a first batch that is under way; it takes longer than all others."""
+    return f"first batch under way… {seconds:.0f} s"
 
 
 def engine_text(home: SessionHome) -> str:
@@ -70,7 +76,7 @@ def takes_steps(engine: str, progress: Progress) -> bool:
 def status_text(progress: Progress) -> str:
     """Return step, clock, rate and lag in one line."""
     if progress.step == 0:
-        return waiting_part(progress) or "no step yet"
+        return waiting_part(progress) or NO_STEP
     return "  ".join(text for _, text in status_parts(progress))
 
 

@@ -13,8 +13,15 @@ import pyarrow as pa
 
 from stqsh.errors import SourceError
 from stqsh.lang.binder.definitions.column_roles import guess_roles
-from stqsh.sources.formats.casting import ISO, cast_column
-from stqsh.sources.formats.csv_file import CsvDialect, csv_rows, take_header, text_columns, without_empty
+from stqsh.sources.formats.casting import ISO, cast_column, without_null_words
+from stqsh.sources.formats.csv_file import (
+    CsvDialect,
+    csv_rows,
+    csv_text_blocks,
+    take_header,
+    text_columns,
+    without_empty,
+)
 from stqsh.sources.formats.geojson_file import read_features
 from stqsh.sources.formats.gpx_file import FIRST_COLUMNS, gpx_points
 from stqsh.sources.formats.json_documents import has_features
@@ -24,18 +31,18 @@ from stqsh.sources.formats.layer_file import LAYER_FORMATS, first_columns
 from stqsh.sources.formats.parquet_file import open_parquet
 from stqsh.sources.formats.places import PlaceOptions, find_geometry, usual_geometries
 from stqsh.sources.formats.pyarrow_typing import Array, pc
-from stqsh.sources.formats.row_blocks import TextBlock, find_rows, read_text_blocks
+from stqsh.sources.formats.row_blocks import TextBlock, find_rows
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.sources.generator.network import COLUMNS as NETWORK_COLUMNS
-from stqsh.sources.source_files import READERS, find_files, format_of, options_of
-from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec, Options, SourceSpec
+from stqsh.sources.source_files import READERS, find_files, format_of, leaving_out, options_of
+from stqsh.spec.stream import MOST_COLUMNS, FileSourceSpec, GeneratorSourceSpec, Options, SourceSpec
 
 #: The number of bytes that are read of a file, and of files that are read.
 _PROBED_BYTES = 1 << 18
 _PROBED_FILES = 3
 _PROBED_OBJECTS = 2000
 #: The formats whose files have the same columns, or another error.
-_TABULAR = ("csv", "parquet", *LAYER_FORMATS)
+TABULAR = ("csv", "parquet", *LAYER_FORMATS)
 _WHOLE_TYPES = {"INT", "BIGINT"}
 _NUMBER_TYPES = _WHOLE_TYPES | {"FLOAT", "DOUBLE"}
 #: Whole numbers of up to 18 digits are BIGINTs; longer ones may lose digits as DOUBLEs.
@@ -57,8 +64,10 @@ def infer(source: SourceSpec) -> list[list[str]]:
     if isinstance(source, GeneratorSourceSpec):
         return [list(column) for column in NETWORK_COLUMNS]
     assert isinstance(source, FileSourceSpec), "a live source needs its columns"
-    found = [(file.path, columns_of_file(file.path, source)) for file in find_files(source)[:_PROBED_FILES]]
-    _check_alike([(path, columns) for path, columns in found if format_of(path, source) in _TABULAR])
+    files = [file.path for file in find_files(source)]
+    found = [(path, columns_of_file(path, source)) for path in files[:_PROBED_FILES]]
+    tabular = [(path, columns) for path, columns in found if format_of(path, source) in TABULAR]
+    _check_alike(tabular, source, files)
     merged: Columns = {}
     for _, columns in found:
         for name, kind in columns.items():
@@ -70,14 +79,15 @@ def infer(source: SourceSpec) -> list[list[str]]:
     return [[name, kind or "STRING"] for name, kind in merged.items()]
 
 
-def _check_alike(files: Sequence[tuple[Path, Columns]]) -> None:
+def _check_alike(files: Sequence[tuple[Path, Columns]], source: FileSourceSpec, all_: Sequence[Path]) -> None:
     """Raise `SourceError` where a file shares no column with another one: it is hardly of the same source."""
     wide = max(files, key=lambda file: len(file[1]), default=None)
     for path, columns in files:
         if wide is not None and columns and not columns.keys() & wide[1].keys():
+            how = leaving_out(source.glob, all_, path) or "choose a pattern that leaves it out"
             raise SourceError(
                 f"{path} lacks columns that {wide[0].name} has",
-                hint=f"its columns are {_shortened(columns)}; choose a pattern that leaves it out",
+                hint=f"its columns are {_shortened(columns)}; {how}",
             )
 
 
@@ -131,7 +141,13 @@ def _common(one: str | None, other: str | None) -> str | None:
 def _probe_csv(path: Path, options: Options) -> Columns:
     dialect, times = CsvDialect.of(options), TimeFormat.of(options)
     kinds: Columns = {}
-    for name, column in first_fields(path, options).items():
+    fields = first_fields(path, options)
+    if len(fields) > MOST_COLUMNS:
+        raise SourceError(
+            f"{path} has {len(fields):,} columns, and a stream or table has {MOST_COLUMNS:,} at most",
+            hint="list those that are needed after its name: (id STRING, lon DOUBLE, lat DOUBLE, …)",
+        )
+    for name, column in fields.items():
         kinds[name] = kind_of_text(column, times)
         if dialect.decimal != "." and kinds[name] in ("STRING", "DOUBLE"):
             kinds[name] = "DOUBLE" if kind_of_text(dialect.pointed(column)) == "DOUBLE" else "STRING"
@@ -141,7 +157,7 @@ def _probe_csv(path: Path, options: Options) -> Columns:
 def first_fields(path: Path, options: Options) -> dict[str, Array]:
     """Return the columns of a CSV file's first rows, binary and null where empty; {} for an empty file."""
     dialect = CsvDialect.of(options)
-    text = next(read_text_blocks(path, dialect.quoting, _PROBED_BYTES), None)
+    text = next(csv_text_blocks(path, dialect, _PROBED_BYTES), None)
     if text is None or not len(find_rows(text.text, dialect.quoting)):
         return {}
     if dialect.header:
@@ -168,16 +184,16 @@ def kind_of_text(column: Array, times: TimeFormat = ISO) -> str | None:
         times: the format of times that are not ISO 8601.
     """
     cast = cast_column(column, "STRING")
-    values = cast.values.drop_null()
+    values = without_null_words(cast.values.drop_null(), "TIMESTAMP").drop_null()
     if cast.bad is not None or len(values) == 0:
-        return None if cast.bad is None else "STRING"
+        return None if cast.bad is None and len(cast.values) == cast.values.null_count else "STRING"
     if times.pattern and cast_column(values, "TIMESTAMP", times).bad is None:
         return "TIMESTAMP"
     if _all_match(values, _WHOLE_NUMBER):
         return "BIGINT" if _casts(values, "BIGINT") else "STRING"
     if not _all_match(values, r"^-?0\d") and _casts(values, "DOUBLE"):
         return "DOUBLE"
-    if _all_match(values, _ISO_DATE) and _casts(values, "TIMESTAMP"):
+    if not times.pattern and _all_match(values, _ISO_DATE) and _casts(values, "TIMESTAMP"):
         return "TIMESTAMP"
     words = pc.all(pc.is_in(pc.ascii_lower(values), value_set=_WORDS)).as_py()
     return "BOOLEAN" if words else "STRING"

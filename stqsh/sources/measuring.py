@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from stqsh.arrays import Floats
 from stqsh.sources.dead_letters import read_dead_letters
@@ -20,32 +17,20 @@ from stqsh.sources.formats.record_parser import ParsedRecords
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.sources.replay_store.spatial_extent import sample_rows
-from stqsh.sources.source_files import SourceFile, file_source, find_files, format_of, read_group
+from stqsh.sources.sampling import sampled, text_size
+from stqsh.sources.source_files import file_source, find_files, read_group
 from stqsh.spec.source_facts import SourceFacts
-from stqsh.spec.stream import Bounds, FileSourceSpec, StreamSpec
+from stqsh.spec.stream import Bounds, StreamSpec
 
-READ_WHOLE = 12 << 20
-"""Sources of at most so many bytes of text are read whole."""
-#: Of larger ones so many bytes of text of so many files are read: from their beginning and, of plain text,
-#: from their end.
-_SAMPLED_BYTES, _SAMPLED_FILES = 6 << 20, 8
-#: The estimated bytes of text in a byte of a compressed or columnar file whose size is not known.
-_INFLATION = 6
+READ_WHOLE, SAMPLED = 12 << 20, 6 << 20
+"""Sources of at most so many bytes of text are read whole, and so many bytes of larger ones."""
 #: The most rows of a store whose objects are counted.
 _COUNTED_ROWS = 1 << 21
-_TEXTS = ("csv", "jsonl")
 #: The share of places at either end that does not count where it would more than double the extent.
 _OUTLIERS = 0.005
 _MUCH_WIDER = 2.0
-_ISIZE = 4
-
-
-class _Sample(NamedTuple):
-    """Files to read, the bytes of text in them, and those in all files of the source."""
-
-    files: list[SourceFile]
-    read: int
-    total: int
+#: So many times the usual wait for the next record is a break.
+_BREAK = 60
 
 
 def measure_files(spec: StreamSpec) -> SourceFacts | None:
@@ -56,11 +41,10 @@ def measure_files(spec: StreamSpec) -> SourceFacts | None:
     """
     source, layout = file_source(spec), RecordSchema.of(spec)
     files = find_files(source)
-    sizes = [text_size(file) for file in files]
-    if sum(sizes) <= READ_WHOLE:
+    total = sum(map(text_size, files))
+    if total <= READ_WHOLE:
         return _measured(read_group(files, source, layout), spec, layout)
-    with TemporaryDirectory(prefix="stqsh-") as scratch:
-        sample = _sampled(files, sizes, source, Path(scratch))
+    with sampled(files, source, SAMPLED) as sample:
         found = _measured(read_group(sample.files, source, layout), spec, layout)
     if found is None:
         return None
@@ -71,6 +55,8 @@ def measure_files(spec: StreamSpec) -> SourceFacts | None:
         dead=_rounded(found.dead * scale),
         is_exact=False,
         objects=None,
+        busy_s=found.busy_s * scale,
+        last_us=found.last_us if sample.has_ends else None,
     )
 
 
@@ -117,17 +103,6 @@ def _count_objects(directory: Path, manifest: Manifest, spec: StreamSpec) -> int
     return int(pc.count_distinct(pa.chunked_array(keys)).as_py())
 
 
-def text_size(file: SourceFile) -> int:
-    """Return the bytes of text in a file: what gzip says of it, or an estimate for other compressed files."""
-    suffix = file.path.suffix.lower()
-    if suffix == ".gz" and file.size > _ISIZE:
-        with file.path.open("rb") as content:
-            content.seek(-_ISIZE, 2)
-            size = int.from_bytes(content.read(_ISIZE), "little")
-        return size if size >= file.size else file.size * _INFLATION
-    return file.size * (_INFLATION if suffix in (".zst", ".parquet", ".pq", ".gz") else 1)
-
-
 def _rounded(count: float) -> int:
     """Return an estimate with two digits.
 
@@ -137,47 +112,12 @@ def _rounded(count: float) -> int:
     return int(float(f"{count:.2g}"))
 
 
-# -- a sample of files ---------------------------------------------------------------------------------------
-
-
-def _sampled(
-    files: Sequence[SourceFile], sizes: Sequence[int], source: FileSourceSpec, folder: Path
-) -> _Sample:
-    """Return some files of a source, at even distances; `folder` gets excerpts of large ones."""
-    chosen = np.unique(np.linspace(0, len(files) - 1, _SAMPLED_FILES).astype(np.int64)).tolist()
-    budget = _SAMPLED_BYTES // len(chosen)
-    found, read = [], 0
-    for number in chosen:
-        file = files[number]
-        size = min(sizes[number], budget)
-        found.append(_excerpt(file, source, size, folder) if size < sizes[number] else file)
-        read += size
-    return _Sample(found, read, sum(sizes))
-
-
-def _excerpt(file: SourceFile, source: FileSourceSpec, size: int, folder: Path) -> SourceFile:
-    """Write an excerpt of about `size` bytes of a text file; other files are returned as they are."""
-    if format_of(file.path, source) not in _TEXTS or file.path.suffix.lower() == ".zst":
-        return file
-    is_packed = file.path.suffix.lower() == ".gz"
-    name = file.path.name.removesuffix(file.path.suffix) if is_packed else file.path.name
-    path = folder / f"{file.index}-{name}"
-    with (gzip.open if is_packed else open)(file.path, "rb") as content, path.open("wb") as excerpt:
-        head = content.read(size if is_packed else size // 2)
-        excerpt.write(head[: head.rfind(b"\n") + 1])
-        if not is_packed:
-            content.seek(-(size - size // 2), 2)
-            content.readline()
-            shutil.copyfileobj(content, excerpt)
-    return SourceFile(file.index, path, path.stat().st_size)
-
-
 # -- measures ------------------------------------------------------------------------------------------------
 
 
 def _measured(parts: Iterable[ParsedRecords], spec: StreamSpec, layout: RecordSchema) -> SourceFacts | None:
     records, dead, reason = 0, 0, ""
-    times: list[int] = []
+    times: list[NDArray[np.int64]] = []
     keys: list[Array] = []
     places: list[tuple[Floats, Floats]] = []
     for part in parts:
@@ -186,7 +126,7 @@ def _measured(parts: Iterable[ParsedRecords], spec: StreamSpec, layout: RecordSc
         if not len(part.times):
             continue
         records += len(part.times)
-        times += [int(part.times.min()), int(part.times.max())]
+        times.append(np.asarray(part.times, np.int64))
         x, y = (
             part.columns[layout.position(name)].cast(pa.float64()).to_numpy(zero_copy_only=False)
             for name in (layout.x, layout.y)
@@ -197,19 +137,27 @@ def _measured(parts: Iterable[ParsedRecords], spec: StreamSpec, layout: RecordSc
         return SourceFacts(0, dead, reason=reason) if dead else None
     x, y = (np.concatenate(column) for column in zip(*places, strict=True))
     extent, leaves_out = _extent(x, y)
+    instants = np.unique(np.concatenate(times))
     different = int(pc.count_distinct(pa.chunked_array(keys)).as_py())
     return SourceFacts(
         records,
         dead,
         objects=None if spec.is_event else different,
         repeats=1 - different / records,
-        first_us=min(times),
-        last_us=max(times),
+        first_us=int(instants[0]),
+        last_us=int(instants[-1]),
+        busy_s=_busy_s(instants),
         extent=extent,
         leaves_out=leaves_out,
         reason=reason,
         is_planar=spec.planar,
     )
+
+
+def _busy_s(instants: NDArray[np.int64]) -> float:
+    """Return the seconds between instants, int64 (n,) ascending, without what makes long breaks long."""
+    waits = np.diff(instants)
+    return float(np.minimum(waits, _BREAK * np.median(waits)).sum()) / 1e6 if len(waits) else 0.0
 
 
 def _extent(x: Floats, y: Floats) -> tuple[Bounds | None, bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -12,10 +13,13 @@ import pyarrow as pa
 import shapely
 
 from stqsh.errors import SourceError
+from stqsh.sources.formats.json_documents import has_features
 from stqsh.sources.formats.json_file import JsonObject, as_text
+from stqsh.sources.formats.layer_file import LAYER_FORMATS
+from stqsh.sources.formats.parquet_file import geoparquet_geometry
 from stqsh.sources.formats.record_schema import near
 from stqsh.sources.region_shapes import POLYGONAL, RegionShape, read_shapes
-from stqsh.sources.source_files import find_files
+from stqsh.sources.source_files import find_files, format_of
 from stqsh.spec.region import PolygonSpec
 from stqsh.spec.stream import FileSourceSpec
 
@@ -107,6 +111,24 @@ def polygons_of(geometry: pa.RecordBatch, member: str | None) -> tuple[PolygonSp
         )
         for part in parts.tolist()
     )
+
+
+def holds_regions(path: Path) -> bool:
+    """Return whether the first geometry of a file, of which a text is GeoJSON, is a polygon.
+
+    Raises:
+        OSError: the file cannot be read. SourceError: what reads its format is not installed.
+    """
+    source = FileSourceSpec(str(path))
+    try:
+        form = format_of(path, source)
+    except SourceError:
+        return False
+    has_shapes = form in ("geojson", *LAYER_FORMATS) or (form == "jsonl" and has_features(path))
+    if not has_shapes and (form != "parquet" or geoparquet_geometry(path) is None):
+        return False
+    first = next((shape for shape in read_shapes(path, source) if shape.kind), None)
+    return first is not None and first.kind in POLYGONAL
 
 
 def no_polygons() -> RegionSet:

@@ -73,9 +73,8 @@ def _of_table(path: Path, source: FileSourceSpec) -> Iterator[RegionShape]:
     names = usual_geometries(path, form) if places.geometry is None else (places.geometry,)
     geometry = find_geometry(read, names)
     if geometry is None:
-        raise SourceError(
-            f"{path} has no column of geometries", hint="such as WKT; geometry => 'column' names it"
-        )
+        hint = "such as polygons in WKT; FORMAT CSV (geometry => 'column') names it"
+        raise SourceError(f"{path} has no column of geometries", hint=hint)
     project = projection(places.crs or own_crs(path, form, options))
     further = [name for name in columns_of_file(path, source) if name != geometry and name not in places.axes]
     columns = tuple(ColumnSpec(name, "STRING") for name in (*further, geometry))

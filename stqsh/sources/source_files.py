@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -106,7 +107,65 @@ def find_files(source: FileSourceSpec) -> list[SourceFile]:
         raise SourceError(f"no file matches {pattern}: {reason}") from problem
     if not paths:
         raise SourceError(f"no file matches {pattern}", hint=hint)
+    if source.format is None:
+        _check_names(pattern, [Path(path) for path in paths])
     return [SourceFile(index, Path(path), Path(path).stat().st_size) for index, path in enumerate(paths)]
+
+
+def files_in_folder(folder: str, format_: str | None) -> str:
+    """Return a pattern for the files that lie in a folder, of those with most files where formats differ.
+
+    Raises:
+        SourceError: there is no file, or none of a known format.
+    """
+    files = [path for path in sorted(Path(folder).iterdir()) if path.is_file() and path.name[0] not in "._"]
+    endings = Counter(_ending(path) for path in files if format_ or _known_format(path) is not None)
+    if not endings:
+        raise SourceError(
+            f"there is no file in {folder} yet whose columns could be taken",
+            hint="list them after the stream's name: (id STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)",
+        )
+    ending, _ = endings.most_common(1)[0]
+    return str(Path(glob.escape(folder)) / f"[!._]*{ending}")
+
+
+def _check_names(pattern: str, paths: Sequence[Path]) -> None:
+    """Raise `SourceError` where a glob matches files of a known format and others, such as a LICENSE."""
+    others = [path for path in paths if _known_format(path) is None]
+    if others and len(others) < len(paths):
+        count = "" if len(others) == 1 else f" and {len(others) - 1} more"
+        verb = "says" if len(others) == 1 else "say"
+        raise SourceError(
+            f"{pattern} also matches {others[0].name}{count}, whose name {verb} no format",
+            hint=leaving_out(pattern, paths, others[0]) or "add FORMAT CSV, JSON or PARQUET",
+        )
+
+
+def leaving_out(pattern: str, paths: Sequence[Path], path: Path) -> str | None:
+    """Return a hint with a pattern that leaves out a file that does not end as most others do; else None.
+
+    >>> paths = [Path("d/LICENSE.txt"), Path("d/a.csv.gz"), Path("d/b.csv.gz")]
+    >>> leaving_out("d/*", paths, paths[0])
+    "'d/*.csv.gz' leaves it out"
+    """
+    endings = Counter(_ending(one) for one in paths if one != path and _known_format(one) is not None)
+    if not endings or not glob.has_magic(Path(pattern).name):
+        return None
+    ending, _ = endings.most_common(1)[0]
+    if _ending(path) == ending:
+        return None
+    return f"'{Path(pattern).parent / f'*{ending}'}' leaves it out"
+
+
+def _ending(path: Path) -> str:
+    """Return the extension of a file, with that of its compression."""
+    ending = path.suffix
+    return path.with_suffix("").suffix + ending if ending.lower() in COMPRESSIONS else ending
+
+
+def _known_format(path: Path) -> str | None:
+    suffix = _ending(path).lower()
+    return _EXTENSIONS.get(next((one for one in (suffix, Path(suffix).stem) if one in _EXTENSIONS), ""))
 
 
 def _glob(pattern: str) -> list[str]:
@@ -136,14 +195,12 @@ def format_of(path: Path, source: FileSourceSpec) -> str:
     """
     if source.format:
         return source.format
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in COMPRESSIONS:
-        suffixes.pop()
-    if not suffixes or suffixes[-1] not in _EXTENSIONS:
+    found = _known_format(path)
+    if found is None:
         raise SourceError(
             f"the name of {path} does not say what its format is", hint="add FORMAT CSV, JSON or PARQUET"
         )
-    return _EXTENSIONS[suffixes[-1]]
+    return found
 
 
 def options_of(path: Path, source: FileSourceSpec) -> Options:
@@ -202,17 +259,28 @@ def check_files(files: Iterable[SourceFile], source: FileSourceSpec, layout: Rec
     Raises:
         SourceError: a file's format is unknown, or a declared column is missing.
     """
+    files = list(files)
     for file in files:
-        if format_of(file.path, source) == "csv":
-            try:
-                with suppress(*UNREADABLE):
-                    check_csv_header(file.path, layout, options_of(file.path, source))
-                continue
-            except OptionError:
-                raise
-            except SourceError:  # the places may be in a column of geometries
-                pass
-        read_first_block(file, source, layout)
+        try:
+            _check_file(file, source, layout)
+        except OptionError:
+            raise
+        except SourceError as problem:
+            hint = leaving_out(source.glob, [each.path for each in files], file.path)
+            raise SourceError(problem.message, hint=hint or problem.hint) from problem
+
+
+def _check_file(file: SourceFile, source: FileSourceSpec, layout: RecordSchema) -> None:
+    if format_of(file.path, source) == "csv":
+        try:
+            with suppress(*UNREADABLE):
+                check_csv_header(file.path, layout.in_files, options_of(file.path, source))
+            return
+        except OptionError:
+            raise
+        except SourceError:  # the places may be in a column of geometries
+            pass
+    read_first_block(file, source, layout)
 
 
 def read_first_block(file: SourceFile, source: FileSourceSpec, layout: RecordSchema) -> FileBlock | None:
@@ -222,7 +290,7 @@ def read_first_block(file: SourceFile, source: FileSourceSpec, layout: RecordSch
         SourceError: the file's format is unknown, or a declared column is missing.
     """
     with suppress(*UNREADABLE):
-        for block in read_file_blocks(file.path, source, layout, _FIRST_BLOCK):
+        for block in read_file_blocks(file.path, source, layout.in_files, _FIRST_BLOCK):
             return FileBlock(file.index, readable_path(file.path), block)
     return None
 
@@ -259,7 +327,7 @@ def _blocks(
     """Yield the blocks of some files; add a file that cannot be read to `dead`."""
     for file in files:
         try:
-            for block in read_file_blocks(file.path, source, layout):
+            for block in read_file_blocks(file.path, source, layout.in_files):
                 yield FileBlock(file.index, readable_path(file.path), block)
         except UNREADABLE as problem:
             text = str(problem).replace("\n", " ")

@@ -17,12 +17,6 @@ from stqsh.spec.stream import FileSourceSpec, Options
 
 #: The share of its values that makes a column one of a type.
 MOST = 0.9
-#: The patterns of times that are proposed where no time is ISO 8601, the most common first.
-_PATTERNS = tuple(
-    f"{day} {clock}" if clock else day
-    for clock in ("%H:%M:%S", "%H:%M", "%I:%M:%S %p", "")
-    for day in ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%m/%d/%y", "%Y%m%d")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +47,6 @@ def leaning(source: FileSourceSpec, column: str, kind: str) -> TypeVote | None:
     wrong = np.flatnonzero(bad) if bad is not None else np.zeros(0, np.int64)
     example = values[int(wrong[0])].as_py().decode(errors="replace") if len(wrong) else ""
     return TypeVote(len(values), len(values) - len(wrong), example)
-
-
-def time_pattern(source: FileSourceSpec, column: str) -> str | None:
-    """Return the strptime pattern by which most values of a column are times; None without one."""
-    values, _ = _values(source, column)
-    if values is None or len(values) == 0:
-        return None
-    for pattern in _PATTERNS:
-        bad = cast_column(values, "TIMESTAMP", TimeFormat(pattern)).bad
-        if bad is None or bad.sum() <= (1 - MOST) * len(values):
-            return pattern
-    return None
-
-
-def has_commas(source: FileSourceSpec, column: str) -> bool:
-    """Return whether most values of a column are numbers if commas are decimal points."""
-    values, _ = _values(source, column)
-    if values is None or len(values) == 0:
-        return False
-    bad = cast_column(CsvDialect(separator=";", decimal=",").pointed(values), "DOUBLE").bad
-    return bad is None or bool(bad.sum() <= (1 - MOST) * len(values))
 
 
 def _values(source: FileSourceSpec, column: str) -> tuple[Array | None, Options]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stqsh.spec.stream import Bounds
@@ -13,6 +15,10 @@ _RATES = ((1, "a second"), (60, "a minute"), (3_600, "an hour"), (86_400, "a day
 _SECOND_US = 1_000_000
 _SPANS = ((31_557_600, "years"), (86_400, "days"), (3_600, "hours"), (60, "min"), (1, "s"))
 _REASON_SHOWN = 200
+_CALM, _BUSIEST = 20, 50_000
+"""The records a second that are worth watching, and the most that are to be played."""
+_SHORTEST_S, _LONGEST_S = 20.0, 180.0
+"""How long playing all records takes at least, and at most where that is not too fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,10 @@ class SourceFacts:
         is_exact: whether all records were read; a sample gives estimates.
         objects: the number of different keys; None for events, and where only a sample was read.
         repeats: the share of the records that were read whose key an earlier one has.
-        first_us, last_us: the earliest and the latest event time, µs; None without records.
+        first_us, last_us: the earliest and the latest event time that were read, µs; None without records;
+            `last_us` is None, too, where a sample has not the ends of files.
+        busy_s: the seconds of event time without those stretches in which there are no records; an estimate
+            where a sample was read.
         extent: x1, y1, x2, y2 around the places; None without places.
         leaves_out: whether a few places lie far outside of `extent`.
         reason: why the first record that cannot be read is none; "" where all can.
@@ -39,6 +48,7 @@ class SourceFacts:
     repeats: float = 0.0
     first_us: int | None = None
     last_us: int | None = None
+    busy_s: float = 0.0
     extent: Bounds | None = None
     leaves_out: bool = False
     reason: str = ""
@@ -57,9 +67,33 @@ class SourceFacts:
         return (self.last_us - self.first_us) / _SECOND_US
 
     @property
+    def playing_s(self) -> float:
+        """The seconds of event time that a PLAY goes through, as it skips what is empty."""
+        return min(self.busy_s, self.span_s) if self.span_s else self.busy_s
+
+    @property
     def per_second(self) -> float | None:
         """The records a second of event time; None where all have the same time."""
         return self.records / self.span_s if self.span_s > 0 else None
+
+
+def playing_pace(all_facts: Sequence[SourceFacts]) -> float | None:
+    """Return a pace at which something happens on a map; None where all records have the same time.
+
+    All records pass within minutes, few of them sooner, and no more than an engine takes in. The pace is
+    that of the time in which there are records, since a PLAY skips the rest.
+
+    >>> playing_pace([SourceFacts(24_000, first_us=0, last_us=400_000 * 10**6, busy_s=360_000.0)])
+    2000.0
+    """
+    records = sum(facts.records for facts in all_facts)
+    busy_s = max((facts.playing_s for facts in all_facts), default=0.0)
+    if busy_s <= 0:
+        return None
+    seconds = min(max(records / _CALM, _SHORTEST_S), _LONGEST_S)
+    exact = max(1.0, busy_s / max(seconds, records / _BUSIEST))
+    power = 10.0 ** math.floor(math.log10(exact))
+    return min((power * step for step in (1, 2, 5, 10)), key=lambda near: abs(math.log(near / exact)))
 
 
 def facts_lines(facts: SourceFacts) -> tuple[str, ...]:
@@ -88,8 +122,10 @@ def records_text(facts: SourceFacts) -> str:
 def span_text(facts: SourceFacts) -> str:
     """Return from when to when the records are, and how long that is; "" without records."""
     first, last = format_instant(facts.first_us), format_instant(facts.last_us)
-    if first is None or last is None:
+    if first is None:
         return ""
+    if last is None:
+        return f"{first} on"
     return f"{first} to {last} ({_length(facts.span_s)})"
 
 

@@ -21,6 +21,8 @@ META_COLUMNS = ("_key", "_timestamp", "_partition", "_offset")
 """Columns of a Kafka stream that are not in the message's value."""
 ARRIVED = "_step"
 """The column of stored events, beside the declared ones, with the step in which each came."""
+MOST_COLUMNS = 1000
+"""The most columns of a stream or a table: each is kept in files of its own, for each slot."""
 OWN_COLUMNS = (ARRIVED, "_hash", "_tick", "_role")
 """Columns that the engine adds to records, so that no stream can have them."""
 StreamKind = Literal["moving", "event"]
@@ -31,6 +33,10 @@ FAR_AWAY = 1e300
 """The farthest from the origin that bounds and grids reach, so that their width is a finite number."""
 OptionValue: TypeAlias = str | bool | int | float | None
 Options: TypeAlias = dict[str, OptionValue]
+
+
+ROW = "\0row"
+"""The column with the numbers of rows that no stream holds; no declared column can be called so."""
 
 
 class ColumnSpec(NamedTuple):
@@ -134,6 +140,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         keep_us: how long an event stays, µs; None for ever, 0 with KEEP NONE.
         archive: the folder to which events go that are no longer kept; None for none.
         pace: "max", a factor of real time, or None for the session's choice.
+        numbers_rows: whether the key is the number of the row among all rows of the files.
     """
 
     name: str
@@ -154,6 +161,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     keep_us: int | None = None
     archive: str | None = None
     pace: str | int | float | None = None
+    numbers_rows: bool = False
     source: SourceSpec
     id: int = 0
 

@@ -22,7 +22,7 @@ EngineState = Literal["starting", "ready", "stopping", "failed"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
-COMPILING = "compiling kernels, the first time only"
+COMPILING = "compiling kernels, only once"
 """How the message of an engine begins that takes batches already, while kernels are compiled beside them."""
 
 

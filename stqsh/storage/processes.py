@@ -7,10 +7,12 @@ the wall clock at any time, and then it would seem that all processes began earl
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -178,3 +180,10 @@ def _fields(pid: int) -> list[str] | None:
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
+
+
+def allow_many_files() -> None:
+    """Let this process have as many files open as the system allows: a slot has one for each array."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # a system may allow less than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

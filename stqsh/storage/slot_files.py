@@ -250,6 +250,7 @@ class PublishedSlots:
     """The slots of a session whose arena is in `folders` on this host; for one thread."""
 
     def __init__(self, folders: tuple[Path, ...], slots: int) -> None:
+        processes.allow_many_files()
         self._folder = folders[0]
         self._names = [slot_name("evaluate", slot) for slot in range(slots)]
         self._readers = [_SlotReader(folders, name) for name in self._names]

@@ -100,7 +100,7 @@ def test_a_select_on_a_stream_whose_records_are_all_set_aside_fails(tmp_path: Pa
 def test_a_large_file_is_measured_by_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = written(tmp_path / "a.csv", 20_000)
     monkeypatch.setattr(measuring, "READ_WHOLE", 1000)
-    monkeypatch.setattr(measuring, "_SAMPLED_BYTES", 40_000)
+    monkeypatch.setattr(measuring, "SAMPLED", 40_000)
     facts = measure_files(spec(file))
     assert facts is not None
     assert not facts.is_exact

@@ -118,6 +118,7 @@ def test_a_file_that_does_not_belong_to_the_glob_is_named(tmp_path: Path) -> Non
             create(session, tmp_path / "*.*", "")
         assert inferred.value.message == f"{tmp_path / 'e.txt'} lacks columns that c.csv has"
         assert "its columns are MIT License" in str(inferred.value.hint)
+        assert f"'{tmp_path}/*.csv' leaves it out" in str(inferred.value.hint)
 
 
 def test_paths_are_shown_without_dots(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import pytest
@@ -26,7 +27,7 @@ def test_the_help_of_each_command_shows_its_examples_within_80_columns(command: 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line, _ in lines])
 def test_an_example_is_understood(line: str) -> None:
     # What a shell passes on: the last command of a pipe, without redirections.
-    program, *words = shlex.split(line.rpartition(" | ")[2].partition(" < ")[0])
+    program, *words = shlex.split(re.split(" [<>]", line.rpartition(" | ")[2])[0])
     assert program == "stqsh"
     context = GROUP.make_context("stqsh", words)
     name = context._protected_args[0] if context._protected_args else None  # as typer itself goes on

@@ -139,7 +139,7 @@ def test_what_cannot_be_is_one_clear_error(file, features, column, message, hint
 
 def test_other_formats_and_broken_files_are_refused(tmp_path) -> None:
     (tmp_path / "a.csv").write_text("x")
-    with pytest.raises(SourceError, match="regions come from GeoJSON"):
+    with pytest.raises(SourceError, match="has no column of geometries"):
         read_regions(source(tmp_path / "a.csv"), None)
     (tmp_path / "b.geojson").write_text('{"type":"FeatureCollection","features":[')
     with pytest.raises(SourceError, match="cannot be read"):

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
+import msgspec
+
 from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.http_port import check_port, posting_notes
@@ -13,8 +15,8 @@ from stqsh.client.statements.source_paths import make_folder, pointing_at_source
 from stqsh.client.stdin_pump import check_stdin, pump_stdin
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Literal, Quantity
-from stqsh.lang.ast.statements import FileSource, GeneratorSource, HttpSource
-from stqsh.lang.binder.bind import Bound, bind, needs_inference
+from stqsh.lang.ast.statements import DirectorySource, FileSource, GeneratorSource, HttpSource
+from stqsh.lang.binder.bind import Bound, bind
 from stqsh.lang.binder.definitions.live_sources import LIVE_SOURCES
 from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.literals import duration_us
@@ -24,8 +26,10 @@ from stqsh.spec.source_facts import MUCH, SourceFacts, facts_lines
 from stqsh.spec.stream import (
     DEFAULT_TICK_US,
     LIVE_TICK_US,
+    DirectorySourceSpec,
     FileSourceSpec,
     HttpSourceSpec,
+    SourceSpec,
     StdinSourceSpec,
     StreamSpec,
 )
@@ -56,6 +60,10 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
         with locating(statement.piece):
             check_port(desk.link.db, statement.source)
     facts = _facts(bound.spec)
+    if facts is not None and facts.repeats > MUCH and _guesses_event_key(statement, bound.spec):
+        was = bound.spec.key
+        bound, statement = _bound(desk, statement, numbers_rows=True)
+        bound = bound._replace(notes=(*bound.notes, f"{was} is no key: it repeats; KEY {was} says otherwise"))
     notes = (*bound.notes, *begins, *_told(facts), *_at_another_time(desk, facts))
     stream = _entered(desk, f"{to_sql(statement)};", bound.spec)
     if isinstance(stream.spec.source, StdinSourceSpec):
@@ -161,19 +169,27 @@ def there_already(desk: StatementContext, statement: statements.Statement) -> Me
     return Message("\n".join(bind(statement, desk.view).notes))
 
 
-def _bound(desk: StatementContext, statement: Creation) -> tuple[Bound, Creation]:
+def _guesses_event_key(statement: statements.CreateStream, spec: StreamSpec) -> bool:
+    return spec.is_event and statement.key is None and not spec.numbers_rows
+
+
+def _bound(
+    desk: StatementContext, statement: Creation, *, numbers_rows: bool = False
+) -> tuple[Bound, Creation]:
     """Return the statement's spec, and the statement with its files' absolute path.
 
-    Columns that it leaves out are those of the source.
+    Columns that it leaves out are those of the source. With `numbers_rows` the key of events is not guessed.
 
     Raises:
         BindError: the statement or its source is wrong.
     """
     with pointing_at_source(statement):
         statement = with_absolute_files(statement, desk.script)
+        if isinstance(statement.source, DirectorySource) and not statement.columns:
+            return _checked_live(_bound_to_folder(desk, statement), False), statement
         if not isinstance(statement.source, FileSource | GeneratorSource):
             return _checked_live(bind(statement, desk.view), desk.script == "stdin"), statement
-        return _checked(_bound_to_source(desk, statement)), statement
+        return _checked(_bound_to_source(desk, statement, numbers_rows=numbers_rows)), statement
 
 
 def _checked(bound: Bound) -> Bound:
@@ -198,22 +214,52 @@ def _checked_live(bound: Bound, reads_script: bool) -> Bound:
 
 
 def _bound_to_source(
-    desk: StatementContext, statement: statements.CreateStream | statements.CreateTable
+    desk: StatementContext,
+    statement: statements.CreateStream | statements.CreateTable,
+    *,
+    numbers_rows: bool = False,
 ) -> Bound:
-    """Return the statement's spec, with the columns of its source if it lists none."""
+    """Return the statement's spec, with what is recognized of its files, and columns if it lists none."""
     from stqsh.sources.inference import infer
+    from stqsh.sources.recognition import recognize, recognize_dialect
 
-    if not needs_inference(statement, desk.view):
-        return bind(statement, desk.view)
     source = source_spec(statement.source)
-    columns = infer(source)
-    notes: tuple[str, ...] = ()
-    if isinstance(statement, statements.CreateStream) and isinstance(source, FileSourceSpec):
+    if not isinstance(source, FileSourceSpec):
+        return bind(statement, desk.view, inferred=None if statement.columns else infer(source))
+    if isinstance(statement, statements.CreateTable):
+        written = recognize_dialect(source)
+        columns = None if statement.columns else infer(written.source)
+        bound = bind(statement, desk.view, inferred=columns)
+        return _with_source(bound, written.source, written.notes)
+    declared = [[column.name, column.type] for column in statement.columns] or None
+    found = recognize(source, declared, None if statement.time is None else statement.time.text)
+    notes, columns = found.notes, None
+    if declared is None:
         from stqsh.client.statements.type_repair import fitted
 
-        columns, notes = fitted(statement, columns, source)
-    bound = bind(statement, desk.view, inferred=columns)
-    return bound._replace(notes=(*bound.notes, *notes))
+        columns, remarks = fitted(statement, found.columns, found.source)
+        notes = (*notes, *remarks)
+    bound = bind(statement, desk.view, inferred=columns, numbers_rows=numbers_rows)
+    return _with_source(bound, found.source, notes)
+
+
+def _bound_to_folder(desk: StatementContext, statement: Creation) -> Bound:
+    """Return the spec of a stream of a folder, with the columns and options of the files that lie there."""
+    from stqsh.sources.recognition import recognize
+    from stqsh.sources.source_files import files_in_folder
+
+    source = source_spec(statement.source)
+    assert isinstance(source, DirectorySourceSpec), "the statement reads a folder"
+    files = FileSourceSpec(files_in_folder(source.path, source.format), source.format, source.options)
+    time = statement.time if isinstance(statement, statements.CreateStream) else None
+    found = recognize(files, None, None if time is None else time.text)
+    bound = bind(statement, desk.view, inferred=found.columns)
+    return _with_source(bound, msgspec.structs.replace(source, options=found.source.options), found.notes)
+
+
+def _with_source(bound: Bound, source: SourceSpec, notes: tuple[str, ...]) -> Bound:
+    spec = msgspec.structs.replace(bound.spec, source=source)
+    return bound._replace(spec=spec, notes=(*bound.notes, *notes))
 
 
 def _facts(spec: StreamSpec) -> SourceFacts | None:
@@ -290,3 +336,13 @@ def _session_tick_us(desk: StatementContext) -> int | None:
     if running is not None:
         return running
     return next((stream.spec.tick_us for stream in live_streams(desk.link.db)), None)
+
+
+def proposed(desk: StatementContext, statement: statements.CreateStream) -> tuple[Bound, SourceFacts | None]:
+    """Return what a statement would create, and what its files hold; create nothing.
+
+    Raises:
+        BindError: the statement or its source is wrong.
+    """
+    bound, _ = _bound(desk, statement)
+    return bound, _facts(bound.spec)

@@ -269,6 +269,16 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
 
         yield from select_file(desk, statement)
         return
+    if not statement.relations:
+        from stqsh.client.statements.select_rows import select_constants  # numba and pyarrow
+
+        yield from select_constants(desk, statement)
+        return
+    if (query := _query_asked(desk, statement)) is not None:
+        from stqsh.client.statements.select_rows import select_query  # numba and pyarrow
+
+        yield from select_query(desk, statement, query)
+        return
     if statement.sync is not None:
         yield from subscribe(desk, statements.Subscribe(statement, piece=statement.piece))
         return
@@ -305,6 +315,12 @@ def _is_empty(table: pa.Table, spec: SnapshotSpec) -> bool:
         return not table.num_rows
     [row] = table.to_pylist()
     return not any(row.values())
+
+
+def _query_asked(desk: StatementContext, statement: statements.Select) -> QueryRow | None:
+    """Return the query whose answer a SELECT asks; None for one over streams and views."""
+    name = statement.relations[0].name
+    return _query(desk, name) if desk.view.kind_of(name) == "query" else None
 
 
 def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:

@@ -32,6 +32,7 @@ from stqsh.lang.syntax.parse import parse
 from stqsh.sources.fed_records import as_table
 from stqsh.sources.inference import infer
 from stqsh.sources.parameter_rows import read_parameters, table_columns, table_parameters
+from stqsh.sources.recognition import recognize_dialect
 from stqsh.spec.region import NamedRegionSpec
 from stqsh.spec.stream import FileSourceSpec
 from stqsh.storage.catalogue import stream_by_id
@@ -70,6 +71,7 @@ def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iter
         assert statement.source is not None
         source = source_spec(statement.source)
         assert isinstance(source, FileSourceSpec)
+        source = recognize_dialect(source).source
         columns = infer(source)
         every = source.options.get("header") is False  # such a file's columns are known by position
 

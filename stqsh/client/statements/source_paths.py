@@ -130,11 +130,11 @@ Columns = tuple[tuple[str, str], ...]
 def file_columns(glob: str, format_: str | None, options: Mapping[str, Any]) -> Columns:
     """Return the columns of the files that match; () if there are none, or they cannot be read."""
     # pyarrow: only when needed
-    from stqsh.sources.inference import infer
+    from stqsh.sources.recognition import recognize
 
     try:
         source = FileSourceSpec(find_files(glob), format_, dict(options))
-        return tuple((name, kind) for name, kind in infer(source))
+        return tuple((name, kind) for name, kind in recognize(source, None, None).columns)
     except (StqshError, OSError):
         return ()
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import CreateStream
-from stqsh.lang.binder.definitions.column_roles import USUAL_NAMES, guess_roles
+from stqsh.lang.binder.definitions.column_roles import guess_roles, usual_names
 from stqsh.lang.errors import BindError
-from stqsh.sources.type_votes import has_commas, leaning, time_pattern
+from stqsh.sources.type_votes import leaning
 from stqsh.spec.stream import FileSourceSpec
 
 _KINDS = {"x": "DOUBLE", "y": "DOUBLE", "time": "TIMESTAMP"}
@@ -51,8 +51,9 @@ def fitted(
 
 def _nearly_numbers(types: dict[str, str], source: FileSourceSpec, key: str) -> Iterator[str]:
     """Yield a remark on each column but the key that is text because a few of its values are no numbers."""
-    keys = {key, *USUAL_NAMES["key"]}
-    for name in [name for name, kind in types.items() if kind == "STRING" and name.lower() not in keys]:
+    keys = {*usual_names("key", [*types])}
+    texts = [name for name, kind in types.items() if kind == "STRING"]
+    for name in [name for name in texts if name.lower() != key and name not in keys]:
         found = leaning(source, name, "DOUBLE")
         if found is not None and found.is_strong and found.fitting < found.seen:
             others = found.seen - found.fitting
@@ -77,18 +78,14 @@ def _texts(statement: CreateStream, types: dict[str, str]) -> dict[str, Name]:
 
 def _usual(role: str, types: dict[str, str], at: Name) -> Name | None:
     """Return the first column with a usual name for a role."""
-    by_name = {name.lower(): name for name in types}
-    usual = next((by_name[one] for one in USUAL_NAMES[role] if one in by_name), None)
+    usual = next(iter(usual_names(role, [*types])), None)
     return None if usual is None else Name(usual, span=at.span)
 
 
 def _misfit(role: str, name: Name, example: str, source: FileSourceSpec) -> BindError:
-    pattern = time_pattern(source, name.text) if role == "time" else None
     hint = None
-    if role != "time" and has_commas(source, name.text):
-        hint = "add FORMAT CSV (decimal => ',')"
-    if pattern is not None:
-        hint = f"add FORMAT CSV (timestamp => '{pattern}'), and zone => 'Europe/Berlin', say, for local times"
+    if role == "time" and "timestamp" not in source.options:
+        hint = "FORMAT CSV (timestamp => '%d.%m.%Y %H:%M') says how times are written"
     return BindError(
         f"{name.text} holds {_short(example)}, and cannot be {_CLAUSES[role]}",
         name.span,

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stqsh.arrays import Array
+from stqsh.storage import processes
 from stqsh.storage.disk_space import free_bytes
 from stqsh.storage.private_files import make_private_folder, open_private
 from stqsh.storage.slot_files import (
@@ -67,6 +68,7 @@ class Arena:
     """
 
     def __init__(self, folders: tuple[Path, ...], name: str) -> None:
+        processes.allow_many_files()
         self.folders, self.name = folders, name
         self.lock = writer_lock(folders[0], name)
         self._maps: dict[str, _Mapping] = {}

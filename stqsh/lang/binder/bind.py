@@ -40,6 +40,7 @@ def bind(
     *,
     inferred: Columns | None = None,
     name: str | None = None,
+    numbers_rows: bool = False,
 ) -> Bound:
     """Check a statement against the catalogue and return its spec.
 
@@ -49,6 +50,7 @@ def bind(
         inferred: The columns found in the source of a CREATE STREAM or TABLE that lists none
             (`needs_inference`), or in the rows of a REGISTER QUERIES.
         name: The name of a SUBSCRIBE's query.
+        numbers_rows: Whether the key of events is the number of their row rather than guessed.
 
     Raises:
         BindFault: the statement does not fit the catalogue.
@@ -56,7 +58,7 @@ def bind(
     """
     with locating(statement.piece):
         if isinstance(statement, statements.CreateStream | statements.CreateTable):
-            return _create(statement, catalogue, inferred)
+            return _create(statement, catalogue, inferred, numbers_rows=numbers_rows)
         if isinstance(statement, statements.CreateRegion | statements.CreateRegions):
             return _create_area(statement, catalogue)
         if isinstance(statement, statements.CreateSink | statements.CreateAlert):
@@ -85,12 +87,16 @@ def _create(
     statement: statements.CreateStream | statements.CreateTable,
     catalogue: CatalogueView,
     inferred: Columns | None,
+    *,
+    numbers_rows: bool,
 ) -> Bound:
     there = _there_already(statement, catalogue)
     if there is not None:
         return there
     if isinstance(statement, statements.CreateStream):
-        return Bound("create_stream", *streams.create_stream(statement, catalogue, inferred))
+        return Bound(
+            "create_stream", *streams.create_stream(statement, catalogue, inferred, numbers_rows=numbers_rows)
+        )
     return Bound("create_table", *tables.create_table(statement, catalogue, inferred))
 
 

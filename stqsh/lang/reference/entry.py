@@ -30,9 +30,10 @@ _TIMES = {
     "zone": "the zone of times without an offset, such as 'America/New_York'",
 }
 _PLACES = {
-    "crs": "the reference system of coordinates that are not in degrees: crs => 'EPSG:25832'; 'none' for planes",
+    "crs": "the reference system of the coordinates: crs => 'EPSG:25832', or 'none' on the plane",
     "geometry": "the column with points as WKT or WKB, where its name is unusual",
 }
+_LAYERS = {"layer": "the layer to read, where a file has several", **_TIMES, **_PLACES}
 OPTIONS: dict[str, dict[str, str]] = {
     "WITH": {
         "changes": "whether members whose selected columns change are sent again: changes => true",
@@ -46,6 +47,9 @@ OPTIONS: dict[str, dict[str, str]] = {
         "separator": "the separator between columns",
         "decimal": "the decimal separator of numbers: '.' or ','",
         "quote": "the quotation mark; '' for none",
+        "encoding": "the encoding of the text, such as 'cp1252' or 'utf-16'; UTF-8 unless said or recognized",
+        "skip": "how many lines stand before the header: skip => 1",
+        "clock": "the column with the time of day that belongs to the date in the TIME column",
         **_TIMES,
         **_PLACES,
     },
@@ -53,10 +57,9 @@ OPTIONS: dict[str, dict[str, str]] = {
     "GEOJSON": {**_TIMES, **_PLACES},
     "PARQUET": {**_TIMES, **_PLACES},
     "GPX": {**_TIMES, **_PLACES},
-    **dict.fromkeys(
-        ("GPKG", "SHAPEFILE", "FGB"),
-        {"layer": "the layer to read, where a file has several", **_TIMES, **_PLACES},
-    ),
+    "GPKG": _LAYERS,
+    "SHAPEFILE": _LAYERS,
+    "FGB": _LAYERS,
     "GENERATOR": {
         "objects": "how many objects drive",
         "new_per_tick": "how many objects are added in each tick",

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stqsh.client.show.unread import much_unread
-from stqsh.shell.status import clock_text, engine_text, rate_text, shedding_part, takes_steps
+from stqsh.shell.status import (
+    clock_text,
+    engine_text,
+    first_batch_text,
+    rate_text,
+    shedding_part,
+    takes_steps,
+)
 from stqsh.spec.log import RunFor, RunSteps, RunUntil
 from stqsh.storage.progress import stream_statuses
 from stqsh.units import counted, format_instant, group_digits
@@ -19,7 +26,9 @@ if TYPE_CHECKING:
     from stqsh.storage.rows import Progress
 
 BAR = 20
-_STOP_WAIT_S = 10.0
+_STOP_WAIT_S = 3.0
+_PATIENCE_S = 1.0
+"""The time after which a RUN that has taken no step says so."""
 
 
 def run_with_progress(session: Session, running: RunHandle, screen: Screen) -> tuple[str, bool]:
@@ -50,6 +59,8 @@ def _stopped(view: RunView) -> str:
     view.screen.status("RUN  stops after the batch under way…  Ctrl-C again leaves at once", now=True)
     running, deadline = view.running, time.monotonic() + _STOP_WAIT_S
     running.cancel()
+    if not view.is_stepping:  # a batch that waits for kernels or its first rows may take long
+        deadline = 0.0
     try:
         while not running.finished and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -78,17 +89,27 @@ class RunView:
         """Redraw the progress bar."""
         engine = engine_text(self.session.home)
         if not takes_steps(engine, progress):
-            self.screen.status(f"RUN  {engine}")
+            self.screen.status(f"RUN  {engine}  Ctrl-C stops")
             return
         preparing = self._preparing()
         if preparing and progress.step == self.start.step:
             self.screen.status(f"RUN  {preparing}")
+            return
+        spent = time.monotonic() - self.began
+        if progress.step == self.start.step == 0 and spent > _PATIENCE_S:
+            self.screen.status(f"RUN  {first_batch_text(spent)}  Ctrl-C stops")
             return
         done = self.share(progress)
         bar = "" if done is None else f"{bar_text(done)} {done:4.0%}  "
         sheds = "".join(f"  {part}" for part in [shedding_part(progress)] if part)
         step = f"step {group_digits(progress.step)}  {clock_text(progress)}  {rate_text(progress)}"
         self.screen.status(f"RUN  {bar}{step}{self._remaining(done)}{sheds}  Ctrl-C stops")
+
+    @property
+    def is_stepping(self) -> bool:
+        """Whether the engine has taken a step, so that the batch under way is a short one."""
+        progress = self.session.progress()
+        return progress.step > 0 and takes_steps(engine_text(self.session.home), progress)
 
     def share(self, progress: Progress) -> float | None:
         """Return the share of the RUN that is done, 0 to 1; None where it is not known."""

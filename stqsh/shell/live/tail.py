@@ -19,7 +19,7 @@ from stqsh.shell.live.prefetch import Prefetch
 from stqsh.shell.live.scrollback import ScrollBack, ScrollBuffer
 from stqsh.shell.live.update_filter import ALL, UpdateFilter, wanted
 from stqsh.shell.messages import print_message
-from stqsh.shell.status import alive_text, shedding_part
+from stqsh.shell.status import NO_STEP, alive_text, first_batch_text, shedding_part
 from stqsh.shell.terminal.fullscreen import TextEntry
 from stqsh.shell.terminal.raw_keys import PressedKey, RawKeys
 from stqsh.shell.terminal.screen import Screen, fitted
@@ -235,13 +235,16 @@ class LiveView:
             count = f"only {self.wanted.words}: {group_digits(self._fitted)} of {count}"
         sheds = shedding_part(feed.progress)
         step, *rest = (part for part in alive_text(self.home, feed.progress).split("  ") if part != sheds)
+        if step == NO_STEP:
+            step = first_batch_text(time.monotonic() - self._began)
         weights = [50] + [30] * (len(rest) - 2) + [45]
         return [
             (70, self.name),
             (80, f"paused, {waiting_text(feed)}" if self.is_paused else ""),
             (85, self.warning()),
             (65, sheds),
-            (60, step),
+            # Until the first step that is all there is to say.
+            (60 if feed.progress.step else 90, step),
             *zip(weights, rest, strict=False),
             (75, count),
             *self._hints(),

@@ -19,6 +19,7 @@ from stqsh.shell.messages import (
     take_notices,
 )
 from stqsh.shell.repl.editor import edited
+from stqsh.shell.repl.guide import GuidedShell
 from stqsh.shell.repl.help_text import help_text
 from stqsh.shell.repl.prompt_controller import PromptController
 from stqsh.shell.repl.session_thread import import_in_thread, open_session
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from stqsh.client.api import Session
     from stqsh.shell.repl.executor import StatementExecutor
+    from stqsh.shell.repl.guide import ShellGuide
     from stqsh.shell.repl.session_thread import SessionThread
     from stqsh.shell.scripting.watch_interval import WatchInterval
 
@@ -43,7 +45,7 @@ SWITCH_S = 0.001
 """The longest time that a key press waits for another thread; Python's default of 5 ms adds up."""
 
 
-def run_shell(options: ShellOptions) -> int:
+def run_shell(options: ShellOptions, guide: ShellGuide | None = None) -> int:
     """Run the shell until the user leaves it; return its exit code.
 
     Raises:
@@ -51,7 +53,10 @@ def run_shell(options: ShellOptions) -> int:
     """
     sys.setswitchinterval(SWITCH_S)
     opening = partial(open_session, options.session, options.profile, allow_run=options.allow_run)
-    shell = Shell(options.session or "default", opening, options.format, quiet=options.quiet)
+    name = options.session or ("default" if guide is None else "temporary")
+    shell = Shell(
+        name, opening if guide is None else guide.open, options.format, quiet=options.quiet, guide=guide
+    )
     if options.format is not None:
         shell.console.set_format(options.format)
     shell.console.variables.update(given_variables(options.variables))
@@ -123,7 +128,9 @@ class Shell:
         format_: str | None = None,
         *,
         quiet: bool = False,
+        guide: ShellGuide | None = None,
     ) -> None:
+        self._guide = guide
         self._front = PromptController(name, open_session, print_text, lambda: self.console.is_cut)
         self._backend = self._front.backend
         self._actions = ShellActions(self._backend, format_, quiet=quiet)
@@ -142,6 +149,9 @@ class Shell:
                 self._read(opening)
             if init and init_file().is_file():
                 self._read(init_file())
+            if self._guide is not None:
+                guide = self._guide
+                self._guard(lambda: guide.begin(self._guided))
             while True:
                 for notice in take_notices():
                     print_text(notice)
@@ -160,6 +170,10 @@ class Shell:
         finally:
             self._leave()
         return 0
+
+    @property
+    def _guided(self) -> GuidedShell:
+        return GuidedShell(self._backend.session, self._actions.execute, print_text)
 
     def _greet(self, text: str) -> None:
         if not self.console.quiet:
@@ -190,6 +204,8 @@ class Shell:
 
     def _handle(self, text: str) -> None:
         """Run what was typed: a command, a bare word, or statements."""
+        if self._guide is not None and self._guide.take(text, self._guided):
+            return
         bare = text.lower().rstrip("; \n")
         if not bare:
             return
@@ -198,7 +214,11 @@ class Shell:
         elif bare in ("quit", "exit"):
             raise ExitShell
         elif bare.split()[0] == "help":
-            self._actions.tell(help_text(bare[4:]))
+            topic = bare[4:].strip()
+            if topic.startswith("\\"):
+                run_command(self.console, f"\\? {topic}")
+            else:
+                self._actions.tell(help_text(topic))
         else:
             self._actions.execute(text)
 

@@ -38,15 +38,22 @@ class CastColumn(NamedTuple):
 
 
 ISO = TimeFormat()
+_NULL_WORDS = pa.array(
+    ["n/a", "na", "n.a.", "#n/a", "null", "none", "nil", "(null)", "<null>", "\\n", "-", "--", "?"]
+)
+_LONGEST_WORD = 12
 
 
 def cast_column(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
     """Cast a column of a file to a declared type, "STRING", "BIGINT" …
 
     Binary and string arrays are text to be parsed (blanks around numbers and times do not count, empty text
-    is null unless `kind` is STRING); others are the values of a typed file. `times`: how times are written.
+    and words such as n/a are null unless `kind` is STRING); others are the values of a typed file. `times`:
+    how times are written.
     """
     raw = _plain(raw)
+    if _is_text(raw.type) and kind != "STRING":
+        raw = without_null_words(raw, kind)
     if kind == "TIMESTAMP" and times.pattern and (_is_text(raw.type) or _is_number(raw.type)):
         return _by_pattern(raw, times)
     casters = _casters(raw.type, kind, times)
@@ -70,6 +77,18 @@ def cast_numbers(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
         cast.bad[is_not_finite(raw)] = False
         return cast if cast.bad.any() else cast._replace(bad=None)
     return cast
+
+
+def without_null_words(text: Array, kind: str) -> Array:
+    """Return text, binary or string, with nulls for words that say that there is no value, such as n/a."""
+    shortest = pc.less_equal(pc.binary_length(text), _LONGEST_WORD)
+    if not pc.any(shortest).as_py() or _first_that_casts(text, _casters(text.type, kind, ISO)) is not None:
+        return text
+    short = pc.if_else(shortest, text.view(pa.binary()), b"")
+    readable = pc.if_else(pc.match_substring_regex(short, r"^[ -~]*$"), short, b"").view(pa.string())
+    are = pc.is_in(pc.ascii_lower(pc.ascii_trim_whitespace(readable)), value_set=_NULL_WORDS)
+    kept: Array = pc.if_else(are, None, text) if pc.any(are).as_py() else text
+    return kept
 
 
 def without_infinite(values: Array) -> Array:

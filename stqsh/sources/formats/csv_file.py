@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,12 +26,17 @@ from stqsh.sources.formats.row_blocks import (
     find_rows,
     find_unclosed,
     is_utf8,
+    line_ends,
     read_text_blocks,
 )
+from stqsh.sources.formats.text_encodings import checked_encoding
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.spec.stream import Options
 
-OPTIONS = ("header", "separator", "quote", "decimal")
+if TYPE_CHECKING:
+    from _csv import Reader as CsvReader
+
+OPTIONS = ("header", "separator", "quote", "decimal", "encoding", "skip", "clock")
 POINTED = ("DOUBLE", "FLOAT")
 """The types whose values have a decimal point, or what `decimal` says."""
 #: The number of bytes in which a header is looked for.
@@ -44,12 +49,23 @@ _NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """The dialect of a CSV file; `quote` is None without quotes, `decimal` the decimal point."""
+    """The dialect of a CSV file.
+
+    Attributes:
+        quote: None without quotes.
+        decimal: the decimal point.
+        encoding: that of files without a byte-order mark; "" is UTF-8.
+        skip: how many lines stand before the header, or before the first row.
+        clock: the column with the time of day that belongs to the date in the TIME column; "" for none.
+    """
 
     header: bool = True
     separator: str = ","
     quote: str | None = '"'
     decimal: str = "."
+    encoding: str = ""
+    skip: int = 0
+    clock: str = ""
 
     @staticmethod
     def of(options: Options) -> CsvDialect:
@@ -62,7 +78,7 @@ class CsvDialect:
         separator = _character("separator", options.get("separator", ","))
         quote = options.get("quote", '"')
         decimal = _character("decimal", options.get("decimal", "."))
-        if decimal == separator:
+        if decimal == separator and not (decimal == "," and quote):  # "52,5" stands in quotes
             hint = "for instance separator => ';'"
             raise OptionError(f"{decimal!r} cannot be both separator and decimal", "decimal", hint=hint)
         return CsvDialect(
@@ -70,6 +86,9 @@ class CsvDialect:
             separator,
             _character("quote", quote) if quote else None,
             decimal,
+            checked_encoding(options.get("encoding", "")),
+            _line_count(options.get("skip", 0)),
+            str(options.get("clock", "")),
         )
 
     def pointed(self, column: Array) -> Array:
@@ -110,6 +129,30 @@ def _character(option: str, value: Any) -> str:
     return value
 
 
+def _line_count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        hint = "for instance skip => 1"
+        raise OptionError(f"skip must be a number of lines, not {value!r}", "skip", hint=hint)
+    return value
+
+
+def csv_text_blocks(path: Path, dialect: CsvDialect, size: int | None = None) -> Iterator[TextBlock]:
+    """Read a CSV file as blocks of whole rows of about `size` bytes, without the lines before its header.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    for block in read_text_blocks(path, dialect.quoting, size, dialect.encoding):
+        yield without_first_lines(block, dialect.skip) if block.number == 0 and dialect.skip else block
+
+
+def without_first_lines(block: TextBlock, count: int) -> TextBlock:
+    """Return a block without its first physical lines."""
+    ends = line_ends(np.frombuffer(block.text, np.uint8))
+    start = len(block.text) if len(ends) < count else int(ends[count - 1]) + 1
+    return TextBlock(block.text[start:], block.first_line + min(count, len(ends)), block.number)
+
+
 def read_csv_blocks(
     path: Path, layout: RecordSchema, options: Options, size: int | None = None
 ) -> Iterator[RowBlock]:
@@ -121,7 +164,7 @@ def read_csv_blocks(
         SourceError: the header lacks a declared column. OSError: the file cannot be read.
     """
     dialect = CsvDialect.of(options)
-    yield from csv_blocks(read_text_blocks(path, dialect.quoting, size), layout, dialect, str(path))
+    yield from csv_blocks(csv_text_blocks(path, dialect, size), layout, dialect, str(path))
 
 
 def csv_blocks(
@@ -132,18 +175,41 @@ def csv_blocks(
     Raises:
         SourceError: the header lacks a declared column.
     """
-    wanted, width = list(range(len(layout.columns))), len(layout.columns)
+    names = _names_of(layout, dialect)
+    wanted, width = match_names(names, list(layout.names), origin), len(layout.columns)
     has_header = not dialect.header
     for block in blocks:
         text = block
         if not has_header and text.text.strip(b"\r\n"):
-            names, text = take_header(text, dialect, origin)
-            wanted, width, has_header = match_names(layout.names, names, origin), len(names), True
+            present, text = take_header(text, dialect, origin)
+            wanted, width, has_header = match_names(names, present, origin), len(present), True
         if text.text:
             found = text_columns(text, dialect, wanted, width)
+            if len(names) > len(layout.names):
+                found = _with_clock(found, layout)
             pairs = zip(found.columns, layout.columns, strict=True)
             columns = [dialect.typed(raw, kind) for raw, (_, kind) in pairs]
             yield replace(found, columns=columns, size=len(block.text))
+
+
+def _names_of(layout: RecordSchema, dialect: CsvDialect) -> list[str]:
+    """Return the names of the columns to read: the declared ones, then that of the time of day, if any."""
+    return [*layout.names, dialect.clock] if dialect.clock and layout.time else [*layout.names]
+
+
+def _with_clock(found: RowBlock, layout: RecordSchema) -> RowBlock:
+    """Return a block whose dates in the TIME column have the times of day of its last column behind them."""
+    *columns, clock = found.columns
+    place = layout.position(layout.time)
+    columns[place] = joined_times(columns[place], clock)
+    return replace(found, columns=columns)
+
+
+def joined_times(date: Array, clock: Array) -> Array:
+    """Return dates, binary, each with its time of day, binary, behind it; null where one is missing."""
+    trimmed = (pc.ascii_trim_whitespace(part.view(pa.string())) for part in (date, clock))
+    joined: Array = pc.binary_join_element_wise(*trimmed, " ")
+    return joined.view(pa.binary())
 
 
 def check_csv_header(path: Path, layout: RecordSchema, options: Options) -> None:
@@ -153,9 +219,9 @@ def check_csv_header(path: Path, layout: RecordSchema, options: Options) -> None
         SourceError: the header lacks a declared column. OSError: the file cannot be read.
     """
     dialect = CsvDialect.of(options)
-    first = next(read_text_blocks(path, dialect.quoting, _HEAD_BYTES), None) if dialect.header else None
+    first = next(csv_text_blocks(path, dialect, _HEAD_BYTES), None) if dialect.header else None
     if first is not None:
-        match_names(layout.names, take_header(first, dialect, str(path))[0], str(path))
+        match_names(_names_of(layout, dialect), take_header(first, dialect, str(path))[0], str(path))
 
 
 def take_header(text: TextBlock, dialect: CsvDialect, origin: str) -> tuple[list[str], TextBlock]:
@@ -178,7 +244,11 @@ def take_header(text: TextBlock, dialect: CsvDialect, origin: str) -> tuple[list
 
 def csv_rows(text: str, dialect: CsvDialect) -> Iterator[list[str]]:
     """Read a few rows of text, such as a header, with Python's reader."""
-    lines = io.StringIO(text, newline="")
+    return csv_reader(io.StringIO(text, newline=""), dialect)
+
+
+def csv_reader(lines: io.StringIO, dialect: CsvDialect) -> CsvReader:
+    """Return Python's reader of rows of text."""
     if dialect.quote is None:
         return csv.reader(lines, delimiter=dialect.separator, quoting=csv.QUOTE_NONE)
     return csv.reader(lines, delimiter=dialect.separator, quotechar=dialect.quote)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,6 +96,8 @@ class ParsedRecords:
         times: int64 (m,), µs, 0 in a table.
         files: indices into the sorted list of files, int32 (m,).
         places: int64 (m,), increasing within a file.
+        rows: the number of rows, good and bad; where the key is the row's number, it counts from 1 within
+            these records.
     """
 
     columns: list[Array]
@@ -103,6 +105,13 @@ class ParsedRecords:
     files: NDArray[np.int32]
     places: NDArray[np.int64]
     dead: list[DeadLetter]
+    rows: int = 0
+
+    def numbered_from(self, before: int, key: int) -> ParsedRecords:
+        """Return the records with the numbers of their rows, in column `key`, behind those of others."""
+        columns = [*self.columns]
+        columns[key] = pc.add(columns[key], before)
+        return replace(self, columns=columns)
 
 
 class RowCheck(NamedTuple):
@@ -129,7 +138,9 @@ def parse(blocks: Sequence[FileBlock], layout: RecordSchema, known: SeenKeys | N
     if not blocks:
         nothing = [pa.nulls(0, field.type) for field in layout.schema]
         return ParsedRecords(nothing, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), [])
-    raw = [_concat([each.block.columns[i] for each in blocks]) for i in range(len(layout.columns))]
+    raw = [_concat([each.block.columns[i] for each in blocks]) for i in range(len(layout.in_files.columns))]
+    if layout.numbers_rows:
+        raw.insert(layout.position(layout.key), pa.array(_numbers(blocks)))
     kinds = [kind for _, kind in layout.columns]
     casts = [cast_numbers(column, kind, layout.times) for column, kind in zip(raw, kinds, strict=True)]
     columns = [
@@ -151,7 +162,16 @@ def parse(blocks: Sequence[FileBlock], layout: RecordSchema, known: SeenKeys | N
         columns = [column.filter(good) for column in columns]
         files, places = files[~bad], places[~bad]
     in_order = sorted(dead, key=lambda each: (each.file, each.line))
-    return ParsedRecords(columns, _times(columns, layout), files, places, in_order)
+    rows = sum(len(each.block.ordinals) + len(each.block.dead) for each in blocks)
+    return ParsedRecords(columns, _times(columns, layout), files, places, in_order, rows)
+
+
+def _numbers(blocks: Sequence[FileBlock]) -> NDArray[np.int64]:
+    """Return the numbers of the rows of some blocks, from 1; bad rows have one as well. int64 (n,)."""
+    sizes = [len(each.block.ordinals) + len(each.block.dead) for each in blocks]
+    begins = np.cumsum([1, *sizes[:-1]])
+    numbers = [begin + each.block.ordinals for begin, each in zip(begins, blocks, strict=True)]
+    return np.concatenate(numbers).astype(np.int64)
 
 
 def _times(columns: list[Array], layout: RecordSchema) -> NDArray[np.int64]:

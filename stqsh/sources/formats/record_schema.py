@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ class RecordSchema:
         event: whether records are never replaced, and kept for `keep_us` (None: for ever).
         times: the format of TIMESTAMP columns.
         places: the columns of the location of rows that may be anywhere, or nowhere.
+        numbers_rows: whether the key is the row's number, which no file has as a column.
     """
 
     columns: tuple[ColumnSpec, ...]
@@ -39,6 +40,7 @@ class RecordSchema:
     event: bool = False
     keep_us: int | None = None
     times: TimeFormat = field(default_factory=TimeFormat)
+    numbers_rows: bool = False
     places: tuple[str, str] | None = None
 
     @staticmethod
@@ -53,7 +55,16 @@ class RecordSchema:
             spec.is_event,
             spec.keep_us,
             TimeFormat.of(spec.source.options),
+            spec.numbers_rows,
         )
+
+    @property
+    def in_files(self) -> RecordSchema:
+        """Return the schema of what files hold: without the number of the row."""
+        if not self.numbers_rows:
+            return self
+        columns = tuple(column for column in self.columns if column[0] != self.key)
+        return replace(self, columns=columns, key=self.time)
 
     @staticmethod
     def of_table(spec: TableSpec) -> RecordSchema:

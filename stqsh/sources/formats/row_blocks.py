@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from stqsh.core.kernels.jit import kernel
 from stqsh.sources.formats.pyarrow_typing import input_stream, os_file
 from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowLocation
+from stqsh.sources.formats.text_encodings import Utf8Stream
 
 #: The number of bytes that are parsed together.
 BLOCK_BYTES = 8 << 20
@@ -25,6 +26,17 @@ MOST_LINES = 32
 _LEAST_PIECE, _MOST_PIECE = 1 << 10, 1 << 18
 #: The extensions of compressed files.
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+
+
+LONGEST_ROW = 64 << 20
+"""The most bytes of a row: a longer one is hardly a row, and would have to fit into memory."""
+
+
+class LongRowError(OSError):
+    """A row that is longer than `LONGEST_ROW`; `line` is where it begins."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(f"line {line} is longer than {LONGEST_ROW >> 20} MB")
 
 
 class ByteStream(Protocol):
@@ -98,15 +110,19 @@ def open_bytes(path: Path) -> Any:
     return input_stream(os_file(os.fsencode(path)), compression=compression)
 
 
-def read_text_blocks(path: Path, quoting: Quoting, size: int | None = None) -> Iterator[TextBlock]:
-    """Read a file as blocks of whole rows of about `size` bytes; a byte-order mark is dropped.
+def read_text_blocks(
+    path: Path, quoting: Quoting, size: int | None = None, encoding: str = ""
+) -> Iterator[TextBlock]:
+    """Read a file as blocks of whole rows of about `size` bytes, as UTF-8; a byte-order mark is dropped.
+
+    `encoding` is that of a file without a byte-order mark; "" is UTF-8.
 
     Raises:
         OSError: the file cannot be read or decompressed to its end, after what is before that.
     """
     with open_bytes(path) as stream:
         source = SalvagingStream(stream) if path.suffix.lower() in COMPRESSIONS else stream
-        yield from text_blocks(source, quoting, size or BLOCK_BYTES)
+        yield from text_blocks(Utf8Stream(source, encoding), quoting, size or BLOCK_BYTES)
 
 
 class SalvagingStream:
@@ -146,9 +162,13 @@ class SalvagingStream:
 
 
 def text_blocks(stream: ByteStream, quoting: Quoting, size: int = BLOCK_BYTES) -> Iterator[TextBlock]:
-    """Divide what is read from a stream into blocks of whole rows; each read of up to `size` ends a block."""
+    """Divide what is read from a stream into blocks of whole rows; each read of up to `size` ends a block.
+
+    Raises:
+        LongRowError: a row is longer than `LONGEST_ROW`, after the rows before it.
+    """
     rest, line, number = b"", 1, 0
-    while data := stream.read(size):
+    while data := stream.read(max(size, len(rest))):
         text = rest + data
         if number == 0 and line == 1 and text.startswith(BOM):
             text = text[len(BOM) :]
@@ -157,6 +177,8 @@ def text_blocks(stream: ByteStream, quoting: Quoting, size: int = BLOCK_BYTES) -
         if cut:
             yield TextBlock(text[:cut], line, number)
             line, number = line + count_lines(text[:cut]), number + 1
+        if len(rest) > LONGEST_ROW:
+            raise LongRowError(line)
     if rest:
         yield TextBlock(rest, line, number)
 

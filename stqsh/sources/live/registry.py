@@ -24,6 +24,7 @@ from stqsh.spec.stream import (
     HttpSourceSpec,
     InsertsSourceSpec,
     KafkaSourceSpec,
+    Options,
     SocketSourceSpec,
     StreamSpec,
 )
@@ -60,10 +61,19 @@ def is_from_kafka(spec: StreamSpec) -> bool:
     return isinstance(spec.source, KafkaSourceSpec)
 
 
+def _check_no_file(options: Options) -> None:
+    """Raise `OptionError` for options of FORMAT CSV that only files can have."""
+    for option in ("encoding", "skip", "clock"):
+        if option in options:
+            raise OptionError(f"{option} is an option of files", option, hint="FROM FILE or FROM DIRECTORY")
+
+
 def check_format(spec: StreamSpec) -> None:
     """Raise `OptionError` where an option of a live stream's FORMAT is unknown or makes no sense."""
     if isinstance(spec.source, KafkaSourceSpec) and spec.source.options.get("header") is True:
         raise OptionError("messages of Kafka have no header", "header", hint="columns are as declared")
+    if not isinstance(spec.source, DirectorySourceSpec):
+        _check_no_file(spec.source.options)
     if not isinstance(spec.source, DirectorySourceSpec | InsertsSourceSpec):
         MessageDecoder.of(spec)
     elif spec.source.format == "csv":

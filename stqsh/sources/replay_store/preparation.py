@@ -109,10 +109,11 @@ def _read_all(
     ends = list(accumulate(sum(text_bytes(file) for file in group) for group in groups))
     threads = (os.cpu_count() or 1) if total // len(files) > _TINY_BYTES else 1
     readers = [partial(read_group, group, source, layout) for group in groups]
-    done = 0
+    done = before = 0
     for number, part in read_in_threads(readers, threads):
         done = min(max(done, ends[number - 1] if number else 0) + GROUP_BYTES, ends[number])
         report(done / total, f"reading {_count(files)}")
         dead.write(part.dead)
-        yield part
+        yield part.numbered_from(before, layout.position(layout.key)) if layout.numbers_rows else part
+        before += part.rows
     report(None, "sorting")

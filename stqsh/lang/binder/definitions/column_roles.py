@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from stqsh.errors import StqshError
 from stqsh.lang.ast.expressions import Name
-from stqsh.lang.ast.statements import ColumnDefinition, CreateStream
+from stqsh.lang.ast.statements import ColumnDefinition, CreateStream, FileSource
 from stqsh.lang.errors import BindError, near, or_list
 from stqsh.lang.types import KEY_TYPES, NUMBERS
+from stqsh.spec.stream import MOST_COLUMNS
 
 Columns = Sequence[Sequence[str]]
 """Name and type of each column."""
@@ -17,13 +19,39 @@ Columns = Sequence[Sequence[str]]
 USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "key": (
         "oid", "id", "key", "object_id", "vehicle_id", "taxi_id", "icao24", "mmsi", "device_id", "uid",
-        "user_id", "track_id", "track", "tripid", "trip_id", "name",
+        "user_id", "track_id", "tripid", "trip_id", "individual_local_identifier", "tag_local_identifier",
+        "objectid", "vehicleid", "deviceid", "eventid", "caseid", "imei", "uuid", "guid", "callsign",
+        "track", "object", "vehicle", "taxi", "bus", "train", "ship", "vessel", "boat", "device", "animal",
+        "individual", "schiff", "fahrzeug", "kennung", "plate", "medallion", "nr", "nummer", "name",
     ),
-    "x": ("lon", "lng", "long", "longitude", "x"),
-    "y": ("lat", "latitude", "y"),
-    "time": ("ts", "time", "timestamp", "datetime", "date_time", "t", "when", "event_time"),
+    "x": (
+        "lon", "lng", "long", "longitude", "x", "laenge", "l\u00e4nge", "laengengrad", "l\u00e4ngengrad",
+        "longitud", "lon_deg", "longitude_deg", "decimallongitude", "point_x", "coord_x", "xcoord",
+    ),
+    "y": (
+        "lat", "latitude", "y", "breite", "breitengrad", "latitud", "lat_deg", "latitude_deg",
+        "decimallatitude", "point_y", "coord_y", "ycoord",
+    ),
+    "time": (
+        "ts", "time", "timestamp", "datetime", "date_time", "t", "when", "event_time", "unix", "epoch",
+        "unixtime", "unix_time", "epoch_ms", "timestamp_ms", "zeit", "zeitpunkt", "zeitstempel", "utc",
+        "base_date_time", "fecha_hora", "horodatage", "datum_zeit", "date", "datum", "fecha",
+    ),
 }  # fmt: skip
 """Usual names of each role's column, the most specific first."""
+
+_USUAL_ENDS: Mapping[str, tuple[str, ...]] = {
+    "key": ("id", "key", "uuid", "identifier"),
+    "x": ("lon", "lng", "long", "longitude", "x"),
+    "y": ("lat", "latitude", "y"),
+    "time": (
+        "timestamp", "datetime", "date_time", "ts", "unix", "epoch", "utc", "time", "zeit", "dt", "at",
+        "date", "datum",
+    ),
+}  # fmt: skip
+"""Usual last words of such a column's name, as in `ais_pos_timestamp`, the most specific first."""
+_OF_NUMBERS = ("timestamp", "ts", "unix", "epoch")
+"""Last words by which a column of numbers holds times: a `travel_time` is none."""
 
 _FITTING: Mapping[str, frozenset[str]] = {
     "key": KEY_TYPES,
@@ -38,13 +66,14 @@ _SEPARATORS = {";": ";", "\t": "\\t", "|": "|"}
 
 
 class ColumnRoles(NamedTuple):
-    """The columns by role, and the roles that were guessed."""
+    """The columns by role, the roles that were guessed, and whether the key is the number of the row."""
 
     key: str
     x: str
     y: str
     time: str
     guessed: tuple[str, ...]
+    numbers_rows: bool = False
 
 
 def listed_columns(
@@ -53,7 +82,7 @@ def listed_columns(
     """Return name and type of each column, in order; the `inferred` ones if none are listed.
 
     Raises:
-        BindError: two columns have the same name.
+        BindError: two columns have the same name, or there are too many.
         StqshError: no column is known.
     """
     if not columns and inferred is None:
@@ -63,9 +92,15 @@ def listed_columns(
         if column.name in seen:
             raise BindError(f"two columns are called {column.name!r}", column.span)
         seen.add(column.name)
-    if columns:
-        return [(column.name, column.type) for column in columns]
-    return [(found, kind) for found, kind in inferred or ()]
+    listed = [(column.name, column.type) for column in columns]
+    listed = listed or [(found, kind) for found, kind in inferred or ()]
+    if len(listed) > MOST_COLUMNS:
+        raise BindError(
+            f"{name.text} has {len(listed):,} columns, and a stream or table has {MOST_COLUMNS:,} at most",
+            name.span,
+            hint="list those that are needed after its name",
+        )
+    return listed
 
 
 def guess_roles(columns: Columns) -> dict[str, str | None]:
@@ -73,8 +108,11 @@ def guess_roles(columns: Columns) -> dict[str, str | None]:
     return {role: _guess(role, columns) for role in USUAL_NAMES}
 
 
-def find_roles(stream: CreateStream, columns: Columns) -> ColumnRoles:
+def find_roles(stream: CreateStream, columns: Columns, *, numbers_rows: bool = False) -> ColumnRoles:
     """Return the roles that the statement gives, with the missing ones guessed.
+
+    Events of files whose key is neither said nor guessed have the number of their row as a key, in a column
+    of its own; with `numbers_rows` also where it could be guessed.
 
     Raises:
         BindError: a column does not exist, a column has two roles, or no name suits a role.
@@ -83,6 +121,9 @@ def find_roles(stream: CreateStream, columns: Columns) -> ColumnRoles:
     said = {"key": stream.key, "x": x, "y": y, "time": stream.time}
     named = {name.text for name in said.values() if name is not None}
     guesses = guess_roles([column for column in columns if column[0] not in named])
+    is_numbered = _may_number(stream) and (numbers_rows or guesses["key"] is None)
+    if is_numbered:
+        guesses["key"] = _row_column([column for column, _ in columns])
     missing = [role for role, name in said.items() if name is None and guesses[role] is None]
     if missing:
         raise _missing(stream, missing, columns)
@@ -93,25 +134,81 @@ def find_roles(stream: CreateStream, columns: Columns) -> ColumnRoles:
         if column in found.values():
             raise BindError(f"{column} cannot be two of KEY, LOCATION and TIME", (name or stream.name).span)
         found[role] = column
-    return ColumnRoles(**found, guessed=tuple(role for role, name in said.items() if name is None))
+    guessed = tuple(role for role, name in said.items() if name is None)
+    return ColumnRoles(**found, guessed=guessed, numbers_rows=is_numbered)
+
+
+def _may_number(stream: CreateStream) -> bool:
+    return stream.kind == "event" and stream.key is None and isinstance(stream.source, FileSource)
+
+
+def _row_column(names: Sequence[str]) -> str:
+    """Return a name for the column with the number of the row that no other column has.
+
+    >>> _row_column(["lon", "lat"]), _row_column(["Row"])
+    ('row', 'row_number')
+    """
+    lower = {name.lower() for name in names}
+    free = (f"row_number{'_' * count}" for count in range(len(names) + 1))
+    return next(name for name in ("row", *free) if name not in lower)
 
 
 def _missing(stream: CreateStream, roles: Sequence[str], columns: Columns) -> BindError:
     """Return the error for a stream without columns for key, location or time; it names all of them."""
     words = tuple(dict.fromkeys(_WORDS[role] for role in roles))
     clauses = tuple(dict.fromkeys(_CLAUSES[role] for role in roles))
+    # The types tell why a column of the right name is none of them, such as texts among longitudes.
+    hint = _columns_hint([name if len(columns) == 1 else f"{name} {kind}" for name, kind in columns])
+    if list(roles) == ["key"] and isinstance(stream.source, FileSource):
+        hint = f"without one type CREATE EVENT STREAM, whose key is then the number of the row; {hint}"
     return BindError(
         f"{stream.name.text} has no column that looks like its {or_list(words)}",
         stream.name.span,
         expected=(" ".join(clauses),),
-        # The types tell why a column of the right name is none of them, such as texts among longitudes.
-        hint=_columns_hint([name if len(columns) == 1 else f"{name} {kind}" for name, kind in columns]),
+        hint=hint,
     )
 
 
 def _guess(role: str, columns: Columns) -> str | None:
-    by_name = {name.lower(): name for name, kind in columns if kind in _FITTING[role]}
-    return next((by_name[usual] for usual in USUAL_NAMES[role] if usual in by_name), None)
+    fitting = [name for name, kind in columns if kind in _FITTING[role] and _may_be(role, name, kind)]
+    return next(iter(usual_names(role, fitting)), None)
+
+
+def _may_be(role: str, name: str, kind: str) -> bool:
+    words = _words(name)
+    is_plain = role != "time" or kind not in NUMBERS or words in USUAL_NAMES["time"]
+    return is_plain or words.rpartition("_")[2] in _OF_NUMBERS
+
+
+def usual_names(role: str, names: Sequence[str]) -> list[str]:
+    """Return the names that look like that of a role ("key", "x", "y", "time"), the most usual one first.
+
+    >>> usual_names("time", ["tz", "CLOSED_DT", "ais_pos_timestamp", "Date"])
+    ['Date', 'ais_pos_timestamp', 'CLOSED_DT']
+    >>> usual_names("key", ["routeId", "valid", "CASE_ENQUIRY_ID", "vehicle_id"])
+    ['vehicle_id', 'routeId', 'CASE_ENQUIRY_ID']
+    """
+    usual, ends = USUAL_NAMES[role], _USUAL_ENDS[role]
+    ranks: dict[str, int] = {}
+    for name in names:
+        words = _words(name)
+        if words in usual:
+            ranks[name] = usual.index(words)
+        elif words.replace("_", "") in usual:
+            ranks[name] = usual.index(words.replace("_", ""))
+        elif (end := next((end for end in ends if words.endswith(f"_{end}")), None)) is not None:
+            ranks[name] = len(usual) + ends.index(end)
+    return sorted(ranks, key=ranks.__getitem__)
+
+
+def _words(name: str) -> str:
+    """Return the words of a name in lower case, with `_` between them.
+
+    >>> _words("vehicleId"), _words("OPEN_DT"), _words("# Timestamp"), _words("location-long"), _words("ID")
+    ('vehicle_id', 'open_dt', 'timestamp', 'location_long', 'id')
+    """
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"[\W_]+", "_", apart).strip("_").lower()
 
 
 def _columns_hint(names: Sequence[str]) -> str:

@@ -53,7 +53,7 @@ def check_live(stream: CreateStream) -> None:
     if stream.tick is not None and duration_us(stream.tick, "TICK") < LEAST_LIVE_TICK_US:
         least = format_duration(LEAST_LIVE_TICK_US)
         raise BindError(f"TICK of a live stream is at least {least}", stream.tick.span)
-    if not stream.columns:
+    if not stream.columns and not isinstance(source, DirectorySource):
         raise BindError(
             "a live stream needs a list of its columns",
             stream.name.span,

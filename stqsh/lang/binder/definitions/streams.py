@@ -29,11 +29,12 @@ _POLE = 90.0
 
 
 def create_stream(
-    stream: CreateStream, catalogue: CatalogueView, inferred: Columns | None
+    stream: CreateStream, catalogue: CatalogueView, inferred: Columns | None, *, numbers_rows: bool = False
 ) -> tuple[StreamSpec, tuple[str, ...]]:
     """Return the spec, without its id, and notes for the user about guesses.
 
-    `inferred` are the columns found in the source, if the statement lists none. Raises `BindError` and
+    `inferred` are the columns found in the source, if the statement lists none; with `numbers_rows` the
+    key is not guessed if it may be the number of the row. Raises `BindError` and
     `NotSupportedError`.
     """
     if stream.archive is not None and stream.kind != "event":
@@ -48,7 +49,9 @@ def create_stream(
     _check_kind(stream)
     columns = listed_columns(stream.name, stream.columns, inferred)
     _check_names(stream, columns)
-    roles = find_roles(stream, columns)
+    roles = find_roles(stream, columns, numbers_rows=numbers_rows)
+    if roles.numbers_rows:
+        columns = [(roles.key, "BIGINT"), *columns]
     columns = _with_types_of_roles(columns, roles, declared=bool(stream.columns))
     _check_types(stream, dict(columns), roles)
     return _spec(stream, columns, roles), _notes(stream, columns, roles)
@@ -83,6 +86,7 @@ def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRol
         keep_us=_keep_us(stream),
         archive=None if stream.archive is None else str(stream.archive.value),
         pace=stream.pace.lower() if isinstance(stream.pace, str) else stream.pace,
+        numbers_rows=roles.numbers_rows,
         source=source_spec(stream.source),
     )
 
@@ -152,14 +156,18 @@ def _check_types(stream: CreateStream, types: dict[str, str], roles: ColumnRoles
 def _notes(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRoles) -> tuple[str, ...]:
     notes = []
     if not stream.columns:
-        notes.append("columns found: " + ", ".join(f"{name} {kind}" for name, kind in columns))
-    if roles.guessed:
+        found = columns[1:] if roles.numbers_rows else columns
+        notes.append("columns found: " + ", ".join(f"{name} {kind}" for name, kind in found))
+    guessed = [role for role in roles.guessed if not (role == "key" and roles.numbers_rows)]
+    if guessed:
         texts = {
             "key": f"KEY {roles.key}",
             "x": f"LOCATION ({roles.x}, {roles.y})",
             "time": f"TIME {roles.time}",
         }
-        notes.append("guessed: " + "  ".join(texts[role] for role in roles.guessed if role in texts))
+        notes.append("guessed: " + "  ".join(texts[role] for role in guessed if role in texts))
+    if roles.numbers_rows:
+        notes.append(f"KEY {roles.key}: the number of the row, as no column is the key of an event")
     return tuple(notes)
 
 

@@ -255,6 +255,8 @@ def _option_values(option: str) -> list[Word]:
         return [("s", "seconds"), ("ms", "milliseconds"), ("us", "microseconds"), ("%Y-%m-%d %H:%M:%S", "")]
     if option == "decimal":
         return [(",", "comma"), (".", "point")]
+    if option == "encoding":
+        return [("utf-8", ""), ("cp1252", "Windows"), ("latin-1", ""), ("utf-16", "")]
     if option == "separator":
         return [(",", "comma"), (";", "semicolon"), ("\\t", "tab"), (" ", "space"), ("|", "bar")]
     return []

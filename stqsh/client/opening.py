@@ -1,0 +1,233 @@
+"""What files are opened as: the statements that make streams and regions of them, and the pace of it all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from glob import escape, glob, has_magic  # pathlib's takes no absolute pattern
+from itertools import chain, count
+from os.path import commonprefix
+from pathlib import Path
+
+from stqsh.client.statements.context import StatementContext
+from stqsh.client.statements.create import proposed
+from stqsh.errors import CommandLineError, SourceError
+from stqsh.lang.ast.expressions import Name
+from stqsh.lang.ast.statements import CreateRegions, CreateStream, FileSource
+from stqsh.lang.binder.bind import Bound
+from stqsh.lang.errors import BindError
+from stqsh.lang.printer.printer import to_sql
+from stqsh.sources.formats.row_blocks import COMPRESSIONS
+from stqsh.sources.inference import TABULAR, infer
+from stqsh.sources.region_files import holds_regions
+from stqsh.sources.source_files import format_of
+from stqsh.spec.source_facts import SourceFacts, facts_lines, playing_pace
+from stqsh.spec.stream import FileSourceSpec
+
+_REPEATED = 0.5
+"""The share of records with a key that an earlier one has from which on objects move."""
+_MOST_PATTERNS = 20
+"""The most streams and regions that one call opens."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """What files are opened as.
+
+    Attributes:
+        name: of the stream or the set of regions.
+        statement: the one that makes it, without `;`.
+        notes: what was found in the files and what was guessed, a line each.
+        facts: what the files of a stream hold; None for regions, and where there is no record.
+        key: the key column of a stream.
+    """
+
+    name: str
+    statement: CreateStream | CreateRegions
+    notes: tuple[str, ...] = ()
+    facts: SourceFacts | None = None
+    key: str = ""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a stream."""
+        return isinstance(self.statement, CreateStream)
+
+    @property
+    def text(self) -> str:
+        """The statement, with its `;`."""
+        return f"{to_sql(self.statement)};"
+
+    @property
+    def kind(self) -> str:
+        """What it holds, in a word or two."""
+        if not isinstance(self.statement, CreateStream):
+            return "regions"
+        return "objects that move" if self.statement.kind == "moving" else "events"
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """All that is opened, the regions first, and the pace of its streams; None for that of event time."""
+
+    files: tuple[OpenedFile, ...]
+    pace: float | None = None
+
+    @property
+    def streams(self) -> tuple[OpenedFile, ...]:
+        """The streams."""
+        return tuple(one for one in self.files if one.is_stream)
+
+    @property
+    def seconds(self) -> float:
+        """About how many seconds the streams play."""
+        return max((one.facts.playing_s for one in self.streams if one.facts), default=0.0) / (self.pace or 1)
+
+
+def open_files(desk: StatementContext, words: Sequence[str]) -> Opening:
+    """Return what files, folders and patterns are opened as; nothing is made yet.
+
+    Raises:
+        StqshError: there are no such files, or they cannot be opened.
+    """
+    patterns = list(dict.fromkeys(_patterns(words)))
+    if len(patterns) > _MOST_PATTERNS:
+        raise CommandLineError(
+            f"these files make {len(patterns)} streams, more than {_MOST_PATTERNS}",
+            hint="give a pattern in quotes, such as 'folder/*.csv', for the files of one stream",
+        )
+    names: set[str] = set()
+    found: list[OpenedFile] = []
+    for pattern in patterns:
+        name = _name_of(pattern, lambda name: name in names or desk.knows(name))
+        names.add(name)
+        found.append(_opened_or_refused(desk, pattern, name))
+    pace = playing_pace([one.facts for one in found if one.facts])
+    ordered = sorted(found, key=lambda one: one.is_stream)
+    return Opening(tuple(_at_pace(one, pace) for one in ordered), pace)
+
+
+def _at_pace(opened: OpenedFile, pace: float | None) -> OpenedFile:
+    if pace is None or not isinstance(opened.statement, CreateStream):
+        return opened
+    return replace(opened, statement=replace(opened.statement, pace=pace))
+
+
+# -- files and patterns --------------------------------------------------------------------------------------
+
+
+def _patterns(words: Sequence[str]) -> Iterable[str]:
+    """Yield the pattern of all files of each folder, ending and header, in the order of their names."""
+    groups: dict[tuple[Path, str, tuple[str, ...]], list[Path]] = {}
+    for word in words:
+        path = Path(word).expanduser().absolute()
+        if path.is_dir():
+            yield _folder_pattern(path)
+        elif has_magic(word) and not path.exists():
+            yield str(path)
+        elif _is_of_regions(path):
+            yield escape(str(path))
+        else:
+            groups.setdefault((path.parent, _ending(path), _header(path)), []).append(path)
+    for (folder, ending, _), files in groups.items():
+        yield from _patterns_of(folder, ending, files)
+
+
+def _folder_pattern(folder: Path) -> str:
+    """Return the pattern of the most numerous files with records in a folder.
+
+    Raises:
+        SourceError: it has none.
+    """
+    endings = [_ending(path) for path in sorted(folder.iterdir()) if path.is_file() and _has_records(path)]
+    if not endings:
+        raise SourceError(f"no file in {folder} has a name like one with records", hint="name the files")
+    return f"{escape(str(folder))}/*{escape(max(dict.fromkeys(endings), key=endings.count))}"
+
+
+def _patterns_of(folder: Path, ending: str, files: Sequence[Path]) -> list[str]:
+    """Return one pattern that names all of some files and no others; else one for each of them."""
+    begin = commonprefix([path.name for path in files])  # noqa: RUF071 - a prefix of names is wanted
+    pattern = f"{escape(str(folder))}/{escape(begin)}*{escape(ending)}"
+    if len(files) > 1 and set(glob(pattern)) == set(map(str, files)):  # noqa: PTH207
+        return [pattern]
+    return [escape(str(path)) for path in files]
+
+
+def _ending(path: Path) -> str:
+    """Return the end of a file's name that says its format, such as `.csv.gz`."""
+    return Path(path.stem).suffix + path.suffix if path.suffix.lower() in COMPRESSIONS else path.suffix
+
+
+def _header(path: Path) -> tuple[str, ...]:
+    """Return the columns of a file in which all records have the same; nothing for others."""
+    source = FileSourceSpec(str(path))
+    with suppress(SourceError):  # it is reported when it is opened
+        if format_of(path, source) in TABULAR:
+            return tuple(name for name, _ in infer(source))
+    return ()
+
+
+def _has_records(path: Path) -> bool:
+    try:
+        format_of(path, FileSourceSpec(str(path)))
+    except SourceError:
+        return False
+    return True
+
+
+def _is_of_regions(path: Path) -> bool:
+    try:
+        return holds_regions(path)
+    except OSError:  # it is reported when it is opened
+        return False
+
+
+def _name_of(pattern: str, is_taken: Callable[[str], bool]) -> str:
+    """Return a free name for what a pattern names: that of its file, or else of its folder."""
+    path = Path(pattern)
+    stems = (text.partition(".")[0] for text in (path.name, path.parent.name))
+    words = ("_".join(re.findall(r"[a-z0-9]+", stem.lower())) for stem in stems if not has_magic(stem))
+    name = next((word for word in words if word[:1].isalpha()), "records")
+    numbered = (f"{name}_{number}" for number in count(2))
+    return next(free for free in chain((name,), numbered) if not is_taken(free))
+
+
+# -- what they hold ------------------------------------------------------------------------------------------
+
+
+def _opened_or_refused(desk: StatementContext, pattern: str, name: str) -> OpenedFile:
+    """Return what the files of a pattern are opened as.
+
+    Raises:
+        CommandLineError: they cannot be opened without being told what they are.
+    """
+    try:
+        return _opened(desk, pattern, name)
+    except BindError as error:  # its place is in a statement that nobody typed
+        typed = f"CREATE EVENT STREAM {name} FROM FILE '{pattern}' KEY … LOCATION (…, …) TIME …;"
+        hint = f"{error.hint}; say which is which: {typed}" if error.expected else error.hint
+        raise CommandLineError(error.message, hint=hint) from error
+
+
+def _opened(desk: StatementContext, pattern: str, name: str) -> OpenedFile:
+    """Return what the files of a pattern are opened as: regions, objects that move, or else events."""
+    source = FileSource(pattern)
+    if not has_magic(pattern) and _is_of_regions(Path(pattern)):
+        return OpenedFile(name, CreateRegions(Name(name), source))
+    moving = CreateStream("moving", Name(name), source)
+    events = replace(moving, kind="event")
+    try:
+        bound, facts = proposed(desk, moving)
+    except BindError:  # such as no column for the key, which events do without
+        return _stream(events, *proposed(desk, events))
+    if facts is None or facts.repeats >= _REPEATED:
+        return _stream(moving, bound, facts)
+    return _stream(events, *proposed(desk, events))
+
+
+def _stream(statement: CreateStream, bound: Bound, facts: SourceFacts | None) -> OpenedFile:
+    notes = (*bound.notes, *(facts_lines(facts) if facts else ()))
+    return OpenedFile(statement.name.text, statement, notes, facts, bound.spec.key)
