@@ -92,7 +92,7 @@ class Result:
         frame, crs = self.df(), None if self.is_planar else 4326
         if self.regions is not None:
             shapes = self.regions.shapes()
-            names = self.table.column(self.regions.place).to_pylist()
+            names: list[Any] = self.table.column(self.regions.place).to_pylist()
             texts = [shapes[name].decode() if name in shapes else None for name in names]
             return geopandas.GeoDataFrame(frame, geometry=shapely.from_geojson(texts), crs=crs)
         if self.location is None:
