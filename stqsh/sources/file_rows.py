@@ -12,10 +12,7 @@ from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.sources.source_check import number_unit
 from stqsh.sources.source_files import find_files, group_files, read_first_block, read_group
-from stqsh.spec.stream import ColumnSpec, FileSourceSpec
-
-ROW = "\0row"
-"""The column with the number of a row, from 1, in the order of files and lines."""
+from stqsh.spec.stream import ROW, ColumnSpec, FileSourceSpec
 
 
 class FileRows:

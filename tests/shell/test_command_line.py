@@ -237,6 +237,18 @@ def test_help_is_data(tmp_path: Path) -> None:
     assert done.stdout.startswith("PAUSE QUERY: Stop a query's updates without dropping it.\n")
 
 
+def test_help_explains_a_backslash_command_and_ends(tmp_path: Path) -> None:
+    for text in (r"HELP \watch;", r"SHOW STREAMS; help \watch", "SHOW STREAMS;\n\\? watch\n"):
+        done = stqsh(tmp_path, "-c", text)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(r"  \watch [i=SEC] [c=N]") and done.stdout.count("\n") < 5
+    wrong = stqsh(tmp_path, "-c", r"HELP \wach;")
+    assert (wrong.returncode, wrong.stderr) == (
+        1,
+        "there is no command \\wach\nhint: maybe you meant \\watch\n",
+    )
+
+
 def test_a_temporary_session_leaves_nothing(tmp_path: Path) -> None:
     stqsh(tmp_path, "run", "-", text="SHOW SETTINGS;")
     assert [path.name for path in (tmp_path / "home").iterdir()] == []

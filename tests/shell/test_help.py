@@ -13,10 +13,18 @@ from stqsh.client.results import Message
 from stqsh.client.statements import help
 from stqsh.client.statements.dispatch import HANDLERS
 from stqsh.client.statements.help import is_built
+from stqsh.lang.ast.statements import Help
 from stqsh.lang.errors import BindError
 from stqsh.lang.reference import ALL, IN_ORDER
+from stqsh.lang.reference.words import words
+from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.parse import parse
+from stqsh.settings import KEYS
 from stqsh.shell.repl.help_text import help_text
+from stqsh.spec.functions import FUNCTIONS
+from stqsh.units import CANONICAL
+
+KEY_NAMES = tuple(key.name for key in KEYS)
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +52,9 @@ def test_a_page_has_syntax_example_and_cost(entry: stqsh.lang.reference.Entry) -
 
 def test_a_word_finds_every_statement_that_has_it_and_a_slip_is_understood() -> None:
     assert help_text("stream").count("for example") == 2
-    with pytest.raises(BindError, match="there is no statement REGISTRE") as found:
+    with pytest.raises(
+        BindError, match="there is no statement, clause, option, unit or function REGISTRE"
+    ) as found:
         help_text("registre")
     assert found.value.exit_code == 2
 
@@ -52,6 +62,28 @@ def test_a_word_finds_every_statement_that_has_it_and_a_slip_is_understood() -> 
 def test_a_word_of_the_syntax_finds_where_it_is_written() -> None:
     assert help_text("knn") == help_text("nearest")
     assert "CREATE MOVING STREAM" in help_text("retain") and "TAIL" in help_text("from start")
+
+
+@pytest.mark.parametrize(
+    "word", [*sorted(KEYWORDS), *(word.name for word in words()), *FUNCTIONS, *CANONICAL, *KEY_NAMES]
+)
+def test_every_word_of_the_language_has_help(word: str) -> None:
+    assert word.upper() in help.help_text(word, 1000).upper()
+    [statement] = parse(f"HELP {word}")
+    assert isinstance(statement, Help) and statement.topic and statement.topic.text == word.upper()
+
+
+def test_a_word_has_its_meaning_its_syntax_and_where_it_is_written() -> None:
+    assert help.help_text("km/h", 80) == (
+        "km/h, a unit of speed: 0.277778 m/s; also written kmh, kph.\n\n  10 km/h"
+    )
+    assert help.help_text("limit", 80) == (
+        "LIMIT, a clause: at most so many rows: the first of the order, else of the\nkeys.\n\n"
+        "  ORDER BY speed DESC LIMIT 5\n\nsee HELP REGISTER QUERY, HELP SELECT, HELP TAIL"
+    )
+    with pytest.raises(BindError) as caught:
+        help_text("min_acuracy")
+    assert caught.value.near == "MIN_ACCURACY"
 
 
 def test_what_is_carried_out_has_a_page() -> None:

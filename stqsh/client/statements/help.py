@@ -10,6 +10,7 @@ from stqsh.docs import TOPICS, document
 from stqsh.lang.ast.source import NOWHERE, Span
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.reference import ALL, PARTS, STATEMENTS
+from stqsh.lang.reference.words import WordEntry, words
 
 if TYPE_CHECKING:
     from stqsh.lang.reference import ReferenceEntry
@@ -32,6 +33,10 @@ def help_text(topic: str = "", width: int = 100, *, span: Span = NOWHERE) -> str
     wanted = " ".join(topic.upper().split())
     if wanted.lower() in TOPICS:
         return document(wanted.lower())
+    if wanted and all(entry.name != wanted for entry in ALL):
+        named = [word for word in words() if word.name.upper() == wanted]
+        if named:
+            return "\n\n".join([*(_word_page(word, width) for word in named), *_see_also(wanted, width)])
     if wanted:
         return "\n\n".join(_page(entry, width) for entry in _found(wanted, span))
     sections = (
@@ -40,7 +45,8 @@ def help_text(topic: str = "", width: int = 100, *, span: Span = NOWHERE) -> str
         two_columns([(one.name, one.help) for one in PARTS], width),
         "Documents",
         two_columns(list(TOPICS.items()), width),
-        "HELP RUN; explains a statement, HELP glossary; shows a document. A statement ends with ;",
+        "HELP RUN; explains a statement, HELP ORDER BY; a clause, HELP ROUND; a function, HELP km; a unit,"
+        " HELP dwell; an option, HELP glossary; shows a document. A statement ends with ;",
     )
     return "\n\n".join(sections)
 
@@ -54,14 +60,35 @@ def _found(wanted: str, span: Span) -> list[ReferenceEntry]:
         or [one for one in ALL if _is_written(wanted, one)]
     )
     if not found:
-        close = near(wanted, [*(one.name for one in ALL), *(topic.upper() for topic in TOPICS)])
-        raise BindError(f"there is no statement {wanted}", span, near=close, hint="HELP; lists them")
+        known = (*(one.name for one in ALL), *(topic.upper() for topic in TOPICS))
+        close = near(wanted, [*known, *(word.name.upper() for word in words())])
+        raise BindError(
+            f"there is no statement, clause, option, unit or function {wanted}",
+            span,
+            near=close,
+            hint="HELP; lists the statements",
+        )
     return found
 
 
 def _is_written(words: str, entry: ReferenceEntry) -> bool:
     """Return whether the syntax of an entry has these keywords, one after the other."""
     return f" {words} " in f" {' '.join(re.findall('[A-Z]{2,}', entry.syntax))} "
+
+
+def _word_page(word: WordEntry, width: int) -> str:
+    meaning = _filled(f"{word.name}, {_article(word.kind)} {word.kind}: {word.help}.", width)
+    return f"{meaning}\n\n{_filled(word.syntax, width, '  ')}"
+
+
+def _article(noun: str) -> str:
+    return "an" if noun[0] in "aeio" else "a"
+
+
+def _see_also(wanted: str, width: int) -> list[str]:
+    """Return a line with the statements and parts that have these words, if there are any."""
+    found = [one for one in ALL if wanted in one.name.split() or _is_written(wanted, one)]
+    return [_filled("see HELP " + ", HELP ".join(one.name for one in found), width)] if found else []
 
 
 def _page(entry: ReferenceEntry, width: int) -> str:

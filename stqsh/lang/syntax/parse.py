@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from lark import UnexpectedInput
 
-from stqsh.lang.ast.expressions import changed
+from stqsh.lang.ast.expressions import Name, changed
 from stqsh.lang.ast.source import Piece, Source, Span
-from stqsh.lang.ast.statements import Statement
+from stqsh.lang.ast.statements import Help, Statement
 from stqsh.lang.errors import locating
 from stqsh.lang.syntax.diagnosis import diagnose
 from stqsh.lang.syntax.grammar import driver
@@ -14,6 +16,8 @@ from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.lang.syntax.split import split
 
 __all__ = ["parse", "parse_piece", "split"]
+
+_HELP = re.compile(r"help\s+(\S.*)", re.IGNORECASE | re.DOTALL)
 
 
 def parse(text: str, file: str | None = None) -> list[Statement]:
@@ -45,5 +49,10 @@ def parse_piece(piece: Piece | str) -> Statement:
         try:
             statement: Statement = driver().parse(scan)
         except UnexpectedInput:
-            raise diagnose(scan) from None
+            topic = _HELP.fullmatch(piece.text)
+            if topic is None:
+                raise diagnose(scan) from None
+            # Topics such as km/h and cache.factor are no names.
+            text = " ".join(word.strip("\"'") for word in topic[1].upper().split())
+            statement = Help(Name(text, span=Span(topic.start(1), len(piece.text))))
     return changed(statement, piece=piece, span=Span(0, len(piece.text)))

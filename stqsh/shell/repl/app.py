@@ -214,7 +214,11 @@ class Shell:
         elif bare in ("quit", "exit"):
             raise ExitShell
         elif bare.split()[0] == "help":
-            self._actions.tell(help_text(bare[4:]))
+            topic = bare[4:].strip()
+            if topic.startswith("\\"):
+                run_command(self.console, f"\\? {topic}")
+            else:
+                self._actions.tell(help_text(topic))
         else:
             self._actions.execute(text)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from stqsh.errors import StqshError
 from stqsh.settings import FORMATS
+from stqsh.shell.messages import print_text
 from stqsh.shell.repl.help_text import two_columns
 from stqsh.shell.scripting.console import SWITCHES
 from stqsh.shell.scripting.variables import assign, forget, replaced, unquoted
@@ -89,7 +90,21 @@ def _quit(console: Console, argument: str) -> None:
 
 
 def _help(console: Console, argument: str) -> None:
-    rows = [("".join(f"\\{name} " for name in one.names) + one.argument, one.help) for one in COMMANDS]
+    if argument.strip("; "):
+        command, _ = find_command(argument)
+        told = two_columns([(_written(command), command.help)])
+    else:
+        told = _list()
+    # In a script it is data, as HELP is.
+    (console.tell if console.prompting is not None else print_text)(told)
+
+
+def _written(command: BackslashCommand) -> str:
+    return "".join(f"\\{name} " for name in command.names) + command.argument
+
+
+def _list() -> str:
+    rows = [(_written(one), one.help) for one in COMMANDS]
     rows += [
         ("statement ;", "run it; HELP; lists the statements, HELP RUN; explains one"),
         ("statement \\G", "run it and show one value per line, as FORMAT vertical does"),
@@ -98,7 +113,7 @@ def _help(console: Console, argument: str) -> None:
         ("Ctrl-R", "search the history"),
         ("Ctrl-D", "leave the shell"),
     ]
-    console.tell(two_columns(rows))
+    return two_columns(rows)
 
 
 def _timing(console: Console, argument: str) -> None:
@@ -226,7 +241,7 @@ def _said(switch: bool) -> str:
 
 _ON_OFF = ("on", "off")
 COMMANDS: tuple[BackslashCommand, ...] = (
-    BackslashCommand(("?", "h", "help"), "", "show this list", _help),
+    BackslashCommand(("?", "h", "help"), "[COMMAND]", "show this list, or what one command does", _help),
     BackslashCommand(("q", "quit", "exit"), "", "leave the shell; the session continues", _quit),
     BackslashCommand(
         ("timing",),

@@ -26,6 +26,7 @@ from stqsh.shell.user_files import script_text
 
 VERTICAL = "vertical"
 _BREAK = re.compile(
+    r"""(?P<help>(?<![\w"'])[hH][eE][lL][pP][ \t]+\\[?\w]*[ \t]*;?)|"""
     r"""(?P<line>^[ \t]*\\(?![gG]\b|watch\b)[^\n]*)|(?P<watch>\\watch\b[^\n]*)|'[^']*'|"[^"]*"|--[^\n]*"""
     r"""|/\*.*?\*/|(?P<end>;|\\[gG]\b)""",
     re.DOTALL | re.MULTILINE,
@@ -61,10 +62,15 @@ def _read(
     """Cut a text at its commands and read what is between them."""
     start = done = 0
     for match in _BREAK.finditer(text):
+        is_open = not _BLANK.fullmatch(text, start, match.start())
+        if match["help"] and not is_open:
+            yield from _block(text, done, match.start(), file, reading)
+            yield _help_call(match["help"])
+            start = done = match.end()
+            continue
         if match["line"] is None and match["watch"] is None:
             start = match.end() if match["end"] else start
             continue
-        is_open = not _BLANK.fullmatch(text, start, match.start())
         if is_open and match["line"]:
             raise _inside(text, file, match)
         blocks = list(_block(text, done, match.start(), file, reading))
@@ -138,6 +144,12 @@ def _command(
         if file is None or isinstance(error, CommandLineError | LangError):
             raise
         raise _fault(text, file, match, error.message, error.hint) from error
+
+
+def _help_call(text: str) -> CommandCall:
+    r"""Return the command for `HELP \command`: `\? command`."""
+    command, _ = find_command("?")
+    return CommandCall(command, text[text.index("\\") + 1 :].rstrip("; \t"))
 
 
 def _filled(argument: str, variables: dict[str, str]) -> str:
