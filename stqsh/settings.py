@@ -225,6 +225,13 @@ KEYS: tuple[Key, ...] = (
         SCHEMES,
     ),
     Key(
+        "shell.keys",
+        "keys of the prompt: those of emacs or of vi",
+        _one_of(("emacs", "vi")),
+        lambda: "emacs",
+        ("emacs", "vi"),
+    ),
+    Key(
         "balance",
         "whether and how streams routed by space are rebalanced when the loads of slots are uneven",
         _one_of(BALANCE),

@@ -132,7 +132,7 @@ cache.objects = 0 | '64 MB'         memory of this client for events at the side
     ),
     ReferenceEntry(
         "HELP",
-        "HELP [statement | clause | function | option | unit | setting | \\\\command | document]",
+        "HELP [statement | clause | function | option | unit | setting | \\command | document]",
         "List the statements, explain one, or any word of the language, or show a document.",
         "HELP CREATE REGION",
         _CHEAP,
