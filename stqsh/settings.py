@@ -69,6 +69,13 @@ def _flag(text: str) -> bool:
     return words[text.lower()]
 
 
+def _tiles(text: str) -> str:
+    names = all(f"{{{name}}}" in text for name in "zxy")
+    if text != "off" and not (names and re.fullmatch(r"https?://[^\s\"'<>;,/]+/[^\s\"'<>;,]*", text)):
+        raise ValueError("off, or an address such as https://HOST/{z}/{x}/{y}.png")
+    return text
+
+
 def _memory(text: str) -> str:
     if not re.fullmatch(r"\d+[kmgtKMGT]", text):
         raise ValueError("a size such as 512m or 2g")
@@ -230,6 +237,19 @@ KEYS: tuple[Key, ...] = (
         _one_of(("emacs", "vi")),
         lambda: "emacs",
         ("emacs", "vi"),
+    ),
+    Key(
+        "map.tiles",
+        "where the pages of maps get tiles from, such as https://HOST/{z}/{x}/{y}.png; off: from nowhere",
+        _tiles,
+        lambda: "off",
+        ("off",),
+    ),
+    Key(
+        "map.credit",
+        "what the pages of maps say of their tiles, such as © OpenStreetMap contributors",
+        str,
+        lambda: "",
     ),
     Key(
         "balance",

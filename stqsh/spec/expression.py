@@ -335,12 +335,12 @@ def compared_with_now(expr: Expr | None) -> Iterator[tuple[Expr, int]]:
 
 
 def gives_instants(expr: Expr) -> bool:
-    """Return whether a function, a CAST or a CASE gives instants, which are computed as int64 µs."""
+    """Return whether an expression other than a column gives instants, which are computed as int64 µs."""
     match expr:
         case FunctionExpr(name, _, _, kind):
             known = FUNCTIONS.get(name)
             return (kind or (known.returns if known else "")) == "TIMESTAMP"
-        case CastExpr(type=kind) | CaseExpr(type=kind):
+        case CastExpr(type=kind) | CaseExpr(type=kind) | LiteralExpr(type=kind):
             return kind == "TIMESTAMP"
     return False
 

@@ -35,6 +35,10 @@ OptionValue: TypeAlias = str | bool | int | float | None
 Options: TypeAlias = dict[str, OptionValue]
 
 
+ROW = "\0row"
+"""The column with the numbers of rows that no stream holds; no declared column can be called so."""
+
+
 class ColumnSpec(NamedTuple):
     """A column: its name and its type, such as DOUBLE."""
 

@@ -82,7 +82,7 @@ def test_create_says_where_to_look_if_more_than_a_tenth_is_set_aside(
     with local_session(tmp_path) as session:
         text = told(session, f"CREATE MOVING STREAM cars FROM FILE '{file}';")
     assert f"{bad} of 100 records are set aside: lat: 95.0 is beyond 90 degrees" in text
-    assert text.endswith("SHOW DEAD LETTERS lists them") == says_where
+    assert ("SHOW DEAD LETTERS lists them" in text) == says_where
 
 
 @pytest.mark.parametrize("runs_first", [False, True])

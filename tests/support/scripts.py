@@ -193,6 +193,10 @@ def _type(e: Any, case: Case) -> str | None:
             return str(dict(case.spec["columns"])[name])
         case ["join", table, _, name]:
             return str(dict(case.tables[table].spec["columns"])[name])
+        case ["fn", "DATE_TRUNC" | "TIME_BUCKET", *_]:
+            return "TIMESTAMP"
+        case ["fn", _, _, _, kind] | ["case", _, _, kind]:
+            return str(kind)
     return None
 
 

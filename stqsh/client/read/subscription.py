@@ -181,18 +181,7 @@ class Subscription:
             yield from self._live(reader, first)
 
     def _begun(self) -> Progress:
-        """Wait for the step with which a new query begins, if any is due: its answer is empty before."""
-        looks = self.link.watch()
-        progress = next(looks)
-        while (
-            progress.seq < self.query.seq
-            and not self._closed
-            and not _is_idle(self.link, progress, self.query)
-        ):
-            if self.on_idle is not None:
-                self.on_idle(progress)
-            progress = next(looks)
-        return progress
+        return wait_for_begin(self.link, self.query, self.on_idle, lambda: self._closed)
 
     def _first_step(self, start: Progress, folded: int) -> int:
         """Return the first step whose updates are shown; those up to `folded` are not kept one by one."""
@@ -281,6 +270,22 @@ class Subscription:
     def _updates(self, table: pa.Table, *, snapshot: bool) -> Updates:
         stream = self.link.book.stream(self.query.stream_id)
         return Updates(table, stream, {self.query.id: self.query}, snapshot, self.link.lookups)
+
+
+def wait_for_begin(
+    link: Connection,
+    query: QueryRow,
+    on_idle: OnIdle | None = None,
+    is_closed: Callable[[], bool] = lambda: False,
+) -> Progress:
+    """Wait for the step with which a new query begins, if any is due: its answer is empty before."""
+    looks = link.watch()
+    progress = next(looks)
+    while progress.seq < query.seq and not is_closed() and not _is_idle(link, progress, query):
+        if on_idle is not None:
+            on_idle(progress)
+        progress = next(looks)
+    return progress
 
 
 def _waits_for_step(link: Connection, progress: Progress, query: QueryRow) -> bool:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import KindExplanation
 
 Item = tuple[str, Any]
+_OPERATOR_COLUMNS = ("operator", "rows in", "rows out", "ms", "rows/s")
 _MOST_WORDS = 5
 """The most words that are named."""
 
@@ -82,17 +83,47 @@ def _aggregate(spec: SnapshotSpec) -> str:
     return "count of " if spec.aggregate == "count" else ""
 
 
-def analyse_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
+def analyse_select(desk: StatementContext, spec: SnapshotSpec) -> Iterator[Rows]:
     """Answer EXPLAIN ANALYZE of a SELECT: EXPLAIN, and what each operator did when it was answered."""
     rows = explain_select(desk, spec)
-    *operators, whole = desk.snapshots.analyse(spec, _stream_of(desk.view, spec))
-    items = [(f"actual: {run.name}", f"{_rows(run.rows)} in {_ms(run.seconds)}") for run in operators]
-    total = [("rows", whole.rows), ("execution time", _ms(whole.seconds))]
-    return replace(rows, rows=(*rows.rows, *items, *total))
+    runs = desk.snapshots.analyse(spec, _stream_of(desk.view, spec))
+    total = [("rows", runs[-1].rows), ("execution time", _ms(runs[-1].seconds))]
+    yield replace(rows, rows=(*rows.rows, *total))
+    yield Rows(
+        "operators",
+        _OPERATOR_COLUMNS,
+        tuple(_operator(run.name, run.taken, run.rows, run.seconds) for run in runs),
+    )
 
 
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
+def _operator(name: str, taken: int, left: int | None, seconds: float) -> tuple[Any, ...]:
+    """Return the row of an operator: rows in and out, milliseconds, and the rows in that it does a second."""
+    rate = round(taken / seconds) if seconds > 0 else None
+    return (name, taken, left, round(1000 * seconds, 3), rate)
+
+
+def _last_batch(desk: StatementContext) -> Rows | None:
+    """Return the operators of the last batch that had records, for all queries together; None before one.
+
+    Operators of several slots run side by side; their times are those of the slots added up.
+    """
+    stats = desk.link.progress().stats
+    if stats.time is None or not stats.records:
+        return None
+    decoded, kernel, state = (
+        sum(getattr(slot, name) for slot in stats.slots) for name in ("decode_us", "kernel_us", "state_us")
+    )
+    records, updates = stats.records, stats.updates
+    operators = (
+        ("scan of the source", records, records, stats.time.source_us),
+        ("decode", records, records, decoded),
+        ("index probe, filter, k nearest, aggregate", records, updates, kernel),
+        ("store of the state", records, records, state),
+        ("deliver", updates, updates, stats.time.deliver_us),
+        ("the whole batch", records, updates, stats.time.total_us),
+    )
+    rows = tuple(_operator(name, taken, left, us / 1e6) for name, taken, left, us in operators)
+    return Rows("operators of the last batch, for all queries", _OPERATOR_COLUMNS, rows)
 
 
 def _ms(seconds: float) -> str:
@@ -102,10 +133,13 @@ def _ms(seconds: float) -> str:
 def explain(desk: StatementContext, spec: Explained | AnalysedSelect | SnapshotSpec) -> Iterator[Rows]:
     """Answer a bound EXPLAIN of a registered query or of a SELECT."""
     if isinstance(spec, AnalysedSelect):
-        yield analyse_select(desk, spec.spec)
+        yield from analyse_select(desk, spec.spec)
         return
     if isinstance(spec, Explained):
         yield explain_query(desk, spec.query, analyze=spec.analyze)
+        operators = _last_batch(desk) if spec.analyze else None
+        if operators is not None:
+            yield operators
     else:
         yield explain_select(desk, spec)
 

@@ -6,47 +6,27 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from stqsh.client.catalogue_view import SessionCatalogue
-from stqsh.client.read.answers import answer_of
-from stqsh.client.read.snapshots import SnapshotResult
 from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
+from stqsh.client.statements.row_answers import answer_rows
 from stqsh.client.statements.source_paths import find_files
-from stqsh.core.regions.polygon_table import PolygonTable
-from stqsh.core.snapshots.row_snapshots import answer_over_rows
-from stqsh.core.state.slot_state import SlotState
 from stqsh.errors import OptionError, SourceError
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statement import FileSource
 from stqsh.lang.ast.statements import Relation, Select
-from stqsh.lang.binder.bind import bind, guess_roles
+from stqsh.lang.binder.bind import guess_roles
 from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.errors import BindError, locating, near
 from stqsh.lang.types import NUMBERS, a_type
-from stqsh.sources.file_rows import ROW, FileRows
+from stqsh.sources.file_rows import FileRows
 from stqsh.sources.recognition import recognize
-from stqsh.spec.chunk import unpack
-from stqsh.spec.query import SnapshotSpec
-from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
-from stqsh.storage.catalogue import area_geometry
-from stqsh.storage.control_log import wall_clock_us
+from stqsh.spec.stream import ROW, ColumnSpec, FileSourceSpec, StreamSpec
+from stqsh.storage.rows import Progress
 
 _ROLES = ("x", "y", "planar")
 """The options that say what columns are; the others are those of the format."""
 
 Given = Mapping[str, Literal | Quantity]
-
-
-class _WithFile(SessionCatalogue):
-    """The catalogue of a session, in which a file is a stream of its name."""
-
-    def __init__(self, desk: StatementContext, file: StreamSpec) -> None:
-        super().__init__(desk.link.db, desk.profile)
-        self._file = file
-
-    def stream(self, name: str) -> StreamSpec | None:
-        """Return the file, or a stream of the session."""
-        return self._file if name == self._file.name else super().stream(name)
 
 
 def select_file(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
@@ -61,11 +41,8 @@ def select_file(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
         _check(statement)
         try:
             stream = _as_stream(desk, relation, relation.file)
-            spec: SnapshotSpec = bind(statement, _WithFile(desk, stream)).spec
-            rows = FileRows(_files(stream), stream.columns)
-            table = answer_over_rows(
-                rows.batches(), spec, stream, now_us=wall_clock_us(), state=_areas(desk, spec)
-            )
+            rows = FileRows(stream)
+            answer = answer_rows(desk, statement, stream, rows.batches(), Progress())
         except OptionError as error:
             at = dict(relation.file.options).get(error.option)
             place = relation.span if at is None else at.span
@@ -76,7 +53,7 @@ def select_file(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
         count = "1 record was" if rows.set_aside == 1 else f"{rows.set_aside:,} records were"
         letter = rows.first_letter
         yield Message(f"{count} set aside, the first at {letter.file}:{letter.line}: {letter.reason}")
-    yield answer_of(SnapshotResult(table, 0, None), spec, stream, desk.link.db)
+    yield answer
 
 
 def _check(statement: Select) -> None:
@@ -137,16 +114,3 @@ def _axis(axis: str, roles: Given, columns: list[ColumnSpec]) -> str | None:
     if types[name] not in NUMBERS:
         raise BindError(f"{name} is {a_type(types[name])}, and cannot be LOCATION", given.span)
     return name
-
-
-def _files(stream: StreamSpec) -> FileSourceSpec:
-    assert isinstance(stream.source, FileSourceSpec), "a file is a source of files"
-    return stream.source
-
-
-def _areas(desk: StatementContext, spec: SnapshotSpec) -> SlotState:
-    """Return a state that has the named regions of a query."""
-    state = SlotState.fresh(0)
-    for area in spec.areas:
-        PolygonTable(state).define(area, unpack(area_geometry(desk.link.db, area)))
-    return state

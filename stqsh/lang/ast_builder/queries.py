@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stqsh.lang.ast import statements
-from stqsh.lang.ast.expressions import And, Expression, Inside, Literal, Name, Not, Or, Parameter, Region
+from stqsh.lang.ast.expressions import (
+    And,
+    Column,
+    Expression,
+    Inside,
+    Literal,
+    Name,
+    Not,
+    Or,
+    Parameter,
+    Region,
+)
 from stqsh.lang.ast.source import cover
 from stqsh.lang.ast_builder.definitions import format_of, pop_source
 from stqsh.lang.ast_builder.regions import Coordinates, check_letter, coordinate, nearest
@@ -14,6 +25,7 @@ from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.settings import FORMATS
 
 _LOCATION_NAMES = frozenset({"loc", "location"})
+_AFTER_ITEMS = frozenset({"FROM", "WHERE"})
 _FORMAT_PLACE = "REGISTER QUERY shows no rows; say FORMAT with TAIL or SUBSCRIBE"
 
 
@@ -22,13 +34,25 @@ def select(parts: Parts) -> statements.Select:
     """Build `SELECT items FROM relations clauses`."""
     distinct, *rest = parts
     items = tuple(part for part in rest if isinstance(part, statements.SelectItem))
-    relations = next(part for part in rest if isinstance(part, list))
+    relations = next((part for part in rest if isinstance(part, list)), [])
+    if not relations:
+        _check_items(items)
     given = by_field(part for part in rest if isinstance(part, Clause))
     window = given.pop("window", None)
     selected = fill(statements.Select(items, tuple(relations), bool(distinct)), given)
     if window is not None:
         selected = replace(selected, window=window.value[0], slide=window.value[1])
     return _with_inside_clause(selected)
+
+
+def _check_items(items: tuple[statements.SelectItem, ...]) -> None:
+    """Raise for `SELECT FROM t`, and the like, where FROM is taken for a column."""
+    for item in items:
+        node = item.expression
+        if isinstance(node, Column) and node.qualifier is None and node.name.upper() in _AFTER_ITEMS:
+            raise StatementSyntaxError(
+                f"something is missing before '{node.name}'", node.span, expected=("a value", "DISTINCT", "*")
+            )
 
 
 rules(

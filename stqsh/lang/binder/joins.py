@@ -15,7 +15,12 @@ from stqsh.lang.errors import BindError, NotSupportedError, near
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import WHOLE_NUMBERS, a_type
 from stqsh.spec.expression import Expr, IsNullExpr, NotExpr
-from stqsh.spec.stream import StreamSpec, TableSpec
+from stqsh.spec.stream import ROW, FileSourceSpec, StreamSpec, TableSpec
+
+NO_STREAM = StreamSpec(
+    name="", kind="event", columns=(), key=ROW, x="", y="", time="", source=FileSourceSpec("")
+)
+"""What a SELECT without FROM asks: a row without columns."""
 
 
 class FromClause(NamedTuple):
@@ -41,6 +46,8 @@ class _Equality(NamedTuple):
 def from_clause(select: Select, catalogue: CatalogueView) -> FromClause:
     """Return what a SELECT reads. Raises `BindError` and `NotSupportedError`."""
     conditions = conjuncts(select.where)
+    if not select.relations:
+        return FromClause(NO_STREAM, frozenset(), None, conditions)
     if len(select.relations) == 1:
         [relation] = select.relations
         stream = _stream(relation, catalogue)
@@ -70,6 +77,12 @@ def _stream(relation: Relation, catalogue: CatalogueView) -> StreamSpec:
             "a file is read once: only a SELECT that answers once can ask it",
             relation.span,
             hint="CREATE MOVING STREAM or CREATE EVENT STREAM … FROM FILE makes a stream of it",
+        )
+    if catalogue.query(relation.name) is not None:
+        raise BindError(
+            f"{relation.name} is a query: only a SELECT that answers once can ask its answer",
+            relation.span,
+            hint=f"a view over a stream may be followed, and TAIL {relation.name}; follows the query",
         )
     if catalogue.table(relation.name) is not None:
         raise BindError(

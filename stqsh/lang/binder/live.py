@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stqsh.lang.ast.expressions import Column, Comparison, Literal, Name, Parameter, Quantity
+from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import Follow, Relation, Select, SelectItem, Tail
 from stqsh.lang.binder.choices import number_type
 from stqsh.lang.binder.conditions import condition
@@ -25,6 +26,7 @@ from stqsh.spec.expression import (
     ColumnExpr,
     ConcatExpr,
     DistanceExpr,
+    DistanceToExpr,
     Expr,
     FunctionExpr,
     JoinExpr,
@@ -91,6 +93,14 @@ def tail(statement: Tail, catalogue: CatalogueView) -> TailSpec:
     )
 
 
+def types_selected(query: QuerySpec, span: Span, catalogue: CatalogueView) -> dict[str, str]:
+    """Return the types of the columns that a query selects, by name; `span` is where it is named."""
+    if query.aggregates is not None:
+        return {output.name: output.type for output in query.aggregates.select}
+    outputs = _scope(query, Name(query.name, span=span), catalogue).outputs
+    return {name: typed.type for name, typed in outputs.items()}
+
+
 def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:
     stream = stream_named(Name(query.stream, span=name.span), catalogue)
     if query.aggregates is not None:
@@ -135,7 +145,7 @@ def type_of(expr: Expr, scope: Scope) -> str:  # noqa: PLR0911  # one for each n
             return number_type(kind)
         case ConcatExpr() | RegionOfExpr():
             return "STRING"
-        case DistanceExpr():
+        case DistanceExpr() | DistanceToExpr():
             return "DOUBLE"
         case NegativeExpr(operand):
             return type_of(operand, scope)

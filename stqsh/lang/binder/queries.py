@@ -189,6 +189,8 @@ def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) 
 def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     """Return the spec of a continuous SELECT, without its id and with an empty name."""
     select = expanded(select, catalogue)
+    if not select.relations:
+        raise BindError("a continuous query needs a FROM", select.items[0].span, expected=("FROM a stream",))
     check(QUERY_RULES, select)
     query, select = _query(select, catalogue), without_distinct(select)
     if query.scope.stream.keeps_none:
@@ -311,9 +313,15 @@ def _check_places(spec: SnapshotSpec, select: Select, catalogue: CatalogueView) 
     of_places = any(has_node(one, node) for one in values for node in _OF_PLACES)
     if spec.region == EVERYWHERE and not of_places and stream.x not in columns:
         return
+    if not select.relations:
+        raise BindError("there is no FROM, so there are no places", select.items[0].span)
+    relation = select.relations[0]
+    if relation.file is None:
+        reason = f"the rows of {spec.stream} have no location"
+        raise BindError(reason, relation.span, hint="a query has one if it selects its stream's")
     raise BindError(
         f"no columns of {spec.stream} look like its location",
-        select.relations[0].span,
+        relation.span,
         hint="say which: FROM 'file' (x => 'easting', y => 'northing')",
     )
 
@@ -365,6 +373,9 @@ def explained(statement: Explain, catalogue: CatalogueView) -> Explained | Analy
     if statement.query is not None:
         return Explained(query_named(statement.query, catalogue), statement.analyze)
     assert statement.select is not None
+    if not statement.select.relations:
+        place = statement.select.items[0].span
+        raise BindError("EXPLAIN needs a FROM: there is nothing to read", place)
     spec = snapshot(statement.select, catalogue)
     return AnalysedSelect(spec) if statement.analyze else spec
 

@@ -188,6 +188,9 @@ def _ambiguous(scope: Scope, node: Column) -> BindError:
 
 def _unknown(scope: Scope, node: Column) -> BindError:
     joined = scope.joined
+    if not scope.stream.name:  # there is no FROM
+        text = f"a text takes single quotes: {quoted(node.name)}"
+        return BindError(f"there is no FROM, so there is no column {node.name!r}", node.span, hint=text)
     in_table = joined is not None and node.qualifier in joined.qualifiers
     if joined is not None and in_table:
         who, columns = f"table {joined.table.name}", list(joined.columns)

@@ -72,6 +72,8 @@ def _name(expression: Expression, typed: TypedExpression) -> str:
 
 
 def _star(star: Star, scope: Scope) -> Outputs:
+    if not scope.stream.name:
+        raise BindError("* stands for columns, and there is no FROM", star.span, expected=("FROM a stream",))
     joined = scope.joined
     if joined is not None and star.qualifier in joined.qualifiers:
         return {

@@ -41,6 +41,8 @@ def create_view(statement: CreateView, catalogue: CatalogueView) -> ViewSpec:
     select = statement.select
     if select.sync is not None:
         raise NotSupportedError("SYNC in a view", select.sync.span)
+    if not select.relations:
+        raise BindError("a view needs a FROM", select.items[0].span, expected=("FROM a stream",))
     over = expanded(select, catalogue)
     _columns(without_distinct(over), catalogue)
     return ViewSpec(statement.name.text, to_sql(replace(select, format=None)))

@@ -14,8 +14,7 @@ def select(node: statements.Select) -> str:
         (
             "SELECT DISTINCT" if node.distinct else "SELECT",
             ", ".join(map(_item, node.items)),
-            "FROM",
-            ", ".join(map(_relation, node.relations)),
+            f"FROM {', '.join(map(_relation, node.relations))}" if node.relations else None,
             *_where(node),
             nearest(node.nearest) if node.nearest else None,
             f"GROUP BY {', '.join(map(expression, node.group_by))}" if node.group_by else None,

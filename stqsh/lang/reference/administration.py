@@ -40,7 +40,8 @@ target: the load to which shedding reduces what is over the budget. k: objects t
 need are dropped; of those that k - 1 need, only as many as necessary. histogram: how many objects one
 query needs, how many two need, and so on. locked: queries that may lose no more. factor: cache.factor.
 cache, area: the share that shedding leaves of cache areas and of regions. approximate, mean and least
-accuracy: of the answers of active queries. \\watch repeats it.""",
+accuracy: of the answers of active queries. The last line says what exact answers need, what is allowed,
+what that keeps, and what budget would keep 90 %. \\watch repeats it.""",
     ),
     ReferenceEntry(
         "SHOW CACHE",
@@ -75,7 +76,7 @@ Answers are the same to the byte with all of these and without them.""",
     ReferenceEntry(
         "DESCRIBE",
         "DESCRIBE name [FORMAT x]",
-        "Describe a stream, a table, a region or a query.",
+        "Describe a stream, a table, a query, or a region with its shape.",
         "DESCRIBE taxis",
         _CHEAP,
     ),
@@ -125,10 +126,13 @@ cache.objects = 0 | '64 MB'         memory of this client for events at the side
         "MAP",
         "MAP [stream] [query, …] [TO 'file.html']",
         "Draw objects, regions and answers on a map: live on the terminal (? lists its keys), or as a page in"
-        " a file that is kept up to date until Ctrl-C. Aggregates that are grouped by REGION(zones) shade the"
-        " regions by their first number.",
+        " a file that is kept up to date until Ctrl-C and goes back in time. Aggregates that are grouped by"
+        " REGION(zones) shade the regions by their first number.",
         "MAP taxis near TO 'map.html'",
         "One scan of all objects for each picture, at most a quarter of a core.",
+        """SET map.tiles = off | 'address'    where pages get tiles from, such as https://HOST/{z}/{x}/{y}.png;
+                                   below them is the outline of the world's land
+SET map.credit = '© …'             what pages say of their tiles""",
     ),
     ReferenceEntry(
         "HELP",

@@ -44,6 +44,10 @@ _BY_TERMINAL = {
     "A_SPEED": "speed",
     "TIMES": "pace",
 }
+_AFTER_FROM = frozenset({
+    "FORMAT", "GROUP", "HAVING", "INSIDE", "KNN", "LIMIT", "NEAREST", "ORDER", "SYNC", "WHERE", "WINDOW",
+})  # fmt: skip
+"""The clauses that come after FROM."""
 _PARAMETER = "PARAMETER"
 """The terminal of parameters, which may replace any value in REGISTER QUERIES only."""
 _MOST = 10_000
@@ -88,6 +92,8 @@ def what_may_follow(stack: Sequence[int]) -> frozenset[str]:
             found.update(_BY_RULE[rule] for rule in rules if rule in _BY_RULE)
         elif terminal != _PARAMETER:
             found.add(_BY_TERMINAL.get(terminal) or sign_or_keyword(terminal))
+    if found >= {"FROM", "GROUP"}:  # without FROM, hardly any clause makes sense
+        found -= _AFTER_FROM
     return frozenset(found)
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import signal
+import statistics
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
+import numpy as np
 import pytest
+from selenium.webdriver.common.keys import Keys
 
+from stqsh.shell.map.page.page_state import PageStates, page
 from tests.shell.browser import CHROMIUM, DRIVER, Browser, browsing
 from tests.shell.map.conftest import Town, first_line
 
@@ -179,8 +186,6 @@ def test_dark_and_light_follow_the_browser_and_the_button(
 
 
 def test_a_state_that_nobody_renews_is_told_to_be_old(browser: Browser, tmp_path: Path, town: Town) -> None:
-    from stqsh.shell.map.page.page_state import PageStates, page
-
     state = PageStates(town.feed()).next()
     assert state is not None
     old = json.loads(state) | {"written": int(time.time() * 1000) - 60_000}
@@ -188,6 +193,139 @@ def test_a_state_that_nobody_renews_is_told_to_be_old(browser: Browser, tmp_path
     file.write_bytes(page(json.dumps(old).encode()))
     browser.open(file.as_uri())
     assert "no news since" in browser.text("status")
+
+
+def test_the_past_is_looked_at_with_a_slider(town: Town, browser: Browser, tmp_path: Path) -> None:
+    states = PageStates(town.feed("MAP taxis station, make_way;"))
+    before = {}
+    for _ in range(3):
+        town.run(4)
+        states.next()
+        before[town.step] = (town.size("station"), town.size("make_way"))
+    last, file = states.last("the end"), tmp_path / "past.html"
+    assert last is not None
+    file.write_bytes(page(last))
+    browser.complaints()
+    browser.open(file.as_uri())
+    assert browser.text("then") == "now" and int(browser.run("return $('slider').min")) == 1
+    for step, sizes in before.items():
+        browser.run("look(arguments[0])", step)
+        assert tuple(browser.run("return scene.queries.map((query) => query.size)")) == sizes
+        assert browser.run("return scene.queries.map((query) => query.members.length)") == [*sizes]
+        assert f"step {step} " in browser.text("when")
+    browser.run("look(arguments[0])", min(before))
+    assert browser.text("then").startswith(f"step {min(before)} 2025-06-14T18:")
+    assert browser.run("return trail('ambulance', 9).every((i) => state.past.step[i] <= then)")
+    browser.driver.find_element("id", "layer-trails").click()
+    browser.driver.find_element("id", "now").click()
+    assert browser.text("then") == "now" and f"step {town.step} " in browser.text("when")
+    browser.driver.find_element("id", "play").click()
+    browser.wait(lambda: browser.text("then") == "now" and not browser.run("return playing"), "it has played")
+    assert browser.complaints() == []
+
+
+def test_an_object_that_is_clicked_is_followed(town: Town, browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "followed.html"
+    with town.mapped("taxis", "--to", str(file)):
+        browser.wait(file.exists, "the page is written", 120)
+        browser.open(file.as_uri())
+        at, button = place(browser, "ambulance"), {"button": "left", "buttons": 1, "clickCount": 1}
+        mouse(browser, "mousePressed", at, **button)
+        mouse(browser, "mouseReleased", at, **button)
+        browser.wait(lambda: "followed" in browser.text("record"), "the record says so")
+        town.run(30)
+        browser.wait(lambda: f"step {town.step} " in browser.text("when"), "the new step is there")
+        middle = browser.run("return [canvas.clientWidth / 2, canvas.clientHeight / 2]")
+        assert place(browser, "ambulance") == pytest.approx(middle, abs=1)
+        assert browser.run("return trail('ambulance', 99).length") > 1
+        browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+        assert browser.run("return pinned") is None
+
+
+def test_a_map_is_never_blank(browser: Browser, town: Town, tmp_path: Path) -> None:
+    """Below the objects there is land, and sea around it, whatever the network."""
+    state = PageStates(town.feed()).next()
+    assert state is not None
+    file = tmp_path / "world.html"
+    file.write_bytes(page(state))
+    browser.open(file.as_uri() + "#x=0&y=20&scale=2&theme=light&objects=0&regions=0")
+    found = browser.pixels()
+    assert min(found["223,232,238"], found["251,250,247"]) > 20_000  # sea and land
+    assert browser.text("credit") == "land: Natural Earth"
+
+
+def test_tiles_come_from_where_the_setting_says(browser: Browser, town: Town, tmp_path: Path) -> None:
+    asked: list[str] = []
+    image = base64.b64decode(
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    )
+
+    class Tiles(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Type", "image/png")
+            self.send_header("Content-Length", str(len(image)))
+            self.end_headers()
+            self.wfile.write(image)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Tiles)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}/{{z}}/{{x}}/{{y}}.png"
+    town.session.execute(f"SET map.tiles = '{address}'; SET map.credit = '© somebody';")
+    try:
+        states = PageStates(town.feed())
+        state, file = states.next(), tmp_path / "tiles.html"
+        assert state is not None
+        file.write_bytes(page(state, states.tiles))
+        browser.open(file.as_uri() + "#x=10&y=50&scale=800&theme=light")
+        browser.wait(
+            lambda: browser.run("return [...tiles.values()].every((one) => one.naturalWidth)"), "tiles"
+        )
+        assert browser.text("credit") == "© somebody"
+        assert "/9/270/173.png" in asked and len(asked) < 40  # 10° E, 50° N
+    finally:
+        server.shutdown()
+        town.session.execute("SET map.tiles = off; SET map.credit = '';")
+
+
+def test_a_hundred_thousand_objects_are_drawn_thirty_times_a_second(
+    browser: Browser, town: Town, tmp_path: Path
+) -> None:
+    state = PageStates(town.feed()).next()
+    assert state is not None
+    random, count, many = np.random.default_rng(1), 100_000, json.loads(state)
+    many["objects"] = {
+        "there": count,
+        "x": (9 + 2 * random.random(count)).tolist(),
+        "y": (49 + 2 * random.random(count)).tolist(),
+        "slot": [0] * count,
+        "keys": list(range(count)),
+        "columns": {"oid": list(range(count))},
+    }
+    for query in many["queries"]:
+        query["members"] = list(range(0, count, 100))
+    file = tmp_path / "many.html"
+    file.write_bytes(page(json.dumps(many).encode()))
+    browser.open(file.as_uri() + "#x=10&y=50&scale=220")
+    browser.run("""
+        window.times = [];
+        let last = performance.now();
+        (function next() {
+          requestAnimationFrame((now) => {
+            times.push(now - last);
+            last = now;
+            pan(3, 1);
+            paint();
+            if (times.length < 63) next();
+          });
+        })();""")
+    browser.wait(lambda: browser.run("return times.length") == 63, "all pictures are drawn")
+    median = statistics.median(browser.run("return times")[2:])
+    assert median < 1000 / 30, f"a picture takes {median:.0f} ms"
 
 
 def test_regions_are_shaded_by_their_values(town: Town, browser: Browser, tmp_path: Path) -> None:

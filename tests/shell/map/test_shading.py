@@ -19,7 +19,7 @@ from stqsh.shell.map.terminal.frame import MapPicture
 from stqsh.shell.map.terminal.map_projection import MapProjection
 from stqsh.shell.map.terminal.palette import Palette
 from stqsh.shell.map.terminal.shading import cells_within, level, scale_text
-from tests.shell.map.test_state import HEADER, scene
+from tests.shell.map.test_state import HEADER, PAST, scene
 
 
 def box(x1: float, y1: float, x2: float, y2: float) -> np.ndarray:
@@ -93,7 +93,7 @@ def test_shades_without_values_say_so() -> None:
 
 
 def test_a_page_has_the_values_as_numbers_and_as_text() -> None:
-    [query] = json.loads(scene_json(shaded(shades()), HEADER))["queries"]
+    [query] = json.loads(scene_json(shaded(shades()), HEADER, PAST))["queries"]
     told = query["shades"]
     assert (told["column"], told["least"], told["most"]) == ("posts", "0", "4 800")
     assert [(one["name"], one["value"], one["text"], one["share"]) for one in told["regions"]] == [

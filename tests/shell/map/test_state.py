@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pytest
 from support.specs import stream_spec
 
+from stqsh.client.map.history import Past
 from stqsh.client.map.object_places import ObjectColumns
 from stqsh.client.map.region_outlines import RegionOutline
 from stqsh.client.map.scene import DrawnQuery, Scene
@@ -26,6 +28,18 @@ from stqsh.storage.rows import Progress, StreamRow
 from tests.shell.samples import query
 
 KEYS = ["</script><script>alert(1)</script>", "plain", "two"]
+_SIGHTING = [("step", int), ("object", int), ("x", float), ("y", float)]
+_CHANGE = [("step", int), ("object", int), ("query", int), ("op", np.int8)]
+PAST = Past(
+    pa.array(["plain"]),
+    np.array(
+        [(5, 0, 9.5, 50.0), (6, 0, np.nan, np.nan)],
+        [("step", int), ("object", int), ("x", float), ("y", float)],
+    ),
+    np.array(
+        [(5, 0, 4, 1), (6, 0, 99, 1)], [("step", int), ("object", int), ("query", int), ("op", np.int8)]
+    ),
+)
 HEADER: PageHeader = {
     "session": "s",
     "status": "",
@@ -34,6 +48,8 @@ HEADER: PageHeader = {
     "stamp": "0.0",
     "every": 1,
     "patience": 20,
+    "tiles": "off",
+    "credit": "",
 }
 
 
@@ -53,7 +69,7 @@ def scene() -> Scene:
 
 
 def test_a_state_has_a_scene_in_columns() -> None:
-    value: dict[str, Any] = json.loads(scene_json(scene(), HEADER))
+    value: dict[str, Any] = json.loads(scene_json(scene(), HEADER, PAST))
     assert value["objects"] == {
         "there": 3000,
         "x": [10.1234568, 11.0, 12.0],
@@ -67,6 +83,30 @@ def test_a_state_has_a_scene_in_columns() -> None:
     assert (told["about"], told["focalKey"], told["size"]) == ("NEAREST 2 TO 'two'", "two", 2)
     assert value["areas"] == [{"name": "corner", "rings": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}]
     assert (value["step"], value["at"], value["session"]) == (7, "1970-01-01T00:00:06Z", "s")
+
+
+def test_a_state_has_the_past_of_the_queries_that_are_drawn() -> None:
+    value = json.loads(scene_json(scene(), HEADER, PAST))["past"]
+    assert value == {
+        "keys": ["plain"],
+        "step": [5, 6],
+        "object": [0, 0],
+        "x": [9.5, None],
+        "y": [50.0, None],
+        "changes": {"step": [5], "object": [0], "query": [0], "op": [1]},
+    }
+
+
+def test_a_page_gets_images_from_where_its_tiles_are_only() -> None:
+    state = scene_json(scene(), HEADER, PAST)
+    assert b"img-src data: ;" in page(state)
+    assert b"img-src data: https://tiles.example;" in page(state, "https://tiles.example/a/{z}/{x}/{y}.png")
+
+
+def test_a_page_of_very_many_objects_has_their_keys_and_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stqsh.shell.map.page.page_state.MOST_RECORDS", 2)
+    value = json.loads(scene_json(scene(), HEADER, PAST))["objects"]
+    assert value["columns"] == {"oid": KEYS} and len(value["x"]) == 3
 
 
 def test_a_picture_has_no_control_characters_of_names_and_keys() -> None:
@@ -89,7 +129,7 @@ def test_a_picture_has_no_control_characters_of_names_and_keys() -> None:
 
 
 def test_a_page_holds_its_state_and_nothing_breaks_out_of_it() -> None:
-    state = scene_json(scene(), HEADER)
+    state = scene_json(scene(), HEADER, PAST)
     made = page(state).decode()
     begin = made.index('<script id="state" type="application/json">') + len(
         '<script id="state" type="application/json">'
@@ -103,4 +143,4 @@ def test_a_page_names_no_address_beyond_itself() -> None:
     made = page(b"{}").decode()
     assert "http:" not in made and "https:" not in made and "//" not in made.replace("// ", "")
     assert "default-src 'none'" in made
-    assert SimpleNamespace(size=len(made)).size < 60_000
+    assert SimpleNamespace(size=len(made)).size < 80_000

@@ -26,22 +26,22 @@ def write_page(feed: MapFeed, screen: Screen) -> str:
     path, states = Path(feed.file).expanduser(), PageStates(feed)
     if feed.once:
         states.next()
-        _write(path, states.last(f"one picture, taken at {now()}"))
+        _write(path, states.last(f"one picture, taken at {now()}"), states.tiles)
         return f"map of {feed.stream.name} after step {states.step} written to {path}"
 
     def take(state: bytes) -> None:
-        _write(path, state)
+        _write(path, state, states.tiles)
         screen.status(f"{path}  step {group_digits(states.step)}  Ctrl-C ends it", now=True)
 
     try:
         why = follow(states, take)
     except SystemExit:  # a TERM signal
-        _write(path, states.last(left_text()))
+        _write(path, states.last(left_text()), states.tiles)
         raise
     finally:
         screen.close()
     last = states.last(why)
-    _write(path, last)
+    _write(path, last, states.tiles)
     left = f"left the map of {feed.stream.name}; it goes on"
     ends = "the session's engine has stopped" if why == STOPPED else left
     if last is None:
@@ -49,12 +49,12 @@ def write_page(feed: MapFeed, screen: Screen) -> str:
     return f"{ends}; the last state, of step {states.step}, stays in {path}"
 
 
-def _write(path: Path, state: bytes | None) -> None:
+def _write(path: Path, state: bytes | None, tiles: str) -> None:
     """Replace the file atomically, so that a browser never sees half a page. Raises `StqshError`."""
     if state is None:
         return
     try:
-        atomic_write(path, page(state))
+        atomic_write(path, page(state, tiles))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise StqshError(

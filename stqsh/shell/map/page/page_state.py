@@ -9,15 +9,19 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
+from urllib.parse import urlsplit
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
+from stqsh.client.map.history import Past, SceneHistory
+from stqsh.client.map.land import land_json
 from stqsh.client.read.region_text import region_text
 from stqsh.shell.map.terminal.palette import LETTERS
 from stqsh.shell.status import alive_text
 from stqsh.shell.writers.text_columns import json_fragments
+from stqsh.storage.session_settings import session_settings
 from stqsh.units import format_instant, number_text
 
 if TYPE_CHECKING:
@@ -27,8 +31,10 @@ if TYPE_CHECKING:
     from stqsh.client.map.region_shades import RegionShades
     from stqsh.client.map.scene import DrawnQuery, MapFeed, Scene
 
-MOST_DRAWN = 20_000
+MOST_DRAWN = 100_000
 """The most objects in a page; beyond, a page holds a sample."""
+MOST_RECORDS = 20_000
+"""Of more objects, a page has keys and places, but not their other columns."""
 EVERY_S = 1
 """How often a page in a file reads itself again."""
 HEARTBEAT_S = 5.0
@@ -38,7 +44,7 @@ PATIENCE_S = 20
 _DECIMALS = {True: 6, False: 7}
 """Decimals of coordinates in a page, planar or not: a centimetre in degrees."""
 _FOLDER = Path(__file__).parent / "web"
-_SCRIPTS = ("view.js", "painting.js", "legend.js", "live.js")
+_SCRIPTS = ("view.js", "past.js", "ground.js", "painting.js", "legend.js", "live.js")
 """The scripts of the page, in their order."""
 
 
@@ -46,7 +52,7 @@ class PageHeader(TypedDict):
     """What a page shows of the session.
 
     `ended` is the reason why no more states follow, None while they do. `written` is in milliseconds since
-    the epoch, `every` and `patience` in seconds.
+    the epoch, `every` and `patience` in seconds. `tiles` is the pattern of their addresses, "off" for none.
     """
 
     session: str
@@ -56,6 +62,8 @@ class PageHeader(TypedDict):
     stamp: str
     every: int
     patience: int
+    tiles: str
+    credit: str
 
 
 class PageRegion(TypedDict):
@@ -92,6 +100,7 @@ class PageQuery(TypedDict):
     centre: tuple[float, float] | None
     focal: int | None
     focalKey: Any
+    aggregate: bool
     shades: PageShades | None
 
 
@@ -100,9 +109,17 @@ class PageStates:
     """The states of a map, one after the other."""
 
     feed: MapFeed
+    tiles: str = field(init=False)
+    _credit: str = field(init=False)
+    _history: SceneHistory = field(init=False)
     _scene: Scene | None = field(default=None, init=False)
     _given_at: float = field(default=float("-inf"), init=False)
     _numbers: itertools.count[int] = field(default_factory=itertools.count, init=False)
+
+    def __post_init__(self) -> None:
+        settings = session_settings(self.feed.link.db)
+        self.tiles, self._credit = settings.text("map.tiles"), settings.text("map.credit")
+        self._history = SceneHistory(self.feed.link, self.feed.stream)
 
     def next(self) -> bytes | None:
         """Return the current state; None where nothing has changed and no heartbeat is due.
@@ -110,7 +127,9 @@ class PageStates:
         Raises what `MapFeed.look` raises.
         """
         scene = self.feed.look(MOST_DRAWN, records=True)
-        self._scene = scene or self._scene
+        if scene is not None:
+            self._scene = scene
+            self._history.take(scene)
         if self._scene is None or (scene is None and time.monotonic() - self._given_at < HEARTBEAT_S):
             return None
         self._given_at = time.monotonic()
@@ -137,22 +156,26 @@ class PageStates:
             "stamp": f"{written}.{next(self._numbers)}",
             "every": EVERY_S,
             "patience": PATIENCE_S,
+            "tiles": self.tiles,
+            "credit": self._credit,
         }
-        return scene_json(self._scene, header)
+        return scene_json(self._scene, header, self._history.past())
 
 
-def page(state: bytes) -> bytes:
-    """Return the page that shows a state, as JSON."""
-    before, after = _template()
+def page(state: bytes, tiles: str = "off") -> bytes:
+    """Return the page that shows a state, as JSON; it may get images from where its tiles are."""
+    scheme, host = urlsplit(tiles)[:2]
+    before, after = _template(f"{scheme}://{host}" if host else "")
     # Within a script element only `</` and `<!--` would mean anything.
     return before + state.replace(b"<", b"\\u003c") + after
 
 
 @cache
-def _template() -> tuple[bytes, bytes]:
-    """Return the page before its state, and after it."""
+def _template(images: str) -> tuple[bytes, bytes]:
+    """Return the page before its state, and after it; `images` is where it may get some from."""
     script = "\n".join(_read(name) for name in _SCRIPTS)
     text = _read("page.html").replace("{{style}}", _read("page.css")).replace("{{script}}", script)
+    text = text.replace("{{land}}", land_json()).replace("{{images}}", images)
     before, after = text.split("{{state}}")
     return before.encode(), after.encode()
 
@@ -161,8 +184,8 @@ def _read(name: str) -> str:
     return (_FOLDER / name).read_text(encoding="utf-8").strip()
 
 
-def scene_json(scene: Scene, header: PageHeader) -> bytes:
-    """Return a scene as JSON, behind the fields of a header."""
+def scene_json(scene: Scene, header: PageHeader, past: Past) -> bytes:
+    """Return a scene and the past before it as JSON, behind the fields of a header."""
     value = {
         **header,
         "stream": scene.stream.name,
@@ -174,19 +197,51 @@ def scene_json(scene: Scene, header: PageHeader) -> bytes:
         "queries": [_query(number, drawn, scene) for number, drawn in enumerate(scene.drawn)],
         "areas": [{"name": area.name, "rings": _rings(area, scene)} for area in scene.areas],
         "cells": scene.cells and {"bounds": scene.cells.bounds, "owners": scene.cells.owners},
+        "key": scene.stream.spec.key,
+        "tick": scene.stream.spec.tick_us / 1000,
+        "past": orjson.Fragment(_past(past, scene)),
     }
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _objects(scene: Scene) -> bytes:
     places, key = scene.places, scene.stream.spec.key
-    table = places.records if places.records is not None else pa.table({key: places.keys})
+    has_records = places.records is not None and len(places) <= MOST_RECORDS
+    table = places.records if has_records else None
+    table = pa.table({key: places.keys}) if table is None else table
     columns = b",".join(
         orjson.dumps(name) + b":" + _list(json_fragments(table.column(name))) for name in table.column_names
     )
     numbers = {"x": _rounded(places.x, scene), "y": _rounded(places.y, scene), "slot": places.slot}
     plain = orjson.dumps({"there": places.there, **numbers}, option=orjson.OPT_SERIALIZE_NUMPY)
     return plain[:-1] + b',"keys":' + _list(json_fragments(places.keys)) + b',"columns":{' + columns + b"}}"
+
+
+def _past(past: Past, scene: Scene) -> bytes:
+    """Return the past; queries have the number that they have among those drawn, and others are left out."""
+    ids = np.array([drawn.query.id for drawn in scene.drawn], np.int64)
+    changes = past.changes[np.isin(past.changes["query"], ids)]
+    seen, order = past.sightings, np.argsort(ids)
+    numbers = order[np.searchsorted(ids[order], changes["query"])] if len(ids) else changes["query"]
+    columns = {
+        "step": seen["step"],
+        "object": seen["object"],
+        "x": _rounded(seen["x"], scene),
+        "y": _rounded(seen["y"], scene),
+        "changes": {
+            "step": changes["step"],
+            "object": changes["object"],
+            "query": numbers,
+            "op": changes["op"].astype(np.int64),
+        },
+    }
+    contiguous = orjson.dumps(columns, option=orjson.OPT_SERIALIZE_NUMPY, default=_contiguous)
+    return contiguous[:-1] + b',"keys":' + _list(json_fragments(past.keys)) + b"}"
+
+
+def _contiguous(values: object) -> NDArray[Any]:
+    """Return a field of records as an array of its own, which orjson can write."""
+    return np.ascontiguousarray(values)
 
 
 def _query(number: int, drawn: DrawnQuery, scene: Scene) -> PageQuery:
@@ -204,6 +259,7 @@ def _query(number: int, drawn: DrawnQuery, scene: Scene) -> PageQuery:
         "centre": outline.centre,
         "focal": drawn.focal,
         "focalKey": outline.focal,
+        "aggregate": spec.aggregates is not None,
         "shades": None if drawn.shades is None else _shades(drawn.shades, scene),
     }
 

@@ -75,7 +75,7 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
     """
     board, states = StateBoard(), PageStates(feed)
     try:
-        server = MapServer((HOST, port), board)
+        server = MapServer((HOST, port), board, states.tiles)
     except OSError as error:
         reason = file_error_reason(error)
         raise StqshError(
@@ -106,8 +106,9 @@ class MapServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], board: StateBoard) -> None:
+    def __init__(self, address: tuple[str, int], board: StateBoard, tiles: str = "off") -> None:
         super().__init__(address, _Answers)
+        self.tiles = tiles
         self.board, self.path = board, f"/{secrets.token_urlsafe(16)}/"
 
     @property
@@ -138,7 +139,11 @@ class _Answers(BaseHTTPRequestHandler):
         elif not hmac.compare_digest(start.encode(), self.server.path.encode()):
             self._plain(HTTPStatus.FORBIDDEN, b"open the whole address that stqsh printed\n")
         elif path == self.server.path:
-            self._plain(HTTPStatus.OK, page(self.server.board.read()[1]), "text/html; charset=utf-8")
+            self._plain(
+                HTTPStatus.OK,
+                page(self.server.board.read()[1], self.server.tiles),
+                "text/html; charset=utf-8",
+            )
         elif path == self.server.path + "events":
             self._events()
         else:

@@ -28,23 +28,23 @@ function scale(shades, number) {
 function legend() {
   const queries = $("queries"), layers = $("layers"), focus = document.activeElement?.id;
   queries.replaceChildren();
-  state.queries.forEach((query, number) => {
+  scene.queries.forEach((query, number) => {
     const swatch = element("span", [query.letter], "swatch");
     swatch.style.background = hue(number);
     if (dark()) swatch.style.color = "#12161c";
     const parts = [swatch, element("span", [query.name], "name"), element("span", [String(query.size)], "size")];
     const item = toggle(queries, "query-" + query.name, !chosen.off.has(query.name), parts, (on) => chosen.off[on ? "delete" : "add"](query.name));
-    const focal = query.focalKey !== null && query.focal === null ? ` · ${query.focalKey} is not there` : "";
+    const focal = query.focalKey !== null && query.focal === null ? ` · ${query.focalKey} ${then === null ? "is not there" : "was not seen"}` : "";
     item.append(element("div", [query.about + focal + (query.state === "active" ? "" : " · " + query.state)], "text"));
     if (query.shades) item.append(scale(query.shades, number));
     item.title = query.text;
   });
   if (state.leftOut) queries.append(element("li", [`${state.leftOut} more queries are not drawn`], "text"));
   layers.replaceChildren();
-  [["objects", "objects"], ["regions", "regions"], ["names", "names"], ["slots", "colour by slot"]].forEach(([name, text]) =>
+  [["objects", "objects"], ["regions", "regions"], ["names", "names"], ["trails", "trails"], ["slots", "colour by slot"]].forEach(([name, text]) =>
     toggle(layers, "layer-" + name, chosen[name], [element("span", [text], "name")], (on) => { chosen[name] = on; if (name === "slots") legend(); }));
   if (chosen.slots) {
-    const slots = [...new Set(state.objects.slot)].filter((slot) => slot >= 0).sort((a, b) => a - b);
+    const slots = [...new Set(scene.objects.slot)].filter((slot) => slot >= 0).sort((a, b) => a - b);
     layers.append(element("li", slots.map((slot) => {
       const swatch = element("span", [String(slot)], "swatch");
       swatch.style.background = slotHue(slot);
@@ -56,10 +56,13 @@ function legend() {
 
 function tell() {
   document.title = $("title").textContent = `${state.stream} · ${state.session}`;
-  $("when").textContent = state.step ? `step ${state.step}  ${state.at ?? ""}` : "no step yet";
-  const { there, keys } = state.objects;
+  const step = then ?? state.step;
+  $("when").textContent = step ? `step ${step}  ${then === null ? state.at ?? "" : timeOf(then)}` : "no step yet";
+  const { there, keys } = scene.objects;
   $("sample").textContent = keys.length < there ? `${keys.length} of ${there} objects: a sample` : `${there} objects`;
-  root.dataset.step = String(state.step);
+  root.dataset.step = String(step);
+  $("credit").textContent = state.planar ? "" : state.tiles === "off" ? "land: Natural Earth" : state.credit;
+  clock();
   news();
 }
 
@@ -75,35 +78,34 @@ function take(next) {
   if (!next.objects) return;
   const began = state.objects.x.length === 0;
   state = next;
+  tracks = null;
+  look(then);
   if (began && view.fitted) fit();
-  hovered = -1;
-  legend();
-  tell();
-  show();
-  draw();
 }
 
 // ---- records ----
 function nearest(left, top) {
+  const { x, y } = scene.objects, across = view.scale * flat(), centre = [worldX(left), worldY(top)];
   let best = -1, least = 14 ** 2;
-  for (let i = 0; i < state.objects.x.length; i++) {
-    const far = (px(state.objects.x[i]) - left) ** 2 + (py(state.objects.y[i]) - top) ** 2;
+  for (let i = 0; i < x.length; i++) {
+    const far = ((x[i] - centre[0]) * across) ** 2 + ((y[i] - centre[1]) * view.scale) ** 2;
     if (far < least) { least = far; best = i; }
   }
   return best;
 }
 
 function show() {
-  const at = hovered >= 0 ? hovered : pinned === null ? -1 : state.objects.keys.indexOf(pinned), table = $("record");
+  const at = hovered >= 0 ? hovered : pinned === null ? -1 : scene.objects.keys.indexOf(pinned), table = $("record");
   table.style.display = at < 0 ? "none" : "block";
   if (at < 0) return;
   const row = (name, value) => element("tr", [element("td", [name]), element("td", [value === null ? "" : String(value)])]);
-  const inside = state.queries.filter((query) => query.members.includes(at)).map((query) => query.name).join(", ");
-  const rows = Object.entries(state.objects.columns).map(([name, values]) => row(name, values[at]));
-  if (state.objects.slot[at] >= 0) rows.push(row("slot", state.objects.slot[at]));
+  const inside = scene.queries.filter((query) => query.members.includes(at)).map((query) => query.name).join(", ");
+  const rows = Object.entries(scene.objects.columns).map(([name, values]) => row(name, values[at]));
+  if (scene.objects.slot[at] >= 0) rows.push(row("slot", scene.objects.slot[at]));
   if (inside) rows.push(row("in", inside));
+  if (scene.objects.keys[at] === pinned) rows.push(row("followed", "Esc leaves it"));
   table.replaceChildren(...rows);
-  const left = px(state.objects.x[at]) + 14, top = py(state.objects.y[at]) + 14;
+  const left = px(scene.objects.x[at]) + 14, top = py(scene.objects.y[at]) + 14;
   table.style.left = `${Math.max(4, Math.min(left, innerWidth - table.offsetWidth - 8))}px`;
   table.style.top = `${Math.max(4, Math.min(top, innerHeight - table.offsetHeight - 8))}px`;
 }

@@ -26,7 +26,8 @@ canvas.addEventListener("pointermove", (event) => {
 for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => {
   if (name === "pointerup" && fingers.size === 1 && dragged < 6) {
     const at = nearest(event.clientX, event.clientY);
-    pinned = at < 0 ? null : state.objects.keys[at];
+    pinned = at < 0 ? null : scene.objects.keys[at];
+    following = at >= 0;
     show();
     draw();
   }
@@ -43,10 +44,12 @@ const fitAgain = () => { fit(); remember(); draw(); show(); };
 const KEYS = {
   "+": () => zoom(1.4), "=": () => zoom(1.4), "-": () => zoom(1 / 1.4), "0": fitAgain, "f": fitAgain,
   "ArrowLeft": () => pan(80, 0), "ArrowRight": () => pan(-80, 0), "ArrowUp": () => pan(0, 80), "ArrowDown": () => pan(0, -80),
-  "Escape": () => { pinned = null; show(); draw(); },
+  "Escape": () => { pinned = null; following = false; pause(); look(null); },
+  " ": () => { if (!$("time").hidden) play(); },
 };
 addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in KEYS)) return;
+  const inControl = ["INPUT", "BUTTON", "SUMMARY"].includes(document.activeElement?.tagName) && event.key !== "Escape";
+  if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in KEYS) || (inControl && /^( |Arrow)/.test(event.key))) return;
   event.preventDefault();
   KEYS[event.key]();
   show();
@@ -88,7 +91,7 @@ if (location.protocol === "file:") {
     const every = reading ? 8 : state.ended ? 5 : state.every;
     if (!document.hidden && waited >= every) { waited = 0; readFile(); }
   }, 1000);
-} else {
+} else if (location.protocol.startsWith("http")) {   // a frame of a notebook has one picture
   const events = new EventSource("events");
   events.onmessage = (event) => take(JSON.parse(event.data));
   events.onerror = () => { if (!state.ended) $("status").textContent = "the map is not served any more; trying again"; };

@@ -14,7 +14,9 @@ function paint() {
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, wide, high);
   pen.lineJoin = "round";
-  const shown = state.queries.map((query, number) => ({ query, number })).filter(({ query }) => !chosen.off.has(query.name));
+  const shown = scene.queries.map((query, number) => ({ query, number })).filter(({ query }) => !chosen.off.has(query.name));
+  paintGround(wide, high);
+  grid(wide, high);
   if (chosen.slots) paintCells();
   if (chosen.regions) {
     state.areas.forEach((area) => outline(area.rings, css("--faint"), 0.04, [5, 4]));
@@ -22,8 +24,12 @@ function paint() {
       outline(rings, hue(number), FAINTEST + (DARKEST - FAINTEST) * share, [])));
     shown.forEach(({ query, number }) => outline(query.rings, hue(number), 0.1, []));
   }
-  shown.forEach(({ query, number }) => spokes(query, hue(number)));
+  paintTrails();
+  clearSheet();
   if (chosen.objects) paintObjects();
+  shown.forEach(({ query, number }) => manyMembers(query, hue(number)));
+  paintSheet();
+  shown.forEach(({ query, number }) => spokes(query, hue(number)));
   shown.forEach(({ query, number }) => members(query, hue(number)));
   shown.forEach(({ query, number }) => centre(query, hue(number)));
   ring();
@@ -75,17 +81,51 @@ function paintCells() {
   pen.globalAlpha = 1;
 }
 
-function paintObjects() {
-  const { x, y, slot } = state.objects, size = x.length > 5000 ? 2 : 3.5, wide = canvas.clientWidth, high = canvas.clientHeight;
-  pen.fillStyle = css("--dot");
-  pen.globalAlpha = x.length > 5000 ? 0.7 : 0.9;
-  for (let i = 0; i < x.length; i++) {
-    const left = px(x[i]), top = py(y[i]);
-    if (left < 0 || top < 0 || left > wide || top > high) continue;
-    if (chosen.slots && slot[i] >= 0) pen.fillStyle = slotHue(slot[i]);
-    pen.fillRect(left - size / 2, top - size / 2, size, size);
+// A colour as the four bytes of a point of an image.
+function bytes(colour, opacity) {
+  pen.fillStyle = colour;      // which the canvas writes as #rrggbb
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(pen.fillStyle.slice(at, at + 2), 16));
+  return ((Math.round(opacity * 255) << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+// Squares at the places of very many objects: their points are written directly, a million of them in a few
+// milliseconds, where a call of the canvas for each square takes a microsecond.
+let sheet = null;
+function clearSheet() {
+  const { width, height } = canvas;
+  if (sheet?.image.width !== width || sheet.image.height !== height) {
+    const drawing = Object.assign(document.createElement("canvas"), { width, height });
+    const image = new ImageData(width, height);
+    sheet = { drawing, image, pen: drawing.getContext("2d", { willReadFrequently: true }), points: new Uint32Array(image.data.buffer) };
   }
-  pen.globalAlpha = 1;
+  sheet.points.fill(0);
+}
+
+function paintSheet() {
+  sheet.pen.putImageData(sheet.image, 0, 0);
+  pen.save();
+  pen.setTransform(1, 0, 0, 1, 0, 0);
+  pen.drawImage(sheet.drawing, 0, 0);
+  pen.restore();
+}
+
+function dots(count, which, colour, side) {
+  const { x, y } = scene.objects, { points } = sheet, { width, height } = canvas, ratio = width / canvas.clientWidth;
+  const across = view.scale * flat() * ratio, up = view.scale * ratio, size = Math.max(1, Math.round(side * ratio));
+  const left = width / 2 - view.x * across - size / 2, top = height / 2 + view.y * up - size / 2;
+  for (let n = 0; n < count; n++) {
+    const i = which(n), column = Math.round(left + x[i] * across), row = Math.round(top - y[i] * up);
+    if (!(column >= 0 && row >= 0 && column + size <= width && row + size <= height)) continue;
+    const value = colour(i);
+    for (let line = row * width + column, end = line + size * width; line < end; line += width)
+      for (let at = line; at < line + size; at++) points[at] = value;
+  }
+}
+
+function paintObjects() {
+  const { x, slot } = scene.objects, many = x.length > 5000, opacity = many ? 0.7 : 0.9;
+  const plain = bytes(css("--dot"), opacity), hues = new Map([...new Set(chosen.slots ? slot : [])].map((one) => [one, bytes(slotHue(one), opacity)]));
+  dots(x.length, (n) => n, chosen.slots ? (i) => slot[i] >= 0 ? hues.get(slot[i]) : plain : () => plain, many ? 2 : 3.5);
 }
 
 function spokes(query, colour) {
@@ -93,27 +133,33 @@ function spokes(query, colour) {
   pen.strokeStyle = colour;
   pen.lineWidth = 1;
   pen.globalAlpha = 0.7;
+  pen.beginPath();
   query.members.forEach((i) => {
-    pen.beginPath();
     pen.moveTo(px(query.centre[0]), py(query.centre[1]));
-    pen.lineTo(px(state.objects.x[i]), py(state.objects.y[i]));
-    pen.stroke();
+    pen.lineTo(px(scene.objects.x[i]), py(scene.objects.y[i]));
   });
+  pen.stroke();
   pen.globalAlpha = 1;
 }
 
+const MOST_LETTERS = 400;
+function manyMembers(query, colour) {
+  if (query.members.length <= MOST_LETTERS) return;
+  const value = bytes(colour, 1);
+  dots(query.members.length, (n) => query.members[n], () => value, 5);
+}
+
 function members(query, colour) {
+  if (query.members.length > MOST_LETTERS) return;
   pen.fillStyle = colour;
   pen.font = "700 9px ui-monospace, monospace";
   pen.textAlign = "center";
   pen.textBaseline = "middle";
-  const lettered = query.members.length <= 400;
   query.members.forEach((i) => {
-    const left = px(state.objects.x[i]), top = py(state.objects.y[i]);
+    const left = px(scene.objects.x[i]), top = py(scene.objects.y[i]);
     pen.beginPath();
-    pen.arc(left, top, lettered ? 6.5 : 3, 0, 2 * Math.PI);
+    pen.arc(left, top, 6.5, 0, 2 * Math.PI);
     pen.fill();
-    if (!lettered) return;
     pen.fillStyle = css("--paper");
     pen.fillText(query.letter, left, top + 0.5);
     pen.fillStyle = colour;
@@ -133,12 +179,12 @@ function centre(query, colour) {
 }
 
 function ring() {
-  const at = hovered >= 0 ? hovered : pinned === null ? -1 : state.objects.keys.indexOf(pinned);
+  const at = hovered >= 0 ? hovered : pinned === null ? -1 : scene.objects.keys.indexOf(pinned);
   if (at < 0) return;
   pen.strokeStyle = css("--ink");
   pen.lineWidth = 2;
   pen.beginPath();
-  pen.arc(px(state.objects.x[at]), py(state.objects.y[at]), 10, 0, 2 * Math.PI);
+  pen.arc(px(scene.objects.x[at]), py(scene.objects.y[at]), 10, 0, 2 * Math.PI);
   pen.stroke();
 }
 
@@ -172,6 +218,15 @@ function ticks(low, high, most) {
   const found = [];
   for (let number = Math.ceil(low / step); number * step <= high; number++) found.push(number * step);
   return { step, found };
+}
+
+function grid(wide, high) {
+  pen.strokeStyle = css("--line");
+  pen.lineWidth = 0.5;
+  pen.beginPath();
+  ticks(worldX(0), worldX(wide), Math.max(2, wide / 130)).found.forEach((x) => { pen.moveTo(px(x), 0); pen.lineTo(px(x), high); });
+  ticks(worldY(high), worldY(0), Math.max(2, high / 130)).found.forEach((y) => { pen.moveTo(0, py(y)); pen.lineTo(wide, py(y)); });
+  pen.stroke();
 }
 
 function frame(wide, high) {

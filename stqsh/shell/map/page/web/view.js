@@ -1,15 +1,22 @@
-// One state at a time: what the session wrote last. The view and the choices live in the address's hash, so
-// that they outlast a reload.
-let state = JSON.parse(document.getElementById("state").textContent);
+// One state at a time: what the session wrote last. The scene is what is shown: this state, or one before it. The
+// view and the choices live in the address's hash, so that they outlast a reload.
+let state = JSON.parse(document.getElementById("state").textContent), scene = prepared(state);
 const view = { x: 0, y: 0, scale: 1, fitted: true };   // scale: pixels for a unit of y
-const chosen = { off: new Set(), objects: true, regions: true, names: true, slots: false, theme: "" };
+const chosen = { off: new Set(), objects: true, regions: true, names: true, slots: false, trails: false, theme: "" };
+const LAYERS = ["objects", "regions", "names", "trails", "slots"];
 const canvas = document.getElementById("map"), pen = canvas.getContext("2d");
 const root = document.documentElement, $ = (id) => document.getElementById(id);
 const HUES = {
   light: ["#0a7d4f", "#b5179e", "#b45309", "#0e7490", "#c62828", "#3949ab", "#6d7a00", "#8d4b2b"],
   dark: ["#3ddc97", "#f472d0", "#fbbf24", "#38d6f0", "#ff7b72", "#8ea2ff", "#c6d64a", "#dfa07d"],
 };
-let hovered = -1, pinned = null, wanted = 0;
+let hovered = -1, pinned = null, following = false, wanted = 0;
+
+// Places as arrays of numbers: loops over very many objects are several times as fast.
+function prepared(one) {
+  for (const name of ["x", "y"]) one.objects[name] = Float64Array.from(one.objects[name]);
+  return one;
+}
 
 const dark = () => chosen.theme === "dark" || (!chosen.theme && matchMedia("(prefers-color-scheme: dark)").matches);
 const hue = (number) => { const hues = HUES[dark() ? "dark" : "light"]; return hues[number % hues.length]; };
@@ -29,9 +36,9 @@ function extent() {
     box ??= [x, y, x, y];
     box = [Math.min(box[0], x), Math.min(box[1], y), Math.max(box[2], x), Math.max(box[3], y)];
   };
-  state.objects.x.forEach((x, i) => take(x, state.objects.y[i]));
+  scene.objects.x.forEach((x, i) => take(x, scene.objects.y[i]));
   const corners = (rings) => rings.forEach((ring) => ring.forEach(([x, y]) => take(x, y)));
-  state.queries.forEach((query) => { corners(query.rings); shaded(query).forEach(({ rings }) => corners(rings)); });
+  scene.queries.forEach((query) => { corners(query.rings); shaded(query).forEach(({ rings }) => corners(rings)); });
   if (!box) state.areas.forEach((area) => corners(area.rings));
   return box ?? (state.planar ? [-1, -1, 1, 1] : [-180, -85, 180, 85]);
 }
@@ -58,6 +65,7 @@ function zoom(factor, left = canvas.clientWidth / 2, top = canvas.clientHeight /
 function pan(left, top) {
   view.x -= left / view.scale / flat();
   view.y += top / view.scale;
+  following = false;
   if (!state.planar) view.y = Math.min(Math.max(view.y, -90), 90);
   moved();
 }
@@ -75,15 +83,15 @@ function remember() {
     const said = new URLSearchParams();
     if (!view.fitted) ["x", "y", "scale"].forEach((name) => said.set(name, String(Number(view[name].toPrecision(10)))));
     if (chosen.off.size) said.set("off", [...chosen.off].join("\n"));
-    ["objects", "regions", "names", "slots"].forEach((name) => said.set(name, chosen[name] ? "1" : "0"));
+    LAYERS.forEach((name) => said.set(name, chosen[name] ? "1" : "0"));
     if (chosen.theme) said.set("theme", chosen.theme);
-    history.replaceState(null, "", "#" + said);
+    if (location.protocol !== "about:") history.replaceState(null, "", "#" + said);
   }, 120);
 }
 
 function recall() {
   const said = new URLSearchParams(location.hash.slice(1)), scale = Number(said.get("scale"));
-  ["objects", "regions", "names", "slots"].forEach((name) => { if (said.has(name)) chosen[name] = said.get(name) === "1"; });
+  LAYERS.forEach((name) => { if (said.has(name)) chosen[name] = said.get(name) === "1"; });
   if (said.has("off")) chosen.off = new Set(said.get("off").split("\n"));
   chosen.theme = ["light", "dark"].includes(said.get("theme")) ? said.get("theme") : "";
   if (chosen.theme) root.dataset.theme = chosen.theme;

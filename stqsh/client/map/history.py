@@ -1,0 +1,175 @@
+"""What a map has shown so far: where objects were, and when they came into answers and went.
+
+The second part is the update log's and reaches back as far as that. The first begins when the map is opened;
+before that it has the places with which objects came into answers and left them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stqsh.client.connection import Connection
+from stqsh.client.read.group_keys import is_group_key
+from stqsh.storage.rows import StreamRow
+from stqsh.storage.update_log.files import LogCompactedError
+from stqsh.storage.update_log.reader import UpdateLog
+
+if TYPE_CHECKING:
+    from stqsh.client.map.scene import Scene
+
+MOST_SIGHTINGS = 100_000
+"""How many sightings, and how many changes, are kept; of older ones only what they led to."""
+MOST_TRACKED = 20_000
+"""Of more objects on a map, only those in answers are tracked."""
+
+_SIGHTING = np.dtype([("step", np.int64), ("object", np.int64), ("x", np.float64), ("y", np.float64)])
+_CHANGE = np.dtype([("step", np.int64), ("object", np.int64), ("query", np.int64), ("op", np.int8)])
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The past of a map, in the order of steps.
+
+    Attributes:
+        keys: the objects, (k,) of the key's type; the others refer to them by their positions.
+        sightings: (n,) of step, object, x, y: where an object was from that step on; NaN where it had gone.
+        changes: (m,) of step, object, query (id), op: objects that came into an answer (1) or left it (-1).
+    """
+
+    keys: pa.Array[Any]
+    sightings: NDArray[Any]
+    changes: NDArray[Any]
+
+
+class SceneHistory:
+    """Collects the past of a stream's map from its scenes and the update log."""
+
+    def __init__(self, link: Connection, stream: StreamRow) -> None:
+        self._link, self._stream = link, stream
+        self._log = UpdateLog(link.db, link.book.key_of)
+        self._after = -1
+        self._keys: pa.Array[Any] | None = None
+        self._sightings = np.empty(0, _SIGHTING)
+        self._changes = np.empty(0, _CHANGE)
+
+    def take(self, scene: Scene) -> None:
+        """Take in a scene, and the updates up to it; all of them again if the log was folded meanwhile."""
+        while self._after < scene.progress.batch:
+            try:
+                for tables in self._log.read(self._after, scene.progress.batch, self._is_mine):
+                    for part in tables:
+                        if not is_group_key(part.table["key"]):
+                            self._take_updates(part.table)
+                    self._trim()
+                self._after = scene.progress.batch
+            except LogCompactedError:
+                self._after, self._changes = -1, np.empty(0, _CHANGE)
+        self._take_places(scene)
+        self._trim()
+
+    def past(self) -> Past:
+        """Return what has been collected."""
+        keys = pa.array([]) if self._keys is None else self._keys
+        return Past(keys, self._sightings, self._changes)
+
+    def _is_mine(self, queries: NDArray[np.int64]) -> NDArray[np.bool_]:
+        rows = self._link.db.query("SELECT id FROM queries WHERE stream_id = ?", self._stream.id)
+        return np.isin(queries, np.array([number for (number,) in rows], np.int64))
+
+    def _take_updates(self, table: pa.Table) -> None:
+        spec = self._stream.spec
+        numbers = self._numbers(table.column("key").combine_chunks())
+        changes = np.empty(table.num_rows, _CHANGE)
+        changes["object"] = numbers
+        for name in ("step", "query", "op"):
+            changes[name] = table.column(name).to_numpy()
+        self._changes = _in_order(self._changes, changes)
+        seen = np.empty(table.num_rows, _SIGHTING)
+        seen["step"], seen["object"] = changes["step"], numbers
+        seen["x"], seen["y"] = (_floats(table.column(f"c.{name}")) for name in (spec.x, spec.y))
+        self._sightings = _in_order(self._sightings, seen[np.isfinite(seen["x"]) & np.isfinite(seen["y"])])
+
+    def _take_places(self, scene: Scene) -> None:
+        """Add the objects of a scene that are not where they were last, and those that have gone."""
+        places = scene.places
+        at = np.arange(len(places))
+        if len(at) > MOST_TRACKED:
+            shown = [drawn.members for drawn in scene.drawn]
+            shown += [np.array([drawn.focal]) for drawn in scene.drawn if drawn.focal is not None]
+            at = np.unique(np.concatenate([np.empty(0, np.int64), *shown]))[:MOST_TRACKED]
+        numbers = self._numbers(places.keys.take(pa.array(at, pa.int64())))
+        x, y = self._last_places()
+        moved = (x[numbers] != places.x[at]) | (y[numbers] != places.y[at])
+        found = np.empty(int(moved.sum()), _SIGHTING)
+        found["step"], found["object"] = places.step, numbers[moved]
+        found["x"], found["y"] = places.x[at][moved], places.y[at][moved]
+        gone = np.empty(0, np.int64)
+        if len(at) == places.there:
+            gone = np.setdiff1d(np.flatnonzero(np.isfinite(x)), numbers)
+        left = np.empty(len(gone), _SIGHTING)
+        left["step"], left["object"], left["x"], left["y"] = places.step, gone, np.nan, np.nan
+        self._sightings = _in_order(self._sightings, np.concatenate([found, left]))
+
+    def _last_places(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return where each object was last, by its number; NaN where that is unknown, or it has gone."""
+        count = 0 if self._keys is None else len(self._keys)
+        x, y = np.full(count, np.nan), np.full(count, np.nan)
+        x[self._sightings["object"]], y[self._sightings["object"]] = (
+            self._sightings["x"],
+            self._sightings["y"],
+        )
+        return x, y
+
+    def _numbers(self, keys: pa.Array[Any]) -> NDArray[np.int64]:
+        """Return the numbers of objects, int64 (n,); new ones get the next."""
+        if self._keys is None:
+            self._keys = keys.slice(0, 0)
+        new = keys.filter(pc.invert(pc.is_in(keys, value_set=self._keys))).unique()
+        self._keys = pa.concat_arrays([self._keys, new])
+        found: Any = pc.index_in(keys, value_set=self._keys)
+        numbers: NDArray[np.int64] = found.to_numpy().astype(np.int64)
+        return numbers
+
+    def _trim(self) -> None:
+        """Fold the oldest sightings and changes, where there are too many, into what they led to."""
+        if max(len(self._sightings), len(self._changes)) <= 2 * MOST_SIGHTINGS:
+            return
+        if len(self._sightings) > MOST_SIGHTINGS:
+            old, new = self._sightings[:-MOST_SIGHTINGS], self._sightings[-MOST_SIGHTINGS:]
+            last = _last_of_each(old, old["object"])
+            self._sightings = np.concatenate([last[np.isfinite(last["x"])], new])
+        if len(self._changes) > MOST_SIGHTINGS:
+            old, new = self._changes[:-MOST_SIGHTINGS], self._changes[-MOST_SIGHTINGS:]
+            last = _last_of_each(old, old["object"] * (int(old["query"].max()) + 1) + old["query"])
+            self._changes = np.concatenate([last[last["op"] > 0], new])
+        # Objects that nothing refers to any more are forgotten.
+        used = np.union1d(self._sightings["object"], self._changes["object"])
+        assert self._keys is not None, "what was seen has a key"
+        self._keys = self._keys.take(pa.array(used))
+        for rows in (self._sightings, self._changes):
+            rows["object"] = np.searchsorted(used, rows["object"])
+
+
+def _in_order(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+    """Return rows by step; those of one step in the order in which they came, but a `-` before a `+`."""
+    rows = np.concatenate([old, new])
+    if rows.dtype == _CHANGE:
+        return rows[np.lexsort((rows["op"], rows["step"]))]
+    return rows[np.argsort(rows["step"], kind="stable")]
+
+
+def _last_of_each(rows: NDArray[Any], identity: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the last row of each identity, in their order."""
+    _, first = np.unique(identity[::-1], return_index=True)
+    return rows[np.sort(len(rows) - 1 - first)]
+
+
+def _floats(column: pa.ChunkedArray[Any]) -> NDArray[np.float64]:
+    values: NDArray[np.float64] = column.to_numpy().astype(np.float64)
+    return values
