@@ -1,7 +1,7 @@
 """Typical mistakes and their answers, to the letter: typical_mistakes.txt has what is typed and what is seen.
 
-`> ` is typed at the prompt or in a script, `$ ` in the system's shell. Habits from psql, MySQL, Tile38 and Flink
-are among them.
+`> ` is typed at the prompt or in a script, `$ ` in the system's shell. Habits from other systems are
+among them.
 """
 
 from __future__ import annotations
