@@ -104,6 +104,21 @@ READ = {
         also=("city", ["Zürich", "Köln"]),
     ),
     "Windows-1252": Read(EUROS.encode("cp1252"), USUAL, A, B, also=("city", ["Zürich", "€ 5"])),
+    "blanks": Read(PLAIN.replace(",", " "), USUAL, A, B, ["FORMAT CSV (separator => ' ')"]),
+    "fractions of seconds": Read(
+        lines("id,lon,lat,ts", "a,13.5,52.5,03/07/2024 08:00:00.25", "b,13.25,52.25,31/07/2024 09:30:00.5"),
+        USUAL,
+        A,
+        B,
+        ["are read by '%d/%m/%Y %H:%M:%S.%f'"],
+    ),
+    "a date and a time of digits": Read(
+        lines("id,lon,lat,date,time", "a,13.5,52.5,20240703,080000", "b,13.25,52.25,20240731,093000"),
+        "id lon lat date",
+        A,
+        B,
+        ["date: with the time of day in time", "are read by '%Y%m%d %H%M%S'"],
+    ),
     "line ends of an old Mac": Read(PLAIN.replace("\n", "\r"), USUAL, A, B),
     "the separator in Excel's first line": Read(
         "sep=;\n" + PLAIN.replace(",", ";"), USUAL, A, B, ["FORMAT CSV (separator => ';', skip => 1)"]
@@ -311,6 +326,16 @@ REFUSED = {
         lines("id,lon,lat,ts," + ",".join(f"c{n}" for n in range(4996)), "a,1,2,3," + ",".join(["0"] * 4996)),
         "in.csv has 5,000 columns, and a stream or table has 1,000 at most",
         "list those that are needed after its name: (id STRING, lon DOUBLE, lat DOUBLE, …)",
+    ),
+    "a header alone": (
+        "id,lon,lat,ts\n",
+        "lon has no value in the first rows, so its type is not known",
+        "list the columns after the stream's name: (id STRING, lon DOUBLE, lat DOUBLE, …)",
+    ),
+    "no text": (
+        "PK\3\4\0\0\0",
+        "in.csv holds no text",
+        "if it is no CSV file, rename it, or say what it is: FORMAT PARQUET",
     ),
     "nothing": ("", "in.csv contains no records from which to infer the columns", "give the column list"),
 }

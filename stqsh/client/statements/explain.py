@@ -28,6 +28,7 @@ from stqsh.storage.catalogue import query_by_id
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import KindExplanation
+    from stqsh.core.views.event_views import Usage
 
 Item = tuple[str, Any]
 _OPERATOR_COLUMNS = ("operator", "rows in", "rows out", "ms", "rows/s")
@@ -62,13 +63,14 @@ def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
     stream = _stream_of(desk.view, spec)
     measured = desk.snapshots.measure(spec)
     kind = _kind_explanation(spec, stream, measured)
+    usage = desk.snapshots.planned(spec) if stream.is_event else None
     items = [
         ("kind", f"snapshot {_aggregate(spec)}{spec.kind}"),
         *_kept(desk, spec, stream),
         *_place(spec, stream, measured),
         ("slots", _asked(desk, spec, stream, measured)),
-        ("access", _access(spec, kind)),
-        *_from_kept(desk, spec, stream),
+        ("access", _access(spec, kind, measured, usage)),
+        *_from_kept(spec, stream, usage),
         *_order(spec, kind, measured, "the snapshot"),
         ("registered: index", _index(kind, measured)),
         ("registered: candidates a record", _candidates(kind, measured)),
@@ -168,9 +170,8 @@ def _place(spec: BoundQuery, stream: StreamSpec, measured: QueryMeasure) -> list
     ]
 
 
-def _from_kept(desk: StatementContext, spec: SnapshotSpec, stream: StreamSpec) -> list[Item]:
+def _from_kept(spec: SnapshotSpec, stream: StreamSpec, usage: Usage | None) -> list[Item]:
     """Return what this client would use of what it keeps for snapshots of events."""
-    usage = desk.snapshots.planned(spec) if stream.is_event else None
     if usage is None:
         is_scanned = stream.is_event and spec.adds_up
         return [("kept", "nothing that helps: the events are scanned")] if is_scanned else []
@@ -228,10 +229,12 @@ def _each(measured: QueryMeasure) -> str:
     return f"{measured.slots} of {measured.slots}: each answers for its own objects"
 
 
-def _access(spec: SnapshotSpec, kind: KindExplanation) -> str:
+def _access(spec: SnapshotSpec, kind: KindExplanation, measured: QueryMeasure, usage: Usage | None) -> str:
     """Return how a snapshot finds its candidates."""
     if spec.lookup is not None:
         return f"key: one look into each slot's hash table for {spec.lookup!r}, no scan"
+    if usage is not None:
+        return f"scan of {usage.read} of {measured.objects} events; what is kept stands for the others"
     return kind.access
 
 

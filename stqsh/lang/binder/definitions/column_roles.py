@@ -21,7 +21,7 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
         "oid", "id", "key", "object_id", "vehicle_id", "taxi_id", "icao24", "mmsi", "device_id", "uid",
         "user_id", "track_id", "tripid", "trip_id", "individual_local_identifier", "tag_local_identifier",
         "objectid", "vehicleid", "deviceid", "eventid", "caseid", "imei", "uuid", "guid", "callsign",
-        "object", "vehicle", "taxi", "bus", "train", "ship", "vessel", "boat", "device", "animal",
+        "track", "object", "vehicle", "taxi", "bus", "train", "ship", "vessel", "boat", "device", "animal",
         "individual", "schiff", "fahrzeug", "kennung", "plate", "medallion", "nr", "nummer", "name",
     ),
     "x": (
