@@ -125,8 +125,9 @@ def _at_rest(link: Connection, profile: Profile) -> str:
 def show_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW STREAMS: each stream with its source, how far it has been read, and whether it plays."""
     del profile
-    clocks = stream_activities(link)
-    statuses, live = stream_statuses(link.db), link.progress().stats.live
+    progress = link.progress()
+    clocks = stream_activities(link, progress)
+    statuses, live = stream_statuses(link.db), progress.stats.live
     engine = read_engine(link.home)
     waits = engine.message if engine is not None and engine.state == "ready" else ""
     rows = []
