@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,12 @@ def test_a_few_places_far_away_do_not_stretch_the_extent(tmp_path: Path) -> None
     assert facts is not None
     assert facts.leaves_out
     assert "latitude 5 to 5; a few are far outside" in facts_lines(facts)[1]
+
+
+def test_a_large_array_is_measured_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "READ_WHOLE", 1000)
+    rows = [{"id": f"o{i}", "lon": 1.5, "lat": 2.5, "ts": START_S + i} for i in range(100)]
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    facts = measure_files(spec(tmp_path / "a.json"))
+    assert facts is not None
+    assert facts.records == 100
