@@ -29,7 +29,7 @@ SYSTEMS := spark or slow or kafka or peers or browser or data
 PYTEST := $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo kafka-demo kafka-kills shell test test-systems test-all hunt bounds kills check bench peers screens clean
+.PHONY: help install demo kafka-demo kafka-kills shell test test-systems test-all hunt bounds kills check bench peers screens wheel clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -116,6 +116,16 @@ peers: $(INSTALLED) $(READY)    ## the same questions to PySpark by hand, PostGI
 screens: $(INSTALLED) $(READY)  ## the README's pictures: the real shell on sample_data/, drawn as .screens/*.svg
 	@$(BIN)/python tests/screens.py
 
+# The kernels come compiled for the usual processors (x86-64-v3), for this Python only; elsewhere they are compiled
+# when they are needed, as they are from a wheel that was built without this recipe.
+wheel: $(USABLE)  ## a wheel in dist/, with compiled kernels: the first answer comes within seconds
+	@echo "compiling the kernels for x86-64-v3 (two minutes)" >&2
+	@rm -rf stqsh/core/compiled
+	@NUMBA_CPU_NAME=x86-64-v3 NUMBA_CPU_FEATURES= XDG_CACHE_HOME=$(CURDIR)/$(VENV)/wheel \
+	  $(BIN)/python -c 'from stqsh.core.kernel_cache import ship_kernels; ship_kernels()'
+	@$(call INSTALL,build hatchling)
+	@$(BIN)/python -m build --wheel --no-isolation; status=$$?; rm -rf stqsh/core/compiled; exit $$status
+
 clean:           ## remove what the recipes made
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) stqsh/core/compiled dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find stqsh tests -name __pycache__ -prune -exec rm -rf {} +

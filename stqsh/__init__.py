@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from stqsh.client.results import Answer, Message, Rows, Script, Updates
     from stqsh.client.run import RunHandle
     from stqsh.errors import StqshError
+    from stqsh.shell.map.page.picture import MapPage, draw_map
 
 __version__ = "0.1.0"
 __all__ = [
     "Answer",
+    "MapPage",
     "Message",
     "NewStream",
     "Result",
@@ -31,10 +33,12 @@ __all__ = [
     "Updates",
     "__version__",
     "connect",
+    "draw_map",
     "feed",
 ]
 _HOMES = {
     "Answer": "stqsh.client.results",
+    "MapPage": "stqsh.shell.map.page.picture",
     "Message": "stqsh.client.results",
     "NewStream": "stqsh.client.python.sources",
     "Result": "stqsh.client.python.result",
@@ -47,6 +51,7 @@ _HOMES = {
     "Update": "stqsh.client.python.tail",
     "Updates": "stqsh.client.results",
     "connect": "stqsh.client.api",
+    "draw_map": "stqsh.shell.map.page.picture",
     "feed": "stqsh.client.feed",
 }
 """The modules of the public names."""

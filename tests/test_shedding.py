@@ -110,7 +110,8 @@ def test_without_load_shedding_answers_are_exact_and_all_is_held(tmp_path: Path)
 
 def test_objects_are_shed_down_to_the_target_and_come_back(tmp_path: Path) -> None:
     with session(tmp_path) as opened:
-        say(opened, "SET shedding.budget = 80; SET shedding.keep = 0.9; SET shedding = object;")
+        told_first = say(opened, "SET shedding.budget = 80; SET shedding.keep = 0.9; SET shedding = object;")
+        assert told_first[-1].startswith("shedding is object; exact answers need 100 objects; you allow 80")
         assert load(opened).get("with the next batch") is None
         told = run(opened, 6)
         assert {(query, why) for query, why, _ in told} == {("everyone", "shed")}
@@ -123,6 +124,9 @@ def test_objects_are_shed_down_to_the_target_and_come_back(tmp_path: Path) -> No
         found = status(opened)
         assert found["answers"] == f"1 of 4 approximate, least accuracy {row['objects'] / 100:.2f}"
         assert found["shedding"] == f"object, k 2, {row['shadow']} % dropped"
+        [sentence] = say(opened, "SHOW LOAD")
+        assert sentence.startswith("exact answers need 100 objects; you allow 80, which shedding brings down")
+        assert say(opened, "SHOW CACHE")[0].endswith(f"; {row['shadow']} that they need are dropped")
         by_query = {row["query"]: row for row in table(opened, "SHOW CACHE")}
         assert by_query["everyone"]["shed"] == row["shadow"]
         assert by_query["careful"]["accuracy"] >= 0.9

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 from stqsh.cli.sessions import session_home
 from stqsh.client.api import connect
 from stqsh.errors import CommandLineError
-from stqsh.lang.ast.expressions import Name
-from stqsh.lang.ast.statements import Map
-from stqsh.lang.printer.printer import to_sql
 from stqsh.shell.map.dispatch import print_or_write, show_or_write
+from stqsh.shell.map.page.picture import map_statement
 from stqsh.shell.map.page.server import serve_map
 from stqsh.shell.messages import print_message
 from stqsh.shell.terminal.screen import open_screen
@@ -44,7 +42,7 @@ def run_map(options: MapOptions) -> int:
     words, port = _port(options)
     home = session_home(options.session, options.profile)
     with connect(home.name, profile=options.profile) as session:
-        [feed] = session.execute(_statement(session, words, options.to))
+        [feed] = session.execute(map_statement(session, words, options.to))
         feed.once = options.once  # type: ignore[union-attr]  # MAP answers with nothing else
         text = _show(feed, port, session)  # type: ignore[arg-type]
     if text:
@@ -72,11 +70,3 @@ def _port(options: MapOptions) -> tuple[Sequence[str], int | None]:
     if len(ports) > 1 or any(int(port) > _PORTS for port in ports):
         raise CommandLineError(f"--serve takes one port, up to {_PORTS}, or none for a free one")
     return [name for name in names if not name.isdecimal()], int(ports[0]) if ports else 0
-
-
-def _statement(session: Session, names: Sequence[str], to: str | None) -> str:
-    """Return the MAP statement for the words; the first is a stream where there is one of that name."""
-    stream = None
-    if len(names) > 1 and names[0] in {one.name for one in session.streams()}:
-        stream, names = Name(names[0]), names[1:]
-    return f"{to_sql(Map(stream=stream, queries=tuple(map(Name, names)), file=to))};"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from stqsh.client.engine_process import check_alive, ensure_engine
 from stqsh.errors import EngineDeadError, SourceError
 from stqsh.sources.dead_letters import read_dead_letters
+from stqsh.spec.source_facts import SourceFacts
 from stqsh.storage.catalogue import NameBook, live_streams, live_tables
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.disk_space import DiskFullError, is_full
@@ -37,6 +38,7 @@ class Connection:
 
     Attributes:
         inserted: the place behind the last record that this client has put into a stream, by the stream's id.
+        facts: what the files of a stream hold, by the stream's id, as far as this client has measured them.
     """
 
     home: SessionHome
@@ -44,6 +46,7 @@ class Connection:
     start: StartEngine = ensure_engine
     book: NameBook = field(init=False)
     inserted: dict[int, int] = field(default_factory=dict, init=False)
+    facts: dict[int, SourceFacts] = field(default_factory=dict, init=False)
     _lookups: RowLookups | None = field(default=None, init=False)
     _looked: float = field(default=0.0, init=False)
     _started: bool = field(default=False, init=False)

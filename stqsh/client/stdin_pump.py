@@ -94,7 +94,9 @@ def _read(descriptor: int) -> bytes:
         try:
             return os.read(descriptor, _READ_BYTES)
         except BlockingIOError:
-            select.select([descriptor], [], [])
+            waiting = select.poll()  # select() refuses descriptors from 1024 on
+            waiting.register(descriptor, select.POLLIN)
+            waiting.poll()
 
 
 def wait_for_stdin(tell: Callable[[str], None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import numba
 from llvmlite.binding import get_host_cpu_name  # type: ignore[import-untyped]
 
 from stqsh.core.kernels import jit  # defines where compiled kernels are kept
+from stqsh.core.kernels.kernel_files import COMMON_CPU, runs_common_code
 
 
 def compile_kernels(niceness: int = 0, on_progress: Callable[[int, int], None] | None = None) -> None:
@@ -23,7 +25,7 @@ def compile_kernels(niceness: int = 0, on_progress: Callable[[int, int], None] |
         on_progress: Called twice a second with the number of kernels compiled, and of all.
     """
     mark = _mark()
-    if mark is not None and mark.exists():
+    if (mark is not None and mark.exists()) or _are_shipped():
         return
     from stqsh.core.kernel_warmup import compile_in_two_processes
 
@@ -38,6 +40,14 @@ def compile_kernels(niceness: int = 0, on_progress: Callable[[int, int], None] |
         mark.touch()
 
 
+def ship_kernels() -> None:
+    """Compile all kernels, and copy them to where a wheel takes them from."""
+    assert jit.SHIPPED is not None, "the user has chosen no folder"
+    compile_kernels()
+    folder = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # set by jit
+    shutil.copytree(folder, jit.SHIPPED, ignore=shutil.ignore_patterns("*.lock"))
+
+
 def _number_of_kernels() -> int:
     """Return how many functions of the sources are kernels."""
     sources = Path(jit.__file__).parent.rglob("*.py")
@@ -50,6 +60,11 @@ def _number_compiled() -> int:
     return sum(1 for _ in folder.rglob("*.nbi"))
 
 
+def _are_shipped() -> bool:
+    """Return whether the package brings all kernels, compiled for what runs here."""
+    return jit.SHIPPED is not None and runs_common_code() and (jit.SHIPPED / _mark_name(COMMON_CPU)).exists()
+
+
 def _mark() -> Path | None:
     """Return the mark file for numba and the processor; None if the user chose the folder.
 
@@ -57,5 +72,9 @@ def _mark() -> Path | None:
     """
     if os.environ.get("NUMBA_CACHE_DIR"):
         return None
-    versions = f"{sys.implementation.cache_tag}-{numba.__version__}-{get_host_cpu_name()}"
-    return Path(numba.config.CACHE_DIR) / f"complete-{versions}"  # type: ignore[attr-defined]  # set by jit
+    name = _mark_name(numba.config.CPU_NAME or get_host_cpu_name())  # type: ignore[attr-defined]
+    return Path(numba.config.CACHE_DIR) / name  # type: ignore[attr-defined]  # set by jit
+
+
+def _mark_name(processor: str) -> str:
+    return f"complete-{sys.implementation.cache_tag}-{numba.__version__}-{processor}"

@@ -11,20 +11,21 @@ from stqsh.sources.dead_letters import DeadLetter
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.sources.source_check import number_unit
-from stqsh.sources.source_files import find_files, group_files, read_first_block, read_group
-from stqsh.spec.stream import ROW, ColumnSpec, FileSourceSpec
+from stqsh.sources.source_files import file_source, find_files, group_files, read_first_block, read_group
+from stqsh.spec.stream import ROW, StreamSpec
 
 
 class FileRows:
-    """The rows of files with the given columns.
+    """The rows of files.
 
     Attributes:
         set_aside: how many records could not be read, of what `batches` has read so far.
         first_letter: the first one of them.
     """
 
-    def __init__(self, source: FileSourceSpec, columns: Sequence[ColumnSpec]) -> None:
-        self._source, self._columns = source, tuple(columns)
+    def __init__(self, stream: StreamSpec) -> None:
+        """Take what a stream of the files would be; its key is `ROW`, and other roles may be empty."""
+        self._stream, self._source = stream, file_source(stream)
         self.set_aside = 0
         self.first_letter: DeadLetter | None = None
 
@@ -48,7 +49,14 @@ class FileRows:
 
     def _layout(self) -> RecordSchema:
         """Return how rows are read; the first ones tell the unit of times that are numbers."""
-        layout = RecordSchema(self._columns, "", times=TimeFormat.of(self._source.options))
+        stream = self._stream
+        layout = RecordSchema(
+            stream.columns,
+            "",
+            geodetic=not stream.planar,
+            times=TimeFormat.of(self._source.options),
+            places=(stream.x, stream.y) if stream.x else None,
+        )
         if "timestamp" in self._source.options:
             return layout
         for file in find_files(self._source):

@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 
 from stqsh.errors import SourceError
+from stqsh.lang.binder.definitions.column_roles import guess_roles
 from stqsh.sources.formats.casting import ISO, cast_column, without_null_words
 from stqsh.sources.formats.csv_file import (
     CsvDialect,
@@ -22,15 +23,18 @@ from stqsh.sources.formats.csv_file import (
     without_empty,
 )
 from stqsh.sources.formats.geojson_file import read_features
+from stqsh.sources.formats.gpx_file import FIRST_COLUMNS, gpx_points
 from stqsh.sources.formats.json_documents import has_features
 from stqsh.sources.formats.json_elements import read_json_text
-from stqsh.sources.formats.json_file import JsonObject, flat_members, member
+from stqsh.sources.formats.json_file import JsonObject, as_text, flat_members, member
+from stqsh.sources.formats.layer_file import LAYER_FORMATS, first_columns
 from stqsh.sources.formats.parquet_file import open_parquet
+from stqsh.sources.formats.places import PlaceOptions, find_geometry, usual_geometries
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.row_blocks import TextBlock, find_rows
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.sources.generator.network import COLUMNS as NETWORK_COLUMNS
-from stqsh.sources.source_files import find_files, format_of, leaving_out, options_of
+from stqsh.sources.source_files import READERS, find_files, format_of, leaving_out, options_of
 from stqsh.spec.stream import MOST_COLUMNS, FileSourceSpec, GeneratorSourceSpec, Options, SourceSpec
 
 #: The number of bytes that are read of a file, and of files that are read.
@@ -38,7 +42,7 @@ _PROBED_BYTES = 1 << 18
 _PROBED_FILES = 3
 _PROBED_OBJECTS = 2000
 #: The formats whose files have the same columns, or another error.
-TABULAR = ("csv", "parquet")
+TABULAR = ("csv", "parquet", *LAYER_FORMATS)
 _WHOLE_TYPES = {"INT", "BIGINT"}
 _NUMBER_TYPES = _WHOLE_TYPES | {"FLOAT", "DOUBLE"}
 #: Whole numbers of up to 18 digits are BIGINTs; longer ones may lose digits as DOUBLEs.
@@ -61,7 +65,7 @@ def infer(source: SourceSpec) -> list[list[str]]:
         return [list(column) for column in NETWORK_COLUMNS]
     assert isinstance(source, FileSourceSpec), "a live source needs its columns"
     files = [file.path for file in find_files(source)]
-    found = [(path, _columns_of(path, source)) for path in files[:_PROBED_FILES]]
+    found = [(path, columns_of_file(path, source)) for path in files[:_PROBED_FILES]]
     tabular = [(path, columns) for path, columns in found if format_of(path, source) in TABULAR]
     _check_alike(tabular, source, files)
     merged: Columns = {}
@@ -91,12 +95,31 @@ def _shortened(columns: Columns) -> str:
     return ", ".join(textwrap.shorten(name, 40, placeholder="…") for name in [*columns][:20])
 
 
-def _columns_of(path: Path, source: FileSourceSpec) -> Columns:
-    probe = _PROBES[format_of(path, source)]
+def columns_of_file(path: Path, source: FileSourceSpec) -> Columns:
+    """Return the columns of a file. Raises `SourceError`: it cannot be read, or its format is unknown."""
+    form, options = format_of(path, source), options_of(path, source)
     try:
-        return probe(path, options_of(path, source))
+        found = _PROBES[form](path, options)
+        return found if not found or _is_located(found) else found | _places_of(path, source)
     except (OSError, EOFError, pa.ArrowInvalid) as problem:
         raise SourceError(f"{path} cannot be read: {problem}") from problem
+
+
+def _is_located(columns: Columns) -> bool:
+    """Return whether columns with usual names are a location."""
+    guesses = guess_roles([(name, kind or "") for name, kind in columns.items()])
+    return guesses["x"] is not None and guesses["y"] is not None
+
+
+def _places_of(path: Path, source: FileSourceSpec) -> Columns:
+    """Return the columns of the location that are made of a file's geometries; {} without geometries.
+
+    A file may have polygons, for regions: it has no location, either.
+    """
+    form, options, places = format_of(path, source), options_of(path, source), PlaceOptions.of(source.options)
+    names = usual_geometries(path, form) if places.geometry is None else (places.geometry,)
+    geometry = find_geometry(lambda layout: READERS[form](path, layout, options, _PROBED_OBJECTS), names)
+    return {} if geometry is None else dict.fromkeys(places.axes, "DOUBLE")
 
 
 def _common(one: str | None, other: str | None) -> str | None:
@@ -161,7 +184,7 @@ def kind_of_text(column: Array, times: TimeFormat = ISO) -> str | None:
         times: the format of times that are not ISO 8601.
     """
     cast = cast_column(column, "STRING")
-    values = without_null_words(cast.values.drop_null(), "TIMESTAMP").drop_null()
+    values = without_null_words(cast.values.drop_null()).drop_null()
     if cast.bad is not None or len(values) == 0:
         return None if cast.bad is None and len(cast.values) == cast.values.null_count else "STRING"
     if times.pattern and cast_column(values, "TIMESTAMP", times).bad is None:
@@ -238,6 +261,22 @@ def _probe_parquet(path: Path, options: Options) -> Columns:
     return {field.name: kind for field in schema if (kind := kind_of_arrow(field.type)) is not None}
 
 
+def _probe_layer(path: Path, options: Options) -> Columns:
+    kinds: Columns = {}
+    for field, column in first_columns(path, options).items():
+        kinds[field] = kind_of_arrow(column.type)
+        if kinds[field] == "STRING" and kind_of_text(column) == "TIMESTAMP":  # a Shapefile has no times
+            kinds[field] = "TIMESTAMP"
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def _probe_gpx(path: Path, options: Options) -> Columns:
+    points = next(gpx_points(path, _PROBED_OBJECTS), [])
+    names = dict.fromkeys([*FIRST_COLUMNS, *(name for point in points for name in point)]) if points else {}
+    columns = {name: as_text(point.get(name) for point in points) for name in names}
+    return {name: kind_of_text(column, TimeFormat.of(options)) for name, column in columns.items()}
+
+
 def kind_of_arrow(kind: pa.DataType) -> str | None:
     """Return the column type for an Arrow type; None where there is none."""
     if isinstance(kind, pa.DictionaryType):
@@ -273,4 +312,6 @@ _PROBES: dict[str, Callable[[Path, Options], Columns]] = {
     "jsonl": _probe_json,
     "geojson": _probe_geojson,
     "parquet": _probe_parquet,
+    "gpx": _probe_gpx,
+    **dict.fromkeys(LAYER_FORMATS, _probe_layer),
 }

@@ -24,8 +24,8 @@ from stqsh.spec.stream import Bounds, StreamSpec
 
 READ_WHOLE, SAMPLED = 12 << 20, 6 << 20
 """Sources of at most so many bytes of text are read whole, and so many bytes of larger ones."""
-#: The most rows of a store whose objects are counted.
-_COUNTED_ROWS = 1 << 21
+#: The most rows of a store that are read whole, and whose objects are counted.
+_WHOLE_STORE = 1 << 19
 #: The share of places at either end that does not count where it would more than double the extent.
 _OUTLIERS = 0.005
 _MUCH_WIDER = 2.0
@@ -63,7 +63,7 @@ def measure_files(spec: StreamSpec) -> SourceFacts | None:
 def measure_store(directory: Path, spec: StreamSpec) -> SourceFacts | None:
     """Measure the records of a stream that has been read, as its store has them; None where there are none.
 
-    Their number and times are exact, and the extent is that of a sample.
+    Their number and times are exact; of a large store the extent is that of a sample.
 
     Raises:
         DamagedFileError: the store is not what was written.
@@ -73,7 +73,7 @@ def measure_store(directory: Path, spec: StreamSpec) -> SourceFacts | None:
         return None
     first = next(read_dead_letters(directory), None)
     reason = "" if first is None else first.reason
-    sample = sample_rows(directory, manifest, [spec.x, spec.y, spec.time])
+    sample = sample_rows(directory, manifest, [spec.x, spec.y, spec.time], _WHOLE_STORE)
     if not sample.num_rows:
         return SourceFacts(0, manifest.dead, reason=reason) if manifest.dead else None
     x, y = (sample.column(name).to_numpy() for name in (spec.x, spec.y))
@@ -94,7 +94,7 @@ def measure_store(directory: Path, spec: StreamSpec) -> SourceFacts | None:
 
 def _count_objects(directory: Path, manifest: Manifest, spec: StreamSpec) -> int | None:
     """Count the objects of a store; None for events, and for a large store."""
-    if spec.is_event or manifest.gone_rows or manifest.rows > _COUNTED_ROWS:
+    if spec.is_event or manifest.gone_rows or manifest.rows > _WHOLE_STORE:
         return None
     keys = []
     for segment in manifest.segments:

@@ -39,7 +39,7 @@ _HEAD_BYTES, _DECODED_BYTES = 1 << 16, 32 << 20
 _PIECE = 1 << 20
 #: The most lines before a header, and the rows that are looked at.
 _MOST_SKIPPED, _MOST_ROWS = 20, 200
-_SEPARATORS = (",", ";", "\t", "|")
+_SEPARATORS = (",", ";", "\t", "|", " ")
 _EXCEL = re.compile(r"sep=(.)", re.IGNORECASE)
 #: The share of rows, or of values, that has to agree.
 _MOST = 0.9
@@ -63,7 +63,8 @@ def recognize_dialect(source: FileSourceSpec) -> Recognized:
     """Return a source with the encoding, separator, header and decimal point of its CSV files.
 
     Raises:
-        SourceError: there is no file, or its format is unknown. OptionError: an option makes no sense.
+        SourceError: there is no file, its format is unknown, or it holds no text. OptionError: an option
+            makes no sense.
     """
     files = [file for file in find_files(source) if format_of(file.path, source) == "csv"]
     if not files:
@@ -74,6 +75,10 @@ def recognize_dialect(source: FileSourceSpec) -> Recognized:
     path, given = files[0].path, options_of(files[0].path, source)
     dialect = CsvDialect.of({**given, **found})
     head = _head(path, dialect.encoding)
+    if "\0" in head:
+        raise SourceError(
+            f"{path} holds no text", hint="if it is no CSV file, rename it, or say what it is: FORMAT PARQUET"
+        )
     found |= _layout(head, dialect, given)
     options = {**given, **found}
     separator = CsvDialect.of(options).separator
@@ -165,10 +170,10 @@ def _layout(head: str, dialect: CsvDialect, given: Options) -> Options:
     divisions = [_divided(head, one, dialect) for one in separators]
     if not skips:
         divisions = [_divided(head, one, dialect, dialect.skip) for one in separators]
-    whole = [one for one in divisions if one is not None]
+    whole = [one for one in divisions if one is not None and not (one.separator == " " and one.skip)]
     if not whole:
         return found
-    best = min(whole, key=lambda one: (one.skip, one.separator != ",", -one.width))
+    best = min(whole, key=lambda one: (one.skip, _rank(one.separator), -one.width))
     if "separator" not in given and best.separator != ",":
         found["separator"] = best.separator
     if skips and best.skip:
@@ -176,6 +181,11 @@ def _layout(head: str, dialect: CsvDialect, given: Options) -> Options:
     if "header" not in given and _is_headless(best.rows):
         found["header"] = False
     return found
+
+
+def _rank(separator: str) -> int:
+    """Return how early a separator is chosen among those that fit: commas first, blanks last."""
+    return {",": 0, " ": 2}.get(separator, 1)
 
 
 def _divided(head: str, separator: str, dialect: CsvDialect, skip: int | None = None) -> _Division | None:
@@ -245,7 +255,7 @@ def _has_decimal_commas(path: Path, options: Options) -> bool:
 
 def _texts(column: Array) -> Array:
     """Return the values of a column of text, binary, that say something."""
-    return without_null_words(column.view(pa.binary()), "TIMESTAMP").drop_null()
+    return without_null_words(column.view(pa.binary())).drop_null()
 
 
 def _share(mask: Array) -> float:
@@ -258,7 +268,7 @@ _DAYS = (
     "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y-%m-%d", "%d-%m-%Y", "%m-%d-%Y", "%Y.%m.%d",
     "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%Y%m%d", "%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%b %d %Y",
 )  # fmt: skip
-_CLOCKS = ("%H:%M:%S", "%H:%M", "%I:%M:%S %p", "%I:%M %p", "%H.%M", "%H:%M:%S UTC")
+_CLOCKS = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f", "%H%M%S", "%I:%M:%S %p", "%I:%M %p", "%H.%M", "%H:%M:%S UTC")
 _PATTERNS = (
     *(f"{day} {clock}" for clock in _CLOCKS for day in _DAYS),
     *_DAYS,
@@ -270,10 +280,11 @@ _PATTERNS = (
 _SWAPPED = {"%d/%m/": "%m/%d/", "%m/%d/": "%d/%m/", "%d-%m-": "%m-%d-", "%m-%d-": "%d-%m-"}
 _DATE_ONLY = r"^\s*\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\s*$|^\s*\d{8}\s*$"
 _CLOCK_ONLY = r"^\s*\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(\s*[AaPp][Mm])?\s*$"
+_CLOCK_DIGITS = r"^\s*([01]\d|2[0-3])[0-5]\d[0-5]\d\s*$"
 _DIGITS = r"^\s*(19|20)\d{2}[01]\d[0-3]\d([0-2]\d[0-5]\d[0-5]\d)?\s*$"
 _TRIED = 400
 _MOST_COLUMNS = 500
-_SAMPLED_BYTES = 2 << 20
+_SAMPLED_BYTES, _SAMPLED_FILES = 2 << 20, 16
 _EARLIEST_US = -30_610_224_000 * 1_000_000  # the year 1000: an earlier one is a year with two digits
 _ORDERED = 0.05
 
@@ -326,7 +337,9 @@ def recognize_times(source: FileSourceSpec, columns: Columns, time: str | None) 
     clock = ""
     if "clock" not in source.options and any(_looks_like(values[name], _DATE_ONLY) for name in names):
         texts = [name for name in dict.fromkeys((*names, *types)) if types[name] == "STRING"]
-        clock = _clock_among(source, texts[:_MOST_COLUMNS])
+        digits = [name for name in names if types[name] in ("STRING", "BIGINT")]
+        clock = _clock_among(source, texts[:_MOST_COLUMNS], _CLOCK_ONLY)
+        clock = clock or _clock_among(source, digits, _CLOCK_DIGITS)
     for name in names:
         if clock and _looks_like(values[name], _DATE_ONLY):
             return _with_clock(source, columns, name, clock)
@@ -339,10 +352,10 @@ def recognize_times(source: FileSourceSpec, columns: Columns, time: str | None) 
     return RecognizedTimes(source, columns)
 
 
-def _clock_among(source: FileSourceSpec, names: Sequence[str]) -> str:
-    """Return the first of some columns that holds times of day, "" without one."""
+def _clock_among(source: FileSourceSpec, names: Sequence[str], form: str) -> str:
+    """Return the first of some columns that holds times of day of a form, "" without one."""
     values = column_values(source, names) if names else {}
-    return next((name for name in names if _looks_like(values[name], _CLOCK_ONLY)), "")
+    return next((name for name in names if _looks_like(values[name], form)), "")
 
 
 def _looks_like(values: Array, form: str) -> bool:
@@ -388,7 +401,9 @@ def column_values(source: FileSourceSpec, names: Sequence[str]) -> dict[str, Arr
     """
     layout = RecordSchema(tuple(ColumnSpec(name, "STRING") for name in names), names[0])
     parts: dict[str, list[Array]] = {name: [pa.array([], pa.binary())] for name in names}
-    with sampled(find_files(source), source, _SAMPLED_BYTES) as sample:
+    files = find_files(source)
+    some = np.unique(np.linspace(0, len(files) - 1, _SAMPLED_FILES).astype(np.int64)).tolist()
+    with sampled([files[number] for number in some], source, _SAMPLED_BYTES) as sample:
         for file in sample.files:
             reader, left = READERS[format_of(file.path, source)], _SAMPLED_BYTES
             with suppress(*UNREADABLE, SourceError):  # the check of the source says so
@@ -404,7 +419,7 @@ def column_values(source: FileSourceSpec, names: Sequence[str]) -> dict[str, Arr
 def _as_text(column: Array) -> Array:
     """Return a column as text, binary, with nulls for what is empty, and for words such as n/a."""
     text = cast_column(column, "STRING").values.view(pa.binary())
-    return without_null_words(without_empty(text), "TIMESTAMP")
+    return without_null_words(without_empty(text))
 
 
 class TimePattern(NamedTuple):

@@ -1,9 +1,9 @@
-"""Make regions of the polygons of GeoJSON files and of statements: repair and name them."""
+"""Make regions of the polygons of files and of statements: repair and name them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ import pyarrow as pa
 import shapely
 
 from stqsh.errors import SourceError
-from stqsh.sources.formats.geojson_file import Feature, FeatureRow, read_features
 from stqsh.sources.formats.json_documents import has_features
 from stqsh.sources.formats.json_file import JsonObject, as_text
+from stqsh.sources.formats.layer_file import LAYER_FORMATS
+from stqsh.sources.formats.parquet_file import geoparquet_geometry
 from stqsh.sources.formats.record_schema import near
-from stqsh.sources.formats.row_blocks import COMPRESSIONS
-from stqsh.sources.source_files import find_files
+from stqsh.sources.region_shapes import POLYGONAL, RegionShape, read_shapes
+from stqsh.sources.source_files import find_files, format_of
 from stqsh.spec.region import PolygonSpec
 from stqsh.spec.stream import FileSourceSpec
 
@@ -32,8 +33,6 @@ USUAL_NAMES = (
 )  # fmt: skip
 """Properties that usually name a region, the best names first."""
 
-_SUFFIXES = (".json", ".geojson", ".geojsonl")
-_POLYGONAL = ("Polygon", "MultiPolygon")
 _SHOWN = 5
 _FARTHEST = 180 + 1e-9  # files round: a border along the 180th meridian may be at 180.00000000000006
 
@@ -60,13 +59,14 @@ class RegionSet:
 
 
 def read_regions(source: FileSourceSpec, name_column: str | None) -> RegionSet:
-    """Read a set of regions from GeoJSON; note features without polygons.
+    """Read a set of regions from files; note features without polygons.
 
     Args:
         name_column: the property (or `id`) that names the regions; None: a usual one, which is noted.
 
     Raises:
-        SourceError: no file, no GeoJSON, no polygons, no such property, or a name that occurs twice.
+        SourceError: no file, one that cannot be read, no polygons, no such property, or a name that occurs
+            twice.
     """
     shapes, notes = _shapes(source)
     names, column = _names(shapes, name_column)
@@ -78,8 +78,7 @@ def read_regions(source: FileSourceSpec, name_column: str | None) -> RegionSet:
     kept = [(name, shape) for name, shape in zip(names, shapes, strict=True) if name is not None]
     members = [name for name, _ in kept]
     _check_unique(members, column)
-    texts = [orjson.dumps(shape.geometry) for _, shape in kept]
-    return _made(members, list(shapely.from_geojson(texts, on_invalid="ignore")), notes)
+    return _made(members, [shape.geometry for _, shape in kept], notes)
 
 
 def region_of_rings(rings: Sequence[Sequence[Sequence[float]]]) -> RegionSet:
@@ -115,15 +114,21 @@ def polygons_of(geometry: pa.RecordBatch, member: str | None) -> tuple[PolygonSp
 
 
 def holds_regions(path: Path) -> bool:
-    """Return whether a file is GeoJSON whose first feature is a polygon.
+    """Return whether the first geometry of a file, of which a text is GeoJSON, is a polygon.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: the file cannot be read. SourceError: what reads its format is not installed.
     """
-    if _suffix(path) not in _SUFFIXES or not has_features(path):
+    source = FileSourceSpec(str(path))
+    try:
+        form = format_of(path, source)
+    except SourceError:
         return False
-    first = next((row.feature for rows in read_features(path) for row in rows if row.feature), None)
-    return first is not None and first.geometry_type in _POLYGONAL
+    has_shapes = form in ("geojson", *LAYER_FORMATS) or (form == "jsonl" and has_features(path))
+    if not has_shapes and (form != "parquet" or geoparquet_geometry(path) is None):
+        return False
+    first = next((shape for shape in read_shapes(path, source) if shape.kind), None)
+    return first is not None and first.kind in POLYGONAL
 
 
 def no_polygons() -> RegionSet:
@@ -134,19 +139,20 @@ def no_polygons() -> RegionSet:
 # -- features ------------------------------------------------------------------------------------------------
 
 
-def _shapes(source: FileSourceSpec) -> tuple[list[Feature], list[str]]:
-    """Return the features of all files that have polygons, and notes on those that have none."""
-    shapes: list[Feature] = []
+def _shapes(source: FileSourceSpec) -> tuple[list[RegionShape], list[str]]:
+    """Return the shapes of all files that are polygons, and notes on those that are none."""
+    shapes: list[RegionShape] = []
     others: Counter[str] = Counter()
     for file in find_files(source):
-        for row in _rows(file.path, source):
-            kind = row.feature.geometry_type if row.feature else None
-            if row.feature is not None and kind in _POLYGONAL:
-                shapes.append(row.feature)
+        for shape in read_shapes(file.path, source):
+            if shape.kind in POLYGONAL:
+                shapes.append(shape)
             else:
-                others[str(kind or "without a geometry")] += 1
+                others[str(shape.kind or "without a geometry")] += 1
     if not shapes:
-        raise SourceError(f"there is no polygon in {source.glob}", hint="regions are polygons of GeoJSON")
+        raise SourceError(
+            f"there is no polygon in {source.glob}", hint="regions are polygons, such as those of GeoJSON"
+        )
     notes = [_left_out(kind, count) for kind, count in others.items()]
     return shapes, notes
 
@@ -157,28 +163,7 @@ def _left_out(kind: str, count: int) -> str:
     return f"{features} left out ({kind})"
 
 
-def _suffix(path: Path) -> str:
-    """Return the extension of a file without that of its compression."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in COMPRESSIONS:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
-
-
-def _rows(path: Path, source: FileSourceSpec) -> Iterator[FeatureRow]:
-    if (source.format or "geojson") != "geojson" or _suffix(path) not in _SUFFIXES:
-        raise SourceError(
-            f"regions come from GeoJSON files, but {path} is not named like one",
-            hint="rename it to *.geojson",
-        )
-    try:
-        for rows in read_features(path):
-            yield from rows
-    except OSError as problem:
-        raise SourceError(f"{path} cannot be read: {problem}") from problem
-
-
-def _names(features: Sequence[Feature], column: str | None) -> tuple[list[str | None], str]:
+def _names(features: Sequence[RegionShape], column: str | None) -> tuple[list[str | None], str]:
     """Return the name of each feature, None where it has none, and the property with the names."""
     properties = [feature.members for feature in features]
     if column is None:
@@ -199,7 +184,7 @@ def _guess(properties: Sequence[JsonObject]) -> str:
             columns.setdefault(name.lower(), name)
     for usual in USUAL_NAMES:
         column = columns.get(usual)
-        values = [orjson.dumps(found.get(column)) for found in properties] if column else []
+        values = [orjson.dumps(found.get(column), default=str) for found in properties] if column else []
         if values and len(set(values)) == len(values) and b"null" not in values:
             assert column is not None
             return column

@@ -79,7 +79,7 @@ def number_unit(first: FileBlock, layout: RecordSchema) -> NumberUnit:
     """
     names = [name for name, kind in layout.columns if kind == "TIMESTAMP"]
     for name in sorted(names, key=lambda name: name != layout.time):
-        numbers = _numbers(first.block.columns[layout.position(name)])
+        numbers = _numbers(first.block.columns[layout.in_files.position(name)])
         if len(numbers):
             least, most = pc.min(numbers).as_py(), pc.max(numbers).as_py()
             fitting = (unit for unit, k in UNITS.items() if _FROM_1990 * k <= least and most < _TO_2100 * k)

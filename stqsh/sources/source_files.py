@@ -18,8 +18,17 @@ from stqsh.fs import readable_path
 from stqsh.sources.dead_letters import DeadLetter
 from stqsh.sources.formats.csv_file import check_csv_header, read_csv_blocks
 from stqsh.sources.formats.geojson_file import read_geojson_blocks
-from stqsh.sources.formats.json_documents import read_json_blocks
-from stqsh.sources.formats.parquet_file import read_parquet_blocks
+from stqsh.sources.formats.gpx_file import read_gpx_blocks
+from stqsh.sources.formats.json_documents import features_crs, read_json_blocks
+from stqsh.sources.formats.layer_file import LAYER_FORMATS, layer_crs, read_layer_blocks
+from stqsh.sources.formats.parquet_file import geoparquet_geometry, read_parquet_blocks
+from stqsh.sources.formats.places import (
+    OwnPlaces,
+    PlaceOptions,
+    read_with_places,
+    usual_geometries,
+    without_places,
+)
 from stqsh.sources.formats.record_parser import FileBlock, ParsedRecords, RowBlock, parse
 from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
@@ -40,6 +49,8 @@ READERS: dict[str, Reader] = {
     "jsonl": read_json_blocks,
     "geojson": read_geojson_blocks,
     "parquet": read_parquet_blocks,
+    "gpx": read_gpx_blocks,
+    **dict.fromkeys(LAYER_FORMATS, read_layer_blocks),
 }
 _EXTENSIONS = {
     ".csv": "csv",
@@ -52,6 +63,11 @@ _EXTENSIONS = {
     ".geojsonl": "geojson",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".geoparquet": "parquet",
+    ".gpx": "gpx",
+    ".gpkg": "gpkg",
+    ".shp": "shapefile",
+    ".fgb": "fgb",
 }
 #: Small files are parsed together, up to this many bytes.
 GROUP_BYTES = 8 << 20
@@ -188,11 +204,39 @@ def format_of(path: Path, source: FileSourceSpec) -> str:
 
 
 def options_of(path: Path, source: FileSourceSpec) -> Options:
-    """Return a file's reading options; a `.tsv` is separated by tabs unless said otherwise."""
+    """Return the options of a file's format; a `.tsv` is separated by tabs unless said otherwise."""
     tabs: Options = (
         {"separator": "\t"} if ".tsv" in path.suffixes and format_of(path, source) == "csv" else {}
     )
-    return tabs | source.options
+    return tabs | without_places(source.options)
+
+
+def read_file_blocks(
+    path: Path, source: FileSourceSpec, layout: RecordSchema, size: int | None = None
+) -> Iterator[RowBlock]:
+    """Yield the blocks of a file, of about `size` bytes or rows, with its places in degrees.
+
+    Raises:
+        SourceError: the file's format is unknown, or a declared column is missing.
+    """
+    form, options = format_of(path, source), options_of(path, source)
+    places = PlaceOptions.of(source.options)
+    if places.crs is None and form in ("geojson", "jsonl") and path.is_file():
+        places = replace(places, crs=features_crs(path))
+
+    def read(columns: RecordSchema) -> Iterator[RowBlock]:
+        return READERS[form](path, columns, options, size)
+
+    own = OwnPlaces(lambda: usual_geometries(path, form), lambda: own_crs(path, form, options))
+    return read_with_places(read, layout, places, own)
+
+
+def own_crs(path: Path, form: str, options: Options) -> str | None:
+    """Return the reference system of a file's column of geometries; None where it says none."""
+    if form in LAYER_FORMATS:
+        return layer_crs(path, options)
+    found = geoparquet_geometry(path) if form == "parquet" else None
+    return None if found is None else found[1]
 
 
 def group_files(files: Iterable[SourceFile], limit: int = GROUP_BYTES) -> Iterator[list[SourceFile]]:
@@ -228,10 +272,15 @@ def check_files(files: Iterable[SourceFile], source: FileSourceSpec, layout: Rec
 
 def _check_file(file: SourceFile, source: FileSourceSpec, layout: RecordSchema) -> None:
     if format_of(file.path, source) == "csv":
-        with suppress(*UNREADABLE):
-            check_csv_header(file.path, layout.in_files, options_of(file.path, source))
-    else:
-        read_first_block(file, source, layout)
+        try:
+            with suppress(*UNREADABLE):
+                check_csv_header(file.path, layout.in_files, options_of(file.path, source))
+            return
+        except OptionError:
+            raise
+        except SourceError:  # the places may be in a column of geometries
+            pass
+    read_first_block(file, source, layout)
 
 
 def read_first_block(file: SourceFile, source: FileSourceSpec, layout: RecordSchema) -> FileBlock | None:
@@ -240,9 +289,8 @@ def read_first_block(file: SourceFile, source: FileSourceSpec, layout: RecordSch
     Raises:
         SourceError: the file's format is unknown, or a declared column is missing.
     """
-    read = READERS[format_of(file.path, source)]
     with suppress(*UNREADABLE):
-        for block in read(file.path, layout.in_files, options_of(file.path, source), _FIRST_BLOCK):
+        for block in read_file_blocks(file.path, source, layout.in_files, _FIRST_BLOCK):
             return FileBlock(file.index, readable_path(file.path), block)
     return None
 
@@ -278,9 +326,8 @@ def _blocks(
 ) -> Iterator[FileBlock]:
     """Yield the blocks of some files; add a file that cannot be read to `dead`."""
     for file in files:
-        reader = READERS[format_of(file.path, source)]
         try:
-            for block in reader(file.path, layout.in_files, options_of(file.path, source)):
+            for block in read_file_blocks(file.path, source, layout.in_files):
                 yield FileBlock(file.index, readable_path(file.path), block)
         except UNREADABLE as problem:
             text = str(problem).replace("\n", " ")

@@ -77,7 +77,7 @@ Told = tuple[int, str, int | None]
 def told(records: list[Record], last: int) -> list[Told]:
     """What FOLLOW must show of a log that begins at second 0, up to a second; by brute force."""
     out, latest, clock = list[Told](), None, 0
-    present, steps = False, dict[int, list[int]]()
+    newest, present, steps = None, False, dict[int, list[int]]()
     for number, record in enumerate(records):
         clock = max(clock, record.second)
         steps.setdefault(clock, []).append(number)
@@ -87,7 +87,7 @@ def told(records: list[Record], last: int) -> list[Told]:
             second, x, _ = records[number]
             if latest is not None and second < latest:
                 continue  # stale
-            latest = second
+            latest, newest = second, number
             if x is not None:
                 shown.append((second, 0, (at + 1, "+", number)))
             elif present:
@@ -95,7 +95,7 @@ def told(records: list[Record], last: int) -> list[Told]:
             present = x is not None
         out += [line for *_, line in sorted(shown, key=lambda line: line[:2])]
         if present and latest is not None and latest < at - 5:
-            out.append((at + 1, "-", None))
+            out.append((at + 1, "-", newest))
             present = False
     return out
 
@@ -163,7 +163,7 @@ def test_it_begins_with_the_last_record_and_says_where_an_object_has_gone(
     assert [(line["op"], line["step"], line["row"]["lon"]) for line in lines] == [
         ("+", 2, 1.0),
         ("+", 3, 2.0),
-        ("-", 9, None),
+        ("-", 9, 2.0),  # its last place
         ("+", 31, 30.0),
     ]
     assert lines[0]["row"]["ts"] == "2020-01-01T00:00:01Z"

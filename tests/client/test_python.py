@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
@@ -70,6 +71,19 @@ def test_a_result_has_rows_a_frame_a_table_and_places(cars: Session) -> None:
     assert (found.step, found.at) == (1, datetime(2026, 1, 1, tzinfo=UTC))
     places = found.geo()
     assert places.crs == 4326 and places.geometry.iloc[1].coords[0] == (10.5, 50.5)
+
+
+def test_a_result_by_regions_has_their_shapes(cars: Session, tmp_path: Path) -> None:
+    ring = [[10, 50], [10.2, 50], [10.2, 50.2], [10, 50.2], [10, 50]]
+    zone = {"type": "Polygon", "coordinates": [ring]}
+    feature = {"type": "Feature", "geometry": zone, "properties": {"zone": "west"}}
+    zones = tmp_path / "zones.geojson"
+    zones.write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+    cars.sql(f"CREATE REGIONS zones FROM FILE '{zones}' NAME zone")
+    by_zone = "SELECT REGION(zones) AS zone, COUNT(*) AS n FROM cars GROUP BY REGION(zones)"
+    found = cars.sql(by_zone).geo()
+    assert found["zone"].tolist() == ["west", None] and found["n"].tolist() == [1, 1]
+    assert found.geometry.iloc[0].bounds == (10, 50, 10.2, 50.2) and found.geometry.iloc[1] is None
 
 
 def test_a_result_is_that_of_the_last_statement_with_rows(cars: Session) -> None:

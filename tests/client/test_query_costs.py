@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from stqsh.client.connection import Connection
 from stqsh.client.show.query_costs import RECENT_S, update_rates, work_shares
@@ -15,6 +16,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state.arena import Arena
 from stqsh.storage.control_log import set_meta, wall_clock_us
 from stqsh.storage.slot_files import slot_name
+from tests.support.local import local_session
 
 ROW = ("1", 116.4)
 
@@ -63,3 +65,23 @@ def test_the_share_of_work_is_that_of_all_candidates(link: Connection) -> None:
 def test_nothing_is_told_where_no_engine_was(link: Connection) -> None:
     assert work_shares(link) == {}
     assert update_rates(link) == {}
+
+
+def test_the_work_of_refreshes_counts(tmp_path: Path) -> None:
+    rows = [f"o{number % 20},{number % 7},{number % 5},{number // 20}" for number in range(200)]
+    (tmp_path / "cars.csv").write_text("\n".join(["id,x,y,at", *rows, ""]))
+    with local_session(tmp_path, slots=2, published=True) as session:
+        list(
+            session.execute(
+                "CREATE MOVING STREAM cars (id STRING, x DOUBLE, y DOUBLE, at TIMESTAMP) KEY id LOCATION"
+                f" (x, y) TIME at FROM FILE '{tmp_path}/cars.csv' TICK 1 s PLANAR;"
+                "REGISTER QUERY tallied AS SELECT COUNT(*) FROM cars INSIDE (0, 0, 4, 4) SYNC 2 s;"
+                "REGISTER QUERY listed AS SELECT COUNT(*) FROM cars INSIDE RECT(4, 4) AROUND 'o1' SYNC 2 s;"
+                "REGISTER QUERY near AS SELECT COUNT(*) FROM cars NEAREST 3 TO (2, 2) SYNC 2 s;"
+                "RUN;"
+            )
+        )
+        names = {query.id: query.name for query in session.queries()}
+        shares = {names[query]: share for query, share in work_shares(session.link).items()}
+    assert set(shares) == {"tallied", "listed", "near"} and min(shares.values()) > 0
+    assert sum(shares.values()) == pytest.approx(1)

@@ -96,6 +96,7 @@ WRONG = {
     "SELECT * FROM '@/plain.csv' (format => 'xls')": "unknown format 'xls'",
     "SELECT sise FROM '@/plain.csv' (separator => ';')": "has no column 'sise'",
     "SELECT * FROM '@/plain.csv' INSIDE (0, 0, 1, 1)": "look like its location",
+    "SELECT ST_X(loc) FROM '@/plain.csv'": "look like its location",
     "SELECT * FROM '@/plain.csv' (x => 'nix')": "there is no column 'nix'",
     "SELECT * FROM '@/rows.jsonl' (x => 'word')": "word is a STRING, and cannot be LOCATION",
     "SELECT COUNT(*) FROM '@/rows.jsonl' SYNC 1 s": "SYNC is for streams: a file is read once",

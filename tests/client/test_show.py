@@ -128,7 +128,8 @@ def test_settings_tell_where_they_come_from(link):
     catalogue_writer.set_value(link.db, "SET engine.slots = 7;", "engine.slots", 7)
     profile = load_profile(None, {"STQSH_ENGINE_MEMORY": "3g"})
     (settings,) = SUBJECTS["SETTINGS"](link, profile)
-    found = {key: (value, origin) for key, value, origin in settings.rows}
+    found = {key: (value, origin) for key, value, origin, _ in settings.rows}
+    assert all(meaning for *_, meaning in settings.rows)
     assert found["engine.slots"] == (7, "SET")
     assert found["engine.memory"] == ("3g", "STQSH_ENGINE_MEMORY")
     assert found["session.home_root"] == (None, "default")

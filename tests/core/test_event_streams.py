@@ -24,14 +24,15 @@ def posts(**changes):
     return Slot(**(EVENTS | changes))
 
 
-def test_an_event_comes_once_and_expires_with_its_key_alone():
+def test_an_event_comes_once_and_expires_with_its_row():
     slot = posts()
-    slot.batch(1, 1, [(1, "a", 0, 0, 1, "free", 3)], [register(7)])
+    (came,) = of_kind(slot.batch(1, 1, [(1, "a", 0, 0, 1, "free", 3)], [register(7)]), "rows")
     assert slot.updates(2, 6) == []
     out = slot.batch(7, 9)
     assert updates(out) == [(7, 7, "-", "a", "expired")]
-    blank = dict.fromkeys([name for name, _ in SPEC["columns"]])
-    assert unpack(of_kind(out, "rows")[0].payload).to_pylist() == [blank | {"oid": "a"}]
+    (row,) = unpack(of_kind(out, "rows")[0].payload).to_pylist()
+    assert [row] == unpack(came.payload).to_pylist()
+    assert (row["oid"], row["status"], row["n"]) == ("a", "free", 3)
 
 
 def test_without_keep_events_stay_for_ever():

@@ -13,7 +13,7 @@ import pytest
 
 import stqsh
 from stqsh.core import kernel_cache, kernel_warmup
-from stqsh.core.kernels.kernel_files import CheckedFiles
+from stqsh.core.kernels.kernel_files import COMMON_CPU, CheckedFiles, runs_common_code
 
 _COMPILE = """
 import numpy as np
@@ -116,3 +116,22 @@ def test_two_processes_compile_a_kernel_once(tmp_path: Path) -> None:
     both = [subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     compiled = sum(int(process.communicate()[0]) for process in both)
     assert compiled == len(list(tmp_path.rglob("hashing.*.nbc"))) > 0
+
+
+@pytest.mark.skipif(not runs_common_code(), reason="this processor is of another kind")
+def test_kernels_that_a_package_brings_are_not_compiled(tmp_path: Path) -> None:
+    package = tmp_path / "stqsh"
+    shutil.copytree(Path(stqsh.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def compiled(cache: str, **more: str) -> int:
+        environ = {**os.environ, "PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / cache), **more}
+        environ.pop("NUMBA_CACHE_DIR", None)
+        command = [sys.executable, "-c", _COMPILE + _COUNT]
+        return int(subprocess.run(command, env=environ, cwd=tmp_path, check=True, capture_output=True).stdout)
+
+    assert compiled("built", NUMBA_CPU_NAME=COMMON_CPU, NUMBA_CPU_FEATURES="") > 0
+    (tmp_path / "built" / "stqsh" / "kernels").rename(package / "core" / "compiled")
+    assert compiled("used") == 0
+    with (package / "core" / "kernels" / "jit.py").open("a") as source:
+        source.write("# another state\n")
+    assert compiled("used") > 0

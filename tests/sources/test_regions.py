@@ -127,7 +127,7 @@ def test_several_files_make_one_set(tmp_path) -> None:
         ),
         ([feature([SQUARE], zone="a")], "zon", "no region has a property zon", "did you mean zone"),
         ([feature([SQUARE], color="a")], None, "no property looks like the name", "one of: color"),
-        ([feature([1, 2], "Point", id="a")], None, "there is no polygon in", "polygons of GeoJSON"),
+        ([feature([1, 2], "Point", id="a")], None, "there is no polygon in", "those of GeoJSON"),
         ([feature([LINE], id="a")], None, "no region encloses anything", None),
     ],
 )
@@ -139,7 +139,7 @@ def test_what_cannot_be_is_one_clear_error(file, features, column, message, hint
 
 def test_other_formats_and_broken_files_are_refused(tmp_path) -> None:
     (tmp_path / "a.csv").write_text("x")
-    with pytest.raises(SourceError, match="regions come from GeoJSON"):
+    with pytest.raises(SourceError, match="has no column of geometries"):
         read_regions(source(tmp_path / "a.csv"), None)
     (tmp_path / "b.geojson").write_text('{"type":"FeatureCollection","features":[')
     with pytest.raises(SourceError, match="cannot be read"):

@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import shapely
 
 from stqsh.client.python import notebook
 from stqsh.client.python.tables import answer_table, rows_table
-from stqsh.client.results import Answer, Message, Outcome, Rows, Script
+from stqsh.client.results import Answer, Message, Outcome, RegionColumn, Rows, Script
 from stqsh.client.run import RunHandle
 from stqsh.client.statement_groups import parsed
 from stqsh.errors import StqshError
@@ -40,6 +41,7 @@ class Result:
         at: that step's time, in UTC.
         location: the two columns that are the stream's location, if both are selected.
         is_planar: whether the location is in a plane's units, and not in degrees.
+        regions: the column that names members of a set of regions, with their shapes.
 
     >>> found = session.sql("SELECT oid, lon, lat FROM taxis WHERE oid = 'ambulance'")
     >>> found.names, len(found), found.location
@@ -54,6 +56,7 @@ class Result:
     at: datetime | None = None
     location: tuple[str, str] | None = None
     is_planar: bool = False
+    regions: RegionColumn | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -73,10 +76,12 @@ class Result:
         return self.table.to_pylist()
 
     def geo(self) -> geopandas.GeoDataFrame:
-        """Return the rows as a GeoDataFrame of points: in EPSG:4326, or without a system of a planar stream.
+        """Return the rows as a GeoDataFrame: in EPSG:4326, or without a system where the stream is planar.
+
+        The geometries are the points of the location; of an aggregate by `REGION(…)`, the regions' shapes.
 
         Raises:
-            StqshError: geopandas is not installed, or the columns of the location are not selected.
+            StqshError: geopandas is not installed, or the result has no places.
         """
         try:
             import geopandas
@@ -84,17 +89,20 @@ class Result:
             raise StqshError(
                 "geopandas is not installed", hint="pip install 'stqsh[geo]' brings it"
             ) from error
+        frame, crs = self.df(), None if self.is_planar else 4326
+        if self.regions is not None:
+            shapes = self.regions.shapes()
+            names: list[Any] = self.table.column(self.regions.place).to_pylist()
+            texts = [shapes[name].decode() if name in shapes else None for name in names]
+            return geopandas.GeoDataFrame(frame, geometry=shapely.from_geojson(texts), crs=crs)
         if self.location is None:
             raise StqshError(
                 "the result has no places",
                 hint="select both columns of the stream's location, such as lon and lat",
             )
-        frame = self.df()
         x, y = (frame[name] for name in self.location)
         points = geopandas.GeoSeries.from_xy(x, y, index=frame.index)
-        return geopandas.GeoDataFrame(
-            frame, geometry=points.where(x.notna() & y.notna(), None), crs=None if self.is_planar else 4326
-        )
+        return geopandas.GeoDataFrame(frame, geometry=points.where(x.notna() & y.notna(), None), crs=crs)
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -121,7 +129,8 @@ def sql(session: Session, text: str) -> Result:
             word = statement.text.split(maxsplit=1)[0].upper()
             raise StqshError(
                 f"{word} goes on and has no result",
-                hint="session.tail(…) follows a query, and session.execute(…) takes every statement",
+                hint="session.tail(…) follows a query, stqsh.draw_map(session, …) draws a map, and"
+                " session.execute(…) takes every statement",
             )
     return result_of(session.execute(statements))
 
@@ -139,13 +148,16 @@ def result_of(outcomes: Sequence[Outcome]) -> Result:
                 found = Result(rows_table(outcome))
             case Answer():
                 found = _of_answer(outcome)
+                texts += [outcome.remark] if outcome.remark else []
     return replace(found, text="\n".join(texts))
 
 
 def _of_answer(answer: Answer) -> Result:
     at = None if answer.at_us is None else _EPOCH + timedelta(microseconds=answer.at_us)
     step = None if at is None else answer.step
-    return Result(answer_table(answer), "", step, at, answer.location, is_planar=answer.is_planar)
+    return Result(
+        answer_table(answer), "", step, at, answer.location, answer.is_planar, regions=answer.regions
+    )
 
 
 def _run_text(run: RunHandle) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from stqsh.spec.expression import ColumnExpr, DistanceExpr, DistanceToExpr, Expr, RegionOfExpr
+from stqsh.spec.expression import ColumnExpr, DistanceExpr, DistanceToExpr, Expr, FunctionExpr, RegionOfExpr
 
 if TYPE_CHECKING:
     from stqsh.spec.query import BoundQuery
@@ -18,8 +18,13 @@ def lengths_in(spec: BoundQuery, *, planar: bool) -> frozenset[int]:
     """Return the positions of the columns that hold lengths in metres; none of a planar stream."""
     if planar:
         return frozenset()
-    lengths = (DistanceExpr, DistanceToExpr)
-    return frozenset(place for place, value in _values(spec) if isinstance(value, lengths))
+    return frozenset(place for place, value in _values(spec) if _is_length(value))
+
+
+def _is_length(value: Expr) -> bool:
+    if isinstance(value, FunctionExpr):
+        return value.name == "ST_DISTANCE"
+    return isinstance(value, DistanceExpr | DistanceToExpr)
 
 
 def region_in(spec: BoundQuery) -> tuple[int, int] | None:

@@ -74,9 +74,9 @@ def activity(link: Connection, progress: Progress) -> str:
     return "; ".join(filter(None, [at, paused, wait_text(progress)]))
 
 
-def stream_activities(link: Connection) -> dict[int, str]:
+def stream_activities(link: Connection, progress: Progress) -> dict[int, str]:
     """Return for each stream, by id, whether it plays and at which pace, or that it is at its end."""
-    progress, statuses, orders = link.progress(), stream_statuses(link.db), PlayOrders.of(link)
+    statuses, orders = stream_statuses(link.db), PlayOrders.of(link)
     is_running = _is_running(link, progress)
     found = {}
     for stream in live_streams(link.db):
@@ -89,8 +89,10 @@ def stream_activities(link: Connection) -> dict[int, str]:
 
 def play_text(link: Connection, stream: StreamRow) -> str:
     """Return what a PLAY that is in the log does: `stream taxis plays at 600x`."""
+    if stream.spec.is_live:
+        return f"stream {stream.name} plays"
     orders, playback = PlayOrders.of(link), link.progress().stats.playback
-    text = f"stream {stream.name} plays" + ("" if stream.spec.is_live else f" {orders.pace_text}")
+    text = f"stream {stream.name} plays {orders.pace_text}"
     if playback is None or orders.pace is None or not playback.is_skipped(orders.pace):
         return text
     return f"{text}; next record in {format_age(playback.next_us or 0)}; skipping"

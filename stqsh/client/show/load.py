@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import BY_SLOTS, Accuracy, accuracies, rounded
-from stqsh.client.results import Rows
+from stqsh.client.read.query_tallies import QueryTally
+from stqsh.client.results import Message, Rows
+from stqsh.client.show.load_words import demand, load_sentence
 from stqsh.profile import Profile
 from stqsh.spec.region import EVERYWHERE
 from stqsh.spec.shedding import SheddingOrder
@@ -32,8 +34,11 @@ _BUCKETS = (1, 2, 3, 4, 8, 16, 32, 63)
 _NOBODY = {"streams": "none is to RETAIN SIGNIFICANT: every object is kept"}
 
 
-def show_load(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW LOAD: budget, orders and accuracy, one item a row; then the load of each slot and of all."""
+def show_load(link: Connection, profile: Profile) -> Iterator[Rows | Message]:
+    """Yield SHOW LOAD: budget, orders and accuracy, one item a row; then the load of each slot and of all.
+
+    The last is a sentence on what exact answers need, what is allowed, and what that costs.
+    """
     stats = link.progress().stats
     wished, memory = memory_settings(session_settings(link.db, profile)), stats.memory
     slots = [(slot.slot, list(slot.memory.values())) for slot in stats.slots if slot.memory]
@@ -51,6 +56,8 @@ def show_load(link: Connection, profile: Profile) -> Iterator[Rows]:
         whole = _slot_row("all", reported)[: SLOT_COLUMNS.index("locked")]
         over_slots = [queries.get(name) for name in SLOT_COLUMNS[len(whole) :]]
         yield Rows("slots", SLOT_COLUMNS, (*rows, (*whole, *over_slots)))
+        mean = queries.get("mean accuracy")
+        yield Message(load_sentence(demand(reported), wished, mean if isinstance(mean, float) else None))
 
 
 def _ordered(wished: MemorySettings, memory: MemoryStats | None) -> Items:
@@ -142,8 +149,11 @@ def histogram_text(counts: Sequence[int]) -> str:
     return ", ".join(shown)
 
 
-def show_cache(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW CACHE: what is kept in and around each query's region on significant streams, and notes."""
+def show_cache(link: Connection, profile: Profile) -> Iterator[Rows | Message]:
+    """Yield SHOW CACHE: what is kept in and around each query's region on significant streams, and notes.
+
+    The last is a sentence on all of them.
+    """
     del profile
     streams = {stream.id: stream for stream in live_streams(link.db) if stream.spec.is_significant}
     queries = [
@@ -160,6 +170,27 @@ def show_cache(link: Connection, profile: Profile) -> Iterator[Rows]:
         notes = (("all", _unseen(link)), *notes)
     if notes:
         yield Rows("notes", ("query", "note"), notes)
+    tallies = [one.tally for one in found.values() if one.tally is not None]
+    if tallies:
+        yield Message(_cache_sentence(tallies))
+
+
+def _cache_sentence(tallies: Sequence[QueryTally]) -> str:
+    """Return what the regions of all queries hold, what is kept around them, and what was dropped."""
+    inside, cached, shed = (
+        sum(getattr(one, name) for one in tallies) for name in ("inside", "cached", "shed")
+    )
+    area, beyond = (
+        math.fsum(value for one in tallies if math.isfinite(value := getattr(one, name)))
+        for name in ("area", "cache_area")
+    )
+    wider = f", which make {100 * beyond / area:.3g} % more area" if area else ""
+    queries = f"{len(tallies):,} {'query' if len(tallies) == 1 else 'queries'}"
+    dropped = f"{shed:,} that they need are dropped" if shed else "nothing that they need is dropped"
+    return (
+        f"the regions of {queries} hold {inside:,} objects, and the caches around them{wider} hold {cached:,}"
+        f" that may come in before they report again; {dropped}"
+    )
 
 
 def _cache_row(query: QueryRow, accuracy: Accuracy, unit: float) -> tuple[Any, ...]:

@@ -12,13 +12,13 @@ from msgspec.structs import asdict
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import accuracies, accuracy_shown, shedding_text, summary
-from stqsh.client.results import Rows
+from stqsh.client.results import Message, Rows
 from stqsh.client.show.activity import activity, stream_activities
 from stqsh.client.show.load import show_cache, show_load
 from stqsh.client.show.sinks import show_alerts, show_sinks
 from stqsh.name_patterns import glob_of, is_like
 from stqsh.profile import Profile
-from stqsh.settings import SECRETS, Setting
+from stqsh.settings import KEYS, SECRETS, Setting
 from stqsh.sources.dead_letters import read_dead_letters
 from stqsh.spec.stats import BatchStats, LiveState
 from stqsh.spec.stream import (
@@ -125,8 +125,9 @@ def _at_rest(link: Connection, profile: Profile) -> str:
 def show_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW STREAMS: each stream with its source, how far it has been read, and whether it plays."""
     del profile
-    clocks = stream_activities(link)
-    statuses, live = stream_statuses(link.db), link.progress().stats.live
+    progress = link.progress()
+    clocks = stream_activities(link, progress)
+    statuses, live = stream_statuses(link.db), progress.stats.live
     engine = read_engine(link.home)
     waits = engine.message if engine is not None and engine.state == "ready" else ""
     rows = []
@@ -284,10 +285,13 @@ def show_dead_letters(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def show_settings(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW SETTINGS: every setting, its value, and where it comes from."""
+    """Yield SHOW SETTINGS: every setting, its value, where it comes from, and what it means."""
     settings = session_settings(link.db, profile)
-    rows = tuple((key, _shown(key, found.value), found.origin) for key, found in settings.items())
-    yield Rows("settings", ("setting", "value", "origin"), rows)
+    meanings = {key.name: key.help for key in KEYS}
+    rows = tuple(
+        (key, _shown(key, found.value), found.origin, meanings[key]) for key, found in settings.items()
+    )
+    yield Rows("settings", ("setting", "value", "origin", "meaning"), rows)
 
 
 def _shown(key: str, value: Setting) -> Setting:
@@ -295,7 +299,7 @@ def _shown(key: str, value: Setting) -> Setting:
     return "(set)" if key in SECRETS and value is not None else value
 
 
-Subject = Callable[[Connection, Profile], Iterator[Rows]]
+Subject = Callable[[Connection, Profile], Iterator[Rows | Message]]
 SUBJECTS: dict[str, Subject] = {
     "STATUS": show_status,
     "STREAMS": show_streams,
@@ -315,13 +319,14 @@ SUBJECTS: dict[str, Subject] = {
 """What SHOW can show by now, in capitals."""
 
 
-def shown_like(link: Connection, profile: Profile, what: str, pattern: str) -> Iterator[Rows]:
+def shown_like(link: Connection, profile: Profile, what: str, pattern: str) -> Iterator[Rows | Message]:
     """Yield what SHOW lists of the names that fit a LIKE pattern."""
     if what == "QUERIES":
         yield from show_queries(link, profile, pattern)
         return
     for rows in SUBJECTS[what](link, profile):
-        yield replace(rows, rows=tuple(row for row in rows.rows if is_like(row[0], pattern)))
+        if isinstance(rows, Rows):
+            yield replace(rows, rows=tuple(row for row in rows.rows if is_like(row[0], pattern)))
 
 
 def source_text(stream: StreamRow | TableRow | AreaRow) -> str | None:

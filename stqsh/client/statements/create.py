@@ -64,8 +64,10 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
         was = bound.spec.key
         bound, statement = _bound(desk, statement, numbers_rows=True)
         bound = bound._replace(notes=(*bound.notes, f"{was} is no key: it repeats; KEY {was} says otherwise"))
-    notes = (*bound.notes, *begins, *_told(facts), *_at_another_time(desk, facts))
+    notes = (*bound.notes, *begins, *_told(facts, bound.spec), *_at_another_time(desk, facts))
     stream = _entered(desk, f"{to_sql(statement)};", bound.spec)
+    if facts is not None:
+        desk.link.facts[stream.id] = facts
     if isinstance(stream.spec.source, StdinSourceSpec):
         from stqsh.sources.live.line_spool import SPOOL
 
@@ -271,12 +273,18 @@ def _facts(spec: StreamSpec) -> SourceFacts | None:
     return measure_files(spec)
 
 
-def _told(facts: SourceFacts | None) -> tuple[str, ...]:
+def _told(facts: SourceFacts | None, spec: StreamSpec) -> tuple[str, ...]:
     """Return lines on what a source holds; where no record can be read, the check of the source says so."""
-    if facts is None or not facts.records:
+    if facts is None:
         return ()
-    lines = facts_lines(facts)
-    return (*lines[:-1], f"{lines[-1]}; SHOW DEAD LETTERS lists them") if facts.dead_share > MUCH else lines
+    lines = facts_lines(facts) if facts.records else ()
+    if facts.dead_share <= MUCH:
+        return lines
+    if lines:
+        lines = (*lines[:-1], f"{lines[-1]}; SHOW DEAD LETTERS lists them")
+    is_swapped = facts.reason.startswith(f"{spec.y}: ") and "is beyond 90 degrees" in facts.reason
+    swapped = f"if latitudes are in {spec.x}, type LOCATION ({spec.y}, {spec.x})"
+    return (*lines, swapped) if is_swapped else lines
 
 
 def _at_another_time(desk: StatementContext, facts: SourceFacts | None) -> Iterator[str]:

@@ -119,17 +119,31 @@ def describe_table(link: Connection, table: TableRow) -> Iterator[Rows]:
 
 
 def describe_area(link: Connection, area: AreaRow) -> Iterator[Rows]:
-    """Yield a region, or a set of regions, and its members."""
+    """Yield a region with its shape, or a set of regions and the shapes of its members."""
+    from stqsh.client.read.region_shapes import circle_shape, region_shapes  # shapely: only when needed
+
+    streams = live_streams(link.db)
+    planar = bool(streams) and all(stream.spec.planar for stream in streams)
+    shapes = region_shapes(link.db, area.id, planar=planar)
+    shape: list[tuple[str, Any]] = []
+    if area.spec.circle is not None:
+        shape = [("shape", circle_shape(area.spec.circle, planar=planar))]
+    elif not area.spec.set:
+        shape = list(zip(("shape", "extent", "area", "text"), shapes[0][1:], strict=True))
     items: list[tuple[str, Any]] = [
         ("kind", "a set of regions" if area.spec.set else "a region"),
+        *shape,
         ("source", source_text(area)),
         ("members", len(area.spec.members) if area.spec.set else None),
         ("queries", ", ".join(queries_over_area(link.db, area.id)) or None),
     ]
     yield Rows(f"{area.word} {area.name}", ("item", "value"), tuple(items))
     if area.spec.set:
-        members = tuple((member,) for member in area.spec.members)
-        yield Rows(f"members of {area.name}", ("member",), members)
+        yield Rows(
+            f"members of {area.name}",
+            ("member", "shape", "extent", "area"),
+            tuple((one.name, one.shape, one.extent, one.area) for one in shapes),
+        )
 
 
 def show_query(query: QueryRow, measured: QueryMeasure, accuracy: Accuracy) -> Iterator[Rows]:

@@ -16,6 +16,7 @@ from stqsh.client.read.answers import answer_of
 from stqsh.client.read.snapshots import SnapshotReader, SnapshotResult
 from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wait_for_inserted
 from stqsh.client.read.subscription import Subscription, TailOptions
+from stqsh.client.read.swapped_axes import swapped_remark
 from stqsh.client.read.watch import WatchFeed
 from stqsh.client.results import Message, Outcome, Script, WaitNotice
 from stqsh.client.run import RunHandle
@@ -48,6 +49,7 @@ from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.queries import registration
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
 from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
+from stqsh.spec.region import EVERYWHERE
 from stqsh.spec.source_facts import set_aside_text
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer
@@ -61,7 +63,7 @@ from stqsh.storage.catalogue import (
     stream_by_id,
 )
 from stqsh.storage.control_log import append
-from stqsh.storage.progress import retry_stalled_streams
+from stqsh.storage.progress import retry_stalled_streams, stream_statuses
 from stqsh.storage.queries.forgotten import numbered_names
 from stqsh.storage.rows import QueryRow, StreamRow
 from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
@@ -93,8 +95,8 @@ def register(desk: StatementContext, statement: statements.RegisterQuery) -> Ite
     text = f"{registration(statement, bound.spec.text)};"
     query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(text, bound.spec))
     desk.link.wake()
-    parts = (f"query {query.name} registered", window_remark(desk, bound.spec))
-    yield Message("; ".join(filter(None, parts)))
+    remarks = (window_remark(desk, bound.spec), _region_remark(desk, bound.spec))
+    yield Message("; ".join(filter(None, (f"query {query.name} registered", *remarks))))
 
 
 def window_remark(desk: StatementContext, spec: QuerySpec) -> str:
@@ -107,6 +109,19 @@ def window_remark(desk: StatementContext, spec: QuerySpec) -> str:
         return ""
     kept, wanted = format_duration(keep), format_duration(window)
     return f"{stream.name} keeps events for {kept}, less than the window of {wanted}: what is kept decides"
+
+
+def _region_remark(desk: StatementContext, spec: QuerySpec) -> str:
+    """Return that a query's region was meant with its axes swapped, by what its stream holds, else ""."""
+    known, id_ = desk.link.facts, spec.stream_id
+    if spec.region == EVERYWHERE or spec.region.focal_key is not None:
+        return ""
+    if id_ not in known and stream_statuses(desk.link.db).get(id_) is not None:
+        from stqsh.sources.measuring import measure_store  # pyarrow: only when needed
+
+        found = measure_store(desk.link.home.stream(id_), stream_by_id(desk.link.db, id_).spec)
+        known |= {id_: found} if found is not None else {}
+    return swapped_remark(spec.region, known[id_]) if id_ in known else ""
 
 
 def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterator[Outcome]:
@@ -318,7 +333,9 @@ def _is_empty(table: pa.Table, spec: SnapshotSpec) -> bool:
 def _query_asked(desk: StatementContext, statement: statements.Select) -> QueryRow | None:
     """Return the query whose answer a SELECT asks; None for one over streams and views."""
     name = statement.relations[0].name
-    return _query(desk, name) if desk.view.kind_of(name) == "query" else None
+    if desk.view.stream(name) is not None or desk.view.query(name) is None:
+        return None
+    return _query(desk, name)
 
 
 def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:

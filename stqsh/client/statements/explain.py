@@ -28,8 +28,10 @@ from stqsh.storage.catalogue import query_by_id
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import KindExplanation
+    from stqsh.core.views.event_views import Usage
 
 Item = tuple[str, Any]
+_OPERATOR_COLUMNS = ("operator", "rows in", "rows out", "ms", "rows/s")
 _MOST_WORDS = 5
 """The most words that are named."""
 
@@ -61,13 +63,14 @@ def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
     stream = _stream_of(desk.view, spec)
     measured = desk.snapshots.measure(spec)
     kind = _kind_explanation(spec, stream, measured)
+    usage = desk.snapshots.planned(spec) if stream.is_event else None
     items = [
         ("kind", f"snapshot {_aggregate(spec)}{spec.kind}"),
         *_kept(desk, spec, stream),
         *_place(spec, stream, measured),
         ("slots", _asked(desk, spec, stream, measured)),
-        ("access", _access(spec, kind)),
-        *_from_kept(desk, spec, stream),
+        ("access", _access(spec, kind, measured, usage)),
+        *_from_kept(spec, stream, usage),
         *_order(spec, kind, measured, "the snapshot"),
         ("registered: index", _index(kind, measured)),
         ("registered: candidates a record", _candidates(kind, measured)),
@@ -82,17 +85,47 @@ def _aggregate(spec: SnapshotSpec) -> str:
     return "count of " if spec.aggregate == "count" else ""
 
 
-def analyse_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
+def analyse_select(desk: StatementContext, spec: SnapshotSpec) -> Iterator[Rows]:
     """Answer EXPLAIN ANALYZE of a SELECT: EXPLAIN, and what each operator did when it was answered."""
     rows = explain_select(desk, spec)
-    *operators, whole = desk.snapshots.analyse(spec, _stream_of(desk.view, spec))
-    items = [(f"actual: {run.name}", f"{_rows(run.rows)} in {_ms(run.seconds)}") for run in operators]
-    total = [("rows", whole.rows), ("execution time", _ms(whole.seconds))]
-    return replace(rows, rows=(*rows.rows, *items, *total))
+    runs = desk.snapshots.analyse(spec, _stream_of(desk.view, spec))
+    total = [("rows", runs[-1].rows), ("execution time", _ms(runs[-1].seconds))]
+    yield replace(rows, rows=(*rows.rows, *total))
+    yield Rows(
+        "operators",
+        _OPERATOR_COLUMNS,
+        tuple(_operator(run.name, run.taken, run.rows, run.seconds) for run in runs),
+    )
 
 
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
+def _operator(name: str, taken: int, left: int | None, seconds: float) -> tuple[Any, ...]:
+    """Return the row of an operator: rows in and out, milliseconds, and the rows in that it does a second."""
+    rate = round(taken / seconds) if seconds > 0 else None
+    return (name, taken, left, round(1000 * seconds, 3), rate)
+
+
+def _last_batch(desk: StatementContext) -> Rows | None:
+    """Return the operators of the last batch that had records, for all queries together; None before one.
+
+    Operators of several slots run side by side; their times are those of the slots added up.
+    """
+    stats = desk.link.progress().stats
+    if stats.time is None or not stats.records:
+        return None
+    decoded, kernel, state = (
+        sum(getattr(slot, name) for slot in stats.slots) for name in ("decode_us", "kernel_us", "state_us")
+    )
+    records, updates = stats.records, stats.updates
+    operators = (
+        ("scan of the source", records, records, stats.time.source_us),
+        ("decode", records, records, decoded),
+        ("index probe, filter, k nearest, aggregate", records, updates, kernel),
+        ("store of the state", records, records, state),
+        ("deliver", updates, updates, stats.time.deliver_us),
+        ("the whole batch", records, updates, stats.time.total_us),
+    )
+    rows = tuple(_operator(name, taken, left, us / 1e6) for name, taken, left, us in operators)
+    return Rows("operators of the last batch, for all queries", _OPERATOR_COLUMNS, rows)
 
 
 def _ms(seconds: float) -> str:
@@ -102,10 +135,13 @@ def _ms(seconds: float) -> str:
 def explain(desk: StatementContext, spec: Explained | AnalysedSelect | SnapshotSpec) -> Iterator[Rows]:
     """Answer a bound EXPLAIN of a registered query or of a SELECT."""
     if isinstance(spec, AnalysedSelect):
-        yield analyse_select(desk, spec.spec)
+        yield from analyse_select(desk, spec.spec)
         return
     if isinstance(spec, Explained):
         yield explain_query(desk, spec.query, analyze=spec.analyze)
+        operators = _last_batch(desk) if spec.analyze else None
+        if operators is not None:
+            yield operators
     else:
         yield explain_select(desk, spec)
 
@@ -134,9 +170,8 @@ def _place(spec: BoundQuery, stream: StreamSpec, measured: QueryMeasure) -> list
     ]
 
 
-def _from_kept(desk: StatementContext, spec: SnapshotSpec, stream: StreamSpec) -> list[Item]:
+def _from_kept(spec: SnapshotSpec, stream: StreamSpec, usage: Usage | None) -> list[Item]:
     """Return what this client would use of what it keeps for snapshots of events."""
-    usage = desk.snapshots.planned(spec) if stream.is_event else None
     if usage is None:
         is_scanned = stream.is_event and spec.adds_up
         return [("kept", "nothing that helps: the events are scanned")] if is_scanned else []
@@ -194,10 +229,12 @@ def _each(measured: QueryMeasure) -> str:
     return f"{measured.slots} of {measured.slots}: each answers for its own objects"
 
 
-def _access(spec: SnapshotSpec, kind: KindExplanation) -> str:
+def _access(spec: SnapshotSpec, kind: KindExplanation, measured: QueryMeasure, usage: Usage | None) -> str:
     """Return how a snapshot finds its candidates."""
     if spec.lookup is not None:
         return f"key: one look into each slot's hash table for {spec.lookup!r}, no scan"
+    if usage is not None:
+        return f"scan of {usage.read} of {measured.objects} events; what is kept stands for the others"
     return kind.access
 
 

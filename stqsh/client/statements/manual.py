@@ -64,7 +64,7 @@ def answer_question(question: str, width: int = 100) -> str:
     """Return the section of the manual that answers a question best, and where there is more.
 
     >>> answer_question("how do I find the nearest taxis?").splitlines()[0]
-    'NEAREST: The k nearest objects to a place, or to a moving object; ties go to the smaller key.'
+    'Nearest neighbours'
     """
     best = [section for _, section in _ranked(question)[: _OTHERS + 1]]
     if not best:
@@ -112,9 +112,11 @@ def _sections() -> tuple[Section, ...]:
 
 
 def _of_document(topic: str) -> Iterator[Section]:
-    """Yield the sections of a document that have a heading, without those that only hold others."""
-    parts = re.split(r"(?m)^#{2,3} (.*)$", document(topic))
-    for title, text in zip(parts[1::2], parts[2::2], strict=True):
+    """Yield the sections of a document that have a heading and a text, and the terms of the glossary."""
+    whole = document(topic)
+    parts = re.split(r"(?m)^#{2,3} (.*)$", whole)
+    terms = re.findall(r"(?m)^\| ([^|]+) \| ([^|]+) \|$", whole) if topic == "glossary" else []
+    for title, text in [*zip(parts[1::2], parts[2::2], strict=True), *terms]:
         if text.strip():
             words = {word: weight * _IN_DOCUMENT for word, weight in _weights(title, text).items()}
             yield Section(topic, title, text, words)

@@ -41,7 +41,7 @@ def select_file(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
         _check(statement)
         try:
             stream = _as_stream(desk, relation, relation.file)
-            rows = FileRows(_files(stream), stream.columns)
+            rows = FileRows(stream)
             answer = answer_rows(desk, statement, stream, rows.batches(), Progress())
         except OptionError as error:
             at = dict(relation.file.options).get(error.option)
@@ -114,8 +114,3 @@ def _axis(axis: str, roles: Given, columns: list[ColumnSpec]) -> str | None:
     if types[name] not in NUMBERS:
         raise BindError(f"{name} is {a_type(types[name])}, and cannot be LOCATION", given.span)
     return name
-
-
-def _files(stream: StreamSpec) -> FileSourceSpec:
-    assert isinstance(stream.source, FileSourceSpec), "a file is a source of files"
-    return stream.source

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stqsh.client.results import Message, Outcome
+from stqsh.client.show.load_words import demand, load_sentence
 from stqsh.client.statements.context import StatementContext
 from stqsh.lang.ast import statements
 from stqsh.lang.binder.bind import bind
@@ -12,6 +13,7 @@ from stqsh.lang.printer.printer import to_sql
 from stqsh.profile import Profile
 from stqsh.storage import catalogue_writer, shedding_orders
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.progress import read_progress
 from stqsh.storage.session_settings import check_setting, session_settings
 
 
@@ -44,4 +46,5 @@ def _remark(db: ControlDb, key: str, settings: Profile) -> str:
         return "; nothing is shed yet: SET shedding = object;"
     if not shedding_orders.has_significant_streams(db):
         return "; it takes hold with the first stream that is to RETAIN SIGNIFICANT"
-    return ""
+    reported = [one for slot in read_progress(db).stats.slots for one in slot.memory.values()]
+    return f"; {load_sentence(demand(reported), wished, None)}" if reported else ""

@@ -30,13 +30,19 @@ def fitted(
     """Return inferred columns with the types of place and time that most records have, and remarks on that.
 
     Raises:
-        BindError: the only column for a role does not hold what it should.
+        BindError: the only column for a role does not hold what it should, or nothing.
     """
     types, notes = dict(columns), []
     for role, name in _texts(statement, types).items():
         found = leaning(source, name.text, _KINDS[role])
         if found is None or name.text not in types:
             continue
+        if not found.seen:
+            raise BindError(
+                f"{name.text} has no value in the first rows, so its type is not known",
+                name.span,
+                hint="list the columns after the stream's name: (id STRING, lon DOUBLE, lat DOUBLE, …)",
+            )
         if found.is_strong:
             types[name.text] = _KINDS[role]
             notes.append(

@@ -134,6 +134,8 @@ class RegionTallies:
         records = self._records(spec, positions, boxes)
         if not len(records.x):
             return True
+        # Each query's share of the records, which are put in order of place once for all of them.
+        self._queries.tested[positions] += 1 + len(records.x) // len(positions)
         side = isqrt(min(len(records.x) // _RECORDS, _CELLS * len(positions)))
         frame = _frame(boxes, max(side, 1))
         placed = place_records(frozen(records.x), frozen(records.y), frame)

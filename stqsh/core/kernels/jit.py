@@ -24,16 +24,15 @@ Flag: TypeAlias = Any
 """A truth value within a kernel."""
 
 
-def _cache_folder() -> str:
-    """Return the folder of compiled kernels, one for each state of their sources.
+def _state_of_sources() -> str:
+    """Return a text that is another one for each state of the kernels' sources; compiled code belongs to it.
 
     Numba by itself recompiles a kernel when its own file changes, but not when the file of a kernel that it
     calls does.
     """
     folder = Path(__file__).parent
     files = [*sorted(folder.rglob("*.py")), folder.parent / "base" / "clock.py"]
-    digest = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    return str(user_cache_path("stqsh") / "kernels" / digest)
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 _PACKAGE = Path(__file__).parents[2]
@@ -54,8 +53,13 @@ class _SharedLocator(UserProvidedCacheLocator):
         return cast(_SharedLocator | None, found)
 
 
+SHIPPED: Path | None = None
+"""The folder of compiled kernels that a wheel brings; None where the user chose the folder of all of them."""
+
 if not numba.config.CACHE_DIR:  # type: ignore[attr-defined]  # set from NUMBA_CACHE_DIR
-    numba.config.CACHE_DIR = _cache_folder()  # type: ignore[attr-defined]
+    _state = _state_of_sources()
+    numba.config.CACHE_DIR = str(user_cache_path("stqsh") / "kernels" / _state)  # type: ignore[attr-defined]
+    SHIPPED = _PACKAGE / "core" / "compiled" / _state
     CacheImpl._locator_classes.insert(0, _SharedLocator)
 
 P = ParamSpec("P")
@@ -70,7 +74,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """
     compiled = numba.njit(nogil=True, error_model="numpy")(function)
     if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # set from NUMBA_DISABLE_JIT
-        compile_alone(compiled, function)
+        compile_alone(compiled, function, SHIPPED)
     return cast(Callable[P, R], compiled)
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from llvmlite.binding import get_host_cpu_features  # type: ignore[import-untyped]
+from numba import config
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.compiler_lock import global_compiler_lock
 from xxhash import xxh3_128_digest
@@ -19,6 +22,11 @@ from xxhash import xxh3_128_digest
 from stqsh.fs import file_lock
 
 _DIGEST_BYTES = 16
+
+COMMON_CPU = "x86-64-v3"
+"""The kind of processor for which wheels bring compiled kernels: nearly all of the last ten years."""
+
+_COMMON_FEATURES = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 
 
 class CheckedFiles(IndexDataCacheFile):
@@ -58,15 +66,41 @@ class CheckedFiles(IndexDataCacheFile):
             file.write(xxh3_128_digest(code) + code)
 
 
-class KernelCache(FunctionCache):
-    """What numba keeps of one kernel."""
+@cache
+def runs_common_code() -> bool:
+    """Return whether this processor can run code that was compiled for `COMMON_CPU`."""
+    features = get_host_cpu_features()
+    return all(features.get(name, False) for name in _COMMON_FEATURES)
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+
+class KernelCache(FunctionCache):
+    """What numba keeps of one kernel.
+
+    Args:
+        function: The kernel.
+        shipped: A folder like that of the cache, with code for `COMMON_CPU` that came with the package; it is
+            used where the cache itself has none.
+    """
+
+    def __init__(self, function: Callable[..., Any], shipped: Path | None) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        locator, base = self._impl.locator, self._impl.filename_base
-        self._cache_file = CheckedFiles(self._cache_path, base, locator.get_source_stamp())  # type: ignore[no-untyped-call]
+        base, stamp = self._impl.filename_base, self._impl.locator.get_source_stamp()
+        self._cache_file = CheckedFiles(self._cache_path, base, stamp)  # type: ignore[no-untyped-call]
+        self._shipped: CheckedFiles | None = None
+        if shipped is not None and shipped.is_dir() and runs_common_code():
+            folder = shipped / Path(self._cache_path).relative_to(config.CACHE_DIR)  # type: ignore[attr-defined]  # set by jit
+            self._shipped = CheckedFiles(str(folder), base, stamp)  # type: ignore[no-untyped-call]
         self._lock = Path(self._cache_path) / f"{base}.lock"
         self._is_held = False
+
+    def load_overload(self, sig: object, target_context: Any) -> Any:
+        """Return the compiled code of a signature, or None where there is none."""
+        found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        if found is not None or self._shipped is None:
+            return found
+        asked, (triple, *_), code = self._index_key(sig, target_context.codegen())  # type: ignore[no-untyped-call]
+        data = self._shipped.load((asked, (triple, COMMON_CPU, ""), code))
+        return None if data is None else self._impl.rebuild(target_context, data)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -85,21 +119,22 @@ class KernelCache(FunctionCache):
                 self._is_held = False
 
 
-def compile_alone(dispatcher: Any, function: Callable[..., Any]) -> None:
+def compile_alone(dispatcher: Any, function: Callable[..., Any], shipped: Path | None) -> None:
     """Let a dispatcher of numba keep its code on disk, and compile what no other process is compiling.
 
     A process that needs a kernel which another one compiles waits for it, and loads it. Kernels do not call
     each other in a circle, so the waiting always ends; a process that dies lets go of what it holds.
+    `shipped`: as for `KernelCache`.
     """
-    cache = KernelCache(function)
+    kept = KernelCache(function, shipped)
     compile_now = dispatcher.compile
 
     def compile_once(signature: Any) -> Any:
         if signature in dispatcher.overloads:
             return dispatcher.overloads[signature].entry_point
         # Numba's own lock first: a thread that waits for it must not hold a kernel that another thread needs.
-        with global_compiler_lock, cache.held():
+        with global_compiler_lock, kept.held():
             return compile_now(signature)
 
-    dispatcher._cache = cache
+    dispatcher._cache = kept
     dispatcher.compile = compile_once

@@ -176,6 +176,8 @@ class AggregateLogic(QueryLogic):
             left = yield from tallies.of(spec, positions[~is_keyworded][chosen])
             listed.append(left)
         for changes in members.in_portions(np.sort(np.concatenate(listed)), windows_us):
+            for counter in (self.queries.tested, self.queries.matched):
+                np.add.at(counter, changes.query, 1)
             for spec, chosen in self._forms.among(changes.query):
                 found = members.groups(spec, MemberChanges(*(column[chosen] for column in changes)))
                 if found is not None:

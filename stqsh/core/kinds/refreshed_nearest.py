@@ -116,6 +116,8 @@ class RefreshedNearestLogic(MergingLogic):
                 self._groups.add(ids[due.positions], step, BEGIN)
             search = RefreshedNeighbours(self.batch, self.queries, self.prefix, due)
             found = search.of(due.positions, windows_us)
+            for counter in (self.queries.tested, self.queries.matched):
+                np.add.at(counter, found.query, 1)
             looks = self.queries.looks[found.query]
             keys = self._lookups.keys(looks, found.version, self._conditions, due.refresh.instant)
             after = _Refreshed(found, keys)

@@ -78,7 +78,7 @@ class QueryTable(StateTable):
     shows_distance = ArraySpec(np.uint8)  # whether its updates have DISTANCE
     dwell = ArraySpec(np.int64)  # µs for which a member must stay in or out before it is sent
     min_accuracy = ArraySpec(np.float64)  # 0 .. 1: how much of it load shedding leaves
-    tested = ArraySpec(np.int64)  # pairs of events and this query that were looked at so far
+    tested = ArraySpec(np.int64)  # pairs of events, or of records at refreshes, and this query so far
     matched = ArraySpec(np.int64)  # those of them after which the object was a member
     sent = ArraySpec(np.int64)  # updates sent so far
 

@@ -19,12 +19,13 @@ from stqsh.spec.region import Key
 
 
 class OperatorRun(NamedTuple):
-    """What an operator did on all slots: its name, the rows that it left, and its time in seconds.
+    """What an operator did on all slots: its name, the rows that it read and left, and its time in seconds.
 
     The time of an operator that calls another one holds that of the other.
     """
 
     name: str
+    taken: int
     rows: int
     seconds: float
 
@@ -35,13 +36,13 @@ class Analysis:
 
     runs: dict[str, OperatorRun] = field(default_factory=dict)
 
-    def timed(self, name: str, run: Callable[[], Any], rows: Callable[[Any], int] = len) -> Any:
-        """Run an operator and add its time and rows to those of its other runs."""
+    def timed(self, name: str, taken: int, run: Callable[[], Any], rows: Callable[[Any], int] = len) -> Any:
+        """Run an operator that reads `taken` rows; add its time and rows to those of its other runs."""
         begun = time.perf_counter()
         result = run()
-        spent, known = time.perf_counter() - begun, self.runs.get(name, OperatorRun(name, 0, 0.0))
+        spent, known = time.perf_counter() - begun, self.runs.get(name, OperatorRun(name, 0, 0, 0.0))
         left = 0 if result is None else rows(result)
-        self.runs[name] = OperatorRun(name, known.rows + left, known.seconds + spent)
+        self.runs[name] = OperatorRun(name, known.taken + taken, known.rows + left, known.seconds + spent)
         return result
 
 
@@ -51,32 +52,37 @@ class AnalysedSelection(SnapshotSelection):
 
     analysis: Analysis = field(default_factory=Analysis)
 
+    @property
+    def _stored(self) -> int:
+        """The objects that a scan looks at, also those that are not present."""
+        return len(self.present.stored.known)
+
     def everything(self) -> Array:
         """Return all objects that are present."""
-        return self.analysis.timed("scan", super().everything)  # type: ignore[no-any-return]
+        return self.analysis.timed("scan", self._stored, super().everything)  # type: ignore[no-any-return]
 
     def count_in_box(self) -> int:
         """Return how many objects are in the region's box."""
-        return self.analysis.timed("count in the box", super().count_in_box, int)  # type: ignore[no-any-return]
+        return self.analysis.timed("scan and count in the box", self._stored, super().count_in_box, int)  # type: ignore[no-any-return]
 
     def in_region(self) -> Array:
         """Return the objects in the region."""
-        return self.analysis.timed("region", super().in_region)  # type: ignore[no-any-return]
+        return self.analysis.timed("scan and spatial filter", self._stored, super().in_region)  # type: ignore[no-any-return]
 
     def with_key(self, key: Key) -> Array:
         """Return the object with a key."""
         found = super().with_key
-        return self.analysis.timed("key", lambda: found(key))  # type: ignore[no-any-return]
+        return self.analysis.timed("key look-up", 1, lambda: found(key))  # type: ignore[no-any-return]
 
     def satisfying(self, objects: Array) -> Array:
         """Return those that satisfy the condition."""
         satisfying = super().satisfying
-        return self.analysis.timed("condition", lambda: satisfying(objects))  # type: ignore[no-any-return]
+        return self.analysis.timed("filter", len(objects), lambda: satisfying(objects))  # type: ignore[no-any-return]
 
     def distances(self, objects: Array) -> Array:
         """Return the distances of objects from the region's centre."""
         distances = super().distances
-        return self.analysis.timed("distances", lambda: distances(objects))  # type: ignore[no-any-return]
+        return self.analysis.timed("distances", len(objects), lambda: distances(objects))  # type: ignore[no-any-return]
 
 
 def analyse(
@@ -94,8 +100,11 @@ def analyse(
     def answer() -> pa.Table:
         shares = [part(state, spec, place, selection) for state in states]
         parts = [share for share in shares if share is not None] or [empty]
-        table: pa.Table = analysis.timed("merge, order and limit", lambda: whole(parts, spec))
+        merged = sum(share.num_rows for share in parts)
+        table: pa.Table = analysis.timed("merge, sort and limit", merged, lambda: whole(parts, spec))
         return table
 
-    analysis.timed("answer", answer)
+    scanned = [PresentObjects.of(state, spec.stream_id) for state in states]
+    stored = sum(len(one.stored.known) for one in scanned if one is not None)
+    analysis.timed("answer", stored, answer)
     return tuple(analysis.runs.values())

@@ -27,13 +27,16 @@ from stqsh.lang.ast_builder.rules import (
 from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.types import type_named
 
-FILE_FORMATS = ("csv", "jsonl", "parquet", "geojson")
+FILE_FORMATS = ("csv", "jsonl", "parquet", "geojson", "gpx", "gpkg", "shapefile", "fgb")
 """The formats of files; sources of one's own add theirs here."""
+_LIVE_FORMATS = ("csv", "jsonl", "parquet", "geojson")
 _FORMATS: dict[type[statements.DataSource], tuple[str, ...]] = {
     statements.KafkaSource: ("csv", "json", "arrow"),
     statements.StdinSource: ("csv", "json"),
     statements.SocketSource: ("csv", "json"),
     statements.HttpSource: ("json",),
+    statements.DirectorySource: _LIVE_FORMATS,
+    statements.InsertsSource: _LIVE_FORMATS,
 }
 """The formats of sources that do not take those of files."""
 _FORMAT_ALIASES = {"json": "jsonl"}

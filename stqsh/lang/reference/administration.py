@@ -40,7 +40,8 @@ target: the load to which shedding reduces what is over the budget. k: objects t
 need are dropped; of those that k - 1 need, only as many as necessary. histogram: how many objects one
 query needs, how many two need, and so on. locked: queries that may lose no more. factor: cache.factor.
 cache, area: the share that shedding leaves of cache areas and of regions. approximate, mean and least
-accuracy: of the answers of active queries. \\watch repeats it.""",
+accuracy: of the answers of active queries. The last line says what exact answers need, what is allowed,
+what that keeps, and what budget would keep 90 %. \\watch repeats it.""",
     ),
     ReferenceEntry(
         "SHOW CACHE",
@@ -75,7 +76,7 @@ Answers are the same to the byte with all of these and without them.""",
     ReferenceEntry(
         "DESCRIBE",
         "DESCRIBE name [FORMAT x]",
-        "Describe a stream, a table, a region or a query.",
+        "Describe a stream, a table, a query, or a region with its shape.",
         "DESCRIBE taxis",
         _CHEAP,
     ),
@@ -135,7 +136,7 @@ SET map.credit = '© …'             what pages say of their tiles""",
     ),
     ReferenceEntry(
         "HELP",
-        "HELP [statement | clause | function | option | unit | setting | \\\\command | document]",
+        "HELP [statement | clause | function | option | unit | setting | \\command | document]",
         "List the statements, explain one, or any word of the language, or show a document.",
         "HELP CREATE REGION",
         _CHEAP,

@@ -23,7 +23,9 @@ DEFINITIONS = (
         "The files are read, sorted by time and stored in the session's home once, before the first step;"
         " SHOW STREAMS shows the progress. Each object then takes some hundred bytes of memory. With RETAIN"
         " SIGNIFICANT only the objects that queries need do, and each step counts which queries need them.",
-        """RETAIN SIGNIFICANT keeps only objects that some query needs: in its region, in the cache area
+        """Without a column list columns are taken from the files. How these are written, and which columns
+are key, place and time, is recognized and told, with what they hold: records, time, extent.
+RETAIN SIGNIFICANT keeps only objects that some query needs: in its region, in the cache area
 around a region that moves or grows, or as its centre. REPORT EVERY and MAX SPEED set the width of that
 area. A new query is exact one REPORT EVERY later, and a snapshot sees only what is kept.""",
     ),
@@ -40,6 +42,8 @@ area. A new query is exact one REPORT EVERY later, and a snapshot sees only what
         "Memory grows with what KEEP holds; without KEEP all events stay. Indexing the terms of a TEXT column"
         " makes keyword queries fast and costs some time for each record. With KEEP NONE events are matched"
         " and then forgotten: queries send + only. ARCHIVE TO writes what KEEP lets go to Parquet, by day.",
+        """Columns may be left out, as of moving streams. Events of files without a key have the number of
+their row as one, in a column called row.""",
     ),
     ReferenceEntry(
         "CREATE TABLE",

@@ -29,6 +29,11 @@ _TIMES = {
     "timestamp": "how times are written: a pattern such as '%d.%m.%Y %H:%M', or 's', 'ms', 'us'",
     "zone": "the zone of times without an offset, such as 'America/New_York'",
 }
+_PLACES = {
+    "crs": "the reference system of the coordinates: crs => 'EPSG:25832', or 'none' on the plane",
+    "geometry": "the column with points as WKT or WKB, where its name is unusual",
+}
+_LAYERS = {"layer": "the layer to read, where a file has several", **_TIMES, **_PLACES}
 OPTIONS: dict[str, dict[str, str]] = {
     "WITH": {
         "changes": "whether members whose selected columns change are sent again: changes => true",
@@ -46,9 +51,15 @@ OPTIONS: dict[str, dict[str, str]] = {
         "skip": "how many lines stand before the header: skip => 1",
         "clock": "the column with the time of day that belongs to the date in the TIME column",
         **_TIMES,
+        **_PLACES,
     },
-    "JSON": _TIMES,
-    "GEOJSON": _TIMES,
+    "JSON": {**_TIMES, **_PLACES},
+    "GEOJSON": {**_TIMES, **_PLACES},
+    "PARQUET": {**_TIMES, **_PLACES},
+    "GPX": {**_TIMES, **_PLACES},
+    "GPKG": _LAYERS,
+    "SHAPEFILE": _LAYERS,
+    "FGB": _LAYERS,
     "GENERATOR": {
         "objects": "how many objects drive",
         "new_per_tick": "how many objects are added in each tick",

@@ -5,6 +5,7 @@ A Point gives the values of the LOCATION columns.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.spec.stream import Options
 
 _COLLECTION = "FeatureCollection"
+_CRS = re.compile(rb'"crs"\s*:\s*\{[^{}]*"properties"\s*:\s*\{\s*"name"\s*:\s*"([^"]+)"')
 
 
 class Feature(NamedTuple):
@@ -107,6 +109,16 @@ def read_features(path: Path, size: int | None = None) -> Iterator[list[FeatureR
 def _feature_row(number: int, line: bytes) -> FeatureRow:
     found, reason = load_object(line)
     return FeatureRow(number, line, None if found is None else Feature.of(found), reason)
+
+
+def geojson_crs(head: bytes) -> str | None:
+    """Return the reference system that the beginning of an old GeoJSON file names; None without one.
+
+    >>> geojson_crs(b'{"crs": {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::25832"}}')
+    'urn:ogc:def:crs:EPSG::25832'
+    """
+    found = _CRS.search(head)
+    return None if found is None else found[1].decode(errors="replace")
 
 
 def may_be_collection(head: bytes) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from stqsh.sources.formats.geojson_file import may_be_collection, read_geojson_blocks
+from stqsh.sources.formats.geojson_file import geojson_crs, may_be_collection, read_geojson_blocks
 from stqsh.sources.formats.json_elements import read_head, read_json_text
 from stqsh.sources.formats.json_file import json_blocks, load_object
 from stqsh.sources.formats.record_parser import RowBlock
@@ -31,6 +31,18 @@ def read_json_blocks(
         yield from read_geojson_blocks(path, layout, options, size)
     else:
         yield from json_blocks(read_json_text(path, size), layout, str(path))
+
+
+def features_crs(path: Path) -> str | None:
+    """Return the reference system that a file of GeoJSON names; None where it names none, or is no GeoJSON.
+
+    It is looked for in the beginning of the file, which is none where the file cannot be read.
+    """
+    try:
+        head = read_head(path, _HEAD)
+    except OSError:
+        return None
+    return geojson_crs(head) if b'"features"' in head or b'"geometry"' in head else None
 
 
 def has_features(path: Path) -> bool:

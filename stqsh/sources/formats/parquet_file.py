@@ -59,6 +59,21 @@ def open_parquet(path: Path) -> Iterator[Any]:
         yield file
 
 
+def geoparquet_geometry(path: Path) -> tuple[str, str | None] | None:
+    """Return the column of geometries of a GeoParquet file, and its reference system; None without one.
+
+    Raises:
+        OSError, pa.ArrowInvalid: the file cannot be read.
+    """
+    with open_parquet(path) as file:
+        geo = orjson.loads((file.schema_arrow.metadata or {}).get(b"geo", b"null"))
+    if not isinstance(geo, dict) or geo.get("primary_column") not in geo.get("columns", {}):
+        return None
+    name = geo["primary_column"]
+    crs = geo["columns"][name].get("crs", "OGC:CRS84")
+    return name, crs if crs is None or isinstance(crs, str) else orjson.dumps(crs).decode()
+
+
 def locate_rows(batch: pa.RecordBatch, first_row: int, ordinals: NDArray[np.int64]) -> list[RowLocation]:
     """Return the numbers, from 1, and the texts of some rows of a batch that begins with row `first_row`."""
     rows = zip(*map(python_values, batch.take(ordinals).columns), strict=True)

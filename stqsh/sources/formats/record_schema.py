@@ -25,6 +25,7 @@ class RecordSchema:
         order: "time" or "arrival".
         event: whether records are never replaced, and kept for `keep_us` (None: for ever).
         times: the format of TIMESTAMP columns.
+        places: the columns of the location of rows that may be anywhere, or nowhere.
         numbers_rows: whether the key is the row's number, which no file has as a column.
     """
 
@@ -40,6 +41,7 @@ class RecordSchema:
     keep_us: int | None = None
     times: TimeFormat = field(default_factory=TimeFormat)
     numbers_rows: bool = False
+    places: tuple[str, str] | None = None
 
     @staticmethod
     def of(spec: StreamSpec) -> RecordSchema:

@@ -59,10 +59,10 @@ def sample_places(directory: Path, manifest: Manifest, layout: RecordSchema) -> 
     return np.column_stack([column.to_numpy() for column in rows.columns])
 
 
-def sample_rows(directory: Path, manifest: Manifest, columns: Sequence[str]) -> pa.Table:
-    """Read some columns of `SAMPLE` rows at even distances, the first and the last among them, or of all."""
+def sample_rows(directory: Path, manifest: Manifest, columns: Sequence[str], count: int = SAMPLE) -> pa.Table:
+    """Read some columns of `count` rows at even distances, the first and the last among them, or of all."""
     gone = manifest.gone_rows
-    wanted = np.unique(np.linspace(gone, max(gone, manifest.rows - 1), SAMPLE).astype(np.int64))
+    wanted = np.unique(np.linspace(gone, max(gone, manifest.rows - 1), count).astype(np.int64))
     schema = columns_schema(manifest.columns)
     pieces = [schema.empty_table().select(columns)]
     before = gone

@@ -21,7 +21,7 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
         "oid", "id", "key", "object_id", "vehicle_id", "taxi_id", "icao24", "mmsi", "device_id", "uid",
         "user_id", "track_id", "tripid", "trip_id", "individual_local_identifier", "tag_local_identifier",
         "objectid", "vehicleid", "deviceid", "eventid", "caseid", "imei", "uuid", "guid", "callsign",
-        "object", "vehicle", "taxi", "bus", "train", "ship", "vessel", "boat", "device", "animal",
+        "track", "object", "vehicle", "taxi", "bus", "train", "ship", "vessel", "boat", "device", "animal",
         "individual", "schiff", "fahrzeug", "kennung", "plate", "medallion", "nr", "nummer", "name",
     ),
     "x": (
@@ -159,6 +159,9 @@ def _missing(stream: CreateStream, roles: Sequence[str], columns: Columns) -> Bi
     clauses = tuple(dict.fromkeys(_CLAUSES[role] for role in roles))
     # The types tell why a column of the right name is none of them, such as texts among longitudes.
     hint = _columns_hint([name if len(columns) == 1 else f"{name} {kind}" for name, kind in columns])
+    likely = _by_types(columns)
+    if likely and all(name == f"c{place}" for place, (name, _) in enumerate(columns, start=1)):
+        hint = f"the file has no header; perhaps type {likely}; {hint}"
     if list(roles) == ["key"] and isinstance(stream.source, FileSource):
         hint = f"without one type CREATE EVENT STREAM, whose key is then the number of the row; {hint}"
     return BindError(
@@ -167,6 +170,18 @@ def _missing(stream: CreateStream, roles: Sequence[str], columns: Columns) -> Bi
         expected=(" ".join(clauses),),
         hint=hint,
     )
+
+
+def _by_types(columns: Columns) -> str:
+    """Return the clauses that the types of columns without names suggest, "" if they do not.
+
+    >>> _by_types([("c1", "BIGINT"), ("c2", "TIMESTAMP"), ("c3", "DOUBLE"), ("c4", "DOUBLE")])
+    'KEY c1 LOCATION (c3, c4) TIME c2'
+    """
+    time = next((name for name, kind in columns if kind == "TIMESTAMP"), "")
+    places = [name for name, kind in columns if kind == "DOUBLE"][:2]
+    key = next((name for name, kind in columns if kind in KEY_TYPES), "")
+    return f"KEY {key} LOCATION ({', '.join(places)}) TIME {time}" if time and places[1:] and key else ""
 
 
 def _guess(role: str, columns: Columns) -> str | None:

@@ -13,7 +13,7 @@ from stqsh.arrays import Array
 from stqsh.shell.map.terminal.canvas import Canvas
 from stqsh.shell.map.terminal.map_projection import Box, MapProjection, box_of, joined, ticks
 from stqsh.shell.map.terminal.palette import FOCAL, LETTERS, MARKS, SEVERAL, Palette
-from stqsh.shell.map.terminal.shading import label_regions, shade_regions
+from stqsh.shell.map.terminal.shading import cells_within, label_regions, shade_regions
 
 if TYPE_CHECKING:
     from stqsh.client.map.region_outlines import RegionOutline
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TICKS_ACROSS, TICKS_DOWN = 6, 4
 _GRATICULE_DOTS = 160
 _HALF_WORLD = 180.0
+_ROOMY_ROWS = 3
+"""The rows of an outline that has room for a name."""
 
 
 @dataclass
@@ -244,13 +246,22 @@ def position_of(scene: Scene, key: Any) -> int | None:
 def _draw_label(
     canvas: Canvas, outline: RegionOutline, projection: MapProjection, label: str, style: str
 ) -> None:
-    """Write the name above an outline, unless it is wider than the outline or something else is there."""
+    """Write the name inside an outline, or above it where it has no room for that.
+
+    Nothing is written where the name is much wider than the outline, or something else is there.
+    """
     box = _box_of_outline(outline)
     if box is None:
         return
     across, down = projection.dots(np.array([box[0], box[2]]), np.array([box[3], box[1]]))
     columns, rows, at = canvas.grid.cells(across[:1], down[:1])
     wide = (across[1] - across[0]) * canvas.grid.columns / canvas.grid.dots_across
+    tall = (down[1] - down[0]) * canvas.grid.rows / canvas.grid.dots_down
+    if wide >= len(label) + 2 and tall >= _ROOMY_ROWS:
+        place = _inner_place(canvas, cells_within(canvas.grid, outline.rings, projection), len(label))
+        if place is not None:
+            canvas.text(*place, label, style)
+            return
     if not len(at) or wide < len(label) / 2:
         return
     column, row = int(columns[0]), int(rows[0])
@@ -258,3 +269,19 @@ def _draw_label(
         if canvas.is_free(column, above, len(label)):
             canvas.text(column, above, label, style)
             return
+
+
+def _inner_place(canvas: Canvas, inside: Array, length: int) -> tuple[int, int] | None:
+    """Return the column and row of a name's first letter in an outline, as near to its middle as it can be.
+
+    `inside`, bool (rows, columns), says which characters are in the outline. One is left free on either side.
+    """
+    rows = np.flatnonzero(inside.any(axis=1))
+    middle = rows.mean() if len(rows) else 0.0
+    for row in sorted(rows.tolist(), key=lambda row: abs(row - middle)):
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], inside[row].astype(np.int8), [0]))))
+        for first, last in sorted(edges.reshape(-1, 2).tolist(), key=lambda run: run[0] - run[1]):
+            column = (first + last - length) // 2
+            if last - first >= length + 2 and canvas.is_free(column - 1, row, length + 2):
+                return column, row
+    return None

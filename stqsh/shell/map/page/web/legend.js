@@ -34,7 +34,7 @@ function legend() {
     if (dark()) swatch.style.color = "#12161c";
     const parts = [swatch, element("span", [query.name], "name"), element("span", [String(query.size)], "size")];
     const item = toggle(queries, "query-" + query.name, !chosen.off.has(query.name), parts, (on) => chosen.off[on ? "delete" : "add"](query.name));
-    const focal = query.focalKey !== null && query.focal === null ? ` · ${query.focalKey} is not there` : "";
+    const focal = query.focalKey !== null && query.focal === null ? ` · ${query.focalKey} ${then === null ? "is not there" : "was not seen"}` : "";
     item.append(element("div", [query.about + focal + (query.state === "active" ? "" : " · " + query.state)], "text"));
     if (query.shades) item.append(scale(query.shades, number));
     item.title = query.text;

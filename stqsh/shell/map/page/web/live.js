@@ -91,7 +91,7 @@ if (location.protocol === "file:") {
     const every = reading ? 8 : state.ended ? 5 : state.every;
     if (!document.hidden && waited >= every) { waited = 0; readFile(); }
   }, 1000);
-} else {
+} else if (location.protocol.startsWith("http")) {   // a frame of a notebook has one picture
   const events = new EventSource("events");
   events.onmessage = (event) => take(JSON.parse(event.data));
   events.onerror = () => { if (!state.ended) $("status").textContent = "the map is not served any more; trying again"; };

@@ -85,7 +85,7 @@ function remember() {
     if (chosen.off.size) said.set("off", [...chosen.off].join("\n"));
     LAYERS.forEach((name) => said.set(name, chosen[name] ? "1" : "0"));
     if (chosen.theme) said.set("theme", chosen.theme);
-    history.replaceState(null, "", "#" + said);
+    if (location.protocol !== "about:") history.replaceState(null, "", "#" + said);
   }, 120);
 }
 

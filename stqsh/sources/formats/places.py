@@ -1,0 +1,269 @@
+"""Make the columns of the location: from a column of geometries, and from other reference systems.
+
+A file has its location in two columns of numbers, or in one column of points as WKT or WKB. Its reference
+system is what the option `crs` says, else what the file says, else degrees of longitude and latitude.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import shapely
+from numpy.typing import NDArray
+
+from stqsh.errors import SourceError
+from stqsh.sources.formats.casting import cast_column
+from stqsh.sources.formats.parquet_file import geoparquet_geometry
+from stqsh.sources.formats.pyarrow_typing import Array, pc
+from stqsh.sources.formats.record_parser import QUOTE_LIMIT, RowBlock, python_values
+from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.formats.reference_systems import NONE, Floats, Projection, projection
+from stqsh.spec.stream import ColumnSpec, Options
+
+ReadBlocks: TypeAlias = Callable[[RecordSchema], Iterator[RowBlock]]
+"""Reads the blocks of a file with the given columns; raises `SourceError` for one that it lacks."""
+
+PLACE_OPTIONS = ("crs", "geometry")
+"""The options of FORMAT that say where records are, for all formats."""
+GEOMETRY = "geometry"
+"""The column of geometries of formats that have one."""
+_USUAL = (
+    GEOMETRY, "geom", "the_geom", "wkt", "wkb", "wkt_geom", "wkb_geometry", "geometry_wkt", "geo", "geog",
+    "point", "shape", "location", "position", "coordinates",
+)  # fmt: skip
+"""Usual names of columns of geometries."""
+_POINT, _MULTIPOINT = 0, 4
+_SRID = r"^\s*SRID=\d+;"
+_WKB_BEGINS = (b"\x00", b"\x01")
+_HEX_WKB = r"^\s*0[01][0-9A-Fa-f]{8}"
+_JSON = r"^\s*\{.*coordinates"
+_WKT = r"^\s*(SRID=\d+;)?\s*(?i:MULTI)?(?i:POINT|LINESTRING|POLYGON|GEOMETRYCOLLECTION)\b"
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceOptions:
+    """What a source says of the places of its records.
+
+    Attributes:
+        crs: their reference system; None for the file's own.
+        geometry: the column of geometries; None for a usual one.
+    """
+
+    crs: str | None = None
+    geometry: str | None = None
+
+    @staticmethod
+    def of(options: Options) -> PlaceOptions:
+        """Read the options `crs` and `geometry`."""
+        crs, geometry = options.get("crs"), options.get("geometry")
+        return PlaceOptions(None if crs is None else str(crs), None if geometry is None else str(geometry))
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """The names of the columns that are made of geometries."""
+        return ("x", "y") if self.crs is not None and self.crs.lower() == NONE else ("lon", "lat")
+
+
+class OwnPlaces(NamedTuple):
+    """What a file says of its places, looked for only where it matters.
+
+    Attributes:
+        geometries: returns the names that its column of geometries may have, the best first.
+        crs: returns the reference system of its geometries; None where it says none.
+    """
+
+    geometries: Callable[[], Sequence[str]]
+    crs: Callable[[], str | None]
+
+
+def without_places(options: Options) -> Options:
+    """Return the options of the format itself."""
+    return {name: value for name, value in options.items() if name not in PLACE_OPTIONS}
+
+
+def read_with_places(
+    read: ReadBlocks, layout: RecordSchema, options: PlaceOptions, own: OwnPlaces
+) -> Iterator[RowBlock]:
+    """Yield the blocks of a file; columns of the location that it lacks are made of its geometries.
+
+    Args:
+        read: reads the file.
+        layout: the declared columns.
+        options: where records are.
+        own: what the file says of its places.
+
+    Raises:
+        SourceError: a declared column is missing. OptionError: there is no such reference system.
+    """
+    axes = (layout.x, layout.y) if layout.located else layout.places or options.axes
+    if not set(axes) <= set(layout.names):
+        yield from read(layout)
+        return
+    geometry, first, blocks = options.geometry, None, read(layout)
+    if geometry is None:
+        try:
+            first = next(blocks, None)
+        except SourceError:
+            geometry = find_geometry(read, own.geometries())
+            if geometry is None:
+                raise
+        else:
+            if first is None:
+                return
+            places = [first.columns[layout.position(axis)] for axis in axes]
+            if all(column.null_count == len(column) for column in places):
+                geometry = find_geometry(read, own.geometries())
+    project = None if not layout.geodetic else projection(options.crs)
+    if geometry is None:
+        for block in blocks if first is None else chain([first], blocks):
+            yield block if project is None else _projected(block, layout, axes, project)
+        return
+    if layout.geodetic and options.crs is None:
+        project = projection(own.crs())
+    columns = (*(one for one in layout.columns if one.name not in axes), ColumnSpec(geometry, "STRING"))
+    for block in read(replace(layout, columns=columns, x="", y="")):
+        yield _placed(block, layout, axes, project)
+
+
+def usual_geometries(path: Path, form: str) -> tuple[str, ...]:
+    """Return names that a file's column of geometries may have, the best first; one that the file says."""
+    said = geoparquet_geometry(path) if form == "parquet" else None
+    return _USUAL if said is None else (said[0],)
+
+
+def find_geometry(read: ReadBlocks, names: Sequence[str]) -> str | None:
+    """Return the first of some columns that holds geometries; None without one."""
+    for name in names:
+        try:
+            block = next(read(RecordSchema((ColumnSpec(name, "STRING"),), "")), None)
+        except SourceError:
+            continue
+        if block is not None and are_geometries(block.columns[0]):
+            return name
+    return None
+
+
+def are_geometries(column: Array) -> bool:
+    """Return whether the first value of a column is a geometry."""
+    known = column.drop_null()
+    if pa.types.is_struct(column.type):
+        return {field.name for field in column.type} >= {"x", "y"}
+    if not len(known) or not _is_text(column.type):
+        return False
+    first = known[0].as_py()
+    if isinstance(first, bytes) and first.startswith(_WKB_BEGINS):
+        return shapely.from_wkb(first, on_invalid="ignore") is not None
+    text = pa.array([first.decode(errors="replace") if isinstance(first, bytes) else first])
+    return bool(pc.match_substring_regex(text, f"{_WKT}|{_HEX_WKB}|{_JSON}")[0].as_py())
+
+
+def geometries_of(column: Array) -> NDArray[Any]:
+    """Return the geometries of a column, objects (n,); None for null, and for a value that is none."""
+    if pa.types.is_struct(column.type):
+        x, y = (pc.struct_field(column, axis).to_numpy(zero_copy_only=False) for axis in ("x", "y"))
+        points: NDArray[Any] = np.asarray(shapely.points(x, y), object)
+        points[column.is_null().to_numpy(zero_copy_only=False)] = None
+        return points
+    first = next(iter(column.drop_null()[:1].to_pylist()), b"")
+    if isinstance(first, bytes) and first.startswith(_WKB_BEGINS):
+        found: NDArray[Any] = shapely.from_wkb(column.to_numpy(zero_copy_only=False), on_invalid="ignore")
+        return found
+    text = column.cast(pa.binary()).cast(pa.string()) if not pa.types.is_string(column.type) else column
+    text = pc.replace_substring_regex(text, _SRID, "")
+    text = pc.utf8_trim_whitespace(text)
+    out: NDArray[Any] = np.full(len(text), None, object)
+    left = column.is_valid()
+    for form, parse in ((_HEX_WKB, shapely.from_wkb), (_JSON, shapely.from_geojson), (".", shapely.from_wkt)):
+        chosen = pc.and_(left, pc.fill_null(pc.match_substring_regex(text, form), False))
+        rows = np.flatnonzero(chosen.to_numpy(zero_copy_only=False))
+        out[rows] = parse(text.take(pa.array(rows)).to_numpy(zero_copy_only=False), on_invalid="ignore")
+        left = pc.and_not(left, chosen)
+    return out
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
+    return any(test(kind) for test in tests)
+
+
+def _placed(
+    block: RowBlock, layout: RecordSchema, axes: tuple[str, str], project: Projection | None
+) -> RowBlock:
+    """Return a block whose last column, of geometries, gives the columns of the location."""
+    *others, column = block.columns
+    found = geometries_of(column)
+    kinds = shapely.get_type_id(found)
+    single = (kinds == _MULTIPOINT) & (shapely.get_num_geometries(found) == 1)
+    found = np.where(single, shapely.get_geometry(found, 0), found)
+    are_points = (kinds == _POINT) | single
+    x, y = shapely.get_x(found), shapely.get_y(found)
+    known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    if project is not None:
+        x, y = project(x, y)
+    rest = dict(zip((name for name in layout.names if name not in axes), others, strict=True))
+    places = {axis: pa.array(values, mask=~are_points) for axis, values in zip(axes, (x, y), strict=True)}
+    whole = replace(block, columns=[(rest | places)[name] for name in layout.names])
+    return _without(whole, known & ~are_points, lambda row: _no_point(column, kinds, row))
+
+
+def _no_point(column: Array, kinds: NDArray[Any], row: int) -> str:
+    if kinds[row] >= 0:
+        return f"the geometry is no Point but a {_KINDS[int(kinds[row])]}"
+    [value] = python_values(column.slice(row, 1))
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return f"{text[:QUOTE_LIMIT]!r} is not a geometry"
+
+
+_KINDS = (
+    "Point", "LineString", "LinearRing", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon",
+    "GeometryCollection",
+)  # fmt: skip
+
+
+def _projected(block: RowBlock, layout: RecordSchema, axes: tuple[str, str], project: Projection) -> RowBlock:
+    """Return a block with coordinates in degrees; a row whose coordinates are no numbers is set aside."""
+    at = [layout.position(axis) for axis in axes]
+    casts = [cast_column(block.columns[place], "DOUBLE") for place in at]
+    x, y = (_numbers(cast.values) for cast in casts)
+    known = [cast.values.is_valid().to_numpy(zero_copy_only=False) for cast in casts]
+    both = known[0] & known[1]
+    columns = list(block.columns)
+    for place, values, one in zip(
+        at, project(np.where(both, x, np.nan), np.where(both, y, np.nan)), known, strict=True
+    ):
+        columns[place] = pa.array(np.where(both, values, 0.0), mask=~one)
+    bad = np.zeros(len(both), np.bool_)
+    for cast in casts:
+        bad |= False if cast.bad is None else cast.bad
+
+    def reason(row: int) -> str:
+        for axis, place, cast in zip(axes, at, casts, strict=True):
+            if cast.bad is not None and cast.bad[row]:
+                [value] = python_values(block.columns[place].slice(row, 1))
+                text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+                return f"{axis}: {text[:QUOTE_LIMIT]!r} is not a valid DOUBLE"
+        raise AssertionError("a bad row has a bad coordinate")
+
+    return _without(replace(block, columns=columns), bad, reason)
+
+
+def _numbers(values: Array) -> Floats:
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _without(block: RowBlock, bad: NDArray[np.bool_], reason: Callable[[int], str]) -> RowBlock:
+    """Return a block without some rows, which are set aside."""
+    rows = np.flatnonzero(bad)
+    if not len(rows):
+        return block
+    there = block.locate(block.ordinals[rows])
+    dead = tuple((where, reason(row)) for where, row in zip(there, rows.tolist(), strict=True))
+    keep: Any = pa.array(~bad)
+    columns = [column.filter(keep) for column in block.columns]
+    return replace(block, columns=columns, ordinals=block.ordinals[~bad], dead=(*block.dead, *dead))
