@@ -136,7 +136,7 @@ SET map.credit = '© …'             what pages say of their tiles""",
     ),
     ReferenceEntry(
         "HELP",
-        "HELP [statement | clause | function | option | unit | setting | \\\\command | document]",
+        "HELP [statement | clause | function | option | unit | setting | \\command | document]",
         "List the statements, explain one, or any word of the language, or show a document.",
         "HELP CREATE REGION",
         _CHEAP,

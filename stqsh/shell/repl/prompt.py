@@ -85,6 +85,7 @@ def make_prompt(
         bottom_toolbar=lambda: toolbar(glance()),
         color_depth=colour_depth(),
         reserve_space_for_menu=6,
+        enable_suspend=True,
     )
 
 
