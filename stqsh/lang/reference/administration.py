@@ -161,7 +161,8 @@ OUTPUT_TOPICS = (
     ReferenceEntry(
         "FORMAT",
         """… FORMAT jsonl | csv | tsv | table | …
-FROM FILE 'glob' FORMAT csv | json | geojson | parquet [(option => value, …)]""",
+FROM FILE 'glob' FORMAT csv | json | geojson | parquet | gpx | gpkg | shapefile | fgb
+  [(option => value, …)]""",
         "Choose how the answer of a statement is shown, or say how the files of a source are written.",
         "SELECT oid, status FROM taxis WHERE oid = 'ambulance' FORMAT csv",
         _CHEAP,
