@@ -89,8 +89,8 @@ LESSONS = (
         "Alerts",
         "An alert acts when a row comes into an answer: it tells you at the prompt (NOTIFY), rings, runs a\n"
         "command or posts to a server. SHOW ALERTS counts what it did.",
-        "CREATE ALERT arrival ON waiting ENTER EVERY 5 s DO NOTIFY;\nRUN FOR 30 s;\nSHOW ALERTS;",
-        r"arrival +waiting",
+        "CREATE ALERT arrival ON waiting ENTER EVERY 5 s DO NOTIFY;\nRUN FOR 30 s;",
+        r"alert arrival created",
     ),
     Lesson(
         "Formats",

@@ -12,6 +12,7 @@ from stqsh.cli.lessons import FAREWELL, LESSONS, Lesson
 from stqsh.client.api import connect
 from stqsh.client.run import RunHandle
 from stqsh.errors import StqshError
+from stqsh.lang.syntax.parse import parse
 from stqsh.shell.messages import fold
 from stqsh.shell.outcomes import render
 from stqsh.shell.render import PromptRenderer
@@ -80,11 +81,14 @@ class Tutorial:
         _tell(FAREWELL)
 
     def _execute(self, statements: str) -> None:
-        numbers = [1]
-        for outcome in self._session.outcomes(statements, file=self._script, on_statement=numbers.append):
+        parsed = parse(statements)
+
+        def begin(number: int) -> None:
+            self._renderer.statement, self._renderer.format = number, parsed[number - 1].format
+
+        for outcome in self._session.outcomes(parsed, file=self._script, on_statement=begin):
             if isinstance(outcome, RunHandle):
                 continue  # the next statement waits for it; no progress bar without a terminal
-            self._renderer.statement = numbers[-1]
             render(outcome, self._renderer)
 
 
