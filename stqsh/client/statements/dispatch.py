@@ -225,9 +225,7 @@ def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outc
     stream = _stream(desk, spec.stream)
     desk.link.wake()
     # A separate snapshot reader, because a map reads from another thread.
-    yield MapFeed(
-        stream, spec.queries, spec.file, desk.link, SnapshotReader(desk.link), once=not desk.autoplay
-    )
+    yield MapFeed(stream, spec.queries, spec.file, desk.link, SnapshotReader(desk.link), once=desk.is_script)
 
 
 def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:

@@ -21,8 +21,8 @@ from stqsh.shell.messages import (
     take_notices,
 )
 from stqsh.shell.repl.editor import edited
-from stqsh.shell.repl.guide import GuidedShell
-from stqsh.shell.repl.help_text import help_text
+from stqsh.shell.repl.guide import GuidedShell, is_question
+from stqsh.shell.repl.help_text import answer_text, help_text
 from stqsh.shell.repl.prompt_controller import PromptController
 from stqsh.shell.repl.session_thread import import_in_thread, open_session
 from stqsh.shell.scripting.backslash_commands import ExitShell, run_command
@@ -269,6 +269,8 @@ class Shell:
                 run_command(self.console, f"\\? {topic}")
             else:
                 self._actions.tell(help_text(topic))
+        elif is_question(text):
+            self._actions.tell(answer_text(text))
         else:
             self._actions.execute(text)
 
