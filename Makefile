@@ -122,11 +122,10 @@ wheel: $(USABLE)  ## a wheel in dist/, with compiled kernels: the first answer c
 	@echo "compiling the kernels for x86-64-v3 (two minutes)" >&2
 	@rm -rf stqsh/core/compiled
 	@NUMBA_CPU_NAME=x86-64-v3 NUMBA_CPU_FEATURES= XDG_CACHE_HOME=$(CURDIR)/$(VENV)/wheel \
-	  $(BIN)/python -c 'from stqsh.core import compile_kernels; compile_kernels()'
-	@cp -R $(VENV)/wheel/stqsh/kernels stqsh/core/compiled && find stqsh/core/compiled -name '*.lock' -delete
+	  $(BIN)/python -c 'from stqsh.core.kernel_cache import ship_kernels; ship_kernels()'
 	@$(call INSTALL,build hatchling)
 	@$(BIN)/python -m build --wheel --no-isolation; status=$$?; rm -rf stqsh/core/compiled; exit $$status
 
 clean:           ## remove what the recipes made
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) stqsh/core/compiled dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find stqsh tests -name __pycache__ -prune -exec rm -rf {} +

@@ -232,6 +232,13 @@ KEYS: tuple[Key, ...] = (
         SCHEMES,
     ),
     Key(
+        "shell.keys",
+        "keys of the prompt: those of emacs or of vi",
+        _one_of(("emacs", "vi")),
+        lambda: "emacs",
+        ("emacs", "vi"),
+    ),
+    Key(
         "map.tiles",
         "where the pages of maps get tiles from, such as https://HOST/{z}/{x}/{y}.png; off: from nowhere",
         _tiles,

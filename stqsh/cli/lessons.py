@@ -26,7 +26,7 @@ LESSONS = (
     Lesson(
         "You control time",
         "Columns, key, location and time were inferred from the files. In this tutorial, as in scripts,\n"
-        "streams wait for RUN. (In the shell they play by themselves; see PLAY and PAUSE.)",
+        "streams wait for RUN. (Otherwise, in the shell, they play by themselves; see PLAY and PAUSE.)",
         "RUN FOR 2 min;\nSHOW STATUS;",
         r"step +120",
     ),
@@ -58,8 +58,8 @@ LESSONS = (
     Lesson(
         "A region that moves",
         "Which taxis must make way for the ambulance? The circle is centred on an object and moves with it,\n"
-        "so the answer changes even while no taxi moves. (In the shell, Tab after AROUND completes the keys\n"
-        "of current objects.)",
+        "so the answer changes even while no taxi moves. (At the prompt, Tab after AROUND completes the\n"
+        "keys of current objects.)",
         "REGISTER QUERY make_way AS\n"
         "  SELECT oid, speed, DISTANCE FROM taxis\n"
         "  INSIDE CIRCLE(250 m) AROUND 'ambulance';\n"
@@ -77,6 +77,27 @@ LESSONS = (
         "RUN FOR 1 min;\n"
         "TAIL next LIMIT 3;",
         r"the answer after step \d+(.|\n)* \+ ",
+    ),
+    Lesson(
+        "On a map",
+        "MAP draws objects, regions and answers, here while the taxis play at ten times the pace of the\n"
+        "clock. Arrows move it, + and - zoom, / finds a key, t follows an object, q leaves it.",
+        "PLAY taxis AT 10x;\nMAP taxis make_way, next;\nPAUSE taxis;",
+        r"taxis +\d+ objects(.|\n)*stands still",
+    ),
+    Lesson(
+        "Alerts",
+        "An alert acts when a row comes into an answer: it tells you at the prompt (NOTIFY), rings, runs a\n"
+        "command or posts to a server. SHOW ALERTS counts what it did.",
+        "CREATE ALERT arrival ON waiting ENTER EVERY 5 s DO NOTIFY;\nRUN FOR 30 s;\nSHOW ALERTS;",
+        r"arrival +waiting",
+    ),
+    Lesson(
+        "Formats",
+        "FORMAT shows one answer otherwise: csv, tsv, jsonl, geojson, markdown, vertical. Scripts write\n"
+        "JSON lines to a pipe. (At the prompt, \\o taxis.parquet sends what follows to a file.)",
+        "SELECT oid, lon, lat FROM taxis WHERE status = 'free' LIMIT 2\n  FORMAT geojson;",
+        r'"type": ?"Feature"',
     ),
     Lesson(
         "Tables and joins",

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from stqsh.cli.sessions import session_home
 from stqsh.control_characters import escape_controls, escape_json
 from stqsh.errors import HomeError
+from stqsh.program import program
 from stqsh.shell.messages import print_message
 
 POLL_S = 0.2
@@ -43,7 +44,7 @@ def show_logs(session: str | None, profile: str | None, lines: int, follow: bool
     home = session_home(session, profile)
     log = home.engine_log
     if not log.exists():
-        raise HomeError(f"session {home.name} has no log: no engine was started", hint="stqsh doctor")
+        raise HomeError(f"session {home.name} has no log: no engine was started", hint=f"{program()} doctor")
     print_message(f"-- {log}")
     # A terminal gets the text of a log without control characters, a pipe the log as it is.
     plain = partial(escape_controls, keep="\t") if sys.stdout.isatty() else str

@@ -127,7 +127,8 @@ def what_next(opening: Opening) -> list[str]:
         "CREATE ALERT come ON middle ENTER DO NOTIFY;",
         "TAIL middle;",
         f"MAP {name} middle;",
-        f"SELECT * FROM {name} FORMAT geojson;",
+        f"\\o {stream.name}.geojson",
+        f"SELECT * FROM {name};",
     ]
 
 

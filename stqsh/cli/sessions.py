@@ -85,7 +85,7 @@ def remove_sessions(names: list[str], profile: str | None, *, force: bool) -> in
         if engine is not None and is_alive(engine) and not force:
             raise HomeError(
                 f"session {home.name} is in use: its engine runs (pid {engine.pid})",
-                hint=f"stqsh rm --force {home.name} stops and removes it",
+                hint=f"{program()} rm --force {home.name} stops and removes it",
             )
     for home in homes:
         held = _held(home)

@@ -125,7 +125,12 @@ class Session:
         self.snapshots = SnapshotReader(self.link, profile)
         plays = autoplay and settings.flag("shell.autoplay")
         self._desk = StatementContext(
-            self.link, profile, plays, self.snapshots, is_script=not autoplay, allow_run=allow_run
+            self.link,
+            profile,
+            plays,
+            self.snapshots,
+            is_script=not autoplay,
+            allow_run=allow_run,
         )
         self._reader: UpdateReader | None = None
         self._read_from = self.link.progress().batch
@@ -430,6 +435,10 @@ class Session:
         '1 GB'
         """
         return session_settings(self.link.db, self._desk.profile)
+
+    def attend(self) -> None:
+        """Take it that a user is there, for whom a TAIL goes on and a MAP lives, although streams wait."""
+        self._desk = replace(self._desk, is_script=False)
 
     def plan_opening(self, words: Sequence[str]) -> Opening:
         """Return what files, folders and patterns would be opened as; nothing is made yet.

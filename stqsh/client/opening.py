@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -136,15 +137,19 @@ def _patterns(words: Sequence[str]) -> Iterable[str]:
 
 
 def _folder_pattern(folder: Path) -> str:
-    """Return the pattern of the most numerous files with records in a folder.
+    """Return the pattern of the files with records in a folder that have one ending, the most bytes of all.
 
     Raises:
         SourceError: it has none.
     """
-    endings = [_ending(path) for path in sorted(folder.iterdir()) if path.is_file() and _has_records(path)]
-    if not endings:
+    sizes: Counter[str] = Counter()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and _has_records(path):
+            sizes[_ending(path)] += path.stat().st_size
+    if not sizes:
         raise SourceError(f"no file in {folder} has a name like one with records", hint="name the files")
-    return f"{escape(str(folder))}/*{escape(max(dict.fromkeys(endings), key=endings.count))}"
+    [(ending, _)] = sizes.most_common(1)
+    return f"{escape(str(folder))}/*{escape(ending)}"
 
 
 def _patterns_of(folder: Path, ending: str, files: Sequence[Path]) -> list[str]:

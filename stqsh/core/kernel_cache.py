@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,14 @@ def compile_kernels(niceness: int = 0, on_progress: Callable[[int, int], None] |
     compile_in_two_processes(niceness, look)
     if mark is not None:
         mark.touch()
+
+
+def ship_kernels() -> None:
+    """Compile all kernels, and copy them to where a wheel takes them from."""
+    assert jit.SHIPPED is not None, "the user has chosen no folder"
+    compile_kernels()
+    folder = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # set by jit
+    shutil.copytree(folder, jit.SHIPPED, ignore=shutil.ignore_patterns("*.lock"))
 
 
 def _number_of_kernels() -> int:

@@ -184,7 +184,7 @@ def kind_of_text(column: Array, times: TimeFormat = ISO) -> str | None:
         times: the format of times that are not ISO 8601.
     """
     cast = cast_column(column, "STRING")
-    values = without_null_words(cast.values.drop_null(), "TIMESTAMP").drop_null()
+    values = without_null_words(cast.values.drop_null()).drop_null()
     if cast.bad is not None or len(values) == 0:
         return None if cast.bad is None and len(cast.values) == cast.values.null_count else "STRING"
     if times.pattern and cast_column(values, "TIMESTAMP", times).bad is None:

@@ -255,7 +255,7 @@ def _has_decimal_commas(path: Path, options: Options) -> bool:
 
 def _texts(column: Array) -> Array:
     """Return the values of a column of text, binary, that say something."""
-    return without_null_words(column.view(pa.binary()), "TIMESTAMP").drop_null()
+    return without_null_words(column.view(pa.binary())).drop_null()
 
 
 def _share(mask: Array) -> float:
@@ -284,7 +284,7 @@ _CLOCK_DIGITS = r"^\s*([01]\d|2[0-3])[0-5]\d[0-5]\d\s*$"
 _DIGITS = r"^\s*(19|20)\d{2}[01]\d[0-3]\d([0-2]\d[0-5]\d[0-5]\d)?\s*$"
 _TRIED = 400
 _MOST_COLUMNS = 500
-_SAMPLED_BYTES = 2 << 20
+_SAMPLED_BYTES, _SAMPLED_FILES = 2 << 20, 16
 _EARLIEST_US = -30_610_224_000 * 1_000_000  # the year 1000: an earlier one is a year with two digits
 _ORDERED = 0.05
 
@@ -401,7 +401,9 @@ def column_values(source: FileSourceSpec, names: Sequence[str]) -> dict[str, Arr
     """
     layout = RecordSchema(tuple(ColumnSpec(name, "STRING") for name in names), names[0])
     parts: dict[str, list[Array]] = {name: [pa.array([], pa.binary())] for name in names}
-    with sampled(find_files(source), source, _SAMPLED_BYTES) as sample:
+    files = find_files(source)
+    some = np.unique(np.linspace(0, len(files) - 1, _SAMPLED_FILES).astype(np.int64)).tolist()
+    with sampled([files[number] for number in some], source, _SAMPLED_BYTES) as sample:
         for file in sample.files:
             reader, left = READERS[format_of(file.path, source)], _SAMPLED_BYTES
             with suppress(*UNREADABLE, SourceError):  # the check of the source says so
@@ -417,7 +419,7 @@ def column_values(source: FileSourceSpec, names: Sequence[str]) -> dict[str, Arr
 def _as_text(column: Array) -> Array:
     """Return a column as text, binary, with nulls for what is empty, and for words such as n/a."""
     text = cast_column(column, "STRING").values.view(pa.binary())
-    return without_null_words(without_empty(text), "TIMESTAMP")
+    return without_null_words(without_empty(text))
 
 
 class TimePattern(NamedTuple):

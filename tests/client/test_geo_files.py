@@ -13,6 +13,7 @@ import shapely
 from support import geo_files
 from support.geo_files import COUNT, FILES, LAT, LON, ROWS, UTM
 from support.local import local_session
+from support.streams import prepared, stream
 
 from stqsh.client.api import Session
 from stqsh.client.results import Answer, Message
@@ -124,15 +125,16 @@ def test_polygons_of_a_file_are_regions(session: Session, tmp_path: Path, file: 
     assert rows(session, text) == [{"z": "east", "c": 10}, {"z": "west", "c": 10}]
 
 
-def test_a_geometry_that_is_no_point_is_set_aside(session: Session, tmp_path: Path) -> None:
+def test_a_row_with_another_geometry_is_nowhere(session: Session, tmp_path: Path) -> None:
     lines = ["a,POINT (1 2)", 'b,"LINESTRING (0 0, 1 1)"', "c,POINT 1 2", "d,", "e,MULTIPOINT ((3 4))"]
     (tmp_path / "a.csv").write_text("\n".join(["id,wkt", *lines, ""]))
     message, answer = session.execute(f"SELECT id, lon, lat FROM '{tmp_path}/a.csv';")
     assert isinstance(message, Message) and isinstance(answer, Answer)
-    assert message.text.endswith("a.csv:3: the geometry is no Point but a LineString")
-    assert message.text.startswith("2 records were set aside")
+    assert message.text.startswith("1 record was set aside")
+    assert message.text.endswith("a.csv:4: 'POINT 1 2' is not a geometry")
     assert answer.table.to_pylist() == [
         {"id": "a", "lon": 1.0, "lat": 2.0},
+        {"id": "b", "lon": None, "lat": None},
         {"id": "d", "lon": None, "lat": None},
         {"id": "e", "lon": 3.0, "lat": 4.0},
     ]
@@ -233,3 +235,13 @@ def test_a_large_layer_is_read_in_batches(tmp_path: Path) -> None:
     assert [at.line for at in blocks[1].locate(blocks[1].ordinals[:1])] == [7]
     assert json.loads(blocks[1].locate(blocks[1].ordinals[:1])[0].text) == {"oid": ROWS[6]["oid"]}
     assert COUNT == 20
+
+
+def test_a_record_of_a_stream_is_set_aside_with_another_geometry(tmp_path: Path) -> None:
+    lines = ["oid,ts,n,wkt", "a,1,1,POINT (1 2)", 'b,2,2,"LINESTRING (0 0, 1 1)"', ""]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    result = prepared(stream(tmp_path / "a.csv"), tmp_path / "store")
+    assert result.column("lon") == [1.0]
+    assert [(line, reason) for _, line, reason, _ in result.dead] == [
+        (3, "the geometry is no Point but a LineString")
+    ]

@@ -51,6 +51,16 @@ def test_objects_are_where_scenes_have_shown_them(session: Session) -> None:
     assert (np.diff(past.sightings["step"]) >= 0).all()
 
 
+def test_a_replayed_stream_has_the_past_of_its_records(session: Session) -> None:
+    run(session, "RUN 5 STEPS;")
+    feed = feed_of(session)
+    collected = SceneHistory(session.link, feed.stream)
+    collected.take(look(feed))
+    past = collected.past()
+    assert [*dict.fromkeys(places_of(past, "1"))] == [(step, step - 1 + 0.01) for step in range(1, 6)]
+    assert [np.isnan(y) for _, y in places_of(past, "9")][-1]
+
+
 def test_answers_come_from_the_update_log_also_of_before_the_map(session: Session) -> None:
     run(session, "RUN 6 STEPS;")
     feed = feed_of(session)

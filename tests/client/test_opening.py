@@ -41,7 +41,7 @@ def test_files_of_a_folder_are_one_stream_where_a_pattern_names_them_and_no_othe
     days.mkdir()
     for name in ("2016-01.csv", "2016-02.csv", "2017-01.csv"):
         (days / name).write_text(MOVING)
-    (days / "LICENSE.txt.md").write_text("no records")
+    (days / "LICENSE").write_text("no records")
     [some] = opened(tmp_path, "buses/2016-01.csv", "buses/2016-02.csv").files
     assert some.name == "buses" and f"'{days}/2016-0*.csv'" in some.text
     [whole] = opened(tmp_path, "buses").files

@@ -96,6 +96,7 @@ WRONG = {
     "SELECT * FROM '@/plain.csv' (format => 'xls')": "unknown format 'xls'",
     "SELECT sise FROM '@/plain.csv' (separator => ';')": "has no column 'sise'",
     "SELECT * FROM '@/plain.csv' INSIDE (0, 0, 1, 1)": "look like its location",
+    "SELECT ST_X(loc) FROM '@/plain.csv'": "look like its location",
     "SELECT * FROM '@/plain.csv' (x => 'nix')": "there is no column 'nix'",
     "SELECT * FROM '@/rows.jsonl' (x => 'word')": "word is a STRING, and cannot be LOCATION",
     "SELECT COUNT(*) FROM '@/rows.jsonl' SYNC 1 s": "SYNC is for streams: a file is read once",
@@ -131,3 +132,9 @@ def test_blocks_of_a_file_add_up(session: Session, tmp_path: Path) -> None:
     assert whole[0][0]["c"] == 715
     with pytest.raises(BindError):
         rows(session, tmp_path, "SELECT x FROM '@/many.csv';")
+
+
+def test_rows_of_a_file_are_of_no_step(session: Session, tmp_path: Path) -> None:
+    [answer] = session.execute(f"SELECT n FROM '{tmp_path}/rows.jsonl' LIMIT 1;")
+    assert isinstance(answer, Answer)
+    assert answer.is_timeless

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from support.local import local_session
 
 from stqsh.client.api import Session
 from stqsh.client.results import Message, Rows
+from stqsh.client.show.unread import much_unread
 from stqsh.errors import SourceError
 from stqsh.sources import measuring
 from stqsh.sources.measuring import measure_files
@@ -97,6 +99,20 @@ def test_a_select_on_a_stream_whose_records_are_all_set_aside_fails(tmp_path: Pa
             list(session.execute("SELECT COUNT(*) FROM cars;"))
 
 
+@pytest.mark.parametrize(
+    ("bad", "said"), [(10, ""), (11, "11 records of 100 of cars could not be read, such as")]
+)
+def test_a_run_says_if_more_than_a_tenth_could_not_be_read(tmp_path: Path, bad: int, said: str) -> None:
+    file = written(tmp_path / "a.csv", 100, bad)
+    with local_session(tmp_path) as session:
+        told(session, f"CREATE MOVING STREAM cars FROM FILE '{file}';")
+        for _ in session.outcomes("RUN;"):
+            pass
+        text = much_unread(session.link)
+    assert text.startswith(said)
+    assert text.endswith("lat: 95.0 is beyond 90 degrees") == bool(said)
+
+
 def test_a_large_file_is_measured_by_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = written(tmp_path / "a.csv", 20_000)
     monkeypatch.setattr(measuring, "READ_WHOLE", 1000)
@@ -117,3 +133,12 @@ def test_a_few_places_far_away_do_not_stretch_the_extent(tmp_path: Path) -> None
     assert facts is not None
     assert facts.leaves_out
     assert "latitude 5 to 5; a few are far outside" in facts_lines(facts)[1]
+
+
+def test_a_large_array_is_measured_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "READ_WHOLE", 1000)
+    rows = [{"id": f"o{i}", "lon": 1.5, "lat": 2.5, "ts": START_S + i} for i in range(100)]
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    facts = measure_files(spec(tmp_path / "a.json"))
+    assert facts is not None
+    assert facts.records == 100

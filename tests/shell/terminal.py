@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,11 +53,17 @@ def kill(child: pexpect.spawn) -> None:
 class Terminal:
     """A shell in a terminal of 100 by 30 characters, or of another size (columns, rows)."""
 
-    def __init__(self, environ: dict[str, str], *words: str, size: tuple[int, int] = (100, 30)) -> None:
+    def __init__(
+        self,
+        environ: dict[str, str],
+        *words: str,
+        size: tuple[int, int] = (100, 30),
+        program: Sequence[str] = STQSH,
+    ) -> None:
         columns, rows = size
         self.screen = pyte.HistoryScreen(columns, rows, history=2000)
         self._stream = pyte.ByteStream(self.screen)
-        command, *arguments = (*STQSH, *words)
+        command, *arguments = (*program, *words)
         # Who runs tests in several processes gives each a size of its own; a terminal is asked for its size.
         environ = {name: value for name, value in environ.items() if name not in ("COLUMNS", "LINES")}
         self.child = pexpect.spawn(command, arguments, env=environ, dimensions=(rows, columns), use_poll=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest import mock
 
 import pyte
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from stqsh.client.read.subscription import TailOptions
 from stqsh.client.results import SnapshotMark
 from stqsh.shell import render, status
+from stqsh.shell.live import run_progress
 from stqsh.shell.live.tail import watch
 from stqsh.shell.repl.prompt_controller import PromptController
 from stqsh.shell.scripting.watch_command import RedrawnFrame, repeat_in_place
@@ -302,3 +304,22 @@ def test_an_engine_that_takes_steps_while_it_compiles_shows_them(
     monkeypatch.setattr(status, "engine_text", lambda home: engine)
     shown = alive_text(cast(SessionHome, None), Progress(0, step, 0, 1_000_000))
     assert shown.startswith("step 5") if shows_steps else shown == engine
+
+
+@pytest.mark.parametrize(("is_stepping", "least"), [(False, 0.0), (True, 0.1)])
+def test_one_interrupt_leaves_a_run_whose_batch_takes_long(
+    is_stepping: bool, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(show: object) -> None:
+        raise KeyboardInterrupt
+
+    running = mock.Mock(finished=False, wait=interrupted)
+    session = mock.Mock(progress=Progress)
+    monkeypatch.setattr(run_progress, "_STOP_WAIT_S", 0.1)
+    monkeypatch.setattr(run_progress.RunView, "is_stepping", is_stepping)
+    began = time.monotonic()
+    said, is_done = run_progress.run_with_progress(session, running, mock.Mock())
+    assert least <= time.monotonic() - began < 1
+    assert "stops after the batch under way" in said
+    assert not is_done
+    running.cancel.assert_called_once_with()

@@ -64,6 +64,40 @@ class Screen:
         return self.text()
 
 
+def test_what_was_typed_before_the_pager_opened_is_at_the_next_prompt(shell: Callable[..., Screen]) -> None:
+    screen = shell(STQSH_PAGER="less")
+    screen.child.send("SHOW STREAMS;\rSHOW SLOTS;")  # the second one comes while the first is answered
+    screen.wait("space goes on")
+    screen.child.send("q")
+    screen.wait(r"stqsh> SHOW SLOTS;")
+    screen.type("")
+    screen.wait("here")
+    screen.type("\\q")
+
+
+def test_ctrl_z_puts_the_shell_into_the_background_and_fg_brings_it_back(tmp_path: Path) -> None:
+    environ = {**os.environ, "STQSH_HOME": str(tmp_path / "home"), "PS1": "sh> ", "TERM": "xterm"}
+    environ["PROMPT_TOOLKIT_NO_CPR"] = "1"
+    words = ["--norc", "--noprofile", "-i"]
+    child = pexpect.spawn("bash", words, env=environ, cwd=tmp_path, dimensions=(30, 100), encoding="utf-8")
+    (tmp_path / "driver.py").write_text(DRIVER)
+    child.sendline(f"PYTHONPATH={ROOT}:{ROOT}/tests {sys.executable} driver.py {tmp_path}")
+    child.expect("stqsh>", timeout=100)
+    child.send("\x1a")
+    child.expect("Stopped", timeout=30)
+    child.sendline("stty -a | tr -s ' ;' '\\n' | grep -xE -e '-?(icanon|echo)'")
+    child.expect(r"[^-]icanon\r\necho\r\n", timeout=30)
+    child.sendline("fg")
+    child.expect("stqsh>", timeout=30)
+    child.send("SHOW SLOTS;\r")
+    child.expect("here", timeout=30)
+    child.send("\\q\r")
+    child.expect("sh> ", timeout=30)
+    child.sendline("exit")
+    child.expect(pexpect.EOF, timeout=30)
+    child.close()
+
+
 @pytest.fixture
 def shell(tmp_path: Path) -> Callable[..., Screen]:
     def opened(**environ: str) -> Screen:

@@ -12,6 +12,7 @@ import pytest
 from stqsh.errors import CommandLineError, StqshError
 from stqsh.lang.syntax.parse import parse
 from stqsh.shell.scripting.blocks import CommandCall, StatementBlock, ends_vertical, is_command
+from stqsh.shell.scripting.named_queries import keep, named_queries, remove, statement_of
 from stqsh.shell.scripting.script_runner import shows_one_query
 from stqsh.shell.scripting.scripts import read_scripts
 from stqsh.shell.scripting.variables import given_variables, replaced
@@ -40,6 +41,43 @@ def test_commands_stand_between_statements_and_do_not_count() -> None:
     assert told(steps) == [
         "\\timing on", "1 SHOW STATUS", "\\o out.csv", "2 SHOW\nSTREAMS", "3 SHOW SLOTS", "\\o",
     ]  # fmt: skip
+
+
+def test_short_commands_stand_for_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STQSH_HOME", str(tmp_path))
+    keep("near", "SELECT oid FROM s\n WHERE oid = '$1' AND n > $2;")
+    steps = read("\\d taxis\n\\dt t*\n\\dq\n\\dr 'a?'\n\\n near 'a b' 3\nSHOW STATUS;\n\\d\n")
+    assert told(steps) == [
+        "1 DESCRIBE taxis", "2 SHOW STREAMS LIKE 't%'", "3 SHOW TABLES LIKE 't%'", "4 SHOW QUERIES",
+        "5 SHOW REGIONS LIKE 'a_'", "6 SELECT oid FROM s\n WHERE oid = 'a b' AND n > 3", "7 SHOW STATUS",
+        "8 SHOW STREAMS", "9 SHOW TABLES", "10 SHOW REGIONS", "11 SHOW QUERIES",
+    ]  # fmt: skip
+
+
+def test_a_named_query_is_kept_listed_filled_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STQSH_HOME", str(tmp_path))
+    assert named_queries() == {}
+    keep("near", "SELECT $1, $2 FROM s;")
+    keep("all", "SHOW STATUS")
+    assert list(named_queries()) == ["all", "near"]
+    assert statement_of("near 'a b' c") == "SELECT a b, c FROM s;" and statement_of("all;") == "SHOW STATUS;"
+    for words, said in (
+        ("near x", "near takes 2 values, and 1 were given"),
+        ("all x", "all takes no values, and 1 were given"),
+        ("neer", "there is no named query 'neer'"),
+        ("near 'x", "a quotation mark is not closed"),
+    ):
+        with pytest.raises(StqshError, match=said):
+            statement_of(words)
+    remove("near")
+    assert list(named_queries()) == ["all"]
+    with pytest.raises(StqshError, match="'1' cannot be a name"):
+        keep("1", "RUN")
+    (tmp_path / "named_queries.json").write_text("[")
+    with pytest.raises(StqshError, match="cannot read"):
+        named_queries()
 
 
 def test_upright_ends_a_statement() -> None:

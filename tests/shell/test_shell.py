@@ -27,7 +27,7 @@ from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.scripting.backslash_commands import COMMANDS
 from stqsh.spec.stats import BatchStats
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.home import SessionHome
+from stqsh.storage.home import SessionHome, open_home
 from stqsh.storage.rows import Progress
 
 
@@ -71,7 +71,7 @@ class Session:
     def settings(self) -> Any:
         return load_profile("local", {})
 
-    def queries(self) -> list[Any]:
+    def queries(self, most: int = -1) -> list[Any]:
         return []
 
     def close(self) -> None:
@@ -113,6 +113,47 @@ def test_rows_are_a_table_and_scripts_are_shown_as_they_are(typed: Any, tmp_path
     )
     assert re.search(r"name +rows\n─+\ntaxis +5\nbuses +12345\n\(2 rows\)", shown)
     assert "\nA;\n" in shown
+
+
+def test_short_commands_show_what_they_stand_for(typed: Any, tmp_path: Path) -> None:
+    session = Session(tmp_path, {"SHOW STATUS": Rows("s", ("item", "value"), (("step", 5),))})
+    keys = "\\d taxis\r\\ns st SHOW STATUS;\r\\x\r\\n st\r\\x\r\\n\r\\nd st\r\\n st\r\\!exit 3\r\\q\r"
+    shown = typed(keys, session)
+    assert session.asked == ["DESCRIBE taxis", "SHOW STATUS"]
+    upright, table = shown.index("expanded display is on\n"), shown.index("expanded display is off\n")
+    assert re.search(r"item +\S? *step\nvalue +\S? *5\n", shown[upright:table])
+    assert "  st  SHOW STATUS\n" in shown
+    assert "there is no named query 'st'" in shown
+    assert "the command ended with code 3\n" in shown
+
+
+def test_another_session_is_gone_to_only_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STQSH_HOME", str(tmp_path))
+    opened = {}
+    for name in ("mine", "other"):
+        ControlDb(open_home(name, root=tmp_path).path).close()
+        opened[name] = Session(tmp_path / name, {"SHOW STATUS": Message(f"of {name}")})
+        opened[name].home = SessionHome(tmp_path / name)
+    with create_pipe_input() as pipe, create_app_session(pipe, DummyOutput()):
+        pipe.send_text("\\c\r\\c others\rSHOW STATUS;\r\\c other\rSHOW STATUS;\r\\q\r")
+        shell = Shell("mine", lambda: opened["mine"], "table", open_other=lambda name: lambda: opened[name])
+        assert shell.run() == 0
+    said = capsys.readouterr().out
+    places = [
+        said.index(text)
+        for text in (
+            "this is session mine\n",
+            "there is no session 'others'\nhint: sessions: mine, other; ",
+            "of mine\n",
+            "this is session other\n",
+            "of other\n",
+            "session other goes on; ",
+        )
+    ]
+    assert places == sorted(places)
+    assert opened["mine"].closed and opened["other"].closed
 
 
 def test_a_statement_may_ask_for_a_format_of_its_own(typed: Any, tmp_path: Path) -> None:

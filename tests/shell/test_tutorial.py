@@ -6,14 +6,16 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-import pexpect
 import pytest
 
 from stqsh.cli.lessons import LESSONS
+from stqsh.client.statements.manual import answer_question
 from stqsh.lang.syntax.parse import parse
-from tests.shell.terminal import exit_status
+from stqsh.shell.repl.guide import is_question
+from tests.shell.terminal import Terminal, exit_status, kill
 
 STQSH = (sys.executable, "-m", "stqsh")
 ROOT = Path(__file__).parents[2]
@@ -53,25 +55,65 @@ def test_each_lesson_shows_what_it_speaks_of(tmp_path: Path) -> None:
 
 #: The tutorial at a terminal, as `stqsh tutorial` has it but for Spark.
 AT_A_TERMINAL = """
+import os
 import sys
-from pathlib import Path
-from support.local import local_session
-from stqsh.cli.tutorial import Tutorial, sample_folder
-with local_session(Path(sys.argv[1])) as session:
-    Tutorial(session, str(sample_folder() / "tutorial.stq"), asks=sys.stdin.isatty()).run()
+from stqsh.cli.tutorial import TutorialGuide, sample_folder
+from stqsh.shell.repl.app import run_shell
+from stqsh.shell.scripting.console import ShellOptions
+
+class Guide(TutorialGuide):
+    def open(self):
+        session = super().open()
+        session.start_engine = session.link.wake = lambda *_, **__: None
+        return session
+
+os.chdir(sample_folder())
+sys.exit(run_shell(ShellOptions(quiet=True, init=False), Guide()))
 """
 
 
-def test_the_user_goes_at_their_own_pace_and_may_try_things(tmp_path: Path) -> None:
-    environ = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "TERM": "dumb"}
-    words = ["-c", AT_A_TERMINAL, str(tmp_path)]
-    child = pexpect.spawn(sys.executable, words, env=environ, cwd=str(ROOT), timeout=120, encoding="utf-8")
-    child.expect("q quits > ")
-    child.sendline("SELECT nonsense;")
-    child.expect("expected")
-    child.expect("q quits > ")
-    child.sendline("")
-    child.expect("stream taxis created")
-    child.expect("q quits > ")
-    child.sendline("q")
-    assert exit_status(child) == 0
+@pytest.fixture
+def learning(tmp_path: Path) -> Iterator[Terminal]:
+    """A terminal with the tutorial."""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "STQSH_HOME": str(tmp_path), "TERM": "xterm-256color"}
+    terminal = Terminal(environ, program=[sys.executable, "-c", AT_A_TERMINAL])
+    yield terminal
+    kill(terminal.child)
+
+
+def test_the_user_goes_through_lessons_at_a_prompt_and_may_try_things(learning: Terminal) -> None:
+    learning.wait_so_far(r"(?s)1 of \d+: A stream of things that move.*stqsh>")
+    learning.type("")
+    learning.wait_so_far(r"(?s)stream taxis created.*2 of \d+: You control time.*stqsh>")
+    learning.type("back")
+    learning.wait_so_far(r"(?s)You have run this one: Enter goes on.*stqsh>")
+    learning.type("")
+    learning.wait_so_far(r"(?s)Enter goes on.*Enter runs it.*stqsh>")
+    learning.type("SELECT oid FROM;")
+    learning.wait_so_far("expected")
+    learning.type("how do I delete a query?")
+    learning.wait_so_far("DROP: Remove a definition or a query")
+    learning.type("next")
+    learning.wait_so_far(r"3 of \d+: Ask once")
+    learning.type("q")
+    assert exit_status(learning.child) == 0
+
+
+def test_a_question_is_answered_from_the_manual() -> None:
+    questions = {
+        "how can I get notified when something enters a region?": "CREATE ALERT",
+        "how do I make it play faster?": "PLAY",
+        "how do I delete a query?": "DROP",
+        "which stations are nearest to me?": "NEAREST",
+        "where do I see the records that were set aside?": "DEAD LETTERS",
+        "what is a closing step?": "closing step",
+    }
+    for question, words in questions.items():
+        assert is_question(question)
+        assert words in answer_question(question), question
+    assert "nothing on that" in answer_question("what is xyzzy?")
+
+
+@pytest.mark.parametrize("text", ["SHOW STREAMS;", "WITH a", "where", "help me", ""])
+def test_statements_are_no_questions(text: str) -> None:
+    assert not is_question(text)

@@ -1,7 +1,8 @@
 """What a map has shown so far: where objects were, and when they came into answers and went.
 
-The second part is the update log's and reaches back as far as that. The first begins when the map is opened;
-before that it has the places with which objects came into answers and left them.
+The second part is the update log's and reaches back as far as that. The first has the last records of a
+replayed stream of moving objects before the map was opened, and then what the map sees. Of other streams it
+has, for the time before, only the places with which objects came into answers and left them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.group_keys import is_group_key
+from stqsh.errors import SourceError
+from stqsh.sources.replay_store.segments import TICK
+from stqsh.sources.replay_store.store import open_store
 from stqsh.storage.rows import StreamRow
 from stqsh.storage.update_log.files import LogCompactedError
 from stqsh.storage.update_log.reader import UpdateLog
@@ -60,6 +64,8 @@ class SceneHistory:
 
     def take(self, scene: Scene) -> None:
         """Take in a scene, and the updates up to it; all of them again if the log was folded meanwhile."""
+        if self._after < 0 and self._keys is None:
+            self._take_records(scene)
         while self._after < scene.progress.batch:
             try:
                 for tables in self._log.read(self._after, scene.progress.batch, self._is_mine):
@@ -81,6 +87,23 @@ class SceneHistory:
     def _is_mine(self, queries: NDArray[np.int64]) -> NDArray[np.bool_]:
         rows = self._link.db.query("SELECT id FROM queries WHERE stream_id = ?", self._stream.id)
         return np.isin(queries, np.array([number for (number,) in rows], np.int64))
+
+    def _take_records(self, scene: Scene) -> None:
+        """Take the last records of a replayed stream of moving objects before the first scene."""
+        spec, progress = self._stream.spec, scene.progress
+        if spec.is_live or spec.is_event or progress.base_tick is None or len(scene.places) > MOST_TRACKED:
+            return
+        try:
+            store = open_store(self._link.home.stream(self._stream.id))
+            stop = store.rows_until(progress.base_tick + scene.places.step - 1)
+            rows = store.read(max(store.manifest.gone_rows, stop - MOST_SIGHTINGS), stop)
+        except (SourceError, OSError, IndexError):
+            return  # it is not prepared yet, or the engine has just removed its oldest records
+        seen = np.empty(rows.num_rows, _SIGHTING)
+        seen["step"] = np.maximum(rows.column(TICK).to_numpy() - progress.base_tick + 1, 1)
+        seen["object"] = self._numbers(rows.column(spec.key))
+        seen["x"], seen["y"] = (_floats(rows.column(name)) for name in (spec.x, spec.y))
+        self._sightings = _in_order(self._sightings, seen)
 
     def _take_updates(self, table: pa.Table) -> None:
         spec = self._stream.spec
@@ -170,6 +193,8 @@ def _last_of_each(rows: NDArray[Any], identity: NDArray[np.int64]) -> NDArray[An
     return rows[np.sort(len(rows) - 1 - first)]
 
 
-def _floats(column: pa.ChunkedArray[Any]) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = column.to_numpy().astype(np.float64)
+def _floats(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> NDArray[np.float64]:
+    numbers: Any = column.cast(pa.float64())
+    plain = numbers.combine_chunks() if isinstance(column, pa.ChunkedArray) else numbers
+    values: NDArray[np.float64] = plain.to_numpy(zero_copy_only=False)
     return values

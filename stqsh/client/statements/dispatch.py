@@ -225,9 +225,7 @@ def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outc
     stream = _stream(desk, spec.stream)
     desk.link.wake()
     # A separate snapshot reader, because a map reads from another thread.
-    yield MapFeed(
-        stream, spec.queries, spec.file, desk.link, SnapshotReader(desk.link), once=not desk.autoplay
-    )
+    yield MapFeed(stream, spec.queries, spec.file, desk.link, SnapshotReader(desk.link), once=desk.is_script)
 
 
 def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
@@ -335,7 +333,9 @@ def _is_empty(table: pa.Table, spec: SnapshotSpec) -> bool:
 def _query_asked(desk: StatementContext, statement: statements.Select) -> QueryRow | None:
     """Return the query whose answer a SELECT asks; None for one over streams and views."""
     name = statement.relations[0].name
-    return _query(desk, name) if desk.view.kind_of(name) == "query" else None
+    if desk.view.stream(name) is not None or desk.view.query(name) is None:
+        return None
+    return _query(desk, name)
 
 
 def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:

@@ -15,6 +15,8 @@ from stqsh.spec.functions import PLACES
 
 LOCATIONS = frozenset({"loc", "location"})
 """The names of the stream's location, in lower case."""
+SAY_PLACES = "say which: FROM 'file' (x => 'easting', y => 'northing')"
+"""What to do about rows of a file whose places are not known."""
 _TAKES = {"ST_X": 1, "ST_Y": 1, "ST_DISTANCE": 2, "ST_DWITHIN": 3}
 
 
@@ -52,6 +54,8 @@ def place_function(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
 def _place(node: Expression, call: Call, scope: Scope, bind: Bind) -> _Place:
     if isinstance(node, Column) and node.name.lower() in LOCATIONS and scope.find(node) is None:
         stream = scope.stream
+        if not stream.x:
+            raise BindError(f"no columns of {stream.name} look like its location", node.span, hint=SAY_PLACES)
         qualifier = node.qualifier or (stream.name if stream.name in scope.qualifiers else None)
         found = (scope.column(Column(name, qualifier, span=node.span)) for name in (stream.x, stream.y))
         return _Place(*(one.expr for one in found))

@@ -18,6 +18,7 @@ from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.parameters import Hole, typed
+from stqsh.lang.binder.places import SAY_PLACES
 from stqsh.lang.binder.query_options import query_options
 from stqsh.lang.binder.regions import (
     ANTIMERIDIAN,
@@ -322,7 +323,7 @@ def _check_places(spec: SnapshotSpec, select: Select, catalogue: CatalogueView) 
     raise BindError(
         f"no columns of {spec.stream} look like its location",
         relation.span,
-        hint="say which: FROM 'file' (x => 'easting', y => 'northing')",
+        hint=SAY_PLACES,
     )
 
 

@@ -136,7 +136,7 @@ SET map.credit = '© …'             what pages say of their tiles""",
     ),
     ReferenceEntry(
         "HELP",
-        "HELP [statement | clause | function | option | unit | setting | \\\\command | document]",
+        "HELP [statement | clause | function | option | unit | setting | \\command | document]",
         "List the statements, explain one, or any word of the language, or show a document.",
         "HELP CREATE REGION",
         _CHEAP,
@@ -161,7 +161,8 @@ OUTPUT_TOPICS = (
     ReferenceEntry(
         "FORMAT",
         """… FORMAT jsonl | csv | tsv | table | …
-FROM FILE 'glob' FORMAT csv | json | geojson | parquet [(option => value, …)]""",
+FROM FILE 'glob' FORMAT csv | json | geojson | parquet | gpx | gpkg | shapefile | fgb
+  [(option => value, …)]""",
         "Choose how the answer of a statement is shown, or say how the files of a source are written.",
         "SELECT oid, status FROM taxis WHERE oid = 'ambulance' FORMAT csv",
         _CHEAP,

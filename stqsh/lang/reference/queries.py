@@ -39,7 +39,7 @@ CONTINUOUS = (
         " microseconds more for each value.",
         """:column stands for the row's value wherever a constant may stand: in corners, centres, lengths (in
 metres, or the stream's unit), k, the key of a focal object, the member of a set of regions, and conditions.
-The types of columns follow from the first rows. Files are CSV, JSON lines, Parquet or GeoJSON, as for CREATE
+The types of columns follow from the first rows. Files are of the same formats as for CREATE
 STREAM.
 KEY names the column with the queries' names. Without KEY that is the column called name; where there is none,
 a query is called after its file and the number of its row: q_1, q_2 and so on for q.csv.

@@ -6,12 +6,14 @@ import re
 
 from lark import UnexpectedInput
 
+from stqsh.errors import StqshError
 from stqsh.lang.ast.expressions import Name, changed
 from stqsh.lang.ast.source import Piece, Source, Span
 from stqsh.lang.ast.statements import Help, Statement
-from stqsh.lang.errors import locating
+from stqsh.lang.errors import StatementSyntaxError, locating
 from stqsh.lang.syntax.diagnosis import diagnose
 from stqsh.lang.syntax.grammar import driver
+from stqsh.lang.syntax.habits import habit_hint
 from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.lang.syntax.split import split
 
@@ -51,8 +53,16 @@ def parse_piece(piece: Piece | str) -> Statement:
         except UnexpectedInput:
             topic = _HELP.fullmatch(piece.text)
             if topic is None:
-                raise diagnose(scan) from None
+                raise _with_habit(diagnose(scan), piece.text) from None
             # Topics such as km/h and cache.factor are no names.
             text = " ".join(word.strip("\"'") for word in topic[1].upper().split())
             statement = Help(Name(text, span=Span(topic.start(1), len(piece.text))))
     return changed(statement, piece=piece, span=Span(0, len(piece.text)))
+
+
+def _with_habit(error: StqshError, text: str) -> StqshError:
+    """Return an error with a hint for those who know another system, which then is nearer than any word."""
+    hint = habit_hint(text) if isinstance(error, StatementSyntaxError) and error.hint is None else None
+    if hint is not None and isinstance(error, StatementSyntaxError):
+        error.hint, error.near = hint, None
+    return error

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from stqsh.errors import EngineDeadError, StqshError
+from stqsh.errors import EngineDeadError, SessionNameError, StqshError
 from stqsh.program import program
 from stqsh.shell.messages import (
     colour_error,
@@ -19,17 +21,18 @@ from stqsh.shell.messages import (
     take_notices,
 )
 from stqsh.shell.repl.editor import edited
-from stqsh.shell.repl.guide import GuidedShell
-from stqsh.shell.repl.help_text import help_text
+from stqsh.shell.repl.guide import GuidedShell, is_question
+from stqsh.shell.repl.help_text import answer_text, help_text
 from stqsh.shell.repl.prompt_controller import PromptController
 from stqsh.shell.repl.session_thread import import_in_thread, open_session
 from stqsh.shell.scripting.backslash_commands import ExitShell, run_command
 from stqsh.shell.scripting.blocks import StatementBlock, is_command
 from stqsh.shell.scripting.console import Console, ShellOptions
 from stqsh.shell.scripting.variables import given_variables
-from stqsh.shell.terminal.interrupts import force_on_second_interrupt, overwrite_echo
+from stqsh.shell.terminal.interrupts import force_on_second_interrupt, ignore_interrupts, overwrite_echo
 from stqsh.shell.terminal.pager import page_text
 from stqsh.shell.user_files import init_file, is_new_session, profile_script, write_traceback
+from stqsh.storage.home import list_sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +58,12 @@ def run_shell(options: ShellOptions, guide: ShellGuide | None = None) -> int:
     opening = partial(open_session, options.session, options.profile, allow_run=options.allow_run)
     name = options.session or ("default" if guide is None else "temporary")
     shell = Shell(
-        name, opening if guide is None else guide.open, options.format, quiet=options.quiet, guide=guide
+        name,
+        opening if guide is None else guide.open,
+        options.format,
+        quiet=options.quiet,
+        guide=guide,
+        open_other=lambda other: partial(open_session, other, options.profile, allow_run=options.allow_run),
     )
     if options.format is not None:
         shell.console.set_format(options.format)
@@ -74,10 +82,17 @@ class ShellActions:
         draft: The text that the next prompt starts with.
     """
 
-    def __init__(self, backend: SessionThread, format_: str | None, *, quiet: bool) -> None:
+    def __init__(
+        self,
+        front: PromptController,
+        format_: str | None,
+        open_other: Callable[[str], Callable[[], Session]] | None,
+        *,
+        quiet: bool,
+    ) -> None:
         self.console = Console(self.tell, format_, prompting=self, quiet=quiet, repeater=self.repeat)
         self.last = self.draft = ""
-        self._backend = backend
+        self._front, self._open_other = front, open_other
         self._lazy_executor: StatementExecutor | None = None
 
     def tell(self, text: str) -> None:
@@ -99,6 +114,37 @@ class ShellActions:
     def edit(self, file: str) -> None:
         """Edit the last statement, or a file, and put the result at the prompt."""
         self.draft = edited(self.last, file)
+
+    def connect(self, name: str) -> None:
+        """Go to another session; without a name, say which one this is.
+
+        Raises:
+            StqshError: There is no such session, or it cannot be opened; this one stays.
+        """
+        here = self._backend.session().home
+        if not name or name == here.name:
+            print_text(f"this is session {here.name}")
+            return
+        names = [info.home.name for info in list_sessions(here.path.parent)]
+        if name not in names or self._open_other is None:
+            raise SessionNameError(
+                f"there is no session '{name}'",
+                hint=f"sessions: {', '.join(names)}; {program()} -s {name} makes it",
+            )
+        self._front.connect(name, self._open_other(name))
+        self._lazy_executor = None
+        print_text(f"this is session {name}")
+
+    def run_command(self, command: str) -> None:
+        """Run a command of the system, or its shell without one."""
+        with ignore_interrupts():
+            code = subprocess.call(command or os.environ.get("SHELL", "/bin/sh"), shell=True)
+        if code:
+            self.console.note(f"the command ended with code {code}")
+
+    @property
+    def _backend(self) -> SessionThread:
+        return self._front.backend
 
     def restart(self) -> None:
         """Start the session's engine, which continues where it was; leave a running one alone."""
@@ -129,12 +175,12 @@ class Shell:
         *,
         quiet: bool = False,
         guide: ShellGuide | None = None,
+        open_other: Callable[[str], Callable[[], Session]] | None = None,
     ) -> None:
         self._guide = guide
         self._front = PromptController(name, open_session, print_text, lambda: self.console.is_cut)
-        self._backend = self._front.backend
-        self._actions = ShellActions(self._backend, format_, quiet=quiet)
-        self.console = self._actions.console
+        self._actions = ShellActions(self._front, format_, open_other, quiet=quiet)
+        self.console: Console = self._actions.console
 
     def run(self, *, init: bool = False, opening: Path | None = None) -> int:
         r"""Read and execute until `\q` or Ctrl-D; a new session runs `opening` first.
@@ -170,6 +216,10 @@ class Shell:
         finally:
             self._leave()
         return 0
+
+    @property
+    def _backend(self) -> SessionThread:
+        return self._front.backend
 
     @property
     def _guided(self) -> GuidedShell:
@@ -219,6 +269,8 @@ class Shell:
                 run_command(self.console, f"\\? {topic}")
             else:
                 self._actions.tell(help_text(topic))
+        elif is_question(text):
+            self._actions.tell(answer_text(text))
         else:
             self._actions.execute(text)
 

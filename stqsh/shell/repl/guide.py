@@ -10,6 +10,34 @@ if TYPE_CHECKING:
     from stqsh.client.api import Session
 
 
+STEPS = ("back", "next", "q")
+"""Words that go through lessons; like HELP they take no semicolon."""
+_ASKING = frozenset(
+    (
+        "how",
+        "what",
+        "why",
+        "where",
+        "which",
+        "who",
+        "when",
+        "can",
+        "could",
+        "is",
+        "are",
+        "does",
+        "do",
+        "should",
+    )
+)
+
+
+def is_question(text: str) -> bool:
+    """Return whether a text is a question in plain words: none of its first words begins a statement."""
+    first, _, rest = text.strip().partition(" ")
+    return first.lower() in _ASKING and bool(rest.strip())
+
+
 @dataclass(frozen=True, slots=True)
 class GuidedShell:
     """What a guide can do in a shell.

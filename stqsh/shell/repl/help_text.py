@@ -29,6 +29,13 @@ def help_text(topic: str = "") -> str:
     return help.help_text(topic, shutil.get_terminal_size().columns)
 
 
+def answer_text(question: str) -> str:
+    """Return what the manual answers to a question in plain words."""
+    from stqsh.client.statements.manual import answer_question  # reads the documents
+
+    return answer_question(question, shutil.get_terminal_size().columns)
+
+
 def drawn_document(topic: str) -> str:
     """Return a document, drawn where standard output is a terminal, else its Markdown text."""
     text = document(topic)

@@ -24,6 +24,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.styles import DynamicStyle
 
 from stqsh.settings import SECRETS
+from stqsh.shell.repl.guide import STEPS, is_question
 from stqsh.shell.repl.highlighter import StqlHighlighter
 from stqsh.shell.scripting.blocks import ends_vertical
 from stqsh.shell.terminal.colours import STYLES, colour_depth, scheme_name
@@ -85,6 +86,7 @@ def make_prompt(
         bottom_toolbar=lambda: toolbar(glance()),
         color_depth=colour_depth(),
         reserve_space_for_menu=6,
+        enable_suspend=True,
     )
 
 
@@ -130,9 +132,11 @@ def _is_empty() -> bool:
 
 
 def may_run(text: str) -> bool:
-    """Return whether Enter runs this: nothing, a backslash command, HELP, quit, or complete statements."""
+    """Return whether Enter runs this: nothing, a command, HELP, quit, a question, or complete statements."""
     words = text.lower().split()
-    if not words or words[0].startswith("\\") or words[0] == "help" or " ".join(words) in LEAVING:
+    if not words or words[0].startswith("\\") or words[0] == "help" or " ".join(words) in (*LEAVING, *STEPS):
+        return True
+    if is_question(text):
         return True
     # The language comes with the first Enter and the first word: the prompt is up before it is loaded.
     from stqsh.lang.syntax.split import is_complete

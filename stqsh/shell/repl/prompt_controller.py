@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from prompt_toolkit.enums import EditingMode
+
 from stqsh.control_characters import escape_controls
 from stqsh.shell.messages import NOTICES
 from stqsh.shell.repl.completion.completer import StqlCompleter
@@ -54,7 +56,7 @@ class PromptController:
             return self._prompt
         self._prompt = prompt = make_prompt(
             open_history(state_folder() / "history"),
-            StqlCompleter(lambda: self.glance, self.backend.live_values),
+            StqlCompleter(lambda: self.glance, self._live_values),
             lambda: self.glance,
             self._is_cut,
         )
@@ -63,9 +65,26 @@ class PromptController:
         prompt.app.key_processor.after_key_press += lambda _: self.backend.typed()
         return prompt
 
+    def _live_values(self, stream: str, column: str, prefix: str) -> tuple[str, ...]:
+        return self.backend.live_values(stream, column, prefix)
+
+    def connect(self, name: str, open_session: Callable[[], Session]) -> None:
+        """Open another session and leave this one. Raises what prevents it; this one stays then."""
+        other = SessionThread(name, open_session, self._redraw, self._hear)
+        try:
+            other.session()
+        except BaseException:
+            other.close()
+            raise
+        self.backend.close()
+        self.backend, self.is_death_shown = other, False
+        self._redraw()
+
     def _redraw(self) -> None:
         """Show what has changed, or raise the session's error in the prompt; for the session thread."""
         app = None if self._prompt is None else self._prompt.app
+        if app is not None:
+            app.editing_mode = EditingMode.VI if self.glance.editing == "vi" else EditingMode.EMACS
         if app is None or not app.is_running:
             return
         # The prompt may end at any moment, and its loop with it; the next prompt shows the latest summary.

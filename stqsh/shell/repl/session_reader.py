@@ -92,6 +92,7 @@ def _catalogue(session: Session) -> SessionSummary:
         keys=tuple((one.name, one.spec.key) for one in streams),
         members=tuple((area.name, tuple(area.spec.members)) for area in areas),
         scheme=session.settings().text("shell.scheme"),
+        editing=session.settings().text("shell.keys"),
         tables=tuple(table.name for table in tables),
         regions=tuple(area.name for area in areas),
         queries=tuple(query.name for query in queries),

@@ -43,6 +43,7 @@ class SessionSummary:
         keys: The key column of each stream.
         members: The names in each set of regions.
         scheme: The setting shell.scheme.
+        editing: The setting shell.keys.
         selected: What each query selects, and its stream and table.
         failed: Whether an engine was there and has gone; `death` is the reason.
         broken: Whether the session itself cannot be used.
@@ -58,6 +59,7 @@ class SessionSummary:
     keys: tuple[tuple[str, str], ...] = ()
     members: tuple[tuple[str, tuple[str, ...]], ...] = ()
     scheme: str = "auto"
+    editing: str = "emacs"
     tables: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()

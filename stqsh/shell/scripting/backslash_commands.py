@@ -13,6 +13,7 @@ from stqsh.settings import FORMATS
 from stqsh.shell.messages import print_text
 from stqsh.shell.repl.help_text import two_columns
 from stqsh.shell.scripting.console import SWITCHES
+from stqsh.shell.scripting.named_queries import keep, named_queries, remove, statement_of
 from stqsh.shell.scripting.variables import assign, forget, replaced, unquoted
 from stqsh.shell.scripting.watch_interval import parse_interval
 from stqsh.shell.writers.writer import check_format
@@ -38,6 +39,7 @@ class BackslashCommand:
         in_scripts: Whether scripts may use it.
         check: Raises `StqshError` for a wrong argument, before a script does anything.
         choices: The words that it takes, for completion.
+        expands: Returns the statements that it stands for; "" where its action is to run.
     """
 
     names: tuple[str, ...]
@@ -48,6 +50,7 @@ class BackslashCommand:
     in_scripts: bool = True
     check: Callable[[str], object] | None = None
     choices: tuple[str, ...] = ()
+    expands: Callable[[str], str] | None = None
 
     @property
     def takes_file(self) -> bool:
@@ -63,7 +66,10 @@ def find_command(line: str) -> tuple[BackslashCommand, str]:
     Raises:
         StqshError: There is no such command.
     """
-    word, *rest = line.strip().removeprefix("\\").split(None, 1) or [""]
+    line = line.strip().removeprefix("\\")
+    if line.startswith("!"):
+        line = f"! {line[1:]}"  # as in \\!ls
+    word, *rest = line.split(None, 1) or [""]
     word = word.rstrip(";")
     for command in COMMANDS:
         if word in command.names:
@@ -82,7 +88,11 @@ def run_command(console: Console, line: str) -> None:
     command, argument = find_command(line)
     if command.reads in ("set", "echo"):
         argument = replaced(argument, console.variables)
-    command.action(console, argument)
+    statements = command.expands(argument) if command.expands is not None else ""
+    if statements:
+        _prompting(console, command.names[0]).execute(statements)
+    else:
+        command.action(console, argument)
 
 
 def _quit(console: Console, argument: str) -> None:
@@ -209,6 +219,64 @@ def _watch(console: Console, argument: str) -> None:
     console.repeater(console.last, how)
 
 
+def _nothing(console: Console, argument: str) -> None:
+    r"""Do nothing: the command stands for statements."""
+
+
+def _described(argument: str) -> str:
+    name = argument.rstrip("; ")
+    if name:
+        return f"DESCRIBE {name};"
+    return "".join(f"SHOW {what};" for what in ("STREAMS", "TABLES", "REGIONS", "QUERIES"))
+
+
+def _lists(*subjects: str) -> Callable[[str], str]:
+    """Return what lists the names that fit a pattern, where * is any text and ? one character."""
+
+    def statements(argument: str) -> str:
+        pattern = argument.strip("; '").replace("'", "''").replace("*", "%").replace("?", "_")
+        like = f" LIKE '{pattern}'" if pattern else ""
+        return "".join(f"SHOW {subject}{like};" for subject in subjects)
+
+    return statements
+
+
+def _connect(console: Console, argument: str) -> None:
+    _prompting(console, "c").connect(argument.rstrip("; "))
+
+
+def _upright(console: Console, argument: str) -> None:
+    is_upright = console.format == _VERTICAL
+    wanted = _switched("x", argument, now=is_upright)
+    if wanted != is_upright:
+        console.usual, console.format = (console.format, _VERTICAL) if wanted else (None, console.usual)
+    console.note(f"expanded display is {_said(wanted)}")
+
+
+def _shell(console: Console, argument: str) -> None:
+    _prompting(console, "!").run_command(argument)
+
+
+def _named(console: Console, argument: str) -> None:
+    known = named_queries()
+    console.tell(two_columns(list(known.items())) if known else "there are no named queries yet")
+
+
+def _keep(console: Console, argument: str) -> None:
+    name, _, statement = argument.strip().partition(" ")
+    text = statement if statement.strip() else _prompting(console, "ns").last
+    if not name or not text.strip():
+        raise StqshError(r"\ns takes a name and a statement", hint=r"\ns free SELECT oid FROM taxis")
+    keep(name, text)
+    console.note(rf"\n {name} runs {named_queries()[name]}")
+
+
+def _remove(console: Console, argument: str) -> None:
+    name = argument.strip("; ")
+    remove(name)
+    console.note(f"named query {name} removed")
+
+
 def _prompting(console: Console, name: str) -> PromptActions:
     if console.prompting is None:
         raise StqshError(f"\\{name} works at the prompt only, not in scripts")
@@ -240,6 +308,7 @@ def _said(switch: bool) -> str:
 
 
 _ON_OFF = ("on", "off")
+_VERTICAL = "vertical"
 COMMANDS: tuple[BackslashCommand, ...] = (
     BackslashCommand(("?", "h", "help"), "[COMMAND]", "show this list, or what one command does", _help),
     BackslashCommand(("q", "quit", "exit"), "", "leave the shell; the session continues", _quit),
@@ -319,5 +388,50 @@ COMMANDS: tuple[BackslashCommand, ...] = (
     ),
     BackslashCommand(("unset",), "NAME", "remove a variable", _unset, reads="unset"),
     BackslashCommand(("echo",), "TEXT", "print a text", _echo, reads="echo"),
+    BackslashCommand(
+        ("d", "describe"),
+        "[NAME]",
+        "describe a stream, a query or anything else that has a name; without one, list all",
+        _nothing,
+        expands=_described,
+    ),
+    BackslashCommand(
+        ("dt",), "[PATTERN]", "list streams and tables", _nothing, expands=_lists("STREAMS", "TABLES")
+    ),
+    BackslashCommand(("dq",), "[PATTERN]", "list queries", _nothing, expands=_lists("QUERIES")),
+    BackslashCommand(("dr",), "[PATTERN]", "list regions", _nothing, expands=_lists("REGIONS")),
+    BackslashCommand(
+        ("x",),
+        "[on|off]",
+        "show one value per line, or a table again",
+        _upright,
+        check=partial(_switched, "x"),
+        choices=_ON_OFF,
+    ),
+    BackslashCommand(
+        ("c", "connect"),
+        "[SESSION]",
+        "go to another session; without a name, say which one this is",
+        _connect,
+        in_scripts=False,
+    ),
+    BackslashCommand(
+        ("!",), "[COMMAND]", "run a command of the system, or its shell", _shell, in_scripts=False
+    ),
+    BackslashCommand(
+        ("n",),
+        "[NAME [VALUE …]]",
+        "run a named query with values for its $1, $2, …; without a name, list them",
+        _named,
+        expands=statement_of,
+    ),
+    BackslashCommand(
+        ("ns",),
+        "NAME [STATEMENT]",
+        "keep a statement, or the last one, as a named query",
+        _keep,
+        in_scripts=False,
+    ),
+    BackslashCommand(("nd",), "NAME", "remove a named query", _remove, in_scripts=False),
 )
 """All backslash commands."""

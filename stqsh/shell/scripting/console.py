@@ -44,7 +44,22 @@ class ShellOptions:
 
 
 class PromptActions(Protocol):
-    """Actions that only a prompt offers to commands."""
+    """Actions that only a prompt offers to commands.
+
+    Attributes:
+        last: The last statement that was typed.
+    """
+
+    last: str
+
+    def execute(self, text: str) -> None:
+        """Execute statements."""
+
+    def connect(self, name: str) -> None:
+        """Go to another session; without a name, say which one this is."""
+
+    def run_command(self, command: str) -> None:
+        """Run a command of the system, or its shell without one."""
 
     def include(self, file: str) -> None:
         """Run a script."""
@@ -69,6 +84,7 @@ class Console:
         variables: The variables of `\set`.
         prompting: The actions of the prompt, where there is one.
         quiet: Whether only results and errors are shown.
+        usual: The format that `\x` goes back to.
         last: The last statement.
         repeater: Repeats a statement, for `\watch`.
         tells_phases: Whether what is waited for is said now and then where there is no status line.
@@ -84,6 +100,7 @@ class Console:
     variables: dict[str, str] = field(default_factory=dict)
     prompting: PromptActions | None = None
     quiet: bool = False
+    usual: str | None = None
     last: StatementBlock | None = None
     repeater: Callable[[StatementBlock, WatchInterval], None] | None = None
     tells_phases: bool = False

@@ -130,7 +130,10 @@ def _command(
             raise StqshError(rf"\{command.names[0]} works at the prompt only, not in scripts")
         if command.check is not None:
             command.check(argument)
-        if command.reads == "include" and argument:
+        statements = command.expands(argument) if command.expands is not None else ""
+        if statements:
+            yield from _block(statements, 0, len(statements), None, reading)
+        elif command.reads == "include" and argument:
             yield from _included(argument, file, reading, trail)
         elif command.reads == "unset":
             forget(reading.variables, argument)

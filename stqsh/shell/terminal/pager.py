@@ -81,7 +81,9 @@ def _through(command: str, data: bytes, less: str | None = None) -> int:
     `less` are options for `less` that go before those that the user has set.
     """
     sys.stdout.flush()
-    with ignore_interrupts():
+    from stqsh.shell.terminal.type_ahead import kept_type_ahead  # prompt_toolkit, only where one pages
+
+    with ignore_interrupts(), kept_type_ahead():
         environ = {"LESS": _LESS, "LESSCHARSET": "utf-8", **os.environ, **({"LESS": less} if less else {})}
         pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environ)
         with suppress(BrokenPipeError):  # the reader has seen enough

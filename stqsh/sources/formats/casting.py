@@ -52,20 +52,28 @@ def cast_column(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
     how times are written.
     """
     raw = _plain(raw)
-    if _is_text(raw.type) and kind != "STRING":
-        raw = without_null_words(raw, kind)
-    if kind == "TIMESTAMP" and times.pattern and (_is_text(raw.type) or _is_number(raw.type)):
-        return _by_pattern(raw, times)
+    cast = _cast_whole(raw, kind, times)
+    if (cast is None or cast.bad is not None) and _is_text(raw.type) and kind != "STRING":
+        without = without_null_words(raw)
+        cast = cast if without is raw else _cast_whole(without, kind, times)
+        raw = without
+    if cast is not None:
+        return cast
     casters = _casters(raw.type, kind, times)
-    whole = _first_that_casts(raw, casters)
-    if whole is not None:
-        return _marked(raw, whole)
     if not _is_text(raw.type):
         if _first_that_casts(raw.slice(0, 0), casters) is None:
             return CastColumn(nulls(len(raw), arrow_type(kind)), np.ones(len(raw), np.bool_))
         return _marked(raw, _salvage(raw, casters, arrow_type(kind)))
     text = raw if kind == "STRING" else _trimmed(raw)
     return _marked(text, _salvage_by_form(text, casters, kind))
+
+
+def _cast_whole(raw: Array, kind: str, times: TimeFormat) -> CastColumn | None:
+    """Cast a column as a whole; None where it has values that cannot be cast together."""
+    if kind == "TIMESTAMP" and times.pattern and (_is_text(raw.type) or _is_number(raw.type)):
+        return _by_pattern(raw, times)
+    whole = _first_that_casts(raw, _casters(raw.type, kind, times))
+    return None if whole is None else _marked(raw, whole)
 
 
 def cast_numbers(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
@@ -79,10 +87,10 @@ def cast_numbers(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
     return cast
 
 
-def without_null_words(text: Array, kind: str) -> Array:
+def without_null_words(text: Array) -> Array:
     """Return text, binary or string, with nulls for words that say that there is no value, such as n/a."""
     shortest = pc.less_equal(pc.binary_length(text), _LONGEST_WORD)
-    if not pc.any(shortest).as_py() or _first_that_casts(text, _casters(text.type, kind, ISO)) is not None:
+    if not pc.any(shortest).as_py():
         return text
     short = pc.if_else(shortest, text.view(pa.binary()), b"")
     readable = pc.if_else(pc.match_substring_regex(short, r"^[ -~]*$"), short, b"").view(pa.string())

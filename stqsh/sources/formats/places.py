@@ -195,7 +195,10 @@ def _is_text(kind: pa.DataType) -> bool:
 def _placed(
     block: RowBlock, layout: RecordSchema, axes: tuple[str, str], project: Projection | None
 ) -> RowBlock:
-    """Return a block whose last column, of geometries, gives the columns of the location."""
+    """Return a block whose last column, of geometries, gives the columns of the location.
+
+    Rows that may be nowhere are so with another geometry than a point.
+    """
     *others, column = block.columns
     found = geometries_of(column)
     kinds = shapely.get_type_id(found)
@@ -209,7 +212,8 @@ def _placed(
     rest = dict(zip((name for name in layout.names if name not in axes), others, strict=True))
     places = {axis: pa.array(values, mask=~are_points) for axis, values in zip(axes, (x, y), strict=True)}
     whole = replace(block, columns=[(rest | places)[name] for name in layout.names])
-    return _without(whole, known & ~are_points, lambda row: _no_point(column, kinds, row))
+    bad = known & ~are_points & (layout.located | (kinds < 0))
+    return _without(whole, bad, lambda row: _no_point(column, kinds, row))
 
 
 def _no_point(column: Array, kinds: NDArray[Any], row: int) -> str:

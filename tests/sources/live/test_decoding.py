@@ -259,3 +259,17 @@ def test_numbers_are_read_by_the_pattern_of_times() -> None:
 def test_zeros_in_lists_stay_as_they_are_written() -> None:
     found = decode(stream(columns=(*COLUMNS, ("more", "STRING"))), [row("a")[:-1] + b',"more":[0, -0]}'])
     assert found.records.column("more").to_pylist() == ["[0,0]"]
+
+
+def test_a_member_of_an_object_within_an_object_is_a_column() -> None:
+    found = decode(
+        stream(columns=(*COLUMNS, ("driver.name", "STRING"))),
+        [
+            orjson.dumps({"oid": "a", "lon": 1, "lat": 2, "ts": AT, "driver": {"name": "Ada", "age": 40}}),
+            row("b"),
+            b"{",
+            orjson.dumps({"oid": "c", "lon": 1, "lat": 2, "ts": AT, "driver": "none"}),
+        ],
+    )
+    assert keys_of(found) == ["a", "b", "c"]
+    assert found.records.column("driver.name").to_pylist() == ["Ada", None, None]

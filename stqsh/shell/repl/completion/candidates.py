@@ -75,6 +75,9 @@ _FIRST = (
 )
 _NAMED = ("stream", "table", "region", "view", "query", "sink", "alert")
 
+_ASKED = ("stream", "table", "view", "query")
+"""What may stand in FROM."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
@@ -147,7 +150,7 @@ class Candidates:
         if category == "strategy" and cursor.first == "REBALANCE":
             category = "adjuster"
         if category == "relation":
-            return self._names("stream") + self._names("table") + self._names("view")
+            return [pair for kind in _ASKED for pair in self._names(kind)]
         if category == "object":
             return [pair for kind in _NAMED for pair in self._names(kind)]
         return self._names(category) if category in _NAMED else list(_fixed().get(category, ()))
