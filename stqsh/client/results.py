@@ -132,6 +132,7 @@ class Answer:
         is_planar: whether the stream's location is in a plane's units, and not in degrees.
         in_metres: the positions of the columns that hold lengths in metres.
         regions: the column that names members of a set of regions, with their shapes.
+        is_timeless: whether the rows are of no step, as those of a file are.
         remark: why there is nothing in the answer, where it is known; "" for other answers.
 
     >>> [answer] = session.execute("SELECT oid, lon, lat FROM taxis WHERE oid = 'ambulance';")
@@ -148,6 +149,7 @@ class Answer:
     is_planar: bool = False
     in_metres: frozenset[int] = frozenset()
     regions: RegionColumn | None = None
+    is_timeless: bool = False
     remark: str = ""
 
 

@@ -132,3 +132,9 @@ def test_blocks_of_a_file_add_up(session: Session, tmp_path: Path) -> None:
     assert whole[0][0]["c"] == 715
     with pytest.raises(BindError):
         rows(session, tmp_path, "SELECT x FROM '@/many.csv';")
+
+
+def test_rows_of_a_file_are_of_no_step(session: Session, tmp_path: Path) -> None:
+    [answer] = session.execute(f"SELECT n FROM '{tmp_path}/rows.jsonl' LIMIT 1;")
+    assert isinstance(answer, Answer)
+    assert answer.is_timeless

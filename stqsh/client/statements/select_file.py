@@ -53,7 +53,7 @@ def select_file(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
         count = "1 record was" if rows.set_aside == 1 else f"{rows.set_aside:,} records were"
         letter = rows.first_letter
         yield Message(f"{count} set aside, the first at {letter.file}:{letter.line}: {letter.reason}")
-    yield answer
+    yield replace(answer, is_timeless=True)
 
 
 def _check(statement: Select) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -266,6 +267,9 @@ def _remedy(first: TypedExpression, other: TypedExpression) -> str | None:
     literal = next((part.expr for part in (other, first) if isinstance(part.expr, LiteralExpr)), None)
     if "STRING" in types and types & NUMBERS and literal is not None and literal.type != "STRING":
         return f"a string takes quotes: '{literal.value}'"
+    text = str(literal.value) if literal is not None and literal.type == "STRING" else ""
+    if types & NUMBERS and re.fullmatch(r"[\d.]+ *[a-z/]*", text):
+        return f"a number takes no quotes, also with a unit: {text}"
     return None
 
 

@@ -28,6 +28,7 @@ class TypedExpression(NamedTuple):
     span: Span
 
 
+_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 Bind: TypeAlias = "Callable[[Expression, Scope], TypedExpression]"
 """Binds an expression; modules that stand below `conditions` are given it."""
 
@@ -201,6 +202,8 @@ def _unknown(scope: Scope, node: Column) -> BindError:
     further = [] if in_table else [*scope.outputs, *(joined.columns if joined else ())]
     similar = near(node.name, (*columns, *further))
     meant = "" if similar or node.qualifier else f"; a text takes single quotes: {quoted(node.name)}"
+    if (name := node.name.upper()) in _AGGREGATES and not node.qualifier:
+        meant = f"; an aggregate has parentheses: {name}({'*' if name == 'COUNT' else 'x'})"
     return BindError(
         f"{who} has no column {node.name!r}",
         node.span,

@@ -186,6 +186,8 @@ def _selects_key(updates: Updates, query: QueryRow) -> bool:
 
 
 def _footer(answer: Answer) -> str:
+    if answer.is_timeless:
+        return f"({row_count(answer.table.num_rows)})"
     at = instant(answer.at_us)
     as_of = f"step {answer.step}" + (f", at {at}" if at else "")
     return f"({row_count(answer.table.num_rows)}, {as_of})"
