@@ -135,14 +135,14 @@ def test_show_in_batch_mode_prints_json_lines_numbered_by_statement(tmp_path: Pa
     done = stqsh(tmp_path, "-c", "SHOW STREAMS; SHOW SETTINGS", STQSH_ENGINE_SLOTS="3")
     assert done.returncode == 0
     assert (
-        '{"statement":2,"row":{"setting":"engine.slots","value":3,"origin":"STQSH_ENGINE_SLOTS"}}\n'
+        '{"statement":2,"row":{"setting":"engine.slots","value":3,"origin":"STQSH_ENGINE_SLOTS","meaning":"'
         in done.stdout
     )
 
 
 def test_a_statement_may_ask_for_a_format_of_its_own(tmp_path: Path) -> None:
     done = stqsh(tmp_path, "-c", "SHOW STREAMS; SHOW SETTINGS FORMAT csv;")
-    assert done.stdout.startswith("setting,value,origin\n")
+    assert done.stdout.startswith("setting,value,origin,meaning\n")
     wrong = stqsh(tmp_path, "-c", "SHOW STREAMS; SHOW SETTINGS FORMAT cvs;")
     assert (wrong.returncode, wrong.stdout) == (2, "")
 
@@ -151,7 +151,7 @@ def test_a_script_may_come_from_standard_input(tmp_path: Path) -> None:
     by_pipe = stqsh(tmp_path, text="SHOW SETTINGS;")
     by_name = stqsh(tmp_path, "run", "-", "--format", "csv", text="SHOW SETTINGS;")
     assert by_pipe.stdout.startswith('{"statement":1,"row":{"setting":"spark.master"')
-    assert by_name.stdout.startswith("setting,value,origin\nspark.master,")
+    assert by_name.stdout.startswith("setting,value,origin,meaning\nspark.master,")
     assert stqsh(tmp_path, text="SHOW\nSETINGS;").stderr.startswith("stdin:2:1: ")
 
 
@@ -320,10 +320,10 @@ def test_what_is_said_before_a_command_holds_for_it(tmp_path: Path) -> None:
         "there is no profile 'locall'\nhint: maybe you meant local\n",
     )
     (tmp_path / "x.stq").write_text("SHOW SETTINGS;")
-    assert stqsh(tmp_path, "--format", "csv", "run", "x.stq").stdout.startswith("setting,value,origin\n")
+    assert stqsh(tmp_path, "--format", "csv", "run", "x.stq").stdout.startswith("setting,value,origin,meaning\n")
     (tmp_path / "y.stq").write_text("SHOW :what;")
     done = stqsh(tmp_path, "--format", "csv", "-v", "what=SETTINGS", "run", "y.stq")
-    assert done.stdout.startswith("setting,value,origin\n")
+    assert done.stdout.startswith("setting,value,origin,meaning\n")
     done = stqsh(tmp_path, "-c", "SHOW SETTINGS;", "run", "x.stq")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("-c and -f run statements, and run is a command")
