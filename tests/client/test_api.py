@@ -390,7 +390,9 @@ def test_words_of_a_setting_are_not_case_sensitive(session):
 
 
 def test_help_on_an_unknown_statement_points_at_its_name(session):
-    with pytest.raises(StqshError, match="there is no statement, clause, option, unit or function FO BAR") as caught:
+    with pytest.raises(
+        StqshError, match="there is no statement, clause, option, unit or function FO BAR"
+    ) as caught:
         run(session, "HELP  fo bar;")
     assert str(caught.value).splitlines()[:3] == [
         "1:7: there is no statement, clause, option, unit or function FO BAR",

@@ -320,7 +320,9 @@ def test_what_is_said_before_a_command_holds_for_it(tmp_path: Path) -> None:
         "there is no profile 'locall'\nhint: maybe you meant local\n",
     )
     (tmp_path / "x.stq").write_text("SHOW SETTINGS;")
-    assert stqsh(tmp_path, "--format", "csv", "run", "x.stq").stdout.startswith("setting,value,origin,meaning\n")
+    assert stqsh(tmp_path, "--format", "csv", "run", "x.stq").stdout.startswith(
+        "setting,value,origin,meaning\n"
+    )
     (tmp_path / "y.stq").write_text("SHOW :what;")
     done = stqsh(tmp_path, "--format", "csv", "-v", "what=SETTINGS", "run", "y.stq")
     assert done.stdout.startswith("setting,value,origin,meaning\n")
