@@ -12,7 +12,7 @@ from prompt_toolkit.document import Document
 from stqsh.lang.reference import OPTIONS
 from stqsh.shell.repl.completion.completer import StqlCompleter
 from stqsh.shell.repl.session_thread import SessionSummary
-from stqsh.sources.formats import csv_file, time_formats
+from stqsh.sources.formats import csv_file, places, time_formats
 from stqsh.sources.generator import network
 from stqsh.storage.rows import Progress
 
@@ -145,8 +145,9 @@ def test_options_by_what_they_belong_to() -> None:
 
 
 def test_the_options_are_those_that_the_sources_read() -> None:
-    assert set(OPTIONS["CSV"]) == {*csv_file.OPTIONS, *time_formats.TIME_OPTIONS}
-    assert set(OPTIONS["JSON"]) == set(OPTIONS["GEOJSON"]) == set(time_formats.TIME_OPTIONS)
+    common = {*time_formats.TIME_OPTIONS, *places.PLACE_OPTIONS}
+    assert set(OPTIONS["CSV"]) == {*csv_file.OPTIONS, *common}
+    assert set(OPTIONS["JSON"]) == set(OPTIONS["GEOJSON"]) == common
     assert set(OPTIONS["GENERATOR"]) == set(network.OPTION_NAMES)
 
 
