@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(__file__).parents[2] / "shared" / "data"
 pytestmark = [pytest.mark.spark, pytest.mark.data, pytest.mark.slow]
 
 SETS = {

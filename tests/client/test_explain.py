@@ -50,7 +50,7 @@ def test_a_snapshot_tells_how_it_finds_its_objects_and_what_lies_in_its_box(sess
     assert told["area of the box"] == "16 square units"
     assert told["objects in the box"] == "25 (25 %)"
     assert told["access"] == "scan of 100 objects against the box"
-    assert told["registered: candidates a record"] == "0.25"
+    assert told["registered: candidates per record"] == "0.25"
 
 
 def test_a_snapshot_tells_what_it_makes_of_its_members(session):
@@ -63,21 +63,21 @@ def test_a_snapshot_tells_what_it_makes_of_its_members(session):
 
 def test_a_key_comes_before_everything_else(session):
     told = items(session, "EXPLAIN SELECT * FROM taxis WHERE oid = 'o4';")
-    assert told["order"] == "key -> region's box -> condition"
+    assert told["plan"] == "key lookup -> box filter -> filter"
     assert told["access"].startswith("key: ")
 
 
 def test_neighbours_are_sought_until_k_satisfy_the_condition(session):
     told = items(session, "EXPLAIN SELECT oid FROM taxis WHERE n > 2 NEAREST 3 TO 'o44';")
-    assert told["order"].endswith("condition -> k nearest")
-    assert told["registered: candidates a record"] == "0.04"
+    assert told["plan"].endswith("filter -> k nearest")
+    assert told["registered: candidates per record"] == "0.04"
 
 
 def test_a_registered_query_tells_its_index_and_the_order_of_its_operators(session):
     told = items(session, "EXPLAIN few;")
     assert told["kind"] == "continuous range"
     assert told["region"] == "corner"
-    assert told["order"] == "region's box -> exact region -> condition"
+    assert told["plan"] == "box filter -> region filter -> filter"
     assert told["index"].startswith("grid: ")
     assert told["slots"].startswith("2 of 2")
     assert told["of the box in the answer"] == "0 % (of 25 objects looked at)"
@@ -86,7 +86,7 @@ def test_a_registered_query_tells_its_index_and_the_order_of_its_operators(sessi
 
 def test_a_join_stands_after_the_spatial_operator_and_the_reason_is_told(session):
     told = items(session, "EXPLAIN fans;")
-    assert told["order"].startswith("region's box -> look-up in favourites by oid = oid")
+    assert told["plan"].startswith("box filter -> hash join with favourites on oid = oid")
     assert told["why"] == "the region leaves 25 % of the objects; a table's row is looked up for those only"
 
 
@@ -148,7 +148,7 @@ def test_a_keyword_query_tells_how_rare_its_terms_are(tmp_path):
         told = items(session, "EXPLAIN rare;")
         assert told["index"].startswith("keyword index")
         assert told["why"].startswith("terms are rarer")
-        assert "rarest term 'rare'" in told["candidates a record"]
+        assert "rarest term 'rare'" in told["candidates per record"]
 
 
 def test_a_query_that_requires_a_value_is_in_the_keyword_index(session):

@@ -231,6 +231,6 @@ def test_a_session_registers_it_and_explains_it(session, tmp_path) -> None:
         if isinstance(rows, Rows) and rows.columns == ("item", "value")
     )
     assert (far["kind"], far["index"], far["slots"][:6]) == ("continuous furthest", "none", "2 of 2")
-    assert far["order"] == "region's box -> k furthest"
+    assert far["plan"] == "box filter -> k furthest"
     assert gem["index"] == "none: every record is looked at"
-    assert far["candidates a record"] == gem["candidates a record"] == "1"
+    assert far["candidates per record"] == gem["candidates per record"] == "1"

@@ -48,7 +48,7 @@ def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> 
         *_kept(desk, spec, stream),
         ("slots", desk.snapshots.asked.text(stream, spec, _slots(measured))),
         ("index", _index(kind, measured)),
-        ("candidates a record", _candidates(kind, measured)),
+        ("candidates per record", _candidates(kind, measured)),
         *_sent(spec, stream),
         *_order(spec, kind, measured, "a change of an object"),
         *([("refreshes", kind.refreshes)] if kind.refreshes else []),
@@ -73,7 +73,7 @@ def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
         *_from_kept(spec, stream, usage),
         *_order(spec, kind, measured, "the snapshot"),
         ("registered: index", _index(kind, measured)),
-        ("registered: candidates a record", _candidates(kind, measured)),
+        ("registered: candidates per record", _candidates(kind, measured)),
     ]
     return Rows("explain", ("item", "value"), tuple(items))
 
@@ -266,21 +266,21 @@ def _lookup(spec: BoundQuery) -> Key | None:
 
 def _shared_operators(spec: BoundQuery) -> tuple[str, ...]:
     """Return the operators that every kind shares, in order (SOLE section 7)."""
-    steps = ["key"] if _lookup(spec) is not None else []
-    steps.append("region's box")
+    steps = ["key lookup"] if _lookup(spec) is not None else []
+    steps.append("box filter")
     if not isinstance(spec.region, EverywhereSpec | RectangleSpec | MovingRectangleSpec | NearestSpec):
-        steps.append("exact region")
+        steps.append("region filter")
     join = spec.join
     if join is not None:
-        steps.append(f"look-up in {join.table} by {join.key} = {join.column}")
+        steps.append(f"hash join with {join.table} on {join.key} = {join.column}")
     if spec.condition is not None:
-        steps.append("condition, with the table's columns" if join is not None else "condition")
+        steps.append("filter, with the table's columns" if join is not None else "filter")
     return tuple(steps)
 
 
 def _order(spec: BoundQuery, kind: KindExplanation, measured: QueryMeasure, what: str) -> list[Item]:
     """Return the operators in their order, and why: each reads what the one before it leaves."""
-    items: list[Item] = [("order", " -> ".join(kind.operators)), ("why", _reason(spec, kind, measured, what))]
+    items: list[Item] = [("plan", " -> ".join(kind.operators)), ("why", _reason(spec, kind, measured, what))]
     if measured.sampled:
         share = _share(measured.satisfied, measured.sampled)
         items.append(("of the box in the answer", f"{share} (of {measured.sampled} objects looked at)"))

@@ -60,6 +60,6 @@ class QueryOrders:
 def order_operators(first: FirstSpec | None) -> tuple[str, ...]:
     """Return what EXPLAIN shows of an order; None for that of a snapshot."""
     if first is None:
-        return ("order and limit",)
-    limited = () if first.limit == MOST_MEMBERS else (f"first {first.limit}",)
+        return ("sort and limit",)
+    limited = () if first.limit == MOST_MEMBERS else (f"top {first.limit}",)
     return (*limited, "ordered again in each step") if first.each_step else limited

@@ -218,7 +218,9 @@ class AggregateKind(MergingKind):
         """Return what EXPLAIN shows of an aggregate: its members are found as a range query's are."""
         found = RangeKind().explain(given)
         spec = getattr(given.spec, "aggregates", None)
-        about = f"groups (TOPK approximate, error {spec.error:g})" if spec and spec.error else "groups"
+        about = "hash aggregate"
+        if spec and spec.error:
+            about += f" (TOPK approximate, error {spec.error:g})"
         refreshes = None
         if spec and (spec.sync_us is not None or spec.each_step):
             is_still = given.spec.region.focal_key is None and not found.terms

@@ -256,7 +256,7 @@ class NearestKind(MergingKind):
             index="keyword index" if keyword_mode(spec, given.stream) else "moving cells",
             access=f"scan of {present} objects within a box that shrinks to the k-th distance so far",
             chance=min(1.0, (_neighbours(spec) + 1) / present) if present else 0.0,
-            operators=(*given.operators[:-1], "condition", "k nearest") if conditional else ("k nearest",),
+            operators=(*given.operators[:-1], "filter", "k nearest") if conditional else ("k nearest",),
             reason="the k nearest that satisfy it: ever more of the nearest are looked at until k do"
             if conditional
             else None,

@@ -124,7 +124,7 @@ class NearestAggregateKind(NearestKind):
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: members are found as those of a kNN query are."""
         found = super().explain(given)
-        return replace(found, operators=(*found.operators, "groups"))
+        return replace(found, operators=(*found.operators, "hash aggregate"))
 
 
 def marks_of_groups(batch: StreamBatch, groups: SpokenMarks, kind: str) -> list[Chunk]:
