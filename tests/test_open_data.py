@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(os.environ.get("STQSH_DATA") or Path(__file__).parents[2] / "shared" / "data")
 pytestmark = [pytest.mark.spark, pytest.mark.data, pytest.mark.slow]
 
 SETS = {
@@ -43,7 +43,7 @@ def test_a_set_is_opened_watched_drawn_and_exported(
 ) -> None:
     files, count, kind = SETS[name]
     if not DATA.is_dir():
-        pytest.skip("the real sets are missing")
+        pytest.skip("the real data sets are not here; set STQSH_DATA")
 
     def stqsh(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "stqsh", *words]

@@ -58,7 +58,7 @@ def test_a_session_from_the_first_query_to_coming_back(mine: dict[str, str]) -> 
     back.type("SHOW QUERIES;")
     back.wait(r"town +range +cars +active")
     back.type("PLAY cars;")
-    back.wait(r"stream cars plays\s+stqsh>")
+    back.wait(r"stream cars plays at 1x\s+stqsh>")
     back.child.sendeof()
     back.wait("goes on")
 
