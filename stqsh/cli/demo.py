@@ -139,7 +139,7 @@ That was the demo. What next?
   {name}
       the shell; its session goes on when you leave it
   {name} open FILE
-      your own file on the map, then in the shell; what its columns are is guessed
+      your own file on the map, then in the shell; its columns are guessed
   {name} tutorial
       the language in ten minutes, at your own pace
   {name} docs
