@@ -78,7 +78,7 @@ def test_a_word_has_its_meaning_its_syntax_and_where_it_is_written() -> None:
         "km/h, a unit of speed: 0.277778 m/s; also written kmh, kph.\n\n  10 km/h"
     )
     assert help.help_text("limit", 80) == (
-        "LIMIT, a clause: at most so many rows: the first of the order, else of the\nkeys.\n\n"
+        "LIMIT, a clause: at most this many rows: the first of the order, else of the\nkeys.\n\n"
         "  ORDER BY speed DESC LIMIT 5\n\nsee HELP REGISTER QUERY, HELP SELECT, HELP TAIL"
     )
     with pytest.raises(BindError) as caught:

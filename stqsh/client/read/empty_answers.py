@@ -7,7 +7,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from stqsh.client.read.slot_answers import first_keys, focal_place, frequent_values
-from stqsh.core.snapshots.absence import Absence, Box, Sighting, absence, sighting
+from stqsh.client.read.swapped_axes import meet
+from stqsh.core.snapshots.absence import Absence, Sighting, absence, sighting
 from stqsh.core.state.slot_state import SlotState
 from stqsh.errors import StqshError
 from stqsh.sources.measuring import measure_store
@@ -140,22 +141,15 @@ def _stored(link: Connection, stream: StreamSpec) -> SourceFacts | None:
 def _outside(found: Absence, stream: StreamSpec, facts: SourceFacts | None) -> str:
     """Return that the region lies outside of all data, and whether it would not if its axes were swapped."""
     extents = [one for one in (found.extent, None if facts is None else facts.extent) if one is not None]
-    if found.box is None or not extents or any(_meet(found.box, extent) for extent in extents):
+    if found.box is None or not extents or any(meet(found.box, extent) for extent in extents):
         return ""
     where = facts if facts is not None and facts.extent is not None else SourceFacts(0, extent=found.extent)
     x, y = ("x", "y") if stream.planar else ("longitude", "latitude")
     x1, y1, x2, y2 = found.box
-    swapped = any(_meet((y1, x1, y2, x2), extent) for extent in extents)
+    swapped = any(meet((y1, x1, y2, x2), extent) for extent in extents)
     hint = f"; with {x} and {y} swapped it would not: {x} comes first" if swapped else ""
     plane = SourceFacts(0, extent=where.extent, leaves_out=where.leaves_out, is_planar=stream.planar)
     return f"the region lies outside of the data: {stream.name} has {extent_text(plane)}{hint}"
-
-
-def _meet(one: Box, other: Box) -> bool:
-    """Return whether two boxes share a place; one over the 180th meridian meets all."""
-    if one[0] > one[2]:
-        return True
-    return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
 
 
 def _lacking(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> str:

@@ -22,10 +22,10 @@ def swapped_remark(region: Region, facts: SourceFacts) -> str:
     the region misses the data (longitude 9.9 to 10.1, latitude 49.9 to 50.1)
     """
     box = _box(region, facts.is_planar)
-    if box is None or facts.extent is None or _meet(box, facts.extent):
+    if box is None or facts.extent is None or meet(box, facts.extent):
         return ""
     x1, y1, x2, y2 = box
-    if not _meet((y1, x1, y2, x2), facts.extent):
+    if not meet((y1, x1, y2, x2), facts.extent):
         return ""
     x, y = ("x", "y") if facts.is_planar else ("longitude", "latitude")
     return (
@@ -38,7 +38,7 @@ def _box(region: Region, is_planar: bool) -> Bounds | None:
     """Return x1, y1, x2, y2 around a region that stands still; None for others."""
     match region:
         case RectangleSpec():
-            return region.box if region.x1 <= region.x2 else None
+            return region.box
         case CircleSpec(x=x, y=y, radius=radius):
             high = radius if is_planar else radius / _DEGREE_M
             wide = high if is_planar else high / max(math.cos(math.radians(min(abs(y), 89.0))), 0.01)
@@ -51,5 +51,8 @@ def _box(region: Region, is_planar: bool) -> Bounds | None:
     return None
 
 
-def _meet(one: Bounds, other: Bounds) -> bool:
+def meet(one: Bounds, other: Bounds) -> bool:
+    """Return whether two boxes share a place; one over the 180th meridian meets all."""
+    if one[0] > one[2]:
+        return True
     return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]

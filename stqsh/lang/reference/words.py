@@ -71,10 +71,10 @@ INTO|REPARTITION USING grid INTO 8 SLOTS|into how many parts the objects are div
 IS NULL|speed IS NULL, speed IS NOT NULL|whether there is no value
 KAFKA|FROM KAFKA 'host:9092' TOPIC 't', TO KAFKA 'host:9092' TOPIC 't'|a topic that is read, or written
 KEEP|KEEP 72 hours, KEEP NONE|how long events are kept; NONE: they are matched and forgotten
-KEY|KEY oid|the column that tells objects apart; of a file for REGISTER QUERIES: the queries' names
+KEY|KEY oid|the column that identifies an object; of a file for REGISTER QUERIES: the queries' names
 LEAVE|CREATE ALERT a ON near LEAVE DO NOTIFY|only rows that leave the answer
 LIKE|name LIKE 'ta_i%', SHOW QUERIES LIKE 'near%'|% is any text, _ one character
-LIMIT|ORDER BY speed DESC LIMIT 5|at most so many rows: the first of the order, else of the keys
+LIMIT|ORDER BY speed DESC LIMIT 5|at most this many rows: the first of the order, else of the keys
 LOCATION|LOCATION (lon, lat)|the columns with the place, x before y: longitude before latitude
 MAX SPEED|MAX SPEED 60 km/h|the speed that no object exceeds, which bounds how far the engine looks
 NAME|CREATE REGIONS zones FROM FILE 'z.geojson' NAME id|the property with the names of the regions
@@ -96,7 +96,7 @@ SINCE|TAIL near SINCE 10 min, REGISTER QUERY q SINCE NOW AS …|how far back; NO
 SLIDE|WINDOW 1 hour SLIDE 5 min|how often a window moves on
 SOCKET|FROM SOCKET 'host:port'|lines from a server
 STDIN|FROM STDIN|lines from standard input
-STEPS|RUN 100 STEPS|run so many steps
+STEPS|RUN 100 STEPS|run this many steps
 SYNC|SELECT COUNT(*) FROM taxis SYNC 10 s|refresh the answer at multiples of this time only
 TEXT|TEXT body|the column that CONTAINS searches by an index
 TICK|TICK 1 s|how long a step is: 1 s for files and 250 ms for live sources, unless said
