@@ -52,12 +52,12 @@ def duckdb(folder: Path, *, by_tree: bool) -> tuple[dict[str, str], Callable[[st
     base: Any = import_module("duckdb").connect(config={"threads": 2})
     base.execute(f"CREATE TABLE objects AS SELECT * FROM '{folder}/objects.parquet'")
     if not by_tree:
-        return texts(IN_COLUMNS, BY_NUMBERS), lambda text: base.execute(text).fetch_arrow_table()
+        return texts(IN_COLUMNS, BY_NUMBERS), lambda text: base.execute(text).to_arrow_table()
     load_spatial(base)
     base.execute("ALTER TABLE objects ADD COLUMN place GEOMETRY")
     base.execute("UPDATE objects SET place = ST_Point(x, y)")
     base.execute("CREATE INDEX places ON objects USING RTREE (place)")
-    return texts(IN_DUCKDB, DISTANCE), lambda text: base.execute(text).fetch_arrow_table()
+    return texts(IN_DUCKDB, DISTANCE), lambda text: base.execute(text).to_arrow_table()
 
 
 def load_spatial(base: Any) -> None:
