@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import signal
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stqsh.storage.home import SessionHome
 from stqsh.units import parse_size
 
 if TYPE_CHECKING:
@@ -227,6 +225,5 @@ class EngineSettings:
 
     @property
     def scratch(self) -> Path:
-        """The directory for Spark's temporary files; its path is short, as Unix sockets need."""
-        digest = hashlib.sha256(bytes(self.home.absolute())).hexdigest()[:12]
-        return Path(tempfile.gettempdir()) / f"stqsh-{os.getuid()}-{digest}"
+        """The folder for Spark's temporary files, once the engine has made it."""
+        return SessionHome(self.home).scratch

@@ -18,8 +18,8 @@ from stqsh.core import compile_kernels
 from stqsh.engine.config import TUNING, EngineSettings
 from stqsh.errors import ProfileError
 from stqsh.fs import DURABILITY
-from stqsh.storage.arena_cleanup import own_arena, remove_lost_arenas
-from stqsh.storage.home import SessionHome
+from stqsh.storage.arena_cleanup import remove_lost_arenas
+from stqsh.storage.private_files import make_private_folder
 
 if TYPE_CHECKING:
     from stqsh.profile import Value
@@ -154,14 +154,11 @@ def with_given(own: Mapping[str, str], given: Mapping[str, Value]) -> dict[str, 
             found[name] = text
     return found
 
-
-def prepare_host(places: tuple[str, str]) -> None:
     """Make this host ready for a session, in a worker: its arena, and the kernels, compiled or loaded.
 
-    Arenas of dead sessions are removed, because no client of theirs was ever on this host. `places` are the
-    session's home and arena.
+    Arenas of dead sessions are removed, because no client of theirs was ever on this host. The session's own
+    names no home, as this host need not see it: it is removed once it has not been used for a day.
     """
-    home, arena = places
-    own_arena(Path(arena), SessionHome(Path(home)))
+    make_private_folder(Path(arena))
     remove_lost_arenas()
     compile_kernels()

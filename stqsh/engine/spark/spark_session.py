@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -104,7 +103,7 @@ def start_spark(settings: EngineSettings) -> SparkSession:
     java = find_java()
     if not settings.java_options:
         settings = replace(settings, java_options=tuple(archive_options(java)))
-    _make_scratch(settings.scratch)
+    SessionHome(settings.home).make_scratch()
     os.environ.update(_environment(settings, java))
     given = {"spark.master": pinned_master(settings.master), **configuration(settings)}
     if settings.local:
@@ -161,9 +160,8 @@ def start_workers(spark: SparkSession, count: int) -> None:
 
 def prepare_hosts(spark: SparkSession, settings: EngineSettings) -> None:
     """Make a cluster's hosts ready for the session; waits until there is an executor."""
-    places = (str(settings.home), str(SessionHome(settings.home).arena.folder))
-    count = settings.slots
-    spark.sparkContext.parallelize([places] * count, count).foreach(prepare_host)
+    arena, count = str(SessionHome(settings.home).arena.folder), settings.slots
+    spark.sparkContext.parallelize([arena] * count, count).foreach(prepare_host)
 
 
 def configuration(settings: EngineSettings) -> dict[str, str]:
@@ -223,12 +221,7 @@ def pinned_master(master: str) -> str:
 
 def remove_scratch(settings: EngineSettings) -> None:
     """Delete Spark's temporary files, including those of a killed engine."""
-    shutil.rmtree(settings.scratch, ignore_errors=True)
-
-
-def _make_scratch(scratch: Path) -> None:
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(mode=0o700, parents=True)
+    SessionHome(settings.home).remove_scratch()
 
 
 def _environment(settings: EngineSettings, java: JavaRuntime) -> dict[str, str]:
