@@ -154,6 +154,8 @@ def with_given(own: Mapping[str, str], given: Mapping[str, Value]) -> dict[str, 
             found[name] = text
     return found
 
+
+def prepare_host(arena: str) -> None:
     """Make this host ready for a session, in a worker: its arena, and the kernels, compiled or loaded.
 
     Arenas of dead sessions are removed, because no client of theirs was ever on this host. The session's own
