@@ -117,7 +117,7 @@ class LocalEngine:
         settings = self.settings
         numbers = settings.slots, settings.max_records, settings.max_bytes, self.tuning.slices
         reader = StqshReader(self.home.path, numbers, "")
-        reader.spool = self.spool
+        reader.spool, reader.folds = self.spool, True
         reader.planner._tuning = self.tuning
         return reader
 

@@ -58,8 +58,9 @@ class StqshSource(DataSource):
         cores: the number of cores that Spark has, and so of the slices that a batch is read in.
         boot: names this start of the query, whose first batch processes no data but starts everything.
         transit: the folder for large payloads, see `stqsh.engine.state.payload_files`; without it they go
-            through Spark. With it, driver and workers share a machine, and readers may fold what they read.
+            through Spark.
         spool_bytes: the least size in bytes of a payload that goes through a file.
+        folds: `true` if tasks may fold what they read, as no operator of Spark's does it after them.
     """
 
     @classmethod
@@ -81,6 +82,7 @@ class StqshSource(DataSource):
         if options.get("transit"):
             least = int(options["spool_bytes"])
             reader.spool = PayloadFolders(Path(options["home"]), Path(options["transit"]), least)
+        reader.folds = options.get("folds") == "true"
         return reader
 
 
@@ -104,9 +106,11 @@ class StqshReader(DataSourceStreamReader):
 
     Attributes:
         spool: where large payloads are put, if they may be passed by name.
+        folds: whether tasks may fold what they read.
     """
 
     spool: PayloadFolders | None = None
+    folds = False
 
     def __init__(self, home: Path, numbers: tuple[int, ...], boot: str) -> None:
         self._home, self._numbers, self._boot = home, numbers, boot
@@ -129,6 +133,7 @@ class StqshReader(DataSourceStreamReader):
             slots, max_records, max_bytes, cores = self._numbers
             tuning = replace(TUNING, slices=cores)
             self._planner = Planner(self._home, slots, max_records, max_bytes, tuning, steady=_steady_us)
+            self._planner.folds = self.folds
             self._planner.live.ahead.folder = None if self.spool is None else self.spool.ahead
         return self._planner
 
