@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import signal
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stqsh.storage.home import SessionHome
 from stqsh.units import parse_size
 
 if TYPE_CHECKING:
@@ -217,6 +215,5 @@ class EngineSettings:
 
     @property
     def scratch(self) -> Path:
-        """The directory for Spark's temporary files; its path is short, as Unix sockets need."""
-        digest = hashlib.sha256(bytes(self.home.absolute())).hexdigest()[:12]
-        return Path(tempfile.gettempdir()) / f"stqsh-{os.getuid()}-{digest}"
+        """The folder for Spark's temporary files, once the engine has made it."""
+        return SessionHome(self.home).scratch

@@ -36,6 +36,10 @@ _RETRY_S = 0.01
 _TEMPLATES = 8
 """Templates of queries that are forgotten which are kept, besides as many as there are others."""
 _SYNCHRONOUS = {False: "NORMAL", True: "FULL"}
+_INCREMENTAL = 2
+"""SQLite's number of the mode in which free pages can be given back a few at a time."""
+_FREE_PAGES, _PAGES_AT_ONCE, _PAGES_ANEW = 1000, 500, 10_000
+"""Pages of 4 KB: the fewest free ones worth giving back, those of one transaction, and the most rewritten."""
 _DAMAGED = "put the session's folder back from a backup, or begin another session with --session NAME"
 _REMEDIES = {
     "full": "make room, or give another place with STQSH_HOME or session.home_root in the profile",
@@ -93,6 +97,7 @@ class ControlDb:
             found = sqlite3.connect(
                 self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
+            found.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file; others keep what they have
             _use_wal(found)
             found.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._is_durable]}")
             self._local.connection = found
@@ -171,6 +176,28 @@ class ControlDb:
                 self._most_templates = 2 * len(self._templates) + _TEMPLATES
             self._templates[last] = found
         return found
+
+    def give_back(self) -> int:
+        """Make the file smaller where most of it is free; return by how many bytes.
+
+        Other writers go on between short transactions. The file of an older version, which cannot be cut in
+        pieces, is written anew if little of it is in use; from then on it can be.
+        """
+        [(pages,)], [(free,)] = self.query("PRAGMA page_count"), self.query("PRAGMA freelist_count")
+        if free < _FREE_PAGES or 2 * free < pages:
+            return 0
+        connection = self.connection()
+        with self._as_home_errors():
+            if self.query("PRAGMA auto_vacuum") == [(_INCREMENTAL,)]:
+                for _ in range(0, free, _PAGES_AT_ONCE):
+                    # `execute` would give back one page: it steps no further than to the first row.
+                    connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
+            elif pages - free <= _PAGES_ANEW:
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        [(left,)], [(size,)] = self.query("PRAGMA page_count"), self.query("PRAGMA page_size")
+        return int((pages - left) * size)
 
     def close(self) -> None:
         """Close this thread's connection; every other thread closes its own when it next asks for it.

@@ -437,6 +437,11 @@ def test_dead_letters_of_tables_and_events_are_shown(session: Session, folder: P
     exported = [json.loads(line) for line in file.read_text().splitlines()]
     assert [tuple(found.values()) for found in exported] == list(letters.rows)
     assert len((folder / "bad.jsonl2.json").read_text().splitlines()) == 1
+    do(session, folder, f"EXPORT DEAD LETTERS TO '{file}';")  # a file of letters may be replaced
+    (folder / "mine.jsonl").write_text('{"mine": 1}')
+    with pytest.raises(StqshError, match=r"mine.jsonl is there already and is not a file of dead letters"):
+        do(session, folder, f"EXPORT DEAD LETTERS TO '{folder}/mine.jsonl';")
+    assert (folder / "mine.jsonl").read_text() == '{"mine": 1}'
     with pytest.raises(BindError, match="JSON lines"):
         do(session, folder, "EXPORT DEAD LETTERS TO 'bad.csv';")
     with pytest.raises(StqshError, match="cannot write"):

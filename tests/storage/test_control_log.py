@@ -304,3 +304,44 @@ def test_a_home_that_is_opened_twice_in_a_process_keeps_its_locks(tmp_path):
     append(first, RunToEnd())
     again = ControlDb(home.path, create=True)
     assert last_seq(again) == 3
+
+
+def fill(db, rows):
+    """Append rows of a kilobyte, and delete all but the last; return the size of the file before."""
+    for _ in range(rows // 100):
+        with db.transaction():
+            for _ in range(100):
+                append(db, RunToEnd(), "x" * 1000)
+    db.query("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = db.path.stat().st_size
+    with db.transaction() as connection:
+        connection.execute("DELETE FROM log WHERE seq < ?", (last_seq(db),))
+    return before
+
+
+def test_space_of_what_is_deleted_is_given_back_while_others_write(tmp_path):
+    db, other = ControlDb(tmp_path), ControlDb(tmp_path)
+    before = fill(db, 12_000)
+    wrote = []
+    write = threading.Thread(target=lambda: wrote.extend(append(other, RunToEnd()).seq for _ in range(50)))
+    write.start()
+    given = db.give_back()
+    write.join()
+    db.query("PRAGMA wal_checkpoint(TRUNCATE)")
+    after = db.path.stat().st_size
+    assert before > 12_000_000 and after < 1_000_000 and given > 11_000_000
+    assert wrote == list(range(12_001, 12_051)) and last_seq(db) == 12_050
+    assert db.give_back() == 0
+
+
+def test_the_file_of_an_older_version_is_written_anew(tmp_path):
+    with sqlite3.connect(tmp_path / "control.db", isolation_level=None) as old:
+        old.execute("PRAGMA journal_mode = WAL")
+        old.execute("CREATE TABLE older (one)")  # it has no mode for giving back
+    db = ControlDb(tmp_path)
+    before = fill(db, 6_000)
+    assert db.give_back() > 5_000_000
+    db.query("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert db.path.stat().st_size < before / 5 and last_seq(db) == 6_000
+    fill(db, 6_000)
+    assert db.give_back() > 5_000_000  # in pieces, now

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,7 +96,7 @@ def start_spark(settings: EngineSettings) -> SparkSession:
     java = find_java()
     if not settings.java_options:
         settings = replace(settings, java_options=tuple(archive_options(java)))
-    _make_scratch(settings.scratch)
+    SessionHome(settings.home).make_scratch()
     os.environ.update(_environment(settings, java))
     if not settings.local:
         return _build_session(settings)
@@ -218,12 +217,7 @@ def _for_cluster(settings: EngineSettings) -> dict[str, str]:
 
 def remove_scratch(settings: EngineSettings) -> None:
     """Delete Spark's temporary files, including those of a killed engine."""
-    shutil.rmtree(settings.scratch, ignore_errors=True)
-
-
-def _make_scratch(scratch: Path) -> None:
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(mode=0o700, parents=True)
+    SessionHome(settings.home).remove_scratch()
 
 
 def _environment(settings: EngineSettings, java: JavaRuntime) -> dict[str, str]:
