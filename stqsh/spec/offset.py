@@ -120,7 +120,7 @@ class Offset:
 
     @property
     def readers_fold(self) -> bool:
-        """Whether the tasks that read the batch fold it, too, where driver and workers share a machine."""
+        """Whether the tasks that read the batch fold it, too, where the pipeline lets them."""
         return self.by_slot and not self.dealing
 
     @property

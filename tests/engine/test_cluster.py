@@ -15,8 +15,10 @@ from support.running import run_script
 from support.standalone import standalone
 
 from stqsh.engine.config import EngineSettings
-from stqsh.engine.spark.cluster import LOOPBACK, driver_address
+from stqsh.engine.spark import cluster
+from stqsh.engine.spark.cluster import LOOPBACK, driver_address, prepare_host
 from stqsh.engine.spark.spark_session import configuration
+from stqsh.storage import home as homes
 
 SCRIPT = """
 CREATE MOVING STREAM cars FROM FILE '{folder}/cars.csv' REPORT EVERY 30 s;
@@ -43,6 +45,16 @@ def write_cars(folder: Path) -> str:
     return SCRIPT.format(folder=folder)
 
 
+LIGHT = (
+    """
+CREATE MOVING STREAM cars FROM GENERATOR 'network' (objects => 200);
+REGISTER QUERY inside AS SELECT oid FROM cars INSIDE (0, 0, 0.05, 0.05);
+REGISTER QUERY many AS SELECT COUNT(*), AVG(speed) FROM cars GROUP BY kind;
+"""
+    + 10 * "RUN 3 STEPS;\n"
+)
+
+
 def run_on_cluster(master: str, folder: Path, script: str) -> bytes:
     """What `stqsh run --profile cluster` prints."""
     file = folder / "script.stq"
@@ -54,7 +66,12 @@ def run_on_cluster(master: str, folder: Path, script: str) -> bytes:
         "STQSH_ENGINE_SLOTS": "4",
         "STQSH_ENGINE_MEMORY": "1g",
     }
-    command = [sys.executable, "-m", "stqsh", "run", str(file), "--profile", "cluster", "--format", "jsonl"]
+    return run_alone(file, settings, "--profile", "cluster")
+
+
+def run_alone(file: Path, settings: dict[str, str], *options: str) -> bytes:
+    """What `stqsh run` prints."""
+    command = [sys.executable, "-m", "stqsh", "run", str(file), *options, "--format", "jsonl"]
     done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
@@ -73,6 +90,27 @@ def test_a_script_prints_on_a_cluster_what_it_prints_on_one_machine_to_the_byte(
     assert {b'"query":"inside"', b'"query":"nearest"', b'"query":"around"'} <= {
         line.split(b",")[0].lstrip(b"{") for line in expected.splitlines()
     }
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_light_batches_pass_on_a_cluster_as_on_one_machine(tmp_path: Path) -> None:
+    script = tmp_path / "light.stq"
+    script.write_text(LIGHT, encoding="utf-8")
+    expected = run_alone(script, {"STQSH_HOME": str(tmp_path / "local")})
+    assert expected.count(b'"inside"') > 30
+    assert run_on_cluster("local-cluster[2,1,1024]", tmp_path, LIGHT) == expected
+
+
+def test_a_host_that_does_not_see_the_home_keeps_the_arena_that_it_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homes, "SHM", tmp_path)
+    monkeypatch.setattr(cluster, "compile_kernels", lambda: None)
+    arena = tmp_path / f"stqsh-{os.getuid()}-{'a' * 32}"
+    for _ in range(2):
+        prepare_host(str(arena))
+        assert arena.is_dir()
 
 
 def test_the_driver_is_where_it_reaches_a_standalone_master_from() -> None:

@@ -735,6 +735,24 @@ def made_by_slot_or_not(world: World) -> list[Chunk]:
     return few
 
 
+def test_where_tasks_may_not_fold_they_read_for_all_slots_whatever_an_offset_says(tmp_path: Path) -> None:
+    world = World(tmp_path, slots=2, max_records=8)
+    world.stream([(tick, f"k{tick % 5}") for tick in range(6)])
+    world.log("run", mode="steps", n=2)
+    world.batch()
+    world.log("run", mode="end")
+    light = world.planner.latest(world.at, 0)
+    assert light.readers_fold
+    whole = [chunk for task in world.planner.plan(world.at, light) for chunk in chunks(task)]
+    assert any(chunk.batch is not None for chunk in whole)
+    world.planner.folds = False
+    assert not world.planner.latest(world.at, 0).by_slot
+    planned = world.planner.plan(world.at, light)
+    assert [(task.only, task.folds) for task in planned] == [(None, False)]
+    assert all(chunk.batch is None for task in planned for chunk in chunks(task))
+    assert made_by(planned) == sorted((chunk.packed() for chunk in whole), key=repr)
+
+
 def made_by(tasks: Sequence[SourceTask]) -> list[Chunk]:
     return sorted((chunk.packed() for task in tasks for chunk in chunks(task)), key=repr)
 

@@ -116,7 +116,7 @@ class LocalEngine:
     def _new_reader(self) -> StqshReader:
         settings = self.settings
         reader = StqshReader(self.home.path, (settings.slots, settings.max_records, settings.max_bytes), "")
-        reader.spool = self.spool
+        reader.spool, reader.folds = self.spool, True
         reader.planner._tuning = self.tuning
         return reader
 

@@ -57,8 +57,9 @@ class StqshSource(DataSource):
         max_bytes: the maximum size of a batch in bytes.
         boot: names this start of the query, whose first batch processes no data but starts everything.
         transit: the folder for large payloads, see `stqsh.engine.state.payload_files`; without it they go
-            through Spark. With it, driver and workers share a machine, and readers may fold what they read.
+            through Spark.
         spool_bytes: the least size in bytes of a payload that goes through a file.
+        folds: `true` if tasks may fold what they read, as no operator of Spark's does it after them.
     """
 
     @classmethod
@@ -80,6 +81,7 @@ class StqshSource(DataSource):
         if options.get("transit"):
             least = int(options["spool_bytes"])
             reader.spool = PayloadFolders(Path(options["home"]), Path(options["transit"]), least)
+        reader.folds = options.get("folds") == "true"
         return reader
 
 
@@ -103,9 +105,11 @@ class StqshReader(DataSourceStreamReader):
 
     Attributes:
         spool: where large payloads are put, if they may be passed by name.
+        folds: whether tasks may fold what they read.
     """
 
     spool: PayloadFolders | None = None
+    folds = False
 
     def __init__(self, home: Path, numbers: tuple[int, ...], boot: str) -> None:
         self._home, self._numbers, self._boot = home, numbers, boot
@@ -127,6 +131,7 @@ class StqshReader(DataSourceStreamReader):
 
             slots, max_records, max_bytes = self._numbers
             self._planner = Planner(self._home, slots, max_records, max_bytes, steady=_steady_us)
+            self._planner.folds = self.folds
             self._planner.live.ahead.folder = None if self.spool is None else self.spool.ahead
         return self._planner
 

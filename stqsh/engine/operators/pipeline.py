@@ -109,5 +109,6 @@ def _read_source(spark: SparkSession, settings: EngineSettings, spool: PayloadFo
         .option("boot", uuid.uuid4().hex)
         .option("transit", "" if spool is None else str(spool.transit))
         .option("spool_bytes", settings.spool_bytes)
+        .option("folds", settings.local)
         .load()
     )

@@ -67,7 +67,11 @@ class Planner:
 
     Attributes:
         live: its live streams.
+        folds: whether the pipeline lets tasks of the source fold what they read. Where operators of Spark's
+            do that instead, as on a cluster, tasks read for all slots, whatever an offset says.
     """
+
+    folds = True
 
     def __init__(
         self,
@@ -106,6 +110,7 @@ class Planner:
         """Cut the batch between two offsets into tasks that workers read independently."""
         log = self._view.log
         self._view.read(first)
+        last = replace(last, by_slot=last.by_slot and self.folds)
         lookups = log.lookups().keys(last.asked) if last.asked > first.asked else {}
         asks = tuple(question(*row) for row in snapshots(log.pending, first.answered, last.answered))
         clock = batch_clock(first, last, self._view.feeds(last), asks)
@@ -137,7 +142,7 @@ class Planner:
     def _is_by_slot(self, first: Offset, last: Offset) -> bool:
         """Return whether a batch is best read by a task for each slot."""
         is_decoded, tuning = self.live.ahead.covers(first, last), self._tuning
-        if not is_read_by_slot(first, last, self.slots, tuning, is_decoded=is_decoded):
+        if not self.folds or not is_read_by_slot(first, last, self.slots, tuning, is_decoded=is_decoded):
             return False
         return self._view.log.is_light(first, last, with_routes=self.slots <= tuning.by_slot_routed)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from stqsh.core import compile_kernels
 from stqsh.engine.config import TUNING
-from stqsh.storage.arena_cleanup import own_arena, remove_lost_arenas
-from stqsh.storage.home import SessionHome
+from stqsh.storage.arena_cleanup import remove_lost_arenas
+from stqsh.storage.private_files import make_private_folder
 
 LOOPBACK = "127.0.0.1"
 STANDALONE = re.compile(r"spark://(?P<host>[^:/,]+):(?P<port>\d+)")
@@ -42,13 +42,12 @@ def driver_address(master: str) -> str:
     return "" if ":" in address else address
 
 
-def prepare_host(places: tuple[str, str]) -> None:
+def prepare_host(arena: str) -> None:
     """Make this host ready for a session, in a worker: its arena, and the kernels, compiled or loaded.
 
-    Arenas of dead sessions are removed, because no client of theirs was ever on this host. `places` are the
-    session's home and arena.
+    Arenas of dead sessions are removed, because no client of theirs was ever on this host. The session's own
+    names no home, as this host need not see it: it is removed once it has not been used for a day.
     """
-    home, arena = places
-    own_arena(Path(arena), SessionHome(Path(home)))
+    make_private_folder(Path(arena))
     remove_lost_arenas()
     compile_kernels()

@@ -151,9 +151,8 @@ def start_workers(spark: SparkSession, count: int) -> None:
 
 def prepare_hosts(spark: SparkSession, settings: EngineSettings) -> None:
     """Make a cluster's hosts ready for the session; waits until there is an executor."""
-    places = (str(settings.home), str(SessionHome(settings.home).arena.folder))
-    count = settings.slots
-    spark.sparkContext.parallelize([places] * count, count).foreach(prepare_host)
+    arena, count = str(SessionHome(settings.home).arena.folder), settings.slots
+    spark.sparkContext.parallelize([arena] * count, count).foreach(prepare_host)
 
 
 def configuration(settings: EngineSettings) -> dict[str, str]:
