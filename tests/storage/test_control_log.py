@@ -320,7 +320,7 @@ def fill(db, rows):
 
 
 def test_space_of_what_is_deleted_is_given_back_while_others_write(tmp_path):
-    db, other = ControlDb(tmp_path), ControlDb(tmp_path)
+    db, other = ControlDb(tmp_path, create=True), ControlDb(tmp_path, create=True)
     before = fill(db, 12_000)
     wrote = []
     write = threading.Thread(target=lambda: wrote.extend(append(other, RunToEnd()).seq for _ in range(50)))
@@ -338,7 +338,7 @@ def test_the_file_of_an_older_version_is_written_anew(tmp_path):
     with sqlite3.connect(tmp_path / "control.db", isolation_level=None) as old:
         old.execute("PRAGMA journal_mode = WAL")
         old.execute("CREATE TABLE older (one)")  # it has no mode for giving back
-    db = ControlDb(tmp_path)
+    db = ControlDb(tmp_path, create=True)
     before = fill(db, 6_000)
     assert db.give_back() > 5_000_000
     db.query("PRAGMA wal_checkpoint(TRUNCATE)")
