@@ -157,7 +157,7 @@ def test_the_update_log_reads_bulk_as_it_reads_what_lies_within(
     updates = [(1 + n // 50, n % 7, 1, 0, (f"k{n}", n / 2)) for n in range(100)]
     table = batch_table(1, 2, part(updates))
     (tmp_path / "within" / "updates").mkdir(parents=True)
-    within, beside = ControlDb(tmp_path / "within"), ControlDb(spool.home)
+    within, beside = ControlDb(tmp_path / "within", create=True), ControlDb(spool.home, create=True)
     log_batch(within, 4, table)
     for _ in range(2):  # a batch that Spark repeats
         travelling = sent(spool, [*from_table(table), chunk("timing", b"{}")])

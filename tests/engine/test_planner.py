@@ -48,7 +48,7 @@ class World:
 
     def __init__(self, home: Path, *, slots: int = 1, max_records: int = 100) -> None:
         self.home = home
-        self.db = ControlDb(home)
+        self.db = ControlDb(home, create=True)
         self.planner = Planner(home, slots, max_records)
         self.at = Offset()
 

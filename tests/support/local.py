@@ -63,7 +63,7 @@ class LocalEngine:
     ) -> None:
         self.memory, self.tuning = memory, tuning
         self.settings, self.home, self.mishaps = settings, SessionHome(settings.home), mishaps
-        self.control = ControlDb(self.home.path)
+        self.control = ControlDb(self.home.path, create=True)
         self.preparer = StreamPreparer(self.home, self.control)
         claim_arena(self.home)
         self.spool = payload_folders(settings)
@@ -183,7 +183,7 @@ def local_session(
     task to task by name. tuning: the tunables of the engine.
     """
     home = open_home("local", root=folder)
-    link = LocalLink(home, ControlDb(home.path))
+    link = LocalLink(home, ControlDb(home.path, create=True))
     settings = EngineSettings(home.path, slots=slots, max_records=max_records, spool_bytes=spool_bytes)
     link.engine = engine = LocalEngine(settings, mishaps, None if published else MemorySlots(), tuning)
     if published:
