@@ -88,7 +88,7 @@ class Planner:
         self._view, self._pace = SessionView.of(home), PlaybackPace(steady)
         self.live = LiveInputs(home, self._view, steady)
         self._first_routing = FirstRouting(self._view)
-        self._sizes = BatchSizes()
+        self.sizes = BatchSizes()
 
     def latest(self, start: Offset, now_us: int) -> Offset:
         """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.
@@ -270,8 +270,8 @@ class Planner:
         """Return the room of a batch of a backlog."""
         if self._view.is_steady():
             return replace(self._most, records=min(self._most.records, STEADY))
-        self._sizes.follow(read_progress(self._view.control))
-        return replace(self._most, records=min(self._most.records, self._sizes.room))
+        self.sizes.follow(read_progress(self._view.control))
+        return replace(self._most, records=min(self._most.records, self.sizes.room))
 
     def _room_now(self, room: BatchLimit) -> BatchLimit:
         """Return the room of the next batch, which is smaller if it brings commands."""
