@@ -141,7 +141,7 @@ def slots(profile: Profile) -> Finding:
     number = profile.number("engine.slots")
     found = f"{number} on {cores()} cores"
     if number % cores() and number > 1:
-        return Finding("slots", "note", found, f"SET engine.slots = {cores()}, or a multiple of it")
+        return Finding("slots", "note", found, f"SET engine.slots = {cores()}, one for each core")
     return Finding("slots", "ok", found)
 
 
