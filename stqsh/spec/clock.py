@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from stqsh.spec.payload_refs import Attachment
 from stqsh.spec.query import AskSpec
 from stqsh.spec.stats import LiveState, Playback
 
@@ -39,6 +38,21 @@ class ClockTimes(Struct, frozen=True):
         """Return the event times of steps in µs since the epoch, int64 (n,)."""
         assert self.base_tick is not None and self.tick_us is not None, "there are steps, so the clock runs"
         return (steps + (self.base_tick - 1)) * self.tick_us
+
+
+class Attachment(Struct, frozen=True):
+    """What a task needs besides records: within the task if it is small, else in a blob that it names.
+
+    Attributes:
+        content: the content, if it is within.
+        name: the name of the blob, "" if there is none.
+        size, checksum: the blob's seal.
+    """
+
+    content: bytes = b""
+    name: str = ""
+    size: int = 0
+    checksum: int = 0
 
 
 class TermsPart(Struct, frozen=True):

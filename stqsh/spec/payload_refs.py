@@ -13,7 +13,6 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-from msgspec import Struct
 
 from stqsh.checksums import DamagedFileError, Seal
 
@@ -89,23 +88,3 @@ class PayloadReader:
         buffer = stored.as_buffer()
         reference = reference_in(memoryview(buffer))
         return buffer if reference is None else self.read(reference)
-
-
-class Attachment(Struct, frozen=True):
-    """What a task needs besides records: within the task if it is small, else in a blob that it names.
-
-    Attributes:
-        content: the content, if it is within.
-        name: the name of the blob, "" if there is none.
-        size, checksum: the blob's seal.
-    """
-
-    content: bytes = b""
-    name: str = ""
-    size: int = 0
-    checksum: int = 0
-
-    @property
-    def seal(self) -> Seal:
-        """The seal of the blob."""
-        return Seal(self.size, self.checksum)

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from stqsh.spec.payload_refs import Attachment
+from stqsh.checksums import Seal
+from stqsh.spec.clock import Attachment
 from stqsh.storage.blobs import Blobs
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ def read_attachment(blobs: Blobs, attachment: Attachment) -> pa.Buffer:
     """
     if not attachment.name:
         return pa.py_buffer(attachment.content)
-    return blobs.read(attachment.name, attachment.seal)
+    return blobs.read(attachment.name, Seal(attachment.size, attachment.checksum))
 
 
 _kept: dict[tuple[Blobs, str], object] = {}

@@ -21,10 +21,9 @@ from stqsh.routing.slot_terms import FOR_EVER, NeededTerms, NewQuery, SlotTerms,
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.live.decoding import without_collections
 from stqsh.spec.chunk import pack, unpack
-from stqsh.spec.clock import TermsPart
+from stqsh.spec.clock import Attachment, TermsPart
 from stqsh.spec.command import DropCommand, RegisterCommand
 from stqsh.spec.log import QueryBlock, QueryDropped
-from stqsh.spec.payload_refs import Attachment
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.stream import StreamSpec

@@ -14,9 +14,9 @@ from msgspec import Struct, msgpack
 from stqsh.engine.ingest.slot_commands import packed_commands
 from stqsh.routing.query_routing import MemberBoxes
 from stqsh.spec.chunk import ChunkKind
+from stqsh.spec.clock import Attachment
 from stqsh.spec.command import PauseCommand, RegisterCommand, unpack_commands
 from stqsh.spec.log import LogKind, QueryBlock, QueryDropped, QueryPaused, QueryResumed, decode_entry
-from stqsh.spec.payload_refs import Attachment
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.query_rows import QueryRows, unpack_query_rows
 from stqsh.spec.region import NamedRegionSpec, Region
