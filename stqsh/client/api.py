@@ -48,7 +48,7 @@ from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home, remove_home, sessions_root
 from stqsh.storage.orphans import claim_session, drop_orphans, remove_orphans
 from stqsh.storage.rows import AreaRow, Progress, QueryRow, StreamRow, TableRow
-from stqsh.storage.session_settings import session_settings, use_profile
+from stqsh.storage.session_settings import session_settings, touch, use_profile
 
 if TYPE_CHECKING:
     from stqsh.client.opening import Opening
@@ -117,7 +117,7 @@ class Session:
         link: Connection | None = None,
     ) -> None:
         self.home = home
-        self.link = link or Connection(home, ControlDb(home.path))
+        self.link = link or Connection(home, ControlDb(home.path, create=True))
         check_queries(self.link.db)
         use_profile(self.link.db, profile)
         settings = session_settings(self.link.db, profile)
@@ -134,7 +134,7 @@ class Session:
         )
         self._reader: UpdateReader | None = None
         self._read_from = self.link.progress().batch
-        self._is_closed = False
+        self._is_closed = self._is_touched = False
         drop_orphans(self.link.db)
         if home.temporary:
             claim_session(self.link.db)
@@ -290,6 +290,9 @@ class Session:
                 on_statement(number)
             number += len(group)
             yield from performed(desk, group, number - 1)
+            if not self._is_touched:
+                touch(self.link.db)
+                self._is_touched = True
 
     def register_many(self, template: str, table: Any) -> BulkRegistration:
         """Register a continuous query for each row of a table.

@@ -82,7 +82,7 @@ def profile_script(profile: str | None) -> Path | None:
 
 
 def is_new_session(session: Session) -> bool:
-    """Return whether no statement was ever executed in the session."""
-    from stqsh.storage.control_log import last_seq  # 30 ms that the prompt does not spend
+    """Return whether no statement was ever executed in the session, SHOW and SELECT included."""
+    from stqsh.storage.session_settings import is_touched  # 30 ms that the prompt does not spend
 
-    return last_seq(session.link.db) == 0
+    return not is_touched(session.link.db)

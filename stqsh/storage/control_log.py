@@ -36,6 +36,10 @@ _RETRY_S = 0.01
 _TEMPLATES = 8
 """Templates of queries that are forgotten which are kept, besides as many as there are others."""
 _SYNCHRONOUS = {False: "NORMAL", True: "FULL"}
+_INCREMENTAL = 2
+"""SQLite's number of the mode in which free pages can be given back a few at a time."""
+_FREE_PAGES, _PAGES_AT_ONCE, _PAGES_ANEW = 1000, 500, 10_000
+"""Pages of 4 KB: the fewest free ones worth giving back, those of one transaction, and the most rewritten."""
 _DAMAGED = "put the session's folder back from a backup, or begin another session with --session NAME"
 _REMEDIES = {
     "full": "make room, or give another place with STQSH_HOME or session.home_root in the profile",
@@ -58,11 +62,18 @@ def wall_clock_us() -> int:
 class ControlDb:
     """The control.db of a session home; for several threads, each of which gets its own connection.
 
-    `clock` returns the wall time in microseconds (a test passes its own). Raises `HomeError` if the
-    file cannot be opened or was written by a newer stqsh, and at any time when it cannot be used.
+    Args:
+        home: the session's directory.
+        create: whether to make the database of a session that is new. Only what begins a session does so:
+            a process that expects one to be there must not make an empty one in its place.
+        clock: returns the wall time in microseconds (a test passes its own).
+
+    Raises:
+        HomeError: the file is not there, cannot be opened or was written by a newer stqsh; and at any time
+            when it cannot be used.
     """
 
-    def __init__(self, home: Path, *, clock: Callable[[], int] = wall_clock_us) -> None:
+    def __init__(self, home: Path, *, create: bool = False, clock: Callable[[], int] = wall_clock_us) -> None:
         self.path = home / "control.db"
         self.clock = clock
         self._local = threading.local()
@@ -70,8 +81,10 @@ class ControlDb:
         self._most_templates = _TEMPLATES
         self._is_closed = False
         self._is_durable = is_durable()
+        if not create and not self.path.exists():
+            raise _no_session(self.path)
         with self._as_home_errors():
-            _migrate(self)
+            _migrate(self, create=create)
 
     def connection(self) -> sqlite3.Connection:
         """Return this thread's connection, in autocommit mode; raise `HomeError` after `close`."""
@@ -84,6 +97,7 @@ class ControlDb:
             found = sqlite3.connect(
                 self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
+            found.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file; others keep what they have
             _use_wal(found)
             found.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._is_durable]}")
             self._local.connection = found
@@ -162,6 +176,28 @@ class ControlDb:
                 self._most_templates = 2 * len(self._templates) + _TEMPLATES
             self._templates[last] = found
         return found
+
+    def give_back(self) -> int:
+        """Make the file smaller where most of it is free; return by how many bytes.
+
+        Other writers go on between short transactions. The file of an older version, which cannot be cut in
+        pieces, is written anew if little of it is in use; from then on it can be.
+        """
+        [(pages,)], [(free,)] = self.query("PRAGMA page_count"), self.query("PRAGMA freelist_count")
+        if free < _FREE_PAGES or 2 * free < pages:
+            return 0
+        connection = self.connection()
+        with self._as_home_errors():
+            if self.query("PRAGMA auto_vacuum") == [(_INCREMENTAL,)]:
+                for _ in range(0, free, _PAGES_AT_ONCE):
+                    # `execute` would give back one page: it steps no further than to the first row.
+                    connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
+            elif pages - free <= _PAGES_ANEW:
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        [(left,)], [(size,)] = self.query("PRAGMA page_count"), self.query("PRAGMA page_size")
+        return int((pages - left) * size)
 
     def close(self) -> None:
         """Close this thread's connection; every other thread closes its own when it next asks for it.
@@ -295,10 +331,12 @@ def check_queries(control: ControlDb) -> None:
         raise OtherVersionError
 
 
-def _migrate(control: ControlDb) -> None:
+def _migrate(control: ControlDb, *, create: bool) -> None:
     has_run, version = (control.path.parent / "checkpoint").exists(), _version(control)
     if has_run and version == 0:
         raise HomeError(f"{control.path} is missing or empty, although the session has run", hint=_DAMAGED)
+    if version == 0 and not create:
+        raise _no_session(control.path)
     if version < SCHEMA_VERSION:
         with control.transaction() as connection:
             bring_up(connection, _version(control), control.path.parent)
@@ -307,6 +345,13 @@ def _migrate(control: ControlDb) -> None:
             f"{control.path} was written by a newer stqsh (layout {version})",
             hint="install that version, or use another session with --session NAME",
         )
+
+
+def _no_session(path: Path) -> HomeError:
+    return HomeError(
+        f"there is no session in {path.parent}: {path.name} is missing or empty",
+        hint="open the session first",
+    )
 
 
 def _version(control: ControlDb) -> int:

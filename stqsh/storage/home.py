@@ -11,6 +11,7 @@
       streams/<id>/     replay stores and dead letters, one a stream
       tables/<id>/      rows and dead letters, one a table
       arena.json        the name of the slots' folder in shared memory
+      scratch.json      the name of the folder of Spark's temporary files
       engine.json       pid, heartbeat and state of the engine
       engine.log        what the engine printed
 
@@ -40,6 +41,7 @@ SHM_FREE_BYTES = 1 << 30
 
 _ELSEWHERE = "give another place with STQSH_HOME or session.home_root in the profile"
 _ARENA = re.compile(r"stqsh-[0-9]+-[0-9a-f]{32}")
+_SCRATCH = re.compile(r"stqsh-[0-9]+-\w{8}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -97,6 +99,39 @@ class SessionHome:
     def engine_log(self) -> Path:
         """The file to which the engine's output goes."""
         return self.path / "engine.log"
+
+    @property
+    def scratch(self) -> Path:
+        """The folder of Spark's temporary files, which an engine makes as it starts.
+
+        Its path is short, as Unix sockets need. A copy of a home does not share the folder of the original.
+        Without an engine there is none, and the path is one in the home.
+        """
+        try:
+            path, home = json.loads((self.path / "scratch.json").read_bytes())
+        except (OSError, ValueError):
+            return self.path / "scratch"
+        is_own = home == str(self.path.resolve()) and _SCRATCH.fullmatch(Path(path).name)
+        return Path(path) if is_own else self.path / "scratch"
+
+    def make_scratch(self) -> Path:
+        """Make the folder of Spark's temporary files under a name that nobody can foresee (mode 0700).
+
+        The folder of a killed engine is removed.
+
+        Raises:
+            OSError: the system's folder for temporary files cannot be written.
+        """
+        self.remove_scratch()
+        made = tempfile.mkdtemp(prefix=f"stqsh-{os.getuid()}-")
+        content = json.dumps([made, str(self.path.resolve())]).encode()
+        atomic_write(self.path / "scratch.json", content, private=True)
+        return Path(made)
+
+    def remove_scratch(self) -> None:
+        """Delete Spark's temporary files, including those of a killed engine."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        (self.path / "scratch.json").unlink(missing_ok=True)
 
     def stream(self, stream_id: int) -> Path:
         """Return the folder of one stream's replay store and dead letters."""
@@ -267,8 +302,9 @@ def kept_log(home: SessionHome) -> Path:
 
 
 def remove_home(home: SessionHome) -> None:
-    """Delete a session's home and its arena; missing files are no error."""
+    """Delete a session's home, its arena and its scratch; missing files are no error."""
     shutil.rmtree(home.arena.folder, ignore_errors=True)
+    shutil.rmtree(home.scratch, ignore_errors=True)
     shutil.rmtree(home.path, ignore_errors=True)
 
 

@@ -15,6 +15,12 @@ import re
 from pathlib import Path
 from urllib.parse import quote
 
+from stqsh.errors import StqshError
+
+
+class FileTakenError(StqshError):
+    """A file that stqsh has not written, where one is to be written."""
+
 
 def file_name(sink: str, place: tuple[int, int, int], form: str) -> str:
     """Return the name of a file; signs of the sink's name that file names cannot have are escaped.
@@ -38,6 +44,29 @@ def is_file_of(name: str, sink: str) -> bool:
     """Return whether a file has the name of a sink's files, complete or not."""
     stem = re.escape(quote(sink, safe=""))
     return re.fullmatch(rf"\.?{stem}-\d{{12}}-\d{{4}}(-\d+)?\.\w+(\.part)?", name) is not None
+
+
+def check_replaceable(path: Path, begin: bytes, what: str) -> None:
+    """Check that a file may be written: there is none, an empty one, or one that stqsh has written.
+
+    Args:
+        path: the file's place.
+        begin: what such files begin with.
+        what: what such a file is, as a message names it, such as "a map's page".
+
+    Raises:
+        FileTakenError: another program has written the file.
+        OSError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            found = file.read(len(begin))
+    except FileNotFoundError:
+        return
+    if found not in (b"", begin):
+        raise FileTakenError(
+            f"{path} is there already and is not {what}", hint="name another place, or delete the file first"
+        )
 
 
 def archive_file(folder: Path, stream: str, day: str, batch: int) -> Path:

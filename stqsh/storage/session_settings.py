@@ -8,9 +8,21 @@ from dataclasses import replace
 from stqsh.errors import StqshError
 from stqsh.profile import Profile, Value, load_profile, profile_folders
 from stqsh.settings import KEYS, Setting
-from stqsh.storage.control_log import ControlDb, get_meta, read_settings, set_meta
+from stqsh.storage.control_log import ControlDb, get_meta, last_seq, read_settings, set_meta
 
 _PROFILE = "profile"
+_TOUCHED = "touched"
+
+
+def is_touched(db: ControlDb) -> bool:
+    """Return whether a statement was ever executed in the session, SHOW and SELECT included."""
+    return last_seq(db) > 0 or get_meta(db, _TOUCHED) is not None
+
+
+def touch(db: ControlDb) -> None:
+    """Record that a statement was executed in the session."""
+    if not is_touched(db):
+        set_meta(db, _TOUCHED, "yes")
 
 
 def use_profile(db: ControlDb, profile: Profile) -> None:

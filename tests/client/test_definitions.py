@@ -289,7 +289,7 @@ def test_a_session_goes_on_after_a_restart_with_all_that_it_had(session: Session
     with local_session(folder / "others", slots=2) as other:
         text = DEFINITIONS + QUERIES + "RUN 4 STEPS;"
         before = parsed(run_script_to_its_run(other, text, folder / "script.stq"))
-        link = LocalLink(other.home, ControlDb(other.home.path))
+        link = LocalLink(other.home, ControlDb(other.home.path, create=True))
         link.engine = resumed(other.link.engine)  # type: ignore[attr-defined]
         profile = load_profile(None, {})
         with Session(other.home, profile, autoplay=False, link=link) as again:
@@ -437,6 +437,11 @@ def test_dead_letters_of_tables_and_events_are_shown(session: Session, folder: P
     exported = [json.loads(line) for line in file.read_text().splitlines()]
     assert [tuple(found.values()) for found in exported] == list(letters.rows)
     assert len((folder / "bad.jsonl2.json").read_text().splitlines()) == 1
+    do(session, folder, f"EXPORT DEAD LETTERS TO '{file}';")  # a file of letters may be replaced
+    (folder / "mine.jsonl").write_text('{"mine": 1}')
+    with pytest.raises(StqshError, match=r"mine.jsonl is there already and is not a file of dead letters"):
+        do(session, folder, f"EXPORT DEAD LETTERS TO '{folder}/mine.jsonl';")
+    assert (folder / "mine.jsonl").read_text() == '{"mine": 1}'
     with pytest.raises(BindError, match="JSON lines"):
         do(session, folder, "EXPORT DEAD LETTERS TO 'bad.csv';")
     with pytest.raises(StqshError, match="cannot write"):

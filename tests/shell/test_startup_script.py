@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from stqsh.client.api import connect
+from stqsh.errors import StqshError
 from stqsh.shell.user_files import is_new_session, profile_script
 from stqsh.spec.log import SettingChanged
 from stqsh.storage.control_log import ControlDb, append
@@ -25,7 +27,18 @@ def test_a_profile_that_is_asked_for_names_it(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_session_is_new_until_it_is_asked_for_something(tmp_path: Path) -> None:
-    session: Any = SimpleNamespace(link=SimpleNamespace(db=ControlDb(tmp_path)))
+    session: Any = SimpleNamespace(link=SimpleNamespace(db=ControlDb(tmp_path, create=True)))
     assert is_new_session(session)
     append(session.link.db, SettingChanged("", None), "SET shell.scheme = dark;")
     assert not is_new_session(session)
+
+
+def test_a_session_that_only_showed_something_is_not_new(tmp_path: Path) -> None:
+    with connect(home=tmp_path) as session:
+        assert is_new_session(session)
+        with pytest.raises(StqshError):
+            session.execute("DESCRIBE nothing;")
+        assert is_new_session(session)
+        session.execute("SHOW STATUS;")
+    with connect(home=tmp_path, autoplay=False) as again:
+        assert not is_new_session(again)

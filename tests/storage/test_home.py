@@ -1,4 +1,5 @@
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -89,3 +90,19 @@ def test_a_session_has_changed_when_its_database_or_that_one_s_log_was_last_writ
     log.touch()
     os.utime(log, (2000, 2000))
     assert [info.changed for info in list_sessions(tmp_path)] == [2000]
+
+
+def test_the_scratch_of_spark_has_a_name_that_nobody_can_take_beforehand(tmp_path):
+    home = open_home("city", root=tmp_path)
+    assert not home.scratch.exists()
+    first = home.make_scratch()
+    assert home.scratch == first and stat.S_IMODE(first.stat().st_mode) == 0o700
+    second = home.make_scratch()  # as after a kill
+    assert second != first and not first.exists() and home.scratch == second
+    shutil.copytree(home.path, tmp_path / "copy")
+    assert SessionHome(tmp_path / "copy").scratch != second
+    home.remove_scratch()
+    assert not second.exists() and not home.scratch.exists()
+    third = home.make_scratch()
+    remove_home(home)
+    assert not third.exists()

@@ -17,7 +17,11 @@ from stqsh.lang.ast import statements
 from stqsh.lang.binder.administration import LettersExport
 from stqsh.lang.binder.bind import bind
 from stqsh.sources.dead_letters import read_dead_letters
+from stqsh.storage.output_files import check_replaceable
 from stqsh.storage.progress import stream_statuses
+
+_BEGIN = b'{"stream":'
+"""What a file of dead letters begins with, unless it is empty."""
 
 
 def export_letters(desk: StatementContext, statement: statements.ExportDeadLetters) -> Iterator[Outcome]:
@@ -31,6 +35,7 @@ def export_letters(desk: StatementContext, statement: statements.ExportDeadLette
     file, written, counted = Path(wanted.file).expanduser(), 0, 0
     statuses = stream_statuses(desk.link.db)
     try:
+        check_replaceable(file, _BEGIN, "a file of dead letters")
         with replacing(file) as new, new.open("wb") as lines:
             for row, folder in letter_folders(desk.link):
                 if wanted.name not in (None, row.name):

@@ -138,6 +138,8 @@ def main(arguments: list[str] | None = None) -> None:
     # A reader may still have what is folded now in its hands, but not what was folded before.
     if before.batch <= read_progress(control).batch - 2 and (count := forget_queries(control, before.step)):
         log.debug("%d queries that were dropped up to step %d are forgotten", count, before.step)
+        if size := control.give_back():
+            log.debug("control.db is %d bytes smaller", size)
 
 
 if __name__ == "__main__":

@@ -55,10 +55,12 @@ class StqshSource(DataSource):
         slots: the number of slots.
         max_records: the maximum number of records in a batch.
         max_bytes: the maximum size of a batch in bytes.
+        cores: the number of cores that Spark has, and so of the slices that a batch is read in.
         boot: names this start of the query, whose first batch processes no data but starts everything.
         transit: the folder for large payloads, see `stqsh.engine.state.payload_files`; without it they go
-            through Spark. With it, driver and workers share a machine, and readers may fold what they read.
+            through Spark.
         spool_bytes: the least size in bytes of a payload that goes through a file.
+        folds: `true` if tasks may fold what they read, as no operator of Spark's does it after them.
     """
 
     @classmethod
@@ -75,11 +77,12 @@ class StqshSource(DataSource):
         from stqsh.engine.state.payload_files import PayloadFolders
 
         options = self.options
-        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes"))
+        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes", "cores"))
         reader = StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
         if options.get("transit"):
             least = int(options["spool_bytes"])
             reader.spool = PayloadFolders(Path(options["home"]), Path(options["transit"]), least)
+        reader.folds = options.get("folds") == "true"
         return reader
 
 
@@ -98,14 +101,16 @@ class StqshReader(DataSourceStreamReader):
 
     Args:
         home: the session's directory.
-        numbers: the number of slots, and the maximum records and bytes of a batch.
+        numbers: the number of slots, the maximum records and bytes of a batch, and the number of cores.
         boot: names this start of the query.
 
     Attributes:
         spool: where large payloads are put, if they may be passed by name.
+        folds: whether tasks may fold what they read.
     """
 
     spool: PayloadFolders | None = None
+    folds = False
 
     def __init__(self, home: Path, numbers: tuple[int, ...], boot: str) -> None:
         self._home, self._numbers, self._boot = home, numbers, boot
@@ -125,8 +130,10 @@ class StqshReader(DataSourceStreamReader):
             keep_pandas_out()  # before the planner's modules make their first arrays
             from stqsh.engine.planning.planner import Planner
 
-            slots, max_records, max_bytes = self._numbers
-            self._planner = Planner(self._home, slots, max_records, max_bytes, steady=_steady_us)
+            slots, max_records, max_bytes, cores = self._numbers
+            tuning = replace(TUNING, slices=cores)
+            self._planner = Planner(self._home, slots, max_records, max_bytes, tuning, steady=_steady_us)
+            self._planner.folds = self.folds
             self._planner.live.ahead.folder = None if self.spool is None else self.spool.ahead
         return self._planner
 

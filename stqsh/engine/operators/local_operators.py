@@ -163,7 +163,7 @@ def read_task(task: SourceTask, context: OperatorContext) -> Iterator[pa.RecordB
 
     A task that reads all that one slot gets in the batch runs Evaluate too, and yields the chunks to send.
     """
-    if context.spool is None or not task.folds:
+    if not task.folds:
         yield from write_task(task, context.slots, context.spool)
         return
     assert task.only is not None, "the task reads for one slot"

@@ -29,5 +29,11 @@ def test_a_map_is_drawn_for_a_notebook_and_for_a_file(tmp_path: Path) -> None:
         assert (tmp_path / "map.html").read_text() == drawn.html
         with pytest.raises(StqshError, match="cannot write"):
             drawn.save(tmp_path / "nowhere" / "map.html")
+        drawn.save(tmp_path / "map.html")  # a page may take the place of another one
+        precious = tmp_path / "precious.txt"
+        precious.write_text("mine")
+        with pytest.raises(StqshError, match=r"precious.txt is there already and is not a map's page"):
+            drawn.save(precious)
+        assert precious.read_text() == "mine"
         with pytest.raises(StqshError, match="nothing"):
             stqsh.draw_map(session, "nothing")

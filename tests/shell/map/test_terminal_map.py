@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from stqsh.errors import StqshError
 from stqsh.shell.map.dispatch import print_or_write
 from stqsh.shell.terminal.screen import Screen
 from stqsh.storage.engine_info import EngineInfo, write_engine
@@ -211,6 +212,16 @@ def test_in_a_script_a_page_is_written_once(town: Town, tmp_path: Path) -> None:
     told = print_or_write(feed, Screen(io.BytesIO(), visible=False))
     assert told == f"map of taxis after step {town.step} written to {file}"
     assert "one picture, taken at" in file.read_text()
+    print_or_write(feed, Screen(io.BytesIO(), visible=False))  # a page takes the place of an older one
+
+
+def test_a_page_takes_no_other_file_s_place(town: Town, tmp_path: Path) -> None:
+    file = tmp_path / "precious.txt"
+    file.write_text("mine")
+    with pytest.raises(StqshError, match=r"precious.txt is there already and is not a map's page") as caught:
+        print_or_write(town.feed(f"MAP taxis TO '{file}';"), Screen(io.BytesIO(), visible=False))
+    assert caught.value.hint == "name another place, or delete the file first"
+    assert file.read_text() == "mine"
 
 
 def test_a_page_is_told_when_the_engine_has_stopped(town: Town, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from stqsh.errors import StqshError
 from stqsh.fs import atomic_write
 from stqsh.shell.map.page.page_loop import STOPPED, follow, left_text, now
-from stqsh.shell.map.page.page_state import PageStates, page
+from stqsh.shell.map.page.page_state import PAGE_BEGIN, PageStates, page
+from stqsh.storage.output_files import check_replaceable
 from stqsh.units import group_digits
 
 if TYPE_CHECKING:
@@ -23,7 +24,12 @@ def write_page(feed: MapFeed, screen: Screen) -> str:
         StqshError: The file cannot be written, or the session cannot be read.
     """
     assert feed.file is not None, "asked for where there is one"
-    path, states = Path(feed.file).expanduser(), PageStates(feed)
+    path = Path(feed.file).expanduser()
+    try:
+        check_replaceable(path, PAGE_BEGIN, "a map's page")
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    states = PageStates(feed)
     if feed.once:
         states.next()
         _write(path, states.last(f"one picture, taken at {now()}"), states.tiles)
@@ -49,6 +55,11 @@ def write_page(feed: MapFeed, screen: Screen) -> str:
     return f"{ends}; the last state, of step {states.step}, stays in {path}"
 
 
+def _cannot_write(path: Path, error: OSError) -> StqshError:
+    reason = (error.strerror or str(error)).lower()
+    return StqshError(f"cannot write {path}: {reason}", hint="TO 'file.html' names another place")
+
+
 def _write(path: Path, state: bytes | None, tiles: str) -> None:
     """Replace the file atomically, so that a browser never sees half a page. Raises `StqshError`."""
     if state is None:
@@ -56,7 +67,4 @@ def _write(path: Path, state: bytes | None, tiles: str) -> None:
     try:
         atomic_write(path, page(state, tiles))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise StqshError(
-            f"cannot write {path}: {reason}", hint="TO 'file.html' names another place"
-        ) from error
+        raise _cannot_write(path, error) from error

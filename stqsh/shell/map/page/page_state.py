@@ -46,6 +46,8 @@ _DECIMALS = {True: 6, False: 7}
 _FOLDER = Path(__file__).parent / "web"
 _SCRIPTS = ("view.js", "past.js", "ground.js", "painting.js", "legend.js", "live.js")
 """The scripts of the page, in their order."""
+PAGE_BEGIN = (_FOLDER / "page.html").read_bytes().partition(b"{{")[0]
+"""What every page begins with."""
 
 
 class PageHeader(TypedDict):

@@ -15,8 +15,9 @@ from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import Map
 from stqsh.lang.printer.printer import to_sql
 from stqsh.shell.map.page.page_loop import now
-from stqsh.shell.map.page.page_state import PageStates, page
+from stqsh.shell.map.page.page_state import PAGE_BEGIN, PageStates, page
 from stqsh.shell.messages import file_error_reason
+from stqsh.storage.output_files import check_replaceable
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -41,10 +42,12 @@ class MapPage:
         """Write the page to a file.
 
         Raises:
-            StqshError: it cannot be written.
+            StqshError: it cannot be written, or another file is there.
         """
+        file = Path(path).expanduser()
         try:
-            atomic_write(Path(path).expanduser(), self.html.encode())
+            check_replaceable(file, PAGE_BEGIN, "a map's page")
+            atomic_write(file, self.html.encode())
         except OSError as error:
             raise StqshError(f"cannot write {os.fspath(path)}: {file_error_reason(error)}") from error
 
