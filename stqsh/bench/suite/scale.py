@@ -154,7 +154,7 @@ def _run(session: Session, engine: SerialEngine, ticks: int) -> None:
 def _row(
     small: Sequence[BatchTimes], large: Sequence[BatchTimes], slots: int, spark_s: float, say: Say
 ) -> Row:
-    costs = {stage: _cost(small, large, stage) for stage in _STAGES}
+    costs = {stage: cost_of(small, large, stage) for stage in _STAGES}
     fixed_s = spark_s + sum(cost.task_s for cost in costs.values())
     parallel_s = sum(costs[stage].million_s for stage in _STAGES[1:]) / slots
     aim_s = TARGET_US / 1e6
@@ -170,7 +170,7 @@ def _row(
     return row
 
 
-def _cost(small: Sequence[BatchTimes], large: Sequence[BatchTimes], stage: str) -> StageCost:
+def cost_of(small: Sequence[BatchTimes], large: Sequence[BatchTimes], stage: str) -> StageCost:
     """Return the cost of a stage by the slowest task of batches of two sizes."""
     (few, short), (many, long) = (
         (np.median([one.records for one in some]), np.median([_slowest(one, stage) for one in some]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +44,7 @@ from stqsh.units import parse_size
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """The chunks of a batch by kind, decoded."""
+    """The chunks of a batch by kind, decoded; `size` is that of all of them in bytes."""
 
     clock: BatchClock
     grown: tuple[Array, Array] | None
@@ -57,6 +57,7 @@ class BatchOutcome:
     taken: dict[int, list[TakenMessages]] = field(default_factory=dict)
     archived: dict[int, pa.Table] = field(default_factory=dict)
     sifted: list[SiftedRecords] = field(default_factory=list)
+    size: int = 0
 
 
 class Delivery:
@@ -103,6 +104,7 @@ class Delivery:
         """
         begun = time.perf_counter_ns()
         delivered = read_outcome(load_payloads(small_chunks(chunks), self._spool))
+        delivered = replace(delivered, size=chunks.nbytes)
         logged = write_batch(self._home.updates, number, chunks)
         write_us = (time.perf_counter_ns() - begun) // 1000
         split = time_split(delivered.timings, run_us, write_us)
@@ -199,6 +201,7 @@ class Delivery:
             message_bytes=self._message_bytes(delivered),
             failed_calls=self._failed_calls,
             failure=self._failure,
+            result_bytes=delivered.size,
         )
 
     def _message_bytes(self, delivered: BatchOutcome) -> float:
