@@ -107,14 +107,15 @@ def test_workers_open_no_database(tmp_path: Path, live: bool) -> None:
 
         run(session, opening + "RUN 1 STEPS;")
         with watched(session, told):
-            run(session, TAXIS.queries + POSTS.queries + NAMED.format(folder=tmp_path))
+            others = POSTS.queries.replace("QUERY ", "QUERY of_posts_")
+            run(session, TAXIS.queries + others + NAMED.format(folder=tmp_path))
             steps()
             run(session, ROUTED + ("REPARTITION said USING agrid INTO 2 SLOTS;"))
             for _ in range(3):
                 steps()
-            run(session, "PAUSE QUERY halted; DROP QUERY within; REGISTER QUERY late AS SELECT id FROM said;")
+            run(session, "PAUSE QUERY halted; DROP QUERY within; REGISTER QUERY newest AS SELECT id FROM said;")
             steps()
-        assert {query.name for query in session.queries()} >= {"jams", "sought", "late"}
+        assert {query.name for query in session.queries()} >= {"jams", "sought", "newest"}
     opened = told.read_text()
     assert os.fspath(session.home.path) in opened, "workers read the session's blobs"
     assert not [line for line in opened.splitlines() if "control.db" in line or ".db-wal" in line]
