@@ -44,7 +44,7 @@ class EngineTuning:
     slice_records: int = 50_000
     #: The same for messages of a live stream.
     slice_messages: int = 5_000
-    #: Maximum number of slices of one stream in a batch, which tasks read in parallel.
+    #: Maximum number of slices of one stream in a batch, which tasks read in parallel: Spark's cores.
     slices: int = 2
     #: Up to this many records times slots, each slot's task reads all records: that is faster than a shuffle.
     by_slot_records: int = 400_000
