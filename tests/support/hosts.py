@@ -1,8 +1,8 @@
-"""Hosts that share nothing, on one machine: namespaces of processes, networks and mounts, and a switch between.
+"""Hosts that share nothing, on one machine: namespaces of processes, networks and mounts, and a switch.
 
 A host has its own /tmp, /dev/shm and home, its own name, processes and boot; the driver's home, this checkout
-and its Python are not there. What hosts may have of this machine is bound below /srv, at other paths than here.
-All addresses are of a network for measurements (RFC 2544) within the tests' own namespaces, which lead nowhere.
+and its Python are not there. What hosts may have of this machine is bound below /srv, at other paths.
+All addresses are of a network for measurements (RFC 2544) in the tests' own namespaces; they lead nowhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NET = "198.18.0"
 _READY = b"ready\n"
 _TOOLS = ("unshare", "nsenter", "ip", "mount")
 
-#: What a host does before it is there: it binds what it may have, and hides the rest. PID 1 then adopts orphans.
+#: What a host does before it is there: it binds what it may have, and hides the rest. Then it adopts orphans.
 _BOOT = """set -e
 hostname "$1"
 mount -t tmpfs -o mode=755 tmpfs /srv
@@ -52,7 +52,7 @@ def missing() -> str:
         return "namespaces need root"
     if absent := [tool for tool in _TOOLS if shutil.which(tool) is None]:
         return f"there is no {absent[0]}"
-    tried = "mount -t tmpfs tmpfs /srv && ip link add one0 type veth peer name two0 && ip link add three0 type bridge"
+    tried = "mount -t tmpfs tmpfs /srv && ip link add a0 type veth peer name b0 && ip link add c0 type bridge"
     command = ["unshare", "--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "sh", "-c", tried]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return f"namespaces are not allowed: {done.stderr.strip()}" if done.returncode else ""
@@ -76,7 +76,7 @@ class Host:
     def start(
         self, words: Sequence[str], log: Path, environ: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start a process on this host, with this environment or, where there is none, an almost empty one."""
+        """Start a process on this host, with this environment; an almost empty one unless it is given."""
         with log.open("ab") as out:
             return subprocess.Popen(
                 self.command(words),
@@ -181,7 +181,9 @@ class Hosts:
     def _connect(self, host: Host) -> None:
         assert self._switch is not None
         end = f"to-{host.address.rpartition('.')[2]}"
-        self._switch.run("ip", "link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", str(host.pid))
+        self._switch.run(
+            "ip", "link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", str(host.pid)
+        )
         self._switch.run("ip", "link", "set", end, "master", "bridge", "up")
         for words in (["addr", "add", f"{host.address}/24", "dev", "eth0"], ["link", "set", "eth0", "up"]):
             host.run("ip", *words)
