@@ -1,4 +1,4 @@
-"""What all tests of clusters need: namespaces, memory, and an archive of stqsh for hosts that have no Python."""
+"""What tests of clusters need: namespaces, memory, and stqsh in an archive for hosts that have no Python."""
 
 from __future__ import annotations
 
