@@ -14,6 +14,8 @@ from test_snapshots import CREATE, ask, write_files
 from test_snapshots_spark import ASKED, tables
 
 from stqsh.client.api import Session
+from stqsh.client.read import live_keys
+from stqsh.client.read.live_keys import LiveKeys
 from stqsh.client.read.snapshots import PATIENCE_S
 from stqsh.engine.config import TUNING
 from stqsh.engine.operators import located_snapshots
@@ -94,6 +96,23 @@ def test_every_question_is_answered_where_the_slots_are_and_without_a_batch(
     assert plan and tables(answers) == expected
     assert {answer.step for answer in answers} == {50}
     assert executors.jobs > len(ASKED) and not asked_by_log(session)
+
+
+def test_completion_finds_keys_and_values_there(
+    session: Session, executors: Executors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_keys, "LOCATED_S", 60.0)  # this machine may be busy
+    keys = LiveKeys(session.link)
+    expected = keys.starting("taxis", "oid", "o1"), keys.starting("taxis", "status", "")
+    assert all(expected)
+    located = LocatedSnapshots(session.home, SLOTS, executors.run)
+    located.delivered(TaskTiming("evaluate", slot, executor="executor_h_0") for slot in range(SLOTS))
+    on_cluster(session)
+    located.start()
+    keys = LiveKeys(session.link)
+    assert (keys.starting("taxis", "oid", "o1"), keys.starting("taxis", "status", "")) == expected
+    assert executors.jobs >= 2
+    located.stop()
 
 
 def test_where_an_executor_is_gone_the_question_goes_through_the_log(

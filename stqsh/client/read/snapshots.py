@@ -202,18 +202,29 @@ class SnapshotReader:
 
     def _shares(self, spec: SnapshotSpec, least: int) -> tuple[list[pa.RecordBatch], Progress]:
         """Return the slots' shares of an answer and its step: from where they are, else through the log."""
-        found = self._answer_located(spec, least) if self.direct else None
+        found = self.located(spec, least) if self.direct else None
         return self._answer_by_log(spec) if found is None else found
 
-    def _answer_located(self, spec: SnapshotSpec, least: int) -> tuple[list[pa.RecordBatch], Progress] | None:
-        """Ask the slots in the executors of a cluster, without a batch; None where they cannot say."""
+    def located(
+        self, spec: SnapshotSpec, least: int = 0, patience_s: float = LOCATED_S
+    ) -> tuple[list[pa.RecordBatch], Progress] | None:
+        """Ask the slots in the executors of a cluster, without a batch.
+
+        The result is their shares of the answer, and its step. It is None where they cannot say, and on one
+        machine.
+
+        Args:
+            spec: the snapshot.
+            least: the step, or a later one.
+            patience_s: how long to wait for the answer.
+        """
         from stqsh.storage.snapshot_answers import put_ask, read_answer, take_answer, withdraw_ask  # pyarrow
 
         engine, home = self._link.engine_info(), self._link.home
         if engine is None or not engine.cluster or not has_process(engine):
             return None
         name, begun = put_ask(home, spec, least), time.monotonic()
-        while (now := time.monotonic()) < begun + LOCATED_S:
+        while (now := time.monotonic()) < begun + patience_s:
             content = take_answer(home, name)
             if content is not None:
                 return read_answer(content)
