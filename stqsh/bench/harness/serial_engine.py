@@ -133,7 +133,7 @@ class SerialEngine:
         number = len(self.batches)
         plan_s, tasks = _timed(lambda: self._planner.plan(self._offset, end))
         pack_s, packed = _timed(lambda: [pickle.dumps(task, protocol=5) for task in tasks])
-        _note(offset_file(self._home.checkpoint, number), orjson.dumps(end.to_json()))
+        _note(self._home.checkpoint / offset_file(number), orjson.dumps(end.to_json()))
         slots, spool = self._settings.slots, self._spool
         source = [_timed(partial(_read, task, slots, spool)) for task in packed]
         read = [chunk for _, batches in source for batch in batches for chunk in from_table(batch)]
@@ -143,7 +143,7 @@ class SerialEngine:
         kept = [chunk for chunk in evaluated if not AGGREGATE.accepts(chunk)]
         table = to_table([*kept, *merged])
         deliver_s, _ = _timed(lambda: self._delivery.deliver(table, number))
-        _note(commit_file(self._home.checkpoint, number), b"v1\n{}")
+        _note(self._home.checkpoint / commit_file(number), b"v1\n{}")
         stats = read_progress(self._control).stats
         planner_s, source_s = decide_s + plan_s + pack_s, tuple(seconds for seconds, _ in source)
         self.batches.append(

@@ -41,6 +41,9 @@ from stqsh.storage.update_log.files import LoggedFile
 from stqsh.storage.update_log.writer import write_batch
 from stqsh.units import parse_size
 
+_SPARSE, _FEW_IDS = 4, 1 << 16
+"""Ids are added up in an array of all ids if it has at most so many times as many, or so many."""
+
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
@@ -282,6 +285,15 @@ def merge_growth(chunks: list[Chunk]) -> tuple[Array, Array] | None:
         return None
     batches = [unpack(chunk.payload) for chunk in chunks]
     named, grown = (np.concatenate([batch.column(place).to_numpy() for batch in batches]) for place in (0, 1))
+    first = int(named.min(initial=0))
+    span = int(named.max(initial=0)) - first + 1
+    if span <= max(_SPARSE * len(named), _FEW_IDS):  # as of many slots: a tenth of the time of sorting
+        is_named = np.zeros(span, np.bool_)
+        is_named[named - first] = True
+        queries = np.flatnonzero(is_named)
+        # Sums of whole numbers below 2^53 are exact.
+        sums = np.bincount(named - first, weights=grown, minlength=span)[queries]
+        return queries + first, sums.astype(np.int64)
     queries, position = np.unique(named, return_inverse=True)
     deltas = np.zeros(len(queries), np.int64)
     np.add.at(deltas, position, grown)
