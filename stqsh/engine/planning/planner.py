@@ -188,8 +188,9 @@ class Planner:
         taken = read_rows(control, head.commands, TAKEN)
         before, after, begun = {}, {}, time.perf_counter_ns()
         learning = [stream for stream in head.routed if not _are_everywhere(task, stream, first)]
-        changed = {stream for row in taken if (stream := stream_of(row)) is not None}
-        for stream in {*learning, *head.copies, *(changed & {*task.copied, *head.uncopied})}:
+        copied = {*task.copied, *head.uncopied}
+        changed = {stream_of(row) for row in taken} if copied else set()
+        for stream in {*learning, *head.copies, *(copied & changed)}:
             before[stream] = self._living(stream, first, head.clock)
         for stream in head.left:
             after[stream] = self._living(stream, last, head.clock)
