@@ -92,7 +92,8 @@ class StreamRouting:
     def _read_table(self, stream_id: int, route: int) -> RoutingTable | None:
         if route != INITIAL:
             return read_table(ControlDb(self._home.path), route).over(self._task.slots)
-        manifest, stream = read_manifest(self._home.stream(stream_id)), self._task.streams[stream_id]
+        manifest = read_manifest(self._task.blobs.below(f"streams/{stream_id}"))
+        stream = self._task.streams[stream_id]
         return initial_table(manifest, stream, self._task.slots)
 
 

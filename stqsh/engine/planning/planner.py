@@ -35,6 +35,7 @@ from stqsh.engine.planning.live_inputs import LiveInputs
 from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshots
 from stqsh.engine.planning.planner_state import PlannerState, last_step_of
 from stqsh.engine.planning.routes import routes_in_use, routes_left, rows_dealt
+from stqsh.engine.planning.shared_files import SharedFiles
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, last_tick_that_fits
 from stqsh.engine.planning.tasks import (
     BatchHead,
@@ -46,7 +47,9 @@ from stqsh.engine.planning.tasks import (
 )
 from stqsh.spec.clock import QueriesInForce
 from stqsh.spec.offset import Offset, PlayState, RunState
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.disk_space import is_full
+from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 
 #: Maximum records of a batch unless the profile says otherwise; a single tick is never cut.
@@ -84,6 +87,8 @@ class Planner:
         steady: Callable[[], int] | None = None,
     ) -> None:
         self.home, self.slots, self._tuning = home, slots, tuning
+        self.blobs = home_blobs(home)
+        self._shared = SharedFiles(SessionHome(home), self.blobs)
         self._most = BatchLimit(max_records, max_bytes)
         self._view, self._pace = SessionView.of(home), PlaybackPace(steady)
         self.live = LiveInputs(home, self._view, steady)
@@ -127,16 +132,19 @@ class Planner:
         head = BatchHead(
             clock, (first.seq, last.seq), defined, lookups, ledger.memory, routed, copies, uncopied, sending
         )
-        head = replace(head, left=routes_left(self._view.control, ledger, routes, first, last))
+        left = routes_left(self._view.control, ledger, routes, first, last)
+        head = replace(head, left=left, unread=self._view.unread(defined))
         crossed = {feed.stream_id: feed.store for feed in self._view.feeds(last)} if last.dealt else {}
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})
-        tasks = cut_into_tasks(self.home, self.slots, head, span, ledger, self._tuning)
+        tasks = cut_into_tasks(self.blobs, self.slots, head, span, ledger, self._tuning)
         sifts = any(stream.is_sifted for stream in ledger.streams.values())
         queries = QueriesInForce(last.seq, last.tick_us) if sifts else None
-        dealing, copied = last.dealing, last.copied
+        dealing, copied, home = last.dealing, last.copied, str(self.home)
         tasks = [
-            replace(task, routes=routes, dealing=dealing, copied=copied, queries=queries) for task in tasks
+            replace(task, routes=routes, dealing=dealing, copied=copied, queries=queries, home=home)
+            for task in tasks
         ]
+        self._shared.keep_previous({*copies, *last.dealt}, ledger.streams)
         live = self.live.slices(first, last, ledger, self._tuning)
         return with_live(tasks, live, self.live.access) if live else tasks
 

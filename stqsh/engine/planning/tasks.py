@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 from stqsh.engine.config import TUNING, EngineTuning
@@ -17,6 +16,7 @@ from stqsh.spec.offset import Offset
 from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import StreamSpec
+from stqsh.storage.blobs import Blobs
 from stqsh.storage.queries.living_queries import LivingQueries
 
 
@@ -38,6 +38,7 @@ class BatchHead:
         older: the queries that slots may learn of under new routings, by stream, where they were read once
             for tasks that each read for one slot.
         older_us: how long it took to read them, in µs.
+        unread: the defined tables that could not be read, or were dropped before; they are empty.
     """
 
     clock: BatchClock
@@ -52,6 +53,7 @@ class BatchHead:
     left: dict[int, tuple[int, ...]] = field(default_factory=dict)
     older: dict[int, LivingQueries] = field(default_factory=dict)
     older_us: int = 0
+    unread: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ class LiveSlice:
     """Messages of a live stream, and the keys whose records go to every slot.
 
     `index` is the number of the slice among those of its stream, and `is_only` says that there is no other.
-    `ahead` is the folder with the pieces of its messages, "" if they were not read ahead.
+    `ahead` is the folder with the pieces of its messages, "" if they were not read ahead. `spool` is the
+    folder of the stream's spool in which these messages are published, "" if workers see the spool itself.
     """
 
     stream_id: int
@@ -82,6 +85,7 @@ class LiveSlice:
     focal: tuple[Key, ...]
     ahead: str = ""
     is_only: bool = False
+    spool: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,7 @@ class SourceTask:
     """A part of a batch that one worker reads.
 
     Attributes:
+        blobs: the session's files: replay stores, tables, spools.
         streams: their specs by id.
         head: what slots get before the records; only in the first task that reads for all slots.
         only: the one slot for which it reads; None if it reads for all.
@@ -108,10 +113,11 @@ class SourceTask:
             the first row of the store that it deals.
         dealing: the streams whose records go to a dealer, see `stqsh.engine.ingest.dealer`.
         copied: the streams that have a copy by key, see `stqsh.core.keyed_copy`.
+        home: the session's directory, for its control log.
         queries: the queries in force, if records are sifted by them, see `stqsh.engine.ingest.record_sieve`.
     """
 
-    home: str
+    blobs: Blobs
     slots: int
     streams: dict[int, StreamSpec]
     first_step: int
@@ -128,6 +134,7 @@ class SourceTask:
     dealing: tuple[int, ...] = ()
     copied: tuple[int, ...] = ()
     queries: QueriesInForce | None = None
+    home: str = ""
 
     @property
     def wanted(self) -> Iterable[int]:
@@ -167,7 +174,7 @@ class BatchSpan(NamedTuple):
 
 
 def cut_into_tasks(
-    home: Path,
+    blobs: Blobs,
     slots: int,
     head: BatchHead,
     span: BatchSpan,
@@ -191,7 +198,7 @@ def cut_into_tasks(
                 smallest = 0 if last.by_slot else sizes.index(min(sizes))
                 slices[smallest].append(StreamSlice(stream_id, low, high, piece, keys))
                 sizes[smallest] += high - low
-    common = (str(home), slots, ledger.streams, first.step + 1, last.step, last.base_tick or 0)
+    common = (blobs, slots, ledger.streams, first.step + 1, last.step, last.base_tick or 0)
     whole = SourceTask(*common, head, tuple(slices[0]), dealt=last.dealt)
     if last.by_slot:
         return [replace(whole, only=slot, folds=last.readers_fold) for slot in range(slots)]
