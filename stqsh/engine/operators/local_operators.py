@@ -86,7 +86,7 @@ class LocalOperators:
             return []
         control = ControlDb(self.context.home)
         return [
-            Dealer(stream_by_id(control, stream).spec, self.context.home, self.context.slots)
+            Dealer(stream_by_id(control, stream).spec, self.context.blobs, self.context.slots)
             for stream in sorted(offset.dealers)
         ]
 

@@ -11,13 +11,12 @@ from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.sources.live.protocol import MessageRange
 from stqsh.sources.replay_store.store import ReplayStore
-from stqsh.spec.clock import BatchClock, QueriesInForce
+from stqsh.spec.clock import Attachment, BatchClock, TermsPart
 from stqsh.spec.offset import Offset
 from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.blobs import Blobs
-from stqsh.storage.queries.living_queries import LivingQueries
 
 
 @dataclass(frozen=True)
@@ -35,9 +34,8 @@ class BatchHead:
         uncopied: the streams whose copy by key ends.
         sending: the streams whose slots send the last records of their objects to the dealer.
         left: the routings in use after the batch, by stream, of which others go out of use in it.
-        older: the queries that slots may learn of under new routings, by stream, where they were read once
-            for tasks that each read for one slot.
-        older_us: how long it took to read them, in µs.
+        log: what the batch brings of the log, see `stqsh.engine.planning.head_log`; None if that is nothing.
+        read_us: how long it took to read older queries for it, in µs.
         unread: the defined tables that could not be read, or were dropped before; they are empty.
     """
 
@@ -51,8 +49,8 @@ class BatchHead:
     uncopied: tuple[int, ...] = ()
     sending: tuple[int, ...] = ()
     left: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    older: dict[int, LivingQueries] = field(default_factory=dict)
-    older_us: int = 0
+    log: Attachment | None = None
+    read_us: int = 0
     unread: tuple[int, ...] = ()
 
 
@@ -113,8 +111,8 @@ class SourceTask:
             the first row of the store that it deals.
         dealing: the streams whose records go to a dealer, see `stqsh.engine.ingest.dealer`.
         copied: the streams that have a copy by key, see `stqsh.core.keyed_copy`.
-        home: the session's directory, for its control log.
-        queries: the queries in force, if records are sifted by them, see `stqsh.engine.ingest.record_sieve`.
+        terms: what the queries in force need, by stream whose records are sifted by it, see
+            `stqsh.engine.ingest.record_sieve`.
     """
 
     blobs: Blobs
@@ -133,8 +131,7 @@ class SourceTask:
     dealt: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     dealing: tuple[int, ...] = ()
     copied: tuple[int, ...] = ()
-    queries: QueriesInForce | None = None
-    home: str = ""
+    terms: dict[int, tuple[TermsPart, ...]] = field(default_factory=dict)
 
     @property
     def wanted(self) -> Iterable[int]:
@@ -143,7 +140,7 @@ class SourceTask:
 
     def is_sifted(self, stream: int) -> bool:
         """Return whether records of a stream may be left out that a slot has no use for."""
-        return self.queries is not None and self.streams[stream].is_sifted
+        return stream in self.terms
 
     def is_whole(self, stream: int) -> bool:
         """Return whether the slot's records of a slice of a stream's store are one chunk, and not packed."""
