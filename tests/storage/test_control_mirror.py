@@ -14,7 +14,7 @@ from stqsh.checksums import DamagedFileError
 from stqsh.client.connection import Connection
 from stqsh.spec.log import RunToEnd
 from stqsh.storage import catalogue_writer, control_mirror
-from stqsh.storage.blobs import Blobs, folder_blobs
+from stqsh.storage.blobs import Blobs, home_blobs
 from stqsh.storage.control_log import ControlDb, append, last_seq, set_meta
 from stqsh.storage.control_mirror import ControlMirror, restore_control
 from stqsh.storage.engine_info import EngineInfo
@@ -25,7 +25,7 @@ class Host:
     """A host with a home of its own, and the session's storage, which all hosts see."""
 
     def __init__(self, folder: Path, *, name: str = "a") -> None:
-        self.home, self.blobs = open_home(name, root=folder), folder_blobs(folder / "storage")
+        self.home, self.blobs = open_home(name, root=folder), home_blobs(folder / "storage")
 
     def opened(self, *, create: bool = False) -> ControlDb:
         self.control = ControlDb(self.home.path, create=create)
@@ -101,7 +101,7 @@ def test_a_piece_that_comes_late_undoes_nothing(tmp_path: Path) -> None:
 
 def test_where_nothing_was_published_there_is_no_session(tmp_path: Path) -> None:
     home = SessionHome(tmp_path)
-    assert not restore_control(home, folder_blobs(tmp_path / "storage"))
+    assert not restore_control(home, home_blobs(tmp_path / "storage"))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -22,7 +22,7 @@ from stqsh.engine.spark.spark_internals import settle_batch
 from stqsh.engine.spark.spark_session import without_generated_code
 from stqsh.engine.state.payload_files import PayloadFolders
 from stqsh.fs import settle
-from stqsh.storage.blobs import checkpoint_blobs
+from stqsh.storage.blobs import checkpoint_blobs, home_blobs
 from stqsh.storage.home import SessionHome
 
 WatchBatch: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
@@ -50,7 +50,7 @@ def start_query(
     home, checkpoint = SessionHome(settings.home), checkpoint_blobs(settings.home)
     if spool is not None:
         spool.prepare()
-    context = OperatorContext(settings.slots, home.arena.folders, home.path, spool)
+    context = OperatorContext(settings.slots, home.arena.folders, home.path, home_blobs(home.path), spool)
     if settings.local:
         spark = without_generated_code(spark)
     chunks = _read_source(spark, settings, spool)
