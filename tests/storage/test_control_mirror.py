@@ -50,7 +50,7 @@ def test_another_host_makes_what_was_published(
     first, chance = Host(tmp_path), random.Random(4)
     control = first.opened(create=True)
     stream = catalogue_writer.create_stream(control, "CREATE …;", stream_spec(STREAM))
-    first.mirror.begin()
+    first.mirror.publish()
     batch = deliver(first)
     for number in range(12):
         if number % 3 == 0:
@@ -71,7 +71,7 @@ def test_another_host_makes_what_was_published(
     assert {path.name: path.read_bytes() for path in second.home.updates.iterdir()} == files
     # Numbers go on, also those of rows that are gone, and so does the mirror.
     assert append(found, RunToEnd()).seq == append(control, RunToEnd()).seq > stream.id
-    second.mirror.begin()
+    second.mirror.publish()
     set_meta(found, "later", "1")
     second.mirror.publish()
     third = Host(tmp_path, name="c")
@@ -82,7 +82,7 @@ def test_another_host_makes_what_was_published(
 def test_a_piece_that_comes_late_undoes_nothing(tmp_path: Path) -> None:
     host = Host(tmp_path)
     control = host.opened(create=True)
-    host.mirror.begin()
+    host.mirror.publish()
 
     class Slow(Blobs):
         """Storage in which another process publishes before a piece is there."""
@@ -108,7 +108,7 @@ def test_where_nothing_was_published_there_is_no_session(tmp_path: Path) -> None
 def test_a_damaged_piece_is_named(tmp_path: Path) -> None:
     host = Host(tmp_path)
     host.opened(create=True)
-    host.mirror.begin()
+    host.mirror.publish()
     [name] = host.blobs.names("control/")
     host.blobs.put(name, [bytes(memoryview(host.blobs.read(name)))[:-1]])
     other = Host(tmp_path, name="b")

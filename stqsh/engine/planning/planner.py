@@ -55,6 +55,7 @@ from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.storage.attachments import AttachmentWriter
 from stqsh.storage.blobs import Blobs, home_blobs
 from stqsh.storage.catalogue import area_boxes
+from stqsh.storage.control_mirror import mirror_of
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
@@ -114,6 +115,7 @@ class Planner:
         self._shared = SharedFiles(SessionHome(self.home), blobs)
         self._attachments = AttachmentWriter(blobs)
         self._routes = PublishedRoutes(self._view.control, blobs)
+        self._mirror = mirror_of(SessionHome(self.home), self._view.control, blobs)
 
     def latest(self, start: Offset, now_us: int) -> Offset:
         """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.
@@ -130,6 +132,8 @@ class Planner:
         if end.names > start.names:
             # After a power failure, no number that an offset names may be given to another statement.
             self._view.control.force()
+            if self._mirror is not None:
+                self._mirror.publish()
         return replace(end, by_slot=self._is_by_slot(start, end), slices=self._tuning.slices)
 
     def plan(self, first: Offset, last: Offset) -> list[SourceTask]:
