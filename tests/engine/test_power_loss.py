@@ -33,6 +33,7 @@ from stqsh.sources.replay_store.store import StoreWriter, open_store
 from stqsh.spec.chunk import Chunk, from_table, to_table
 from stqsh.spec.log import RunToEnd
 from stqsh.spec.offset import Offset
+from stqsh.storage.blobs import folder_blobs
 from stqsh.storage.control_log import ControlDb, append, last_seq
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, read_progress, record_batch
@@ -96,7 +97,7 @@ def keep(home: SessionHome, batch: int, chunks: list[Chunk]) -> None:
 
 
 def slot(home: SessionHome, batch: int) -> FileStore:
-    return FileStore(home.state / "evaluate-0", batch, batch - 1)
+    return FileStore.beside_head(folder_blobs(home.path), "evaluate-0", batch, batch - 1)
 
 
 def look(home: SessionHome) -> int:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.core import compile_kernels
-from stqsh.engine.config import CRASHED, STACKS_SIGNAL, STATE_FORMAT, TUNING, EngineSettings
+from stqsh.engine.config import CRASHED, STACKS_SIGNAL, STATE_FORMATS, TUNING, EngineSettings
 from stqsh.engine.launch.audit import audit_home
 from stqsh.engine.launch.heartbeat import Heartbeat, Origin, running_alone
 from stqsh.engine.launch.sink_keeper import SinkKeeper
@@ -294,7 +294,8 @@ def check_state(mark: str | None, settings: EngineSettings) -> None:
     """
     if mark == settings.state:
         return
-    if (mark or "").partition("/")[2] != str(STATE_FORMAT):
+    kind, _, number = (mark or "").partition("/")
+    if number != str(STATE_FORMATS.get(kind)):
         raise OtherVersionError
     where = "on a cluster" if settings.local else "on one machine"
     raise StqshError(
