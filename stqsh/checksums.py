@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from xxhash import xxh3_64
 
@@ -16,6 +16,7 @@ from stqsh.errors import StqshError
 from stqsh.fs import replacing
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+AnyBuffer = TypeVar("AnyBuffer", bytes, bytearray, memoryview)
 
 _HINT = "put the session's folder back from a backup; or DUMP what the session defines, for a new one"
 _MARK = b"sealed"
@@ -76,7 +77,7 @@ class Sealer:
         self._size += memoryview(piece).nbytes
         self._sum.update(piece)
 
-    def through(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    def through(self, pieces: Iterable[AnyBuffer]) -> Iterator[AnyBuffer]:
         """Yield pieces as they are, and take them in."""
         for piece in pieces:
             self.add(piece)
