@@ -67,6 +67,8 @@ class EngineTuning:
     snapshot_replay_us: int = 3_000_000
     #: ... and than this many snapshots take to write: they cost a tenth of the kernels' time at most.
     snapshot_worth: int = 10
+    #: Smaller payloads go through Spark on a cluster: a request to its storage takes some ms.
+    blob_bytes: int = 64 << 10
     #: Free space that payloads in transit leave on their disk, because the arena grows there, too.
     payload_reserve_bytes: int = 64 << 20
 
@@ -217,6 +219,11 @@ class EngineSettings:
     def local(self) -> bool:
         """Whether driver and executors are one process on this machine."""
         return self.master.startswith("local[") or self.master == "local"
+
+    @property
+    def blob_bytes(self) -> int:
+        """The least size of a payload that goes through a blob, which takes longer to read than a file."""
+        return max(self.spool_bytes, TUNING.blob_bytes)
 
     @property
     def state(self) -> str:

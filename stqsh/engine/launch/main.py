@@ -147,7 +147,7 @@ class Engine:
         from stqsh.engine.delivery.deliver import Delivery
         from stqsh.engine.ingest.store_repair import repair_stores
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
-        from stqsh.engine.operators.pipeline import payload_folders, start_query
+        from stqsh.engine.operators.pipeline import payload_spool, start_query
         from stqsh.engine.state.attendance import forget_unplanned
 
         planned = last_offset(self._home.checkpoint)
@@ -160,7 +160,7 @@ class Engine:
         preparer = StreamPreparer(self._home, control)
         preparer.start()
         self._heart.tell("starting", "starting the query")
-        spool = payload_folders(settings)
+        spool = payload_spool(settings)
         delivery = Delivery(self._home, control, spool=spool, on_first=lambda: self._came_up(FIRST_BATCH))
         watchdog = Watchdog(LocalParts(lambda: _java_pid(spark) if settings.local else None))
 

@@ -22,7 +22,7 @@ from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.spark.spark_internals import BATCH_PROPERTY
 from stqsh.engine.spark.worker_daemon import freeze_after_task
 from stqsh.engine.state.arena import Arena
-from stqsh.engine.state.payload_files import PayloadFolders, load_payloads, open_writer
+from stqsh.engine.state.payload_files import Spool, load_payloads, open_writer
 from stqsh.engine.state.slot_runner import Fold, SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotStore
 from stqsh.spec.chunk import FOR_DELIVER, Chunk, ChunkKind, ChunkOrder, in_order, pack, pack_json, unpack
@@ -44,7 +44,7 @@ class OperatorContext:
     slots: int
     arena: tuple[Path, ...]
     home: Path
-    spool: PayloadFolders | None = None
+    spool: Spool | None = None
 
     @property
     def blobs(self) -> Blobs:
