@@ -132,18 +132,18 @@ class LocalEngine:
 
     def _batch(self, end: Offset) -> None:
         """Do what Spark does with a batch: plan, read its tasks, run the operators, deliver, commit."""
-        planned = offset_file(self.home.checkpoint, self.number)
+        planned = self.home.checkpoint / offset_file(self.number)
         planned.parent.mkdir(parents=True, exist_ok=True)
         planned.write_bytes(orjson.dumps(end.to_json()))
         tasks = self.reader.partitions(self.offset.to_json(), end.to_json())
         # What a worker does for its garbage collection is not for a process that runs tests.
         unfrozen = mock.patch.object(worker_daemon, "freeze_objects")
         told = mock.patch("stqsh.engine.operators.local_operators.batch_of_task", lambda: self.number)
-        with unfrozen, told, self.memory.in_place(self.control) if self.memory else nullcontext():
+        with unfrozen, told, self.memory.in_place() if self.memory else nullcontext():
             chunks = cast(DataFrame, Frame([list(self.reader.read(task)) for task in tasks]))
             found = run_batch(chunks, self.number, self.operators)
         self.delivery.deliver(found, self.number)
-        committed = commit_file(self.home.checkpoint, self.number)
+        committed = self.home.checkpoint / commit_file(self.number)
         committed.parent.mkdir(parents=True, exist_ok=True)
         committed.write_text("v1\n{}", encoding="ascii")
 

@@ -35,6 +35,7 @@ from stqsh.errors import OtherVersionError, StqshError
 from stqsh.fs import DURABILITY
 from stqsh.garbage import collect_seldom
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
+from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.engine_info import COMPILING
 from stqsh.storage.home import SessionHome
@@ -147,11 +148,13 @@ class Engine:
         from stqsh.engine.delivery.deliver import Delivery
         from stqsh.engine.ingest.store_repair import repair_stores
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
+        from stqsh.engine.operators.located_snapshots import LocatedSnapshots, on_executors
         from stqsh.engine.operators.pipeline import payload_spool, start_query
         from stqsh.engine.state.attendance import forget_unplanned
 
-        planned = last_offset(self._home.checkpoint)
-        if last_commit(self._home.checkpoint) == planned:
+        checkpoint = checkpoint_blobs(self._home.path)
+        planned = last_offset(checkpoint)
+        if last_commit(checkpoint) == planned:
             forget_unplanned(self._home.state, planned)
         claim_arena(self._home)
         if lost := remove_lost_arenas():
@@ -161,7 +164,14 @@ class Engine:
         preparer.start()
         self._heart.tell("starting", "starting the query")
         spool = payload_spool(settings)
-        delivery = Delivery(self._home, control, spool=spool, on_first=lambda: self._came_up(FIRST_BATCH))
+        snapshots = LocatedSnapshots(self._home, settings.slots, on_executors(spark.sparkContext))
+        delivery = Delivery(
+            self._home,
+            control,
+            spool=spool,
+            on_first=lambda: self._came_up(FIRST_BATCH),
+            on_timings=None if settings.local else snapshots.delivered,
+        )
         watchdog = Watchdog(LocalParts(lambda: _java_pid(spark) if settings.local else None))
 
         def start() -> StreamingQuery:
@@ -184,10 +194,13 @@ class Engine:
         sinks = SinkKeeper(self._home, control)
         sinks.start()
         watchdog.start()
+        if not settings.local:
+            snapshots.start()
         try:
             supervisor.run()
         finally:
             watchdog.stop()
+            snapshots.stop()
             preparer.stop()
             delivery.retention.stop()
             sinks.stop()
