@@ -26,17 +26,18 @@ from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.ingest.stream_preparer import StreamPreparer
 from stqsh.engine.ingest.task_output import write_task
 from stqsh.engine.operators.local_operators import LocalSlotTask
-from stqsh.engine.operators.pipeline import payload_folders
+from stqsh.engine.operators.pipeline import payload_spool
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.planning.batch_size import BatchSizes
 from stqsh.engine.planning.planner import Planner
 from stqsh.engine.spark.spark_internals import commit_file, offset_file
-from stqsh.engine.state.payload_files import PayloadFolders
+from stqsh.engine.state.payload_files import Spool
 from stqsh.engine.state.slot_runner import Fold
 from stqsh.profile import load_profile
 from stqsh.spec.chunk import Chunk, from_table, to_table
 from stqsh.spec.offset import Offset
 from stqsh.storage.arena_cleanup import claim_arena
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.control_log import ControlDb, wall_clock_us
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home
@@ -101,11 +102,10 @@ class SerialEngine:
         self._home, self._control = home, ControlDb(home.path)
         self._settings = EngineSettings(home.path, slots=slots)
         claim_arena(home)
-        spool = payload_folders(self._settings)
-        assert spool is not None, "payloads go through files"
+        spool = payload_spool(self._settings)
         spool.prepare()
         self._spool = spool
-        self._context = OperatorContext(slots, home.arena.folders, home.path, spool)
+        self._context = OperatorContext(slots, home.arena.folders, home.path, home_blobs(home.path), spool)
         self._delivery = Delivery(home, self._control, spool=spool)
         self._preparer = StreamPreparer(home, self._control)
         tuning = replace(TUNING, slices=slots, by_slot_slots=0, by_slot_records=0)
@@ -169,7 +169,7 @@ def _timed(work: Callable[[], T]) -> tuple[float, T]:
     return thread_time() - begun, result
 
 
-def _read(task: bytes, slots: int, spool: PayloadFolders) -> list[pa.RecordBatch]:
+def _read(task: bytes, slots: int, spool: Spool) -> list[pa.RecordBatch]:
     return list(write_task(pickle.loads(task), slots, spool))
 
 
