@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from stqsh.core.groups.refresh_times import timing_at
 from stqsh.core.kernels.events.transitions import Transitions, places_after, places_around, places_at
 from stqsh.core.kernels.events.versions import gather
 from stqsh.core.kernels.geometry.shapes import Box
+from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import QueryContext, context_of
@@ -143,6 +145,15 @@ class RefreshedMembers:
         return self.deltas.of_members(spec, members, lasting=False)
 
 
+class _Spans(NamedTuple):
+    """Members of queries from one refresh to another, by number: the first with them, and the first without; (n,)."""
+
+    query: Array
+    version: Array
+    begin: Array
+    end: Array
+
+
 def member_changes(
     context: QueryContext, dues: Sequence[DueQueries], positions: Array, windows_us: Array
 ) -> MemberChanges | None:
@@ -155,38 +166,77 @@ def member_changes(
     Args:
         context: The context of the batch.
         dues: The refreshes, in order.
-        positions: The queries, whose regions do not move and whose conditions do not compare with NOW.
+        positions: The queries, whose regions do not move.
         windows_us: The WINDOW of each query of the table by position, µs; -1 for none.
 
     Returns:
         The changes; None where records take the place of others, or where there are too many to look at.
     """
-    objects, timing = context.batch.objects, context.batch.timing
-    arrivals, since = _all_arrivals(objects)
+    arrivals, since = _all_arrivals(context.batch.objects)
     if arrivals is None or len(arrivals.new) * len(positions) > PORTION:
         return None
-    pairs = context.holders(positions, arrivals, timing.first)
-    steps = np.array([due.refresh.step for due in dues])
+    compare = np.array([*(bool(one.instants) for one in context.conditions.templates), False])
+    timed = compare[context.queries.template[positions]]
+    first, steps = context.batch.timing.first, np.array([due.refresh.step for due in dues])
     instants = np.array([due.refresh.instant for due in dues])
-    times, windows = times_of(objects, arrivals.new), windows_us[pairs.query]
-    begin = np.searchsorted(steps, since, side="right")[pairs.event]
-    end = np.full(len(times), len(dues))
-    if timing.report >= 0:
-        end = np.searchsorted(instants, times + timing.report, side="right")
-    end, times = end[pairs.event], times[pairs.event]
+    begin = np.searchsorted(steps, since, side="right")
+    spans = _spans(
+        context, arrivals, context.holders(positions[~timed], arrivals, first), begin, instants, windows_us
+    )
+    if timed.any():
+        pairs = context.in_fixed_regions(positions[timed], arrivals, first)
+        there = _spans(context, arrivals, pairs, begin, instants, windows_us)
+        if (there.end - there.begin).sum() > PORTION:
+            return None
+        both = zip(spans, _while_they_hold(context, there, instants), strict=True)
+        spans = _Spans(*(np.concatenate(pair) for pair in both))
+    ends = np.append(steps, dues[-1].end)
+    step = np.concatenate([steps[spans.begin], ends[spans.end]])
+    query, version = np.tile(spans.query, 2), np.tile(spans.version, 2)
+    sign = np.repeat(np.array([1, -1], np.int8), len(spans.query))
+    there_is = (step < context.queries.until[query]) & (step < NEVER)
+    return MemberChanges(query[there_is], step[there_is], version[there_is], sign[there_is])
+
+
+def _spans(
+    context: QueryContext,
+    arrivals: Transitions,
+    pairs: CandidatePairs,
+    begin: Array,
+    instants: Array,
+    windows_us: Array,
+) -> _Spans:
+    """Return at which refreshes, as of some instants, the events of pairs are present and in the windows.
+
+    `begin` has the first refresh that sees each of the arrivals.
+    """
+    times, windows = times_of(context.batch.objects, arrivals.new)[pairs.event], windows_us[pairs.query]
+    report, begin = context.batch.timing.report, begin[pairs.event]
+    end = np.full(len(times), len(instants))
+    if report >= 0:
+        end = np.searchsorted(instants, times + report, side="right")
     inside = np.flatnonzero(windows >= 0)
     entered = np.searchsorted(instants, times[inside], side="right")
     left = np.searchsorted(instants, times[inside] + windows[inside], side="right")
     begin[inside] = np.maximum(begin[inside], entered)
     end[inside] = np.minimum(end[inside], left)
     held = np.flatnonzero(begin < end)
-    query, version = pairs.query[held], arrivals.new[pairs.event[held]]
-    ends = np.append(steps, dues[-1].end)
-    step = np.concatenate([steps[begin[held]], ends[end[held]]])
-    query, version = np.tile(query, 2), np.tile(version, 2)
-    sign = np.repeat(np.array([1, -1], np.int8), len(held))
-    there = (step < context.queries.until[query]) & (step < NEVER)
-    return MemberChanges(query[there], step[there], version[there], sign[there])
+    return _Spans(pairs.query[held], arrivals.new[pairs.event[held]], begin[held], end[held])
+
+
+def _while_they_hold(context: QueryContext, spans: _Spans, instants: Array) -> _Spans:
+    """Return the parts of spans in which conditions, which compare with NOW, hold."""
+    lengths = spans.end - spans.begin
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    number = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths - spans.begin, lengths)
+    query, version = spans.query[owner], spans.version[owner]
+    hold = context.conditions.hold_as_of(query, version, instants[number])
+    follows = np.zeros(
+        len(owner) + 1, np.bool_
+    )  # whether a refresh and the one before it are of one span, and hold
+    follows[1:-1] = hold[1:] & hold[:-1] & (owner[1:] == owner[:-1])
+    begins, ends = np.flatnonzero(hold & ~follows[:-1]), np.flatnonzero(hold & ~follows[1:])
+    return _Spans(query[begins], version[begins], number[begins], number[ends] + 1)
 
 
 def _all_arrivals(objects: BatchObjects) -> tuple[Transitions | None, Array]:

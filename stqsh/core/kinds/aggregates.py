@@ -176,16 +176,14 @@ class AggregateLogic(QueryLogic):
         """Return the queries of which it is best to find out how members change from refresh to refresh.
 
         They are queries over events with fixed regions, unless they are many for few refreshes: then they are
-        added up region by region. NOW changes members by itself, and approximate sums depend on the order.
+        added up region by region. NOW changes values by itself, and approximate sums depend on the order.
         """
         none, spec = np.empty(0, np.int64), self.batch.spec
         if len(dues) < 2 or not spec.is_event or spec.keeps_none or dues[0].seen == dues[0].refresh.step:
             return none
-        queries, templates = self.queries, self._regions.conditions.templates
-        timed = np.array([bool(template.instants) for template in templates] + [False])
         others = self._forms.durations(lambda one: 1 if one.error > 0 or compared_in(one) else None) > 0
         at = dues[0].positions
-        at = at[(queries.focal[at] < 0) & ~timed[queries.template[at]] & ~others[at]]
+        at = at[(self.queries.focal[at] < 0) & ~others[at]]
         return at if len(at) <= _QUERIES_A_REFRESH * len(dues) else none
 
     def _changes(self, context: QueryContext, changes: MemberChanges, after: int) -> Iterator[States]:
