@@ -146,7 +146,7 @@ class RefreshedMembers:
 
 
 class _Spans(NamedTuple):
-    """Members of queries from one refresh to another, by number: the first with them, and the first without; (n,)."""
+    """Members of queries, and the numbers of the first refresh with them and the first without; (n,)."""
 
     query: Array
     version: Array
@@ -180,16 +180,17 @@ def member_changes(
     first, steps = context.batch.timing.first, np.array([due.refresh.step for due in dues])
     instants = np.array([due.refresh.instant for due in dues])
     begin = np.searchsorted(steps, since, side="right")
-    spans = _spans(
-        context, arrivals, context.holders(positions[~timed], arrivals, first), begin, instants, windows_us
-    )
+    found = []
+    if not timed.all():
+        pairs = context.holders(positions[~timed], arrivals, first)
+        found.append(_spans(context, arrivals, pairs, begin, instants, windows_us))
     if timed.any():
         pairs = context.in_fixed_regions(positions[timed], arrivals, first)
         there = _spans(context, arrivals, pairs, begin, instants, windows_us)
         if (there.end - there.begin).sum() > PORTION:
             return None
-        both = zip(spans, _while_they_hold(context, there, instants), strict=True)
-        spans = _Spans(*(np.concatenate(pair) for pair in both))
+        found.append(_while_they_hold(context, there, instants))
+    spans = _Spans(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
     ends = np.append(steps, dues[-1].end)
     step = np.concatenate([steps[spans.begin], ends[spans.end]])
     query, version = np.tile(spans.query, 2), np.tile(spans.version, 2)
@@ -233,7 +234,7 @@ def _while_they_hold(context: QueryContext, spans: _Spans, instants: Array) -> _
     hold = context.conditions.hold_as_of(query, version, instants[number])
     follows = np.zeros(
         len(owner) + 1, np.bool_
-    )  # whether a refresh and the one before it are of one span, and hold
+    )  # whether it holds at a refresh and the one before, of one span
     follows[1:-1] = hold[1:] & hold[:-1] & (owner[1:] == owner[:-1])
     begins, ends = np.flatnonzero(hold & ~follows[:-1]), np.flatnonzero(hold & ~follows[1:])
     return _Spans(query[begins], version[begins], number[begins], number[ends] + 1)

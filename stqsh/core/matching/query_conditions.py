@@ -127,7 +127,7 @@ class QueryConditions:
         return self._truth(t, versions, np.full(len(versions), position), np.full(len(versions), step))
 
     def hold_as_of(self, queries: Array, versions: Array, instants: Array) -> Array:
-        """Return whether conditions of queries, given by position, hold for versions as of instants, µs; (n,)."""
+        """Return whether conditions of queries, by position, hold for versions as of instants; bool (n,)."""
         shapes, held = self.queries.template[queries], np.ones(len(queries), np.bool_)
         for t in np.flatnonzero(np.bincount(shapes + 1)[1:]).tolist():
             mine = np.flatnonzero(shapes == t)

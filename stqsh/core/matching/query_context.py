@@ -149,7 +149,7 @@ class QueryContext:
         return _held(self.filter_pairs(self._in_circles(pairs, arrivals, step), arrivals))
 
     def in_fixed_regions(self, positions: Array, arrivals: Transitions, step: int) -> CandidatePairs:
-        """Return the pairs of arrivals and queries at positions in whose regions, which do not move, they are."""
+        """Return the pairs of arrivals and queries at positions in whose fixed regions they are."""
         return _held(self.filter_by_shape(self._in_boxes(positions, arrivals, step), arrivals))
 
     def within(self, positions: Array, x: Array, y: Array, step: int) -> Array:
