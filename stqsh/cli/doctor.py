@@ -18,10 +18,12 @@ from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark.java import JavaMissingError, find_java
 from stqsh.engine.spark.spark_errors import check_master
 from stqsh.errors import StqshError
+from stqsh.extensions import GROUPS, ExtensionError, extension_names, find_extension, package_of
 from stqsh.profile import Profile, load_profile
 from stqsh.program import program
 from stqsh.settings import cores
 from stqsh.storage.home import SHM, SHM_FREE_BYTES, open_home, remove_home, sessions_root
+from stqsh.storage.processes import allow_many_files
 from stqsh.units import parse_size
 
 State = Literal["ok", "note", "bad"]
@@ -29,6 +31,8 @@ GB = 1 << 30
 LEAST_DISK = GB
 SPARK_OVERHEAD = GB // 2
 """Memory of an engine beside the heap: Python workers, and the arrays of the slots."""
+OPEN_FILES = 512
+"""How many files Spark's Java process has open, beside what slots need."""
 _MEMINFO = Path("/proc/meminfo")
 
 
@@ -46,6 +50,7 @@ def examine(profile_name: str | None = None) -> Iterator[Finding]:
     """Run all checks; those that need the profile are skipped where it cannot be read."""
     yield python()
     yield from packages()
+    yield from additions()
     yield java()
     try:
         profile = load_profile(profile_name)
@@ -58,6 +63,7 @@ def examine(profile_name: str | None = None) -> Iterator[Finding]:
     for look in (memory, slots, ports, home):
         yield look(profile)
     yield shared_memory()
+    yield open_files(profile)
     yield terminal()
 
 
@@ -88,6 +94,19 @@ def _requirements() -> list[str]:
         return [text for text in requires("stqsh") or () if "extra ==" not in text]
     except PackageNotFoundError:  # run from a folder that was never installed
         return []
+
+
+def additions() -> Iterator[Finding]:
+    """Load what other packages add to stqsh."""
+    for group, what in GROUPS.items():
+        for name in extension_names(group):
+            found = f"{what} {name!r} of {package_of(group, name)}"
+            try:
+                find_extension(group, name)
+            except ExtensionError as error:
+                yield Finding("addition", "bad", str(error), "install the package again, or remove it")
+            else:
+                yield Finding("addition", "ok", found)
 
 
 def java() -> Finding:
@@ -126,7 +145,7 @@ def slots(profile: Profile) -> Finding:
     number = profile.number("engine.slots")
     found = f"{number} on {cores()} cores"
     if number % cores() and number > 1:
-        return Finding("slots", "note", found, f"SET engine.slots = {cores()}, or a multiple of it")
+        return Finding("slots", "note", found, f"SET engine.slots = {cores()}, one for each core")
     return Finding("slots", "ok", found)
 
 
@@ -178,6 +197,16 @@ def shared_memory(folder: Path = SHM) -> Finding:
         remedy = f"enlarge it (in a container: docker run --shm-size=4g), or stop a session: {program()} stop"
         return Finding("shared memory", "note", f"{found}; the state of the slots is kept in files", remedy)
     return Finding("shared memory", "ok", found)
+
+
+def open_files(profile: Profile) -> Finding:
+    """Check that processes may have enough files open: a client that reads locks each slot."""
+    most = allow_many_files()
+    needed = OPEN_FILES + 2 * profile.number("engine.slots")
+    found = f"a process may have {most:,} open, {needed:,} are needed"
+    if most < needed:
+        return Finding("open files", "bad", found, f"ulimit -Hn {needed}, or fewer engine.slots")
+    return Finding("open files", "ok", found)
 
 
 def terminal() -> Finding:

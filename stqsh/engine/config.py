@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from stqsh.storage.home import SessionHome
 from stqsh.units import parse_size
 
 if TYPE_CHECKING:
-    from stqsh.profile import Profile
+    from stqsh.profile import Profile, Value
 
 CRASHED = 75
 """The exit code of an engine that may go on if it is started again; 1 is that of one that cannot."""
@@ -21,6 +22,8 @@ STATE_FORMAT = 5
 
 A new number refuses sessions whose state this version cannot read.
 """
+STATE_FORMATS = {"files": STATE_FORMAT, "spark": 6}
+"""The format of what slots keep where their heads are files, and where they are in Spark's state store."""
 
 
 STACKS_SIGNAL = signal.SIGUSR2
@@ -43,7 +46,7 @@ class EngineTuning:
     slice_records: int = 50_000
     #: The same for messages of a live stream.
     slice_messages: int = 5_000
-    #: Maximum number of slices of one stream in a batch, which tasks read in parallel.
+    #: Maximum number of slices of one stream in a batch, which tasks read in parallel: Spark's cores.
     slices: int = 2
     #: Up to this many records times slots, each slot's task reads all records: that is faster than a shuffle.
     by_slot_records: int = 400_000
@@ -64,8 +67,8 @@ class EngineTuning:
     snapshot_replay_us: int = 3_000_000
     #: ... and than this many snapshots take to write: they cost a tenth of the kernels' time at most.
     snapshot_worth: int = 10
-    #: Values in Spark's state store are cut into pieces of this size, which its buffers hold.
-    state_piece_bytes: int = 4 << 20
+    #: Smaller payloads go through Spark on a cluster: a request to its storage takes some ms.
+    blob_bytes: int = 64 << 10
     #: Free space that payloads in transit leave on their disk, because the arena grows there, too.
     payload_reserve_bytes: int = 64 << 20
 
@@ -136,6 +139,17 @@ class EngineTuning:
     #: Number of such looks without a heartbeat after which the engine is killed and restarted.
     silence_looks: int = 4
 
+    #: How often the engine of a cluster looks for snapshots, ...
+    located_look_s: float = 0.005
+    #: ... how many it answers at a time, ...
+    located_asks: int = 4
+    #: ... how long it waits before it asks again where a batch is under way, ...
+    located_again_s: float = 0.02
+    #: ... for how long it does so, ...
+    located_wait_s: float = 10.0
+    #: ... and how often where a slot's executor is gone or busy.
+    located_attempts: int = 3
+
     #: How often engine.json is written.
     heartbeat_s: float = 1.0
     #: How often the engine of a temporary session checks whether its client lives.
@@ -164,6 +178,9 @@ class EngineSettings:
         java_options: further options for Java.
         executor_memory: the memory of a cluster's executors; "" keeps the cluster's default.
         executor_cores: the cores of a cluster's executors; "" keeps the cluster's default.
+        durability: what the session survives, as the setting says; executors are told.
+        secret: what the processes of a standalone cluster prove themselves with; "" if they do not.
+        of_spark: Spark's own settings from the profile, each with where it stands.
     """
 
     home: Path
@@ -175,6 +192,9 @@ class EngineSettings:
     java_options: tuple[str, ...] = ()
     executor_memory: str = ""
     executor_cores: str = ""
+    durability: str = "process"
+    secret: str = field(default="", repr=False)
+    of_spark: Mapping[str, Value] = field(default_factory=dict, repr=False)
 
     @staticmethod
     def from_profile(home: Path, profile: Profile) -> EngineSettings:
@@ -188,6 +208,9 @@ class EngineSettings:
             spool_bytes=profile.number("engine.spool_bytes"),
             executor_memory=profile.text("spark.executor.memory"),
             executor_cores=profile.text("spark.executor.cores"),
+            durability=profile.text("durability"),
+            secret=profile.text("spark.authenticate.secret"),
+            of_spark=profile.of_spark(),
         )
 
     def with_slots(self, slots: int) -> EngineSettings:
@@ -209,9 +232,15 @@ class EngineSettings:
         return self.master.startswith("local[") or self.master == "local"
 
     @property
+    def blob_bytes(self) -> int:
+        """The least size of a payload that goes through a blob, which takes longer to read than a file."""
+        return max(self.spool_bytes, TUNING.blob_bytes)
+
+    @property
     def state(self) -> str:
-        """Where slots keep their state ("files" of the home, or "spark"), and its format."""
-        return f"{'files' if self.local else 'spark'}/{STATE_FORMAT}"
+        """Where the heads of slots are ("files", or "spark" for its state store), and the format."""
+        kind = "files" if self.local else "spark"
+        return f"{kind}/{STATE_FORMATS[kind]}"
 
     @property
     def scratch(self) -> Path:

@@ -25,7 +25,7 @@ def claim_arena(home: SessionHome) -> Path:
     """Make a session's arena if it does not exist, and return its folder.
 
     An existing one is kept, and its name in shared memory, so that all processes of a session agree, unless
-    the folder is not this user's alone.
+    the folder is not this user's alone. It says whose home it belongs to.
     """
     _remove_open_folders(home)
     folder = home.arena.folder
@@ -36,7 +36,9 @@ def claim_arena(home: SessionHome) -> Path:
             folder = _new_arena(home)
     except SlotStateError:
         folder = _new_arena(home)
-    return own_arena(folder, home)
+    make_private_folder(folder)
+    (folder / _OWNER).write_text(str(home.path.absolute()), encoding="utf-8")
+    return folder
 
 
 def _remove_open_folders(home: SessionHome) -> None:
@@ -53,17 +55,6 @@ def _remove_open_folders(home: SessionHome) -> None:
                 shutil.rmtree(folder)
 
 
-def own_arena(folder: Path, home: SessionHome) -> Path:
-    """Make a folder for an arena, write its home into it, and return it.
-
-    Raises:
-        SlotStateError: the folder is not this user's alone.
-    """
-    make_private_folder(folder)
-    (folder / _OWNER).write_text(str(home.path.absolute()), encoding="utf-8")
-    return folder
-
-
 def _new_arena(home: SessionHome) -> Path:
     """Choose a place for an arena, and note it in the home."""
     if homes.has_room(homes.SHM):
@@ -75,8 +66,8 @@ def _new_arena(home: SessionHome) -> Path:
 def remove_lost_arenas(shared: Path | None = None) -> int:
     """Remove the user's arenas in shared memory whose home is gone, and return how many there were.
 
-    An arena that names no home stays for a day: it may just be in the making. Those of earlier versions never
-    named one.
+    An arena that names no home stays for a day after its last use: it may just be in the making, or be that
+    of a session whose home is on another host. Those of earlier versions never named one.
     """
     folders = (shared or homes.SHM).glob(f"stqsh-{os.getuid()}-*")
     lost = [folder for folder in folders if _is_lost(folder)]

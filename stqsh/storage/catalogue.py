@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -18,9 +18,14 @@ from stqsh.storage.layouts import IS_ALERT, LIVE
 from stqsh.storage.rows import AreaRow, QueryRow, StreamRow, TableRow
 from stqsh.storage.update_log.files import LogCompactedError
 
+if TYPE_CHECKING:
+    from stqsh.routing.query_routing import MemberBoxes
+
 FUNCTIONS = "functions"
 """The name of the entry of control.db with the functions of a session."""
 
+ADDED_KINDS = "kinds"
+"""The name of the entry of control.db with the kinds of query of a session that packages add."""
 VIEWS = "views"
 """The name of the entry of control.db with the views of a session."""
 
@@ -115,6 +120,11 @@ def known_functions(db: ControlDb) -> dict[str, FunctionSpec]:
     return msgspec.json.decode(get_meta(db, FUNCTIONS) or "{}", type=dict[str, FunctionSpec])
 
 
+def added_kinds(db: ControlDb) -> list[str]:
+    """Return the kinds of query that packages add and that queries of a session have had."""
+    return msgspec.json.decode(get_meta(db, ADDED_KINDS) or "[]", type=list[str])
+
+
 def known_views(db: ControlDb) -> dict[str, ViewSpec]:
     """Return the views of a session by name, in order of creation."""
     return _read_views(get_meta(db, VIEWS) or "{}")
@@ -143,6 +153,14 @@ def area_geometry(db: ControlDb, area_id: int) -> bytes:
     if not rows:
         raise KeyError(area_id)
     return bytes(rows[0][0])
+
+
+def area_boxes(db: ControlDb, area_id: int) -> MemberBoxes:
+    """Return the boxes of an area's members; raise `KeyError` if it is unknown."""
+    from stqsh.routing.query_routing import member_boxes  # shapely and pyarrow: only when needed
+    from stqsh.spec.chunk import unpack
+
+    return member_boxes(unpack(area_geometry(db, area_id)))
 
 
 def queries_over_table(db: ControlDb, table_id: int) -> list[str]:

@@ -25,7 +25,7 @@ from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.ingest.stream_preparer import StreamPreparer
 from stqsh.engine.operators.data_source import StqshReader
 from stqsh.engine.operators.local_operators import LocalOperators
-from stqsh.engine.operators.pipeline import payload_folders, run_batch
+from stqsh.engine.operators.pipeline import payload_spool, run_batch
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.spark import worker_daemon
 from stqsh.engine.spark.spark_internals import commit_file, offset_file
@@ -34,6 +34,7 @@ from stqsh.engine.state.arena import Arena
 from stqsh.profile import load_profile
 from stqsh.spec.offset import Offset
 from stqsh.storage.arena_cleanup import claim_arena
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.control_log import ControlDb, set_meta, wall_clock_us
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home
@@ -63,14 +64,16 @@ class LocalEngine:
     ) -> None:
         self.memory, self.tuning = memory, tuning
         self.settings, self.home, self.mishaps = settings, SessionHome(settings.home), mishaps
-        self.control = ControlDb(self.home.path)
+        self.control = ControlDb(self.home.path, create=True)
         self.preparer = StreamPreparer(self.home, self.control)
         claim_arena(self.home)
-        self.spool = payload_folders(settings)
+        self.spool = payload_spool(settings)
         assert self.spool is not None
         self.spool.prepare()
         self.delivery = Delivery(self.home, self.control, spool=self.spool)
-        context = OperatorContext(settings.slots, self.home.arena.folders, self.home.path, self.spool)
+        context = OperatorContext(
+            settings.slots, self.home.arena.folders, self.home.path, home_blobs(self.home.path), self.spool
+        )
         self.operators = LocalOperators(EVALUATE, AGGREGATE, context)
         self.reader = self._new_reader()
         self.offset = Offset()
@@ -115,8 +118,9 @@ class LocalEngine:
 
     def _new_reader(self) -> StqshReader:
         settings = self.settings
-        reader = StqshReader(self.home.path, (settings.slots, settings.max_records, settings.max_bytes), "")
-        reader.spool = self.spool
+        numbers = settings.slots, settings.max_records, settings.max_bytes, self.tuning.slices
+        reader = StqshReader(self.home.path, numbers, "")
+        reader.spool, reader.folds = self.spool, True
         reader.planner._tuning = self.tuning
         return reader
 
@@ -131,18 +135,18 @@ class LocalEngine:
 
     def _batch(self, end: Offset) -> None:
         """Do what Spark does with a batch: plan, read its tasks, run the operators, deliver, commit."""
-        planned = offset_file(self.home.checkpoint, self.number)
+        planned = self.home.checkpoint / offset_file(self.number)
         planned.parent.mkdir(parents=True, exist_ok=True)
         planned.write_bytes(orjson.dumps(end.to_json()))
         tasks = self.reader.partitions(self.offset.to_json(), end.to_json())
         # What a worker does for its garbage collection is not for a process that runs tests.
         unfrozen = mock.patch.object(worker_daemon, "freeze_objects")
-        told = mock.patch("stqsh.engine.operators.local_operators._batch_of_task", lambda: self.number)
-        with unfrozen, told, self.memory.in_place(self.control) if self.memory else nullcontext():
+        told = mock.patch("stqsh.engine.operators.local_operators.batch_of_task", lambda: self.number)
+        with unfrozen, told, self.memory.in_place() if self.memory else nullcontext():
             chunks = cast(DataFrame, Frame([list(self.reader.read(task)) for task in tasks]))
             found = run_batch(chunks, self.number, self.operators)
         self.delivery.deliver(found, self.number)
-        committed = commit_file(self.home.checkpoint, self.number)
+        committed = self.home.checkpoint / commit_file(self.number)
         committed.parent.mkdir(parents=True, exist_ok=True)
         committed.write_text("v1\n{}", encoding="ascii")
 
@@ -174,16 +178,17 @@ def local_session(
     *,
     published: bool = False,
     spool_bytes: int = SPOOL_BYTES,
+    tuning: EngineTuning = TUNING,
 ) -> Iterator[Session]:
     """A session in a new home below `folder`.
 
     published: the slots' state lies in files, and clients know where. spool_bytes: larger payloads go from
-    task to task by name.
+    task to task by name. tuning: the tunables of the engine.
     """
     home = open_home("local", root=folder)
-    link = LocalLink(home, ControlDb(home.path))
+    link = LocalLink(home, ControlDb(home.path, create=True))
     settings = EngineSettings(home.path, slots=slots, max_records=max_records, spool_bytes=spool_bytes)
-    link.engine = engine = LocalEngine(settings, mishaps, None if published else MemorySlots())
+    link.engine = engine = LocalEngine(settings, mishaps, None if published else MemorySlots(), tuning)
     if published:
         set_meta(link.db, "slots", str(slots))
     try:

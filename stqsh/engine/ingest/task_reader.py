@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +21,12 @@ from stqsh.engine.ingest.live_reader import read_live
 from stqsh.engine.ingest.record_sieve import RecordSieve, sieve_of_task
 from stqsh.engine.ingest.slot_commands import concerned_slots, for_slot, packed_commands
 from stqsh.engine.ingest.stream_routing import StreamRouting, adoptions, releases
+from stqsh.engine.planning.head_log import NOTHING, HeadLog, read_head_log
 from stqsh.engine.planning.tasks import BatchHead, LiveSlice, SourceTask, StreamSlice
 from stqsh.routing.table import RoutingTable, slots_of
 from stqsh.sources.replay_store.previous_rows import previous_rows
-from stqsh.sources.replay_store.store import open_store
-from stqsh.sources.table_files import CONTENT, read_table
+from stqsh.sources.replay_store.store import open_store_with
+from stqsh.sources.table_files import read_table
 from stqsh.spec.chunk import (
     COPY_COMMANDS,
     COPY_OLDER,
@@ -43,15 +43,15 @@ from stqsh.spec.clock import DealOrder
 from stqsh.spec.log import AreaDropped, RecordsFound, TableDropped
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
-from stqsh.storage.control_log import ControlDb, read_log
-from stqsh.storage.home import SessionHome
-from stqsh.storage.queries.living_queries import living_queries
+from stqsh.storage.blobs import Blobs
+from stqsh.storage.queries.living_queries import LivingQueries
 from stqsh.storage.queries.query_commands import Command, commands_of
 from stqsh.storage.rows import LogRow
 
 #: Maximum number of records in a chunk: Spark doubles buffers, so large payloads cost it memory.
 CHUNK_RECORDS = 1 << 16
 
+_NO_QUERIES = LivingQueries([], [])
 _PLAIN = {arrow_type(kind).id for kind in ("BIGINT", "INT", "DOUBLE", "FLOAT", "TIMESTAMP")} | {
     pa.uint64().id
 }
@@ -65,24 +65,42 @@ def chunks(task: SourceTask) -> Iterator[Chunk]:
 
 
 def _chunks(task: SourceTask) -> Iterator[Chunk]:
+    log = NOTHING if task.head is None else read_head_log(task.blobs, task.head.log)
+    routing = StreamRouting(task, log.areas)
     if task.head is not None:
-        yield from _head_chunks(task, task.head)
+        yield from _head_chunks(_HeadReader(task, task.head, log, routing))
     for piece in task.slices:
-        yield from record_chunks(task, piece, task.wanted)
+        yield from record_chunks(task, piece, task.wanted, routing)
     for live in task.live:
-        yield from live_chunks(task, live)
+        yield from live_chunks(task, live, routing)
 
 
-def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
+class _HeadReader(NamedTuple):
+    """What the chunks of a batch's head are made of.
+
+    Attributes:
+        task: the task that reads it.
+        head: the head.
+        log: what the batch brings of the log.
+        routing: the routings of the task.
+    """
+
+    task: SourceTask
+    head: BatchHead
+    log: HeadLog
+    routing: StreamRouting
+
+
+def _head_chunks(reader: _HeadReader) -> Iterator[Chunk]:
+    task, head, log, _ = reader
     yield from _to_all(task, 0, "clock", Phase.DEFINE, pack_json(head.clock))
     for stream_id, keys in sorted(head.lookups.items()):
         yield from _to_all(task, stream_id, "lookup", Phase.LOOKUP, pack_json(list(keys)))
     for ask in head.clock.asks:
         yield from _to_all(task, ask.spec.stream_id, "ask", Phase.SNAPSHOT, pack_json([ask]))
-    for row in _rows(task, head.defined):
-        yield from _definition_chunks(task, row)
-    rows = _rows(task, head.commands)
-    for row in rows:
+    for row in log.defined:
+        yield from _definition_chunks(task, head, row)
+    for row in log.taken:
         match row.entry:
             case StreamSpec():
                 yield from _to_all(task, row.seq, "define", Phase.DEFINE, pack_json(row.entry))
@@ -91,12 +109,12 @@ def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
             case AreaDropped(id_):
                 yield from _to_all(task, id_, "area_drop", Phase.COMMANDS, pack_json({}))
     commands: dict[int, list[Command]] = {id_: [] for id_ in (*head.routed, *head.copies)} | _with_orders(
-        task, head, rows
+        task, head, log.taken
     )
     for stream_id, some in sorted(commands.items()):
-        yield from _command_chunks(task, head, stream_id, some)
-    yield from _release_chunks(task, head)
-    yield from _seed_chunks(task, rows)
+        yield from _command_chunks(reader, stream_id, some)
+    yield from _release_chunks(reader)
+    yield from _seed_chunks(task, log.taken)
     yield from _dealer_chunks(task, head)
 
 
@@ -111,37 +129,35 @@ def _dealer_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
             route,
             begins_copy=stream_id in head.copies,
             is_copied=copied,
-            queries=task.queries,
+            terms=task.terms.get(stream_id),
         )
         yield from _to_all(task, stream_id, ChunkKind.DEAL_ORDER, Phase.COMMANDS, pack_json(order))
 
 
-def _home(task: SourceTask) -> SessionHome:
-    return SessionHome(Path(task.home))
+def _stream(task: SourceTask, stream: int) -> Blobs:
+    return task.blobs.below(f"streams/{stream}")
 
 
-def _rows(task: SourceTask, span: tuple[int, int]) -> list[LogRow]:
-    """Return rows of the log; most batches have none, and do not open it."""
-    after, up_to = span
-    return read_log(ControlDb(Path(task.home)), after, up_to) if after < up_to else []
+def _definition_chunks(task: SourceTask, head: BatchHead, row: LogRow) -> Iterator[Chunk]:
+    """Yield a table or an area for every slot; a table that could not be read is empty.
 
-
-def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
-    """Yield a table or an area for every slot; one that could not be read is empty."""
+    Raises:
+        DamagedFileError: a table that has been read is gone.
+    """
     if isinstance(row.entry, AreaSpec):
         yield from _to_all(task, row.seq, "area_define", Phase.DEFINE, row.payload or b"")
     if not isinstance(row.entry, TableSpec):
         return
     table = row.seq
     yield from _to_all(task, table, "table_define", Phase.DEFINE, pack_json(row.entry))
-    directory = _home(task).table(table)
-    if (directory / CONTENT).exists():
-        for number, rows in enumerate(read_table(directory), start=1):
-            order = ChunkOrder(Phase.DEFINE, number=number)
-            yield from _to_all(task, table, "table", order, pack(rows), rows.num_rows)
+    if table in head.unread:
+        return
+    for number, rows in enumerate(read_table(task.blobs.below(f"tables/{table}")), start=1):
+        order = ChunkOrder(Phase.DEFINE, number=number)
+        yield from _to_all(task, table, "table", order, pack(rows), rows.num_rows)
 
 
-def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[int, list[Command]]:
+def _with_orders(task: SourceTask, head: BatchHead, rows: Sequence[LogRow]) -> dict[int, list[Command]]:
     """Return the commands of log rows by stream, preceded by the shedding order where it is new."""
     commands = commands_of(rows)
     if head.memory is None:
@@ -154,30 +170,27 @@ def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[
     return commands
 
 
-def _command_chunks(
-    task: SourceTask, head: BatchHead, stream_id: int, commands: list[Command]
-) -> Iterator[Chunk]:
+def _command_chunks(reader: _HeadReader, stream_id: int, commands: list[Command]) -> Iterator[Chunk]:
     """Yield commands for every slot; a new query only for the slots that its region concerns.
 
     That is all of them for a moving stream that has not been repartitioned.
 
     Under a new routing, older queries come first, for the slots that have not known them.
     """
-    stream = task.streams.get(stream_id)
+    task, head, log, routing = reader
+    stream, older = task.streams.get(stream_id), log.before.get(stream_id, _NO_QUERIES)
     if stream is not None and (stream_id in task.copied or stream_id in head.uncopied):
-        control, clock, begins = ControlDb(Path(task.home)), head.clock, stream_id in head.copies
-        living = living_queries(control, stream_id, head.commands[0], clock.tick_us, clock.first_step)
-        separate = separated(commands, living, begins=begins)
+        separate = separated(commands, older, begins=stream_id in head.copies)
         yield from _copy_chunks(task, head, stream, separate)
         commands = separate.others
     if task.slots == 1 or stream is None or not (stream.is_event or stream_id in task.routes):
         for number, (kind, payload) in enumerate(packed_commands(commands)):
             yield from _to_all(task, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), payload)
         return
-    concerned = concerned_slots(StreamRouting(task).queries(), stream, commands)
+    concerned = concerned_slots(routing.queries(), stream, commands)
     if stream_id in head.routed:
-        older, slots = adoptions(task, head, stream)
-        commands, concerned = [*older, *commands], [*slots, *concerned]
+        learned, slots = adoptions(routing, head.commands[0], stream, older)
+        commands, concerned = [*learned, *commands], [*slots, *concerned]
     span = (task.first_step, task.last_step)
     for slot in task.wanted:
         mine = for_slot(commands, concerned, slot)
@@ -185,11 +198,14 @@ def _command_chunks(
             yield Chunk(slot, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), *span, 0, payload)
 
 
-def _release_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
+def _release_chunks(reader: _HeadReader) -> Iterator[Chunk]:
     """Yield the queries that slots need not know after the batch."""
+    task, head, log, routing = reader
     span, order = (task.first_step, task.last_step), ChunkOrder(Phase.COMMANDS)
     for stream_id in sorted(head.left):
-        for slot, ids in enumerate(releases(task, head, task.streams[stream_id])):
+        queries, _ = log.after[stream_id]
+        found = releases(routing, head.left[stream_id], task.streams[stream_id], queries)
+        for slot, ids in enumerate(found):
             if ids:
                 yield Chunk(slot, stream_id, ChunkKind.RELEASE, order, *span, 0, pack_json(ids))
 
@@ -209,19 +225,18 @@ def _copy_chunks(
     yield from _to_all(task, stream.id, ChunkKind.COPY_BEGIN, Phase.COMMANDS, pack_json({}))
     if stream.needs_dealer:
         return  # which has the last records
-    directory = _home(task).stream(stream.id)
-    store = open_store(directory)
-    previous = previous_rows(store, directory, stream.key, stream.time)[: head.copies[stream.id]]
+    files = _stream(task, stream.id)
+    store = open_store_with(files, head.copies[stream.id])
+    previous = previous_rows(store, files, stream.key, stream.time)[: head.copies[stream.id]]
     seeds = last_records(store, previous, task.first_step - 1, stream.key)
     for number, records in enumerate(seeds):
-        slots = slots_of(records["_hash"].to_numpy(), task.slots)
-        for slot in task.wanted:
-            mine = records.filter(pa.array(slots == slot))
+        dealt = DealtRecords(records, slots_of(records["_hash"].to_numpy(), task.slots))
+        for slot, mine in rows_by_slot(dealt, task.wanted):
             order, span = ChunkOrder(Phase.SEEDS, number=number), (task.first_step, task.last_step)
             yield Chunk(slot, stream.id, ChunkKind.COPY_SEEDS, order, *span, mine.num_rows, pack(mine))
 
 
-def _seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
+def _seed_chunks(task: SourceTask, rows: Sequence[LogRow]) -> Iterator[Chunk]:
     """Yield looked-up records of focal objects for every slot, as of the step before the batch."""
     found = [
         (row.entry.stream_id, row.payload)
@@ -248,22 +263,23 @@ def _to_all(
         yield Chunk(slot, stream_id, kind, order, task.first_step, task.last_step, rows, payload)
 
 
-def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -> Iterator[Chunk]:
+def record_chunks(
+    task: SourceTask, piece: StreamSlice, wanted: Iterable[int], routing: StreamRouting
+) -> Iterator[Chunk]:
     """Route a slice: each slot gets its records, and every slot gets those of focal objects.
 
     Records go to slots by object or by place; only the slots in `wanted` get theirs.
     """
-    directory = _home(task).stream(piece.stream_id)
-    store, stream = open_store(directory), task.streams[piece.stream_id]
+    files = _stream(task, piece.stream_id)
+    store, stream = open_store_with(files, piece.stop), task.streams[piece.stream_id]
     stored = store.read(piece.start, piece.stop)
     steps = np.maximum(stored["_tick"].to_numpy() - task.base_tick + 1, task.first_step)
     hashes = hash_keys(stored[stream.key])
     records = _with_routing(stored.drop_columns(["_tick"]), steps, hashes)
-    routing = StreamRouting(task)
     if piece.stream_id in task.dealing:
         yield from _to_slots(task, piece, _by_key(task, records), wanted, ChunkKind.DEAL_RECORDS)
     elif piece.stream_id in task.dealt:
-        previous = previous_rows(store, directory, stream.key, stream.time)[piece.start : piece.stop]
+        previous = previous_rows(store, files, stream.key, stream.time)[piece.start : piece.stop]
         mine = SliceRecords(piece.start, records, previous)
         dealt = deal_crossing(store, stream, mine, routing.rows(piece.stream_id))
         yield from _to_slots(task, piece, dealt, wanted)
@@ -276,20 +292,20 @@ def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -
     yield from _to_followers(task, piece, records)
 
 
-def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
+def live_chunks(task: SourceTask, piece: LiveSlice, routing: StreamRouting) -> Iterator[Chunk]:
     """Read a slice of a live stream; all of its records belong to the last step.
 
     What was taken is reported once, not by each of the tasks that read for one slot.
     """
-    stream, directory = task.streams[piece.stream_id], _home(task).stream(piece.stream_id)
+    stream, files = task.streams[piece.stream_id], _stream(task, piece.stream_id)
     reports = task.only in (None, 0)
-    read = read_live(stream, directory, piece, task.access, reports=reports)
+    read = read_live(stream, files, piece, task.access, reports=reports)
     steps = np.full(read.records.num_rows, task.last_step, np.int64)
     records = _with_routing(read.records, steps, hash_keys(read.records[stream.key]))
     if piece.stream_id in task.dealing:
         yield from _to_slots(task, piece, _by_key(task, records), task.wanted, ChunkKind.DEAL_RECORDS)
     else:
-        table = StreamRouting(task).records(piece.stream_id)
+        table = routing.records(piece.stream_id)
         sieve = sieve_of_task(task, stream, table, sees_all=piece.is_only)
         yield from _to_slots(task, piece, _dealt(task, stream, records, table), task.wanted, sieve=sieve)
     yield from _to_followers(task, piece, records)
@@ -324,26 +340,43 @@ def _to_slots(
 ) -> Iterator[Chunk]:
     """Yield the records of a slice for each wanted slot, without those that a sieve holds back."""
     span = (task.first_step, task.last_step)
-    for slot in wanted:
-        mine = dealt.records if task.slots == 1 else chosen_rows(dealt.records, dealt.slots == slot)
+    for slot, mine in rows_by_slot(dealt, wanted) if task.slots > 1 else ((0, dealt.records),):
         if isinstance(piece, StreamSlice) and task.is_whole(piece.stream_id):
             order = ChunkOrder(Phase.RECORDS, piece.index)
             if mine.num_rows:
                 yield Chunk(slot, piece.stream_id, kind, order, *span, mine.num_rows, b"", mine)
             continue
-        mine, sent = (mine, None) if sieve is None else sieve.sift(slot, mine)
-        for order, payload, rows in packed_records(mine, piece.index, sent):
+        kept, sent = (mine, None) if sieve is None else sieve.sift(slot, mine)
+        for order, payload, rows in packed_records(kept, piece.index, sent):
             yield Chunk(slot, piece.stream_id, kind, order, *span, rows, payload)
     if sieve is not None:
         yield from sieve.counts(span, piece.index)
 
 
-def chosen_rows(records: pa.RecordBatch, chosen: NDArray[np.bool_]) -> pa.RecordBatch:
-    """Return the chosen rows of a batch.
+def rows_by_slot(dealt: DealtRecords, wanted: Iterable[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the wanted slots, each with its rows, in their order.
+
+    The rows for several slots are put in order of slots once, whatever the number of slots; those of a slot
+    are then a view.
+    """
+    records, slots, wanted = dealt.records, dealt.slots, list(wanted)
+    if len(wanted) == 1:
+        yield wanted[0], chosen_rows(records, np.flatnonzero(slots == wanted[0]))
+        return
+    counts = np.bincount(slots, minlength=max(wanted, default=0) + 1)
+    # Whole numbers of one or two bytes are sorted in as many passes.
+    narrow = slots.astype(np.uint8 if len(counts) <= 1 << 8 else np.uint16)
+    together, ends = chosen_rows(records, np.argsort(narrow, kind="stable")), np.cumsum(counts).tolist()
+    for slot in wanted:
+        start = ends[slot - 1] if slot else 0
+        yield slot, together.slice(start, ends[slot] - start)
+
+
+def chosen_rows(records: pa.RecordBatch, rows: NDArray[np.intp]) -> pa.RecordBatch:
+    """Return some rows of a batch, by their positions.
 
     Where columns have no NULL or nothing else, that takes half as long as Arrow's filter.
     """
-    rows = np.flatnonzero(chosen)
     columns = [_chosen_values(column, rows) for column in records.columns]
     return pa.RecordBatch.from_arrays(columns, schema=records.schema)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from stqsh.engine.planning.planner import Planner
     from stqsh.engine.planning.tasks import SourceTask
-    from stqsh.engine.state.payload_files import PayloadFolders
+    from stqsh.engine.state.payload_files import Spool
 
 #: A file of this name in the home holds back further batches while the engine stops.
 HOLD_FILE = "hold"
@@ -55,10 +55,11 @@ class StqshSource(DataSource):
         slots: the number of slots.
         max_records: the maximum number of records in a batch.
         max_bytes: the maximum size of a batch in bytes.
+        cores: the number of cores that Spark has, and so of the slices that a batch is read in.
         boot: names this start of the query, whose first batch processes no data but starts everything.
-        transit: the folder for large payloads, see `stqsh.engine.state.payload_files`; without it they go
-            through Spark. With it, driver and workers share a machine, and readers may fold what they read.
-        spool_bytes: the least size in bytes of a payload that goes through a file.
+        transit: the folder or the URI for large payloads, see `stqsh.engine.state.payload_files`.
+        spool_bytes: the least size in bytes of a payload that goes there.
+        folds: `true` if tasks may fold what they read, as no operator of Spark's does it after them.
     """
 
     @classmethod
@@ -72,14 +73,13 @@ class StqshSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader that lives as long as the query."""
-        from stqsh.engine.state.payload_files import PayloadFolders
+        from stqsh.engine.state.payload_files import open_spool
 
         options = self.options
         numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes"))
         reader = StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
-        if options.get("transit"):
-            least = int(options["spool_bytes"])
-            reader.spool = PayloadFolders(Path(options["home"]), Path(options["transit"]), least)
+        reader.spool = open_spool(Path(options["home"]), options["transit"], int(options["spool_bytes"]))
+        reader.folds = options.get("folds") == "true"
         return reader
 
 
@@ -98,14 +98,16 @@ class StqshReader(DataSourceStreamReader):
 
     Args:
         home: the session's directory.
-        numbers: the number of slots, and the maximum records and bytes of a batch.
+        numbers: the number of slots, the maximum records and bytes of a batch, and the number of cores.
         boot: names this start of the query.
 
     Attributes:
         spool: where large payloads are put, if they may be passed by name.
+        folds: whether tasks may fold what they read.
     """
 
-    spool: PayloadFolders | None = None
+    spool: Spool | None = None
+    folds = False
 
     def __init__(self, home: Path, numbers: tuple[int, ...], boot: str) -> None:
         self._home, self._numbers, self._boot = home, numbers, boot
@@ -125,8 +127,10 @@ class StqshReader(DataSourceStreamReader):
             keep_pandas_out()  # before the planner's modules make their first arrays
             from stqsh.engine.planning.planner import Planner
 
-            slots, max_records, max_bytes = self._numbers
-            self._planner = Planner(self._home, slots, max_records, max_bytes, steady=_steady_us)
+            slots, max_records, max_bytes, cores = self._numbers
+            tuning = replace(TUNING, slices=cores)
+            self._planner = Planner(self._home, slots, max_records, max_bytes, tuning, steady=_steady_us)
+            self._planner.folds = self.folds
             self._planner.live.ahead.folder = None if self.spool is None else self.spool.ahead
         return self._planner
 
@@ -169,22 +173,19 @@ class StqshReader(DataSourceStreamReader):
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         """Return the tasks of the batch between two offsets."""
-        tasks: Sequence[SourceTask] = self.planner.plan(Offset.from_json(start), Offset.from_json(end))
-        if any(task.head and task.head.routed for task in tasks):
-            from stqsh.engine.ingest.stream_routing import with_older_queries
-
-            tasks = with_older_queries(tasks)
+        tasks = self.planner.plan(Offset.from_json(start), Offset.from_json(end))
         return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task in a worker, and fold what it reads where the task says so."""
         from stqsh.engine.operators import local_operators, slot_task
+        from stqsh.storage.blobs import home_blobs
 
         assert isinstance(partition, TaskPartition)
         slots, arena = self._numbers[0], SessionHome(self._home).arena.folders
-        context = slot_task.OperatorContext(slots, arena, self._home, self.spool)
+        context = slot_task.OperatorContext(slots, arena, self._home, home_blobs(self._home), self.spool)
         return local_operators.read_task(partition.task, context)
 
     def commit(self, end: OffsetJson) -> None:
         """Let spools go as far as batches are committed; all else stays in the log and the replay stores."""
-        self.planner.live.committed(Offset.from_json(end))
+        self.planner.committed(Offset.from_json(end))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from itertools import pairwise
 from typing import NamedTuple
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.sources.live.protocol import MessageRange
 from stqsh.sources.replay_store.store import ReplayStore
-from stqsh.spec.clock import BatchClock, QueriesInForce
+from stqsh.spec.clock import Attachment, BatchClock, TermsPart
 from stqsh.spec.offset import Offset
 from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.queries.living_queries import LivingQueries
+from stqsh.storage.blobs import Blobs
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class BatchHead:
         uncopied: the streams whose copy by key ends.
         sending: the streams whose slots send the last records of their objects to the dealer.
         left: the routings in use after the batch, by stream, of which others go out of use in it.
-        older: the queries that slots may learn of under new routings, by stream, where they were read once
-            for tasks that each read for one slot.
-        older_us: how long it took to read them, in µs.
+        log: what the batch brings of the log, see `stqsh.engine.planning.head_log`; None if that is nothing.
+        read_us: how long it took to read older queries for it, in µs.
+        unread: the defined tables that could not be read, or were dropped before; they are empty.
     """
 
     clock: BatchClock
@@ -49,8 +49,9 @@ class BatchHead:
     uncopied: tuple[int, ...] = ()
     sending: tuple[int, ...] = ()
     left: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    older: dict[int, LivingQueries] = field(default_factory=dict)
-    older_us: int = 0
+    log: Attachment | None = None
+    read_us: int = 0
+    unread: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class LiveSlice:
     """Messages of a live stream, and the keys whose records go to every slot.
 
     `index` is the number of the slice among those of its stream, and `is_only` says that there is no other.
-    `ahead` is the folder with the pieces of its messages, "" if they were not read ahead.
+    `ahead` is the folder with the pieces of its messages, "" if they were not read ahead. `spool` is the
+    folder of the stream's spool in which these messages are published, "" if workers see the spool itself.
     """
 
     stream_id: int
@@ -81,6 +83,7 @@ class LiveSlice:
     focal: tuple[Key, ...]
     ahead: str = ""
     is_only: bool = False
+    spool: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,7 @@ class SourceTask:
     """A part of a batch that one worker reads.
 
     Attributes:
+        blobs: the session's files: replay stores, tables, spools.
         streams: their specs by id.
         head: what slots get before the records; only in the first task that reads for all slots.
         only: the one slot for which it reads; None if it reads for all.
@@ -107,10 +111,11 @@ class SourceTask:
             the first row of the store that it deals.
         dealing: the streams whose records go to a dealer, see `stqsh.engine.ingest.dealer`.
         copied: the streams that have a copy by key, see `stqsh.core.keyed_copy`.
-        queries: the queries in force, if records are sifted by them, see `stqsh.engine.ingest.record_sieve`.
+        terms: what the queries in force need, by stream whose records are sifted by it, see
+            `stqsh.engine.ingest.record_sieve`.
     """
 
-    home: str
+    blobs: Blobs
     slots: int
     streams: dict[int, StreamSpec]
     first_step: int
@@ -126,7 +131,7 @@ class SourceTask:
     dealt: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     dealing: tuple[int, ...] = ()
     copied: tuple[int, ...] = ()
-    queries: QueriesInForce | None = None
+    terms: dict[int, tuple[TermsPart, ...]] = field(default_factory=dict)
 
     @property
     def wanted(self) -> Iterable[int]:
@@ -135,7 +140,7 @@ class SourceTask:
 
     def is_sifted(self, stream: int) -> bool:
         """Return whether records of a stream may be left out that a slot has no use for."""
-        return self.queries is not None and self.streams[stream].is_sifted
+        return stream in self.terms
 
     def is_whole(self, stream: int) -> bool:
         """Return whether the slot's records of a slice of a stream's store are one chunk, and not packed."""
@@ -166,7 +171,7 @@ class BatchSpan(NamedTuple):
 
 
 def cut_into_tasks(
-    home: Path,
+    blobs: Blobs,
     slots: int,
     head: BatchHead,
     span: BatchSpan,
@@ -178,25 +183,19 @@ def cut_into_tasks(
     There may be one task for each slot instead, which reads all rows for it: see `is_read_by_slot`.
     """
     first, last = span.first, span.last
-    slices: list[list[StreamSlice]] = [[] for _ in range(tuning.slices)]
+    slices: list[list[StreamSlice]] = [[] for _ in range(last.slices)]
+    sizes = [0] * last.slices
     for stream_id, stop in sorted(last.rows.items()):
-        start = first.rows.get(stream_id, 0)
-        pieces = 1 if last.by_slot else max(1, min(tuning.slices, (stop - start) // tuning.slice_records))
+        start, keys = first.rows.get(stream_id, 0), ledger.focal_keys(stream_id)
+        pieces = 1 if last.by_slot else max(1, min(last.slices, (stop - start) // tuning.slice_records))
         inner = [start + (stop - start) * piece // pieces for piece in range(1, pieces)]
         bounds = [start, *(span.slice_end(stream_id, row) for row in inner), stop]
-        for piece in range(pieces):
-            if bounds[piece] < bounds[piece + 1]:
-                keys = ledger.focal_keys(stream_id)
-                slices[piece].append(
-                    StreamSlice(
-                        stream_id,
-                        bounds[piece],
-                        bounds[piece + 1],
-                        piece,
-                        keys,
-                    )
-                )
-    common = (str(home), slots, ledger.streams, first.step + 1, last.step, last.base_tick or 0)
+        for piece, (low, high) in enumerate(pairwise(bounds)):
+            if low < high:
+                smallest = 0 if last.by_slot else sizes.index(min(sizes))
+                slices[smallest].append(StreamSlice(stream_id, low, high, piece, keys))
+                sizes[smallest] += high - low
+    common = (blobs, slots, ledger.streams, first.step + 1, last.step, last.base_tick or 0)
     whole = SourceTask(*common, head, tuple(slices[0]), dealt=last.dealt)
     if last.by_slot:
         return [replace(whole, only=slot, folds=last.readers_fold) for slot in range(slots)]
