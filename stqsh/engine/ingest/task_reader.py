@@ -96,7 +96,7 @@ def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
     for stream_id, some in sorted(commands.items()):
         yield from _command_chunks(task, head, stream_id, some)
     yield from _release_chunks(task, head)
-    yield from _seed_chunks(task, rows)
+    yield from seed_chunks(task, rows)
     yield from _dealer_chunks(task, head)
 
 
@@ -221,7 +221,7 @@ def _copy_chunks(
             yield Chunk(slot, stream.id, ChunkKind.COPY_SEEDS, order, *span, mine.num_rows, pack(mine))
 
 
-def _seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
+def seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
     """Yield looked-up records of focal objects for every slot, as of the step before the batch."""
     found = [
         (row.entry.stream_id, row.payload)

@@ -17,19 +17,24 @@ from pathlib import Path
 from msgspec import DecodeError
 from msgspec.json import decode
 
+from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark.spark_internals import (
     commit_file,
+    has_metadata,
     is_intact,
     last_commit,
     last_offset,
     offset_file,
     read_offset,
     remove_file,
+    write_metadata,
 )
+from stqsh.engine.state.file_store import sealed_files
 from stqsh.errors import EngineError
 from stqsh.spec.offset import Offset
-from stqsh.storage.control_log import ControlDb, last_seq
+from stqsh.spec.savepoint import StagedSession
+from stqsh.storage.control_log import ControlDb, get_meta, last_seq
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 
@@ -54,6 +59,9 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
     delivered = read_progress(control).batch
     _drop_unfinished(home, delivered)
     committed, planned = last_commit(home.checkpoint), last_offset(home.checkpoint)
+    if planned >= 0 and not has_metadata(home.checkpoint):
+        log.warning("checkpoint/metadata is damaged or gone, and is written again: it only names the query")
+        write_metadata(home.checkpoint)
     if not committed <= delivered <= planned or planned > committed + 1:
         raise AuditError(
             f"Spark has planned {_batches(planned)} and completed {_batches(committed)},"
@@ -66,7 +74,7 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
         _check_intact(home, offset_file(home.checkpoint, planned))
         _check_numbers(home, control, planned)
     if settings.local and delivered >= 0:
-        _check_slots(home, settings.slots)
+        _check_slots(home, control, settings.slots, committed)
     if missing := missing_updates(home, control):
         log.error(
             "%d files of the update log are gone, the first is updates/%s: their updates cannot be read",
@@ -100,6 +108,31 @@ def _check_intact(home: SessionHome, file: Path) -> None:
         raise AuditError(f"{file.relative_to(home.path)} is damaged")
 
 
+def describe_staged(control: ControlDb, files: Path) -> StagedSession:
+    """Return what a savepoint consists of that was staged between two batches.
+
+    Args:
+        control: the session's control log.
+        files: the folder with the staged files.
+
+    Raises:
+        AuditError: they are not those of one step.
+        DamagedFileError: a slot's head is not what was written.
+    """
+    progress, home = read_progress(control), SessionHome(files)
+    batches = last_commit(home.checkpoint), last_offset(home.checkpoint), progress.batch
+    if len(set(batches)) > 1 or progress.batch < 0:
+        raise AuditError(f"batch {progress.batch} is not complete")
+    return StagedSession(
+        progress.batch,
+        progress.step,
+        progress.at_us(),
+        int(get_meta(control, "slots") or 0),
+        get_meta(control, "state") or "",
+        sealed_files(home.state),
+    )
+
+
 def missing_updates(home: SessionHome, control: ControlDb) -> list[str]:
     """Return the names of the files of the update log that are listed and not there."""
     listed = [f"base-{batch:012d}.arrow" for (batch,) in control.query("SELECT batch FROM update_base")]
@@ -123,12 +156,29 @@ def _check_numbers(home: SessionHome, control: ControlDb, batch: int) -> None:
         )
 
 
-def _check_slots(home: SessionHome, slots: int) -> None:
-    """Check that each slot has kept its state; it checks by itself that it is that of the right batch."""
+def _check_slots(home: SessionHome, control: ControlDb, slots: int, batch: int) -> None:
+    """Check that each slot has kept its state, unless the start of the query rebuilds it.
+
+    A slot checks by itself that it is that of the right batch.
+    """
     for slot in range(slots):
         head = home.state / f"evaluate-{slot}" / "head"
-        if not head.exists():
+        if not head.exists() and not _is_rebuilt(home, control, batch):
             raise AuditError(f"{head.relative_to(home.path)} is gone, which records what slot {slot} holds")
+
+
+def _is_rebuilt(home: SessionHome, control: ControlDb, batch: int) -> bool:
+    """Return whether slots can be rebuilt as they were after the last complete batch."""
+    from stqsh.engine.launch.slot_rebuild import Committed, NotRebuiltError, check_rebuildable
+
+    if batch < 0:
+        return False
+    try:
+        offset = Offset.from_json(decode(read_offset(home.checkpoint, batch)))
+        check_rebuildable(home, control, Committed(batch, offset))
+    except (NotRebuiltError, DamagedFileError):
+        return False
+    return True
 
 
 def _batches(last: int) -> str:

@@ -6,7 +6,9 @@ Each assumption is a function or constant here, with the version for which it wa
 
 from __future__ import annotations
 
+import json
 import subprocess
+import uuid
 import zlib
 from functools import cache
 from importlib import import_module
@@ -15,7 +17,7 @@ from pathlib import Path
 from struct import unpack_from
 from typing import TYPE_CHECKING
 
-from stqsh.fs import settle
+from stqsh.fs import atomic_write, settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,6 +132,22 @@ def commit_file(checkpoint: Path, batch: int) -> Path:
 def offset_file(checkpoint: Path, batch: int) -> Path:
     """Return the file that Spark 4.3 writes before it begins a batch."""
     return checkpoint / "offsets" / str(batch)
+
+
+def has_metadata(checkpoint: Path) -> bool:
+    """Return whether the checkpoint's file `metadata` can be read: Spark 4.3 keeps the query's id there."""
+    file = checkpoint / "metadata"
+    try:
+        return is_intact(file) and uuid.UUID(json.loads(file.read_bytes())["id"]).version is not None
+    except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
+        return False
+
+
+def write_metadata(checkpoint: Path) -> None:
+    """Write the checkpoint's file `metadata` with a new id, which nothing else names."""
+    file = checkpoint / "metadata"
+    remove_file(file)
+    atomic_write(file, json.dumps({"id": str(uuid.uuid4())}).encode())
 
 
 def is_intact(file: Path) -> bool:

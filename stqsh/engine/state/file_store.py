@@ -205,6 +205,44 @@ def first_logged_rows(state: Path) -> dict[int, int]:
     return first
 
 
+def check_slot(folder: Path, batch: int, after: int, *, content: bool) -> None:
+    """Check that the files of a slot make the state that a batch follows.
+
+    Args:
+        folder: the slot's folder.
+        batch: the number of the batch.
+        after: the number of the slot's batch before it.
+        content: whether to read them through; else only the head is read.
+
+    Raises:
+        DamagedFileError: they do not.
+    """
+    store = FileStore(folder, batch, after)
+    store.read_meta()
+    if content:
+        store.read_snapshot()
+        for _ in store.read_log():
+            pass
+
+
+def sealed_files(state: Path) -> dict[str, Seal]:
+    """Return the seals of the files that heads name with one, by their paths within the session's folder.
+
+    Args:
+        state: the folder in which slots keep their state, or a copy of it.
+
+    Raises:
+        DamagedFileError: a head is not what was written.
+    """
+    seals: dict[str, Seal] = {}
+    for head in state.glob(f"*/{_HEAD}"):
+        folder = head.parent.relative_to(state.parent).as_posix()
+        for kept in _unpack_head(head.read_bytes(), f"{folder}/{_HEAD}"):
+            if kept.snapshot:
+                seals[f"{folder}/snapshot.{kept.snapshot}"] = kept.seal
+    return seals
+
+
 def forget_after(folder: Path, batch: int) -> None:
     """Go back to what a slot, whose files are in a folder, had stored after a batch, if it has stored more.
 
