@@ -6,6 +6,8 @@ A profile is a file `NAME.yaml` of nested or dotted keys:
       master: local[2,4]
     engine.slots: 2
 
+Keys below `spark` that are no settings of stqsh are Spark's own and go to it unchanged.
+
 A profile is found by path, else by name in the `profiles/` folder of the working copy, else in that of the
 package. An environment variable such as `STQSH_ENGINE_SLOTS=4` overrides a key (`engine.slots`). Every value
 records its origin: `load_profile(None)["engine.slots"].origin`.
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 DEFAULT_PROFILE = "local"
 KAFKA = "kafka"
 """The section of a profile for Kafka's clients."""
+SPARK = "spark."
+"""What the names of Spark's settings begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Profile(Mapping[str, Value]):
-    """All settings of a session by dotted key, in the order of `KEYS`.
+    """All settings of a session by dotted key, in the order of `KEYS`, and those of Spark that it was given.
 
     `name` is the requested name; `path` the file that was read, None where there is none.
     """
@@ -81,12 +85,25 @@ class Profile(Mapping[str, Value]):
         is_own = self.path is not None and self["session.script"].origin.startswith(f"{self.path}:")
         return (self.path.parent if self.path and is_own else Path()) / Path(text).expanduser()
 
+    def of_spark(self) -> dict[str, Value]:
+        """Return the settings that are Spark's own: those below `spark` that `KEYS` does not have."""
+        return {key: value for key, value in self.values_.items() if is_of_spark(key)}
+
     def flag(self, key: str) -> bool:
         """Return the value of a yes/no setting."""
         return bool(self.values_[key].value)
 
 
 _BY_NAME = {key.name: key for key in KEYS}
+
+
+def is_of_spark(name: str) -> bool:
+    """Return whether a setting is Spark's own, which stqsh only passes on.
+
+    >>> is_of_spark("spark.executor.memoryOverhead"), is_of_spark("spark.master")
+    (True, False)
+    """
+    return name.startswith(SPARK) and name not in _BY_NAME
 
 
 def load_profile(name: str | None = None, environ: Mapping[str, str] | None = None) -> Profile:
@@ -175,12 +192,15 @@ def _entries(node: yaml.Node, path: Path, prefix: str) -> Iterator[tuple[str, Va
         if _is_group(name) and (empty or _kind(value_node) == "mapping"):
             yield from () if empty else _entries(value_node, path, f"{name}.")
             continue
-        key = _known(name, where)
+        if is_of_spark(name) and _kind(value_node) == "mapping":
+            yield from _entries(value_node, path, f"{name}.")
+            continue
+        key = None if is_of_spark(name) else _known(name, where)
         if _kind(value_node) != "scalar":
             raise ProfileError(f"{where}: {name} takes one value", hint=None)
         if empty:
             continue
-        yield name, Value(_convert(key, value_node.value, where), where)
+        yield name, Value(_convert(key, value_node.value, where) if key else value_node.value, where)
 
 
 def _kind(node: yaml.Node) -> str:

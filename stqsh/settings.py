@@ -153,8 +153,13 @@ KEYS: tuple[Key, ...] = (
     Key("spark.executor.memory", "memory of each executor of a cluster", _memory, lambda: None),
     Key("spark.executor.cores", "cores of each executor of a cluster", _count, lambda: None),
     Key(
-        "engine.slots", "number of partitions (slots) of the objects; a multiple of the cores", _count, cores
+        "spark.authenticate.secret",
+        "the secret of a standalone cluster whose processes authenticate each other",
+        _text,
+        lambda: None,
+        is_secret=True,
     ),
+    Key("engine.slots", "number of partitions (slots) of the objects; one for each core", _count, cores),
     Key("engine.memory", "memory of the Spark driver", _memory, driver_memory),
     Key(
         "engine.max_records_per_batch",
@@ -332,3 +337,16 @@ KEYS: tuple[Key, ...] = (
 """All settings; no other place lists them."""
 SECRETS = frozenset(key.name for key in KEYS if key.is_secret)
 """The settings whose values are never shown."""
+_SECRET_OF_SPARK = re.compile(r"secret|password|passphrase|token|access[._-]?key|credential", re.IGNORECASE)
+"""What the names of Spark's own secrets have in common; Spark itself hides nearly the same."""
+
+
+def is_secret(name: str) -> bool:
+    """Return whether the value of a setting, or of one of Spark's own, is never shown.
+
+    >>> is_secret("spark.hadoop.fs.s3a.secret.key"), is_secret("spark.authenticate.secret.file")
+    (True, False)
+    """
+    if name.startswith("spark.") and name.endswith((".file", ".enabled", ".provider")):
+        return False
+    return name in SECRETS or (name.startswith("spark.") and bool(_SECRET_OF_SPARK.search(name)))

@@ -93,7 +93,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     folder = tmp_path_factory.mktemp("damage")
     script = Together([moving_script(11, objects=20, steps=STEPS), posts_script(12, steps=STEPS)], [1, 1])
     home = open_home("stopped", root=folder)
-    with closing(ControlDb(home.path)) as control:
+    with closing(ControlDb(home.path, create=True)) as control:
         set_meta(control, "slots", str(SLOTS))
         set_meta(control, "state", EngineSettings(home.path).state)
     run_half(home, script, STEPS // 2)

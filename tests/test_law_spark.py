@@ -9,7 +9,7 @@ from support.kinds import covering, kinds
 from support.local import local_session
 from support.running import Together, agree, parsed, run_script
 from support.scripts import ScriptCase
-from support.strategies import EVERY, sampled, script_cases
+from support.strategies import EVERY, in_slices, sampled, script_cases
 
 from stqsh.client.api import connect
 
@@ -61,6 +61,15 @@ def reference(together: Together, tmp_path_factory: pytest.TempPathFactory) -> b
 
 def test_the_reference_is_what_the_oracle_says(together: Together, reference: bytes) -> None:
     agree(parsed(reference), together.lines())
+
+
+@pytest.mark.parametrize("cores", [1, 3, 8])
+def test_the_same_bytes_come_out_however_many_slices_a_batch_is_read_in(
+    cores: int, together: Together, reference: bytes, tmp_path: Path
+) -> None:
+    file = together.write(tmp_path)
+    with local_session(tmp_path, 7, tuning=in_slices(cores)) as session:
+        assert run_script(session, file.read_text(encoding="utf-8"), file) == reference
 
 
 def test_the_cases_ask_for_all_there_is(together: Together) -> None:

@@ -34,6 +34,25 @@ def test_values_come_from_the_file_nested_or_dotted_then_from_the_environment(tm
     assert found["engine.slots"].origin == "STQSH_ENGINE_SLOTS"
 
 
+def test_settings_of_spark_are_kept_as_they_are_nested_or_dotted(tmp_path: Path) -> None:
+    text = """spark:
+  master: yarn
+  authenticate: true
+  authenticate.secret.file: /run/secret
+  kubernetes: {container.image: "stqsh:1"}
+spark.executor.memoryOverhead: 2g
+"""
+    found = profile(tmp_path, text)
+    assert {name: value.value for name, value in found.of_spark().items()} == {
+        "spark.authenticate": "true",
+        "spark.authenticate.secret.file": "/run/secret",
+        "spark.kubernetes.container.image": "stqsh:1",
+        "spark.executor.memoryOverhead": "2g",
+    }
+    assert found["spark.executor.memoryOverhead"].origin == f"{tmp_path}/mine.yaml:6"
+    assert found.text("spark.master") == "yarn"
+
+
 def test_shedding_is_a_setting_and_a_group_of_settings(tmp_path: Path) -> None:
     found = profile(tmp_path, "shedding: off\nshedding.budget: 64 MB\ncache:\n  factor: 0.25\n")
     assert (found.text("shedding"), found["shedding.budget"].value) == ("off", "64 MB")

@@ -18,6 +18,7 @@ from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark.java import JavaMissingError, find_java
 from stqsh.engine.spark.spark_errors import check_master
 from stqsh.errors import StqshError
+from stqsh.extensions import GROUPS, ExtensionError, extension_names, find_extension, package_of
 from stqsh.profile import Profile, load_profile
 from stqsh.program import program
 from stqsh.settings import cores
@@ -46,6 +47,7 @@ def examine(profile_name: str | None = None) -> Iterator[Finding]:
     """Run all checks; those that need the profile are skipped where it cannot be read."""
     yield python()
     yield from packages()
+    yield from additions()
     yield java()
     try:
         profile = load_profile(profile_name)
@@ -90,6 +92,19 @@ def _requirements() -> list[str]:
         return []
 
 
+def additions() -> Iterator[Finding]:
+    """Load what other packages add to stqsh."""
+    for group, what in GROUPS.items():
+        for name in extension_names(group):
+            found = f"{what} {name!r} of {package_of(group, name)}"
+            try:
+                find_extension(group, name)
+            except ExtensionError as error:
+                yield Finding("addition", "bad", str(error), "install the package again, or remove it")
+            else:
+                yield Finding("addition", "ok", found)
+
+
 def java() -> Finding:
     """Find the Java runtime that the engine would use."""
     try:
@@ -126,7 +141,7 @@ def slots(profile: Profile) -> Finding:
     number = profile.number("engine.slots")
     found = f"{number} on {cores()} cores"
     if number % cores() and number > 1:
-        return Finding("slots", "note", found, f"SET engine.slots = {cores()}, or a multiple of it")
+        return Finding("slots", "note", found, f"SET engine.slots = {cores()}, one for each core")
     return Finding("slots", "ok", found)
 
 

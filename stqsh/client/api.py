@@ -117,7 +117,7 @@ class Session:
         link: Connection | None = None,
     ) -> None:
         self.home = home
-        self.link = link or Connection(home, ControlDb(home.path))
+        self.link = link or Connection(home, ControlDb(home.path, create=True))
         check_queries(self.link.db)
         use_profile(self.link.db, profile)
         settings = session_settings(self.link.db, profile)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Any
 
+from stqsh.errors import StqshError
+from stqsh.extensions import FUNCTIONS, ExtensionError, find_extension
+from stqsh.lang.binder.functions import is_function
 from stqsh.profile import Profile
 from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.query import QuerySpec
@@ -91,8 +95,13 @@ class SessionCatalogue:
         return found.spec if found else None
 
     def function(self, name: str) -> FunctionSpec | None:
-        """Return a function that a user has registered, by its name in upper case."""
-        return known_functions(self._db).get(name)
+        """Return a function that a user has registered, or that a package adds, by its name in upper case.
+
+        Raises:
+            StqshError: a package adds it, and it cannot be used.
+        """
+        found = known_functions(self._db).get(name)
+        return found if found is not None or is_function(name) else added_function(name)
 
     def kind_of(self, name: str) -> str | None:
         """Return what a name stands for; None if it is free."""
@@ -108,3 +117,21 @@ class SessionCatalogue:
     def settings(self) -> Mapping[str, Any]:
         """The settings in force, by dotted key."""
         return {key: found.value for key, found in session_settings(self._db, self._profile).items()}
+
+
+@cache
+def added_function(name: str) -> FunctionSpec | None:
+    """Return the function that a package adds under a name in upper case; None if no package does.
+
+    Raises:
+        StqshError: it cannot be loaded, or is no function of columns.
+    """
+    try:
+        function = find_extension(FUNCTIONS, name.lower())
+    except ExtensionError as error:
+        raise StqshError(str(error)) from error
+    if function is None:
+        return None
+    from stqsh.client.functions import function_spec  # pyarrow, cloudpickle
+
+    return function_spec(name, function, None)

@@ -11,6 +11,7 @@ TOPICS: dict[str, str] = {
     "python": "sessions, results, updates and streams in Python and notebooks",
     "architecture": "how stqsh is built: the paths of a record and of a statement",
     "operations": "session homes, recovery, disk, memory, clusters, settings",
+    "cluster": "Spark's clusters: what hosts need, settings, security, failures",
     "extending": "write your own kind of query, or your own source",
     "benchmarks": "figures, and how to measure them",
     "glossary": "the terms of the project",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from stqsh.storage.home import SessionHome
 from stqsh.units import parse_size
 
 if TYPE_CHECKING:
-    from stqsh.profile import Profile
+    from stqsh.profile import Profile, Value
 
 CRASHED = 75
 """The exit code of an engine that may go on if it is started again; 1 is that of one that cannot."""
@@ -43,7 +44,7 @@ class EngineTuning:
     slice_records: int = 50_000
     #: The same for messages of a live stream.
     slice_messages: int = 5_000
-    #: Maximum number of slices of one stream in a batch, which tasks read in parallel.
+    #: Maximum number of slices of one stream in a batch, which tasks read in parallel: Spark's cores.
     slices: int = 2
     #: Up to this many records times slots, each slot's task reads all records: that is faster than a shuffle.
     by_slot_records: int = 400_000
@@ -164,6 +165,9 @@ class EngineSettings:
         java_options: further options for Java.
         executor_memory: the memory of a cluster's executors; "" keeps the cluster's default.
         executor_cores: the cores of a cluster's executors; "" keeps the cluster's default.
+        durability: what the session survives, as the setting says; executors are told.
+        secret: what the processes of a standalone cluster prove themselves with; "" if they do not.
+        of_spark: Spark's own settings from the profile, each with where it stands.
     """
 
     home: Path
@@ -175,6 +179,9 @@ class EngineSettings:
     java_options: tuple[str, ...] = ()
     executor_memory: str = ""
     executor_cores: str = ""
+    durability: str = "process"
+    secret: str = field(default="", repr=False)
+    of_spark: Mapping[str, Value] = field(default_factory=dict, repr=False)
 
     @staticmethod
     def from_profile(home: Path, profile: Profile) -> EngineSettings:
@@ -188,6 +195,9 @@ class EngineSettings:
             spool_bytes=profile.number("engine.spool_bytes"),
             executor_memory=profile.text("spark.executor.memory"),
             executor_cores=profile.text("spark.executor.cores"),
+            durability=profile.text("durability"),
+            secret=profile.text("spark.authenticate.secret"),
+            of_spark=profile.of_spark(),
         )
 
     def with_slots(self, slots: int) -> EngineSettings:

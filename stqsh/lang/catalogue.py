@@ -42,7 +42,7 @@ class CatalogueView(Protocol):
         """Return the spec of an alert; None if there is no alert of that name."""
 
     def function(self, name: str) -> FunctionSpec | None:
-        """Return a function that a user has registered, by its name in upper case; None for none."""
+        """Return a function that a user or a package has added, by its name in upper case; None for none."""
 
     def kind_of(self, name: str) -> str | None:
         """Return what a name stands for, one of the kinds of `names`; None if it is free."""

@@ -34,7 +34,7 @@ from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.row_blocks import TextBlock, find_rows
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.sources.generator.network import COLUMNS as NETWORK_COLUMNS
-from stqsh.sources.source_files import READERS, find_files, format_of, leaving_out, options_of
+from stqsh.sources.source_files import added_format, find_files, format_of, leaving_out, options_of, reader_of
 from stqsh.spec.stream import MOST_COLUMNS, FileSourceSpec, GeneratorSourceSpec, Options, SourceSpec
 
 #: The number of bytes that are read of a file, and of files that are read.
@@ -99,10 +99,22 @@ def columns_of_file(path: Path, source: FileSourceSpec) -> Columns:
     """Return the columns of a file. Raises `SourceError`: it cannot be read, or its format is unknown."""
     form, options = format_of(path, source), options_of(path, source)
     try:
-        found = _PROBES[form](path, options)
+        found = _probe(form)(path, options)
         return found if not found or _is_located(found) else found | _places_of(path, source)
     except (OSError, EOFError, pa.ArrowInvalid) as problem:
         raise SourceError(f"{path} cannot be read: {problem}") from problem
+
+
+def _probe(form: str) -> Callable[[Path, Options], Columns]:
+    """Return what finds the columns of files of a format. Raises `SourceError` where nothing does."""
+    if form in _PROBES:
+        return _PROBES[form]
+    added = added_format(form).columns
+    if added is None:
+        raise SourceError(
+            f"the columns of files of the format {form!r} cannot be found", hint="give the column list"
+        )
+    return lambda path, options: dict(added(path, options))
 
 
 def _is_located(columns: Columns) -> bool:
@@ -118,7 +130,7 @@ def _places_of(path: Path, source: FileSourceSpec) -> Columns:
     """
     form, options, places = format_of(path, source), options_of(path, source), PlaceOptions.of(source.options)
     names = usual_geometries(path, form) if places.geometry is None else (places.geometry,)
-    geometry = find_geometry(lambda layout: READERS[form](path, layout, options, _PROBED_OBJECTS), names)
+    geometry = find_geometry(lambda layout: reader_of(form)(path, layout, options, _PROBED_OBJECTS), names)
     return {} if geometry is None else dict.fromkeys(places.axes, "DOUBLE")
 
 

@@ -19,7 +19,7 @@ from stqsh.sources.formats.record_parser import python_values
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.formats.reference_systems import Projection, projection
 from stqsh.sources.inference import columns_of_file
-from stqsh.sources.source_files import READERS, UNREADABLE, format_of, options_of, own_crs
+from stqsh.sources.source_files import UNREADABLE, format_of, options_of, own_crs, reader_of
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec
 
 POLYGONAL = ("Polygon", "MultiPolygon")
@@ -68,7 +68,7 @@ def _of_table(path: Path, source: FileSourceSpec) -> Iterator[RegionShape]:
     form, options, places = format_of(path, source), options_of(path, source), PlaceOptions.of(source.options)
 
     def read(layout: RecordSchema) -> Any:
-        return READERS[form](path, layout, options)
+        return reader_of(form)(path, layout, options)
 
     names = usual_geometries(path, form) if places.geometry is None else (places.geometry,)
     geometry = find_geometry(read, names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from stqsh.core.state.interner import SeenKeys
 from stqsh.errors import OptionError, SourceError
+from stqsh.extensions import FORMATS, ExtensionError, extension_names, find_extension
 from stqsh.fs import readable_path
 from stqsh.sources.dead_letters import DeadLetter
 from stqsh.sources.formats.csv_file import check_csv_header, read_csv_blocks
@@ -44,7 +45,23 @@ class Reader(Protocol):
         """Yield the blocks of a file."""
 
 
-READERS: dict[str, Reader] = {
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """A file format that a package adds, see `stqsh/docs/extending.md`.
+
+    Attributes:
+        read: yields the rows of a file.
+        endings: the endings of files of this format, such as ".rep", in lower case.
+        columns: returns the columns of a file and their types, None where all values are null; without it,
+            statements have to list the columns.
+    """
+
+    read: Reader
+    endings: tuple[str, ...] = ()
+    columns: Callable[[Path, Options], Mapping[str, str | None]] | None = None
+
+
+_READERS: dict[str, Reader] = {
     "csv": read_csv_blocks,
     "jsonl": read_json_blocks,
     "geojson": read_geojson_blocks,
@@ -73,6 +90,7 @@ _EXTENSIONS = {
 GROUP_BYTES = 8 << 20
 #: The size of a small block from the beginning of a file: bytes of text, or rows.
 _FIRST_BLOCK = 1 << 16
+_HINT = "add FORMAT CSV, JSON or PARQUET"
 UNREADABLE = (OSError, EOFError, pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
 
@@ -83,6 +101,31 @@ class SourceFile:
     index: int
     path: Path
     size: int
+
+
+def reader_of(form: str) -> Reader:
+    """Return the reader of a format, stqsh's own or one that a package adds.
+
+    Raises:
+        SourceError: there is no such format here.
+    """
+    return _READERS.get(form) or added_format(form).read
+
+
+def added_format(form: str) -> FileFormat:
+    """Return a format that a package adds.
+
+    Raises:
+        SourceError: no package does, or it cannot be loaded.
+    """
+    try:
+        found = find_extension(FORMATS, form)
+    except ExtensionError as error:
+        raise SourceError(str(error)) from error
+    if not isinstance(found, FileFormat):
+        problem = "is not a FileFormat" if found is not None else "is not installed here"
+        raise SourceError(f"the file format {form!r} {problem}", hint="install the package that adds it")
+    return found
 
 
 def file_source(spec: StreamSpec | TableSpec | AreaSpec) -> FileSourceSpec:
@@ -137,7 +180,7 @@ def _check_names(pattern: str, paths: Sequence[Path]) -> None:
         verb = "says" if len(others) == 1 else "say"
         raise SourceError(
             f"{pattern} also matches {others[0].name}{count}, whose name {verb} no format",
-            hint=leaving_out(pattern, paths, others[0]) or "add FORMAT CSV, JSON or PARQUET",
+            hint=leaving_out(pattern, paths, others[0]) or _HINT,
         )
 
 
@@ -165,7 +208,12 @@ def _ending(path: Path) -> str:
 
 def _known_format(path: Path) -> str | None:
     suffix = _ending(path).lower()
-    return _EXTENSIONS.get(next((one for one in (suffix, Path(suffix).stem) if one in _EXTENSIONS), ""))
+    endings = [suffix, Path(suffix).stem] if suffix else []
+    known = next((_EXTENSIONS[one] for one in endings if one in _EXTENSIONS), None)
+    if known is not None or not endings:
+        return known
+    added = ((form, added_format(form).endings) for form in extension_names(FORMATS))
+    return next((form for form, theirs in added if any(one in theirs for one in endings)), None)
 
 
 def _glob(pattern: str) -> list[str]:
@@ -197,9 +245,7 @@ def format_of(path: Path, source: FileSourceSpec) -> str:
         return source.format
     found = _known_format(path)
     if found is None:
-        raise SourceError(
-            f"the name of {path} does not say what its format is", hint="add FORMAT CSV, JSON or PARQUET"
-        )
+        raise SourceError(f"the name of {path} does not say what its format is", hint=_HINT)
     return found
 
 
@@ -225,7 +271,7 @@ def read_file_blocks(
         places = replace(places, crs=features_crs(path))
 
     def read(columns: RecordSchema) -> Iterator[RowBlock]:
-        return READERS[form](path, columns, options, size)
+        return reader_of(form)(path, columns, options, size)
 
     own = OwnPlaces(lambda: usual_geometries(path, form), lambda: own_crs(path, form, options))
     return read_with_places(read, layout, places, own)

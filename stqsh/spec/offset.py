@@ -66,6 +66,8 @@ class Offset:
             the last records of their objects to the stream's dealer, which deals the records of later steps.
         copied: the moving streams that slots have a copy of by key, see `stqsh.core.keyed_copy`.
         by_slot: whether the batch is read by a task for each slot.
+        slices: the maximum number of slices of one stream in the batch; the cores that Spark had when the
+            batch was decided, so that it is cut the same if it is repeated on others.
         live: how far each live stream is taken; the records between two positions belong to the last step.
         ended: whether all live streams have come to their ends.
         gap: the last stretch without records that PLAY passed over at once: the steps before and after it.
@@ -93,6 +95,7 @@ class Offset:
     dealers: dict[int, int] = field(default_factory=dict)
     copied: tuple[int, ...] = ()
     by_slot: bool = False
+    slices: int = 2
     boot: str = ""
     live: dict[int, LivePosition] = field(default_factory=dict)
     ended: bool = False

@@ -21,6 +21,8 @@ from stqsh.storage.update_log.files import LogCompactedError
 FUNCTIONS = "functions"
 """The name of the entry of control.db with the functions of a session."""
 
+ADDED_KINDS = "kinds"
+"""The name of the entry of control.db with the kinds of query of a session that packages add."""
 VIEWS = "views"
 """The name of the entry of control.db with the views of a session."""
 
@@ -113,6 +115,11 @@ def kind_named(db: ControlDb, name: str) -> str | None:
 def known_functions(db: ControlDb) -> dict[str, FunctionSpec]:
     """Return the functions of a session by name, in upper case; queries carry the code of those they call."""
     return msgspec.json.decode(get_meta(db, FUNCTIONS) or "{}", type=dict[str, FunctionSpec])
+
+
+def added_kinds(db: ControlDb) -> list[str]:
+    """Return the kinds of query that packages add and that queries of a session have had."""
+    return msgspec.json.decode(get_meta(db, ADDED_KINDS) or "[]", type=list[str])
 
 
 def known_views(db: ControlDb) -> dict[str, ViewSpec]:

@@ -23,8 +23,10 @@ from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.spec.view import ViewSpec
 from stqsh.storage.catalogue import (
+    ADDED_KINDS,
     FUNCTIONS,
     VIEWS,
+    added_kinds,
     areas_made_from,
     find_area,
     kind_named,
@@ -68,6 +70,14 @@ def add_function(db: ControlDb, spec: FunctionSpec) -> None:
     with db.transaction():
         functions = known_functions(db) | {spec.name: spec}
         set_meta(db, FUNCTIONS, msgspec.json.encode(functions).decode())
+
+
+def note_added_kind(db: ControlDb, kind: str) -> None:
+    """Note that queries are of a kind that a package adds: the engine needs it from now on."""
+    with db.transaction():
+        known = added_kinds(db)
+        if kind not in known:
+            set_meta(db, ADDED_KINDS, msgspec.json.encode([*known, kind]).decode())
 
 
 def create_view(db: ControlDb, spec: ViewSpec) -> None:

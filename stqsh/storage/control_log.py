@@ -62,11 +62,18 @@ def wall_clock_us() -> int:
 class ControlDb:
     """The control.db of a session home; for several threads, each of which gets its own connection.
 
-    `clock` returns the wall time in microseconds (a test passes its own). Raises `HomeError` if the
-    file cannot be opened or was written by a newer stqsh, and at any time when it cannot be used.
+    Args:
+        home: the session's directory.
+        create: whether to make the database of a session that is new. Only what begins a session does so:
+            a process that expects one to be there must not make an empty one in its place.
+        clock: returns the wall time in microseconds (a test passes its own).
+
+    Raises:
+        HomeError: the file is not there, cannot be opened or was written by a newer stqsh; and at any time
+            when it cannot be used.
     """
 
-    def __init__(self, home: Path, *, clock: Callable[[], int] = wall_clock_us) -> None:
+    def __init__(self, home: Path, *, create: bool = False, clock: Callable[[], int] = wall_clock_us) -> None:
         self.path = home / "control.db"
         self.clock = clock
         self._local = threading.local()
@@ -74,8 +81,10 @@ class ControlDb:
         self._most_templates = _TEMPLATES
         self._is_closed = False
         self._is_durable = is_durable()
+        if not create and not self.path.exists():
+            raise _no_session(self.path)
         with self._as_home_errors():
-            _migrate(self)
+            _migrate(self, create=create)
 
     def connection(self) -> sqlite3.Connection:
         """Return this thread's connection, in autocommit mode; raise `HomeError` after `close`."""
@@ -322,10 +331,12 @@ def check_queries(control: ControlDb) -> None:
         raise OtherVersionError
 
 
-def _migrate(control: ControlDb) -> None:
+def _migrate(control: ControlDb, *, create: bool) -> None:
     has_run, version = (control.path.parent / "checkpoint").exists(), _version(control)
     if has_run and version == 0:
         raise HomeError(f"{control.path} is missing or empty, although the session has run", hint=_DAMAGED)
+    if version == 0 and not create:
+        raise _no_session(control.path)
     if version < SCHEMA_VERSION:
         with control.transaction() as connection:
             bring_up(connection, _version(control), control.path.parent)
@@ -334,6 +345,13 @@ def _migrate(control: ControlDb) -> None:
             f"{control.path} was written by a newer stqsh (layout {version})",
             hint="install that version, or use another session with --session NAME",
         )
+
+
+def _no_session(path: Path) -> HomeError:
+    return HomeError(
+        f"there is no session in {path.parent}: {path.name} is missing or empty",
+        hint="open the session first",
+    )
 
 
 def _version(control: ControlDb) -> int:

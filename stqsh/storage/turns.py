@@ -43,7 +43,7 @@ def _standing(offset: Offset) -> Offset:
     """Return an offset without what changes while the session only goes on."""
     clock = replace(offset, clock_seq=0, step=0, base_tick=None, tick_us=None, rows={}, answered=0)
     plays = replace(clock, run=None, run_done=0, play=None, behind=0, due_us=None, room=0, gap=(0, 0))
-    return replace(plays, by_slot=False, boot="")
+    return replace(plays, by_slot=False, slices=1, boot="")
 
 
 def taking(first: Offset, last: Offset, before: Taking) -> Taking:
@@ -89,10 +89,8 @@ def forget_turns(control: ControlDb) -> None:
 def _short(offset: Offset) -> dict[str, object]:
     """Return an offset as JSON values, without what is as at the beginning or of no later use."""
     kept = replace(offset, behind=0, due_us=None, room=0, boot="", by_slot=False, gap=(0, 0), play=None)
-    values, none = kept.to_json(), Offset().to_json()
-    return {
-        field.name: values[field.name] for field in fields(kept) if values[field.name] != none[field.name]
-    }
+    none = Offset().to_json()
+    return {name: value for name, value in kept.to_json().items() if value != none[name]}
 
 
 class RebuiltSlots(msgspec.Struct, frozen=True):

@@ -38,7 +38,7 @@ class Engine:
     """A stand-in: at each RUN one step, in which an object comes into every new query's answer."""
 
     def __init__(self, home):
-        self.db, self.stopped = ControlDb(home.path), threading.Event()
+        self.db, self.stopped = ControlDb(home.path, create=True), threading.Event()
         self.deliver = Deliver(Connection(home, self.db))
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -80,7 +80,7 @@ def opened(tmp_path):
         return EngineInfo(0, 0, 0, "ready")
 
     def connect(autoplay=False, **environ):
-        link = Connection(home, ControlDb(home.path), start)
+        link = Connection(home, ControlDb(home.path, create=True), start)
         link._check_engine = lambda: None
         sessions.append(Session(home, load_profile(None, environ), autoplay=autoplay, link=link))
         return sessions[-1]
@@ -367,7 +367,7 @@ def test_a_dump_runs_again(session, opened, glob, tmp_path):
     (script,) = run(session, "DUMP;")
     assert isinstance(script, Script)
     home = open_home("copy", root=tmp_path / "sessions")
-    link = Connection(home, ControlDb(home.path), session.link.start)
+    link = Connection(home, ControlDb(home.path, create=True), session.link.start)
     copy = Session(home, load_profile(None, {}), autoplay=False, link=link)
     run(copy, script.text)
     assert run(copy, "DUMP;") == [script]
@@ -454,7 +454,7 @@ def wait_for(condition, seconds=60.0):
 
 def test_a_session_with_bulk_registrations_of_an_older_version_is_refused(tmp_path):
     home = open_home("s", root=tmp_path)
-    with ControlDb(home.path).transaction() as connection:
+    with ControlDb(home.path, create=True).transaction() as connection:
         pattern = '{"spec": {}, "holes": ["x1"], "words": ["", ""], "between": " AS "}'
         connection.execute("INSERT INTO patterns VALUES (7, '{}', ?)", (pattern,))
     with pytest.raises(OtherVersionError, match="begun by another version of stqsh"):

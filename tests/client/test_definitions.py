@@ -289,7 +289,7 @@ def test_a_session_goes_on_after_a_restart_with_all_that_it_had(session: Session
     with local_session(folder / "others", slots=2) as other:
         text = DEFINITIONS + QUERIES + "RUN 4 STEPS;"
         before = parsed(run_script_to_its_run(other, text, folder / "script.stq"))
-        link = LocalLink(other.home, ControlDb(other.home.path))
+        link = LocalLink(other.home, ControlDb(other.home.path, create=True))
         link.engine = resumed(other.link.engine)  # type: ignore[attr-defined]
         profile = load_profile(None, {})
         with Session(other.home, profile, autoplay=False, link=link) as again:

@@ -43,7 +43,9 @@ ZONES = [{"type": "Feature", "properties": {"zone": zone}, "geometry": SQUARE} f
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
     home = open_home("s", root=tmp_path)
-    link = Connection(home, ControlDb(home.path, clock=lambda: 7), lambda home: EngineInfo(0, 0, 0, "ready"))
+    link = Connection(
+        home, ControlDb(home.path, clock=lambda: 7, create=True), lambda home: EngineInfo(0, 0, 0, "ready")
+    )
     tmp_path.joinpath("taxis.csv").write_text(
         "oid,lon,lat,x,y,ts,status,n,fast\n1,1,2,1,2,2008-02-02 15:00:00,f,1,true\n"
     )

@@ -23,7 +23,7 @@ STEPS, SLOTS = 24, 2
 
 def new_home(root: Path, name: str, slots: int = SLOTS) -> SessionHome:
     home = open_home(name, root=root)
-    with closing(ControlDb(home.path)) as control:
+    with closing(ControlDb(home.path, create=True)) as control:
         set_meta(control, "slots", str(slots))
         set_meta(control, "state", EngineSettings(home.path).state)
     return home

@@ -33,7 +33,7 @@ class Session:
 
     def __init__(self, path: Path) -> None:
         self.home, self.settings = SessionHome(path), EngineSettings(path, slots=2)
-        self.control = ControlDb(path)
+        self.control = ControlDb(path, create=True)
         for folder in ("updates", "checkpoint/offsets", "checkpoint/commits", "state"):
             (path / folder).mkdir(parents=True)
         for batch in range(BATCHES):
@@ -80,7 +80,7 @@ def test_a_new_home_and_each_state_that_a_crash_leaves_are_fine(session: Session
     session.audit()  # delivered, and not committed
     (tmp_path / "new" / "updates").mkdir(parents=True)
     new = SessionHome(tmp_path / "new")
-    audit_home(new, ControlDb(new.path), session.settings)
+    audit_home(new, ControlDb(new.path, create=True), session.settings)
 
 
 def _without_log_rows(session: Session) -> None:

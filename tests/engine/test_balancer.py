@@ -45,7 +45,9 @@ def test_changes_by_hand_are_not_judged() -> None:
 
 
 def test_what_a_dropped_stream_brought_is_forgotten(tmp_path: Path) -> None:
-    balancer = Balancer(SessionHome(tmp_path), ControlDb(tmp_path), lambda: load_profile(None, {}))
+    balancer = Balancer(
+        SessionHome(tmp_path), ControlDb(tmp_path, create=True), lambda: load_profile(None, {})
+    )
     balancer._streams[7] = _Watched()
     balancer.look()
     assert not balancer._streams

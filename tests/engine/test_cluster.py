@@ -16,8 +16,10 @@ from support.standalone import standalone
 
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark import cluster
-from stqsh.engine.spark.cluster import LOOPBACK, driver_address, prepare_host
+from stqsh.engine.spark.cluster import LOOPBACK, driver_address, executors_python, prepare_host
 from stqsh.engine.spark.spark_session import configuration
+from stqsh.errors import ProfileError
+from stqsh.profile import Value
 from stqsh.storage import home as homes
 
 SCRIPT = """
@@ -135,3 +137,88 @@ def test_executors_are_as_the_profile_says_and_on_one_machine_there_are_none(tmp
     local = configuration(EngineSettings(tmp_path, "local[2]", executor_memory="3g"))
     assert "spark.executor.memory" not in local
     assert local["spark.driver.host"] == LOOPBACK
+
+
+def given(**settings: str) -> dict[str, Value]:
+    """Settings of Spark's, as a profile gives them: `_` stands for a dot."""
+    return {f"spark.{name.replace('_', '.')}": Value(text, "mine.yaml:3") for name, text in settings.items()}
+
+
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]", "yarn", "k8s://https://host:6443"])
+def test_what_the_profile_gives_to_spark_stays_as_it_is(tmp_path: Path, master: str) -> None:
+    mine = given(kubernetes_container_image="stqsh:1", ui_enabled="true", network_crypto_enabled="true")
+    found = configuration(EngineSettings(tmp_path, master, of_spark=mine))
+    assert {name: found[name] for name in mine} == {name: str(value.value) for name, value in mine.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("speculation", "true", "stqsh's answers or its memory rest on it"),
+        ("driver_memory", "3g", "engine.memory says it"),
+        ("sql_shuffle_partitions", "7", "engine.slots says it"),
+        ("submit_deployMode", "cluster", "the driver is the session's own process, wherever that runs"),
+    ],
+)
+def test_what_stqsh_decides_itself_is_refused_with_its_line(
+    tmp_path: Path, name: str, value: str, why: str
+) -> None:
+    mine = given(**{name: value})
+    with pytest.raises(ProfileError) as caught:
+        configuration(EngineSettings(tmp_path, "yarn", of_spark=mine))
+    assert caught.value.message == f"mine.yaml:3: {next(iter(mine))} cannot be set: {why}"
+
+
+def test_a_setting_as_stqsh_has_it_anyway_is_no_error(tmp_path: Path) -> None:
+    found = configuration(EngineSettings(tmp_path, "yarn", of_spark=given(speculation="false")))
+    assert found["spark.speculation"] == "false"
+
+
+def test_options_for_java_are_added_to_those_of_stqsh(tmp_path: Path) -> None:
+    mine = given(driver_extraJavaOptions="-Dmine='a b'")
+    found = configuration(EngineSettings(tmp_path, "yarn", of_spark=mine))["spark.driver.extraJavaOptions"]
+    assert found.endswith("'-Dmine=a b'")
+    assert "log4j2.properties" in found
+
+
+def test_executors_are_told_the_durability_and_use_the_drivers_python_unless_they_bring_their_own(
+    tmp_path: Path,
+) -> None:
+    plain = EngineSettings(tmp_path, "yarn", durability="disk")
+    found = configuration(plain)
+    assert found["spark.executorEnv.STQSH_DURABILITY"] == "disk"
+    assert "spark.executorEnv.PYTHONPATH" in found
+    assert executors_python(plain) == ""
+    packed = EngineSettings(tmp_path, "yarn", of_spark=given(archives="/a/x.zip,/a/packed.tar.gz#stqsh"))
+    assert "spark.executorEnv.PYTHONPATH" not in configuration(packed)
+    assert executors_python(packed) == "./stqsh/bin/python"
+    named = EngineSettings(tmp_path, "yarn", of_spark=given(pyspark_python="/opt/python/bin/python3"))
+    assert executors_python(named) == "/opt/python/bin/python3"
+
+
+def test_the_secret_of_a_standalone_cluster_comes_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("known to few\n", encoding="utf-8")
+    mine = given(authenticate="true", authenticate_secret_file=str(file))
+    found = configuration(EngineSettings(tmp_path, "spark://host:7077", of_spark=mine))
+    assert (found["spark.authenticate"], found["spark.authenticate.secret"]) == ("true", "known to few")
+    on_kubernetes = configuration(EngineSettings(tmp_path, "k8s://https://host:6443", of_spark=mine))
+    assert "spark.authenticate.secret" not in on_kubernetes
+    assert on_kubernetes["spark.authenticate.secret.file"] == str(file)
+    file.unlink()
+    with pytest.raises(ProfileError, match=r"mine\.yaml:3: cannot read the secret"):
+        configuration(EngineSettings(tmp_path, "spark://host:7077", of_spark=mine))
+
+
+def test_processes_of_a_cluster_within_this_machine_prove_themselves_by_a_secret_of_the_session(
+    tmp_path: Path,
+) -> None:
+    first, second = (configuration(EngineSettings(tmp_path, "local-cluster[2,1,1024]")) for _ in range(2))
+    assert first["spark.authenticate"] == "true"
+    assert len(first["spark.authenticate.secret"]) == 64
+    assert first["spark.authenticate.secret"] != second["spark.authenticate.secret"]
+
+
+def test_no_secret_is_in_what_settings_print(tmp_path: Path) -> None:
+    settings = EngineSettings(tmp_path, secret="hidden", of_spark=given(hadoop_fs_s3a_secret_key="hidden"))
+    assert "hidden" not in repr(settings)

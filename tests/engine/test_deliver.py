@@ -45,7 +45,7 @@ def home(tmp_path: Path) -> SessionHome:
 
 
 def test_progress_says_how_far_the_engine_is(home: SessionHome) -> None:
-    control = ControlDb(home.path)
+    control = ControlDb(home.path, create=True)
     stats = chunk("stats", pack_json({"slot": 0, "records": 5, "updates": 2, "stale": 1}))
     Delivery(home, control).deliver(to_table(batch(stats)), 11)
     progress = read_progress(control)
@@ -56,7 +56,7 @@ def test_progress_says_how_far_the_engine_is(home: SessionHome) -> None:
 
 
 def test_a_batch_that_comes_again_writes_the_same_file_and_nothing_else(home: SessionHome) -> None:
-    control = ControlDb(home.path)
+    control = ControlDb(home.path, create=True)
     updates = pa.RecordBatch.from_pylist([{"step": 4, "query": 9, "op": 1, "why": 0, "row": 1}], UPDATES)
     chunks = batch(
         chunk("rows", pack(ROWS)), chunk("updates", pack(updates)), chunk("found", pack(ROWS)), asked=5
@@ -71,7 +71,7 @@ def test_a_batch_that_comes_again_writes_the_same_file_and_nothing_else(home: Se
 
 
 def test_a_batch_that_comes_again_is_in_the_totals_once(home: SessionHome) -> None:
-    control = ControlDb(home.path)
+    control = ControlDb(home.path, create=True)
     stats = chunk("stats", pack_json({"slot": 0, "records": 5, "stale": 1, "failed_calls": 3}))
     delivery = Delivery(home, control)
     for number in (1, 1, 2, 2, 3):

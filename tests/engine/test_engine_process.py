@@ -34,7 +34,7 @@ class Process:
     def __init__(self, folder: Path, **environ: str) -> None:
         self.home = SessionHome(folder)
         self.home.updates.mkdir(parents=True, exist_ok=True)
-        self.control = ControlDb(folder)
+        self.control = ControlDb(folder, create=True)
         with self.home.engine_log.open("ab") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "stqsh.engine.launch.main", "--home", str(folder)],

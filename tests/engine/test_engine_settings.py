@@ -17,7 +17,7 @@ from stqsh.storage.home import SessionHome
 def test_the_number_of_slots_is_that_of_the_first_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home, control = SessionHome(tmp_path), ControlDb(tmp_path)
+    home, control = SessionHome(tmp_path), ControlDb(tmp_path, create=True)
     first = engine_settings(home, control)
     more = replace(first, slots=first.slots + 3)
     monkeypatch.setattr(EngineSettings, "from_profile", lambda *_: more)
@@ -34,7 +34,7 @@ def test_the_number_of_slots_is_that_of_the_first_start(
     ],
 )
 def test_state_that_lies_elsewhere_is_told_at_the_start(tmp_path: Path, state: str | None, told: str) -> None:
-    home, control = SessionHome(tmp_path), ControlDb(tmp_path)
+    home, control = SessionHome(tmp_path), ControlDb(tmp_path, create=True)
     set_meta(control, "slots", "2")
     if state:
         set_meta(control, "state", state)

@@ -30,7 +30,7 @@ class World:
     """A session with one live stream that reads a spool."""
 
     def __init__(self, home: Path, slots: int = 2, kind: StreamKind = "moving") -> None:
-        self.db = ControlDb(home)
+        self.db = ControlDb(home, create=True)
         columns = tuple(ColumnSpec(*column) for column in COLUMNS)
         spec = StreamSpec(
             name="s",

@@ -26,7 +26,7 @@ from stqsh.routing.initial_routing import sampled_grid
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.replay_store.manifest import read_manifest, write_manifest
 from stqsh.sources.replay_store.store import StoreWriter
-from stqsh.spec.chunk import Chunk, pack, unpack_json
+from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
 from stqsh.spec.log import StreamRouted
 from stqsh.spec.offset import Offset
 from stqsh.spec.stats import BatchStats
@@ -48,7 +48,7 @@ class World:
 
     def __init__(self, home: Path, *, slots: int = 1, max_records: int = 100) -> None:
         self.home = home
-        self.db = ControlDb(home)
+        self.db = ControlDb(home, create=True)
         self.planner = Planner(home, slots, max_records)
         self.at = Offset()
 
@@ -754,7 +754,15 @@ def test_where_tasks_may_not_fold_they_read_for_all_slots_whatever_an_offset_say
 
 
 def made_by(tasks: Sequence[SourceTask]) -> list[Chunk]:
-    return sorted((chunk.packed() for task in tasks for chunk in chunks(task)), key=repr)
+    return sorted((canonical(chunk.packed()) for task in tasks for chunk in chunks(task)), key=repr)
+
+
+def canonical(chunk: Chunk) -> Chunk:
+    """A chunk whose records are packed from a copy: those of a view keep a few bytes behind them."""
+    if chunk.kind not in ("records", "focal"):
+        return chunk
+    records = unpack(chunk.payload)
+    return replace(chunk, payload=pack(pa.RecordBatch.from_pylist(records.to_pylist(), records.schema)))
 
 
 BOUNDS, SAMPLE = (0.0, 0.0, 1.0, 1.0), ((0.0, 0.0), (1.0, 1.0))

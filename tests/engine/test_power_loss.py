@@ -60,7 +60,7 @@ def spark_writes(path: Path, content: str) -> None:
 
 def run(home: SessionHome) -> None:
     """Run batches, each of which takes in a statement and makes an update; fold the log after one of them."""
-    control = ControlDb(home.path)
+    control = ControlDb(home.path, create=True)
     for folder in ("updates", "checkpoint/offsets", "checkpoint/commits"):
         (home.path / folder).mkdir(parents=True)
     spool = PayloadFolders(home.path, home.path / "transit", 1)
@@ -105,7 +105,7 @@ def look(home: SessionHome) -> int:
     Raises:
         AuditError, DamagedFileError, HomeError: what is lost is told.
     """
-    control = ControlDb(home.path)
+    control = ControlDb(home.path, create=True)
     try:
         audit_home(home, control, SETTINGS)
         progress = read_progress(control)

@@ -38,7 +38,7 @@ def control(tmp_path: Path) -> ControlDb:
     lines = [f"o{n % 9},{n / 100},1,2008-02-02T15:00:{n % 60:02}Z" for n in range(500)]
     (tmp_path / "large.csv").write_text("\n".join(["oid,x,y,ts", *lines]))
     (tmp_path / "small.csv").write_text("oid,x,y,ts\na,1,1,2008-02-02T15:00:00Z\n")
-    control = ControlDb(tmp_path)
+    control = ControlDb(tmp_path, create=True)
     with control.transaction() as connection:
         for number, name in enumerate(["large", "small"], start=1):
             row = (number, f"s{number}", to_text(spec(number, tmp_path / f"{name}.csv")))
@@ -133,7 +133,7 @@ def test_no_process_outlives_the_engine(control: ControlDb, tmp_path: Path) -> N
         "from stqsh.storage.catalogue import live_streams\n"
         "from stqsh.storage.control_log import ControlDb\n"
         "from stqsh.storage.home import SessionHome\n"
-        "home = SessionHome(Path(sys.argv[1])); control = ControlDb(home.path)\n"
+        "home = SessionHome(Path(sys.argv[1])); control = ControlDb(home.path, create=True)\n"
         "processes = PreparationProcesses(home, control); processes.add(live_streams(control)[0])\n"
         "print(processes._running[1].process.pid, flush=True); time.sleep(600)"
     )

@@ -46,7 +46,7 @@ def test_what_a_client_writes_is_private(tmp_path: Path) -> None:
         assert (home.path / "control.db-wal").exists()
         assert readable_by_others(home.path) == []
     assert open_home(root=tmp_path).path == home.path
-    ControlDb(home.path).close()
+    ControlDb(home.path, create=True).close()
 
 
 @pytest.mark.spark

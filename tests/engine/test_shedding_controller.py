@@ -32,7 +32,7 @@ class Engine:
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         (folder / "updates").mkdir(exist_ok=True)
-        self.home, self.control = SessionHome(folder), ControlDb(folder)
+        self.home, self.control = SessionHome(folder), ControlDb(folder, create=True)
         self.stream = catalogue_writer.create_stream(self.control, "", SIGNIFICANT).id
         self.set(**settings)
         self.delivery = Delivery(self.home, self.control)

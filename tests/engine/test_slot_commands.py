@@ -49,7 +49,7 @@ def pattern(region: dict[str, Any], holes: tuple[str, ...]) -> QueryTemplate:
 
 @pytest.fixture
 def db(tmp_path: Path) -> ControlDb:
-    control = ControlDb(tmp_path)
+    control = ControlDb(tmp_path, create=True)
     create_stream(control, "", stream_spec())
     return control
 

@@ -37,7 +37,7 @@ def test_rebuilt_slots_go_on_as_the_others(seed: int, slots: int, tmp_path: Path
     choice = random.Random(seed)
     scripts = [moving_script(seed, objects=20, steps=STEPS), posts_script(seed + 50, steps=STEPS)]
     home = open_home("whole", root=tmp_path)
-    with closing(ControlDb(home.path)) as control:
+    with closing(ControlDb(home.path, create=True)) as control:
         set_meta(control, "slots", str(SLOTS))
         set_meta(control, "state", EngineSettings(home.path).state)
     file = Together(scripts, [1, 1]).write(tmp_path)

@@ -39,7 +39,7 @@ def source(tmp_path: Path) -> Path:
 def control(tmp_path: Path, source: Path) -> ControlDb:
     home = tmp_path / "home"
     home.mkdir()
-    control = ControlDb(home)
+    control = ControlDb(home, create=True)
     spec: StreamSpec = stream_spec({**STREAM, "source": {**STREAM["source"], "glob": str(source)}})
     create_stream(control, "CREATE MOVING STREAM taxis …;", spec)
     StreamPreparer(SessionHome(home), control).prepare_new()

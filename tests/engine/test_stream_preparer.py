@@ -30,7 +30,7 @@ MANIFEST = Manifest((), (SEGMENT,), complete=True, dead=2)
 
 @pytest.fixture
 def control(tmp_path: Path) -> ControlDb:
-    control = ControlDb(tmp_path)
+    control = ControlDb(tmp_path, create=True)
     with control.transaction() as connection:
         for number, name in enumerate(["good", "bad", "odd"], start=1):
             row = (number, name, to_text(stream_spec(id=number, name=name)))

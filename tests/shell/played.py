@@ -39,7 +39,7 @@ BATCHES_A_SECOND = 4
 def prepare(root: Path, name: str) -> tuple[SessionHome, ControlDb]:
     """A session with the stream `taxis` and the queries `busy` and `calm`."""
     home = open_home(name, root=root)
-    db = ControlDb(home.path)
+    db = ControlDb(home.path, create=True)
     if find_stream(db, "taxis") is None:
         stream = catalogue_writer.create_stream(db, "CREATE MOVING STREAM taxis …;", stream_spec(STREAM))
         for query in ("busy", "calm"):

@@ -188,7 +188,7 @@ def test_a_session_is_removed_with_what_it_held(
 ) -> None:
     monkeypatch.setenv("STQSH_HOME", str(tmp_path))
     for name in ("mine", "other"):
-        db = ControlDb(open_home(name, root=tmp_path).path)
+        db = ControlDb(open_home(name, root=tmp_path).path, create=True)
         catalogue_writer.create_stream(db, "CREATE MOVING STREAM taxis …;", stream_spec(STREAM))
         db.close()
     with pytest.raises(SessionNameError, match="there is no session 'others'"):
@@ -342,7 +342,7 @@ def test_what_is_said_before_a_command_holds_for_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_users_own_shell_completes_the_command_line(tmp_path: Path, words: str, offered: list[str]) -> None:
-    ControlDb(open_home("mine", root=tmp_path).path).close()
+    ControlDb(open_home("mine", root=tmp_path).path, create=True).close()
     place = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1), "STQSH_HOME": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-m", "stqsh"],

@@ -23,7 +23,7 @@ STQSH = (sys.executable, "-m", "stqsh")
 @pytest.fixture
 def home(tmp_path: Path) -> SessionHome:
     home = open_home("mine", root=tmp_path)
-    ControlDb(home.path).close()
+    ControlDb(home.path, create=True).close()
     return home
 
 

@@ -36,7 +36,7 @@ class Session:
 
     def __init__(self, folder: Path, answers: dict[str, Any]) -> None:
         self.home = SessionHome(folder / "mine")
-        self.link = SimpleNamespace(db=ControlDb(folder))
+        self.link = SimpleNamespace(db=ControlDb(folder, create=True))
         self.answers = answers
         self.asked: list[str] = []
         self.closed = False
@@ -133,7 +133,7 @@ def test_another_session_is_gone_to_only_where_there_is_one(
     monkeypatch.setenv("STQSH_HOME", str(tmp_path))
     opened = {}
     for name in ("mine", "other"):
-        ControlDb(open_home(name, root=tmp_path).path).close()
+        ControlDb(open_home(name, root=tmp_path).path, create=True).close()
         opened[name] = Session(tmp_path / name, {"SHOW STATUS": Message(f"of {name}")})
         opened[name].home = SessionHome(tmp_path / name)
     with create_pipe_input() as pipe, create_app_session(pipe, DummyOutput()):

@@ -39,7 +39,9 @@ def playing(environ: dict[str, str], a_second: int = RATE, steps: int = 0) -> It
     process = subprocess.Popen(words)
     home, deadline = SessionHome(root / "mine"), time.monotonic() + 90
     try:
-        while not is_alive(read_engine(home)) or read_progress(ControlDb(home.path)).step < max(1, steps):
+        while not is_alive(read_engine(home)) or read_progress(ControlDb(home.path, create=True)).step < max(
+            1, steps
+        ):
             assert time.monotonic() < deadline and process.poll() is None
             time.sleep(0.1)
         yield

@@ -34,7 +34,7 @@ QUICK = EngineTuning(sinks_look_s=0.02, restart_wait_s=0.01, restart_wait_most_s
 
 
 def keeper_of(session: Session) -> SinkKeeper:
-    return SinkKeeper(session.home, ControlDb(session.home.path), tuning=QUICK)
+    return SinkKeeper(session.home, ControlDb(session.home.path, create=True), tuning=QUICK)
 
 
 def process_of(keeper: SinkKeeper) -> int | None:

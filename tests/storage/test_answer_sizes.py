@@ -25,7 +25,7 @@ def note(db: ControlDb, growth: dict[int, int]) -> None:
 
 
 def with_queries(folder: Path, ids: list[int]) -> ControlDb:
-    db = ControlDb(folder)
+    db = ControlDb(folder, create=True)
     with db.transaction() as connection:
         connection.executemany(INSERT, [(number, f"q{number}") for number in ids])
     return db

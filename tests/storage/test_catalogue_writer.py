@@ -90,7 +90,7 @@ def test_two_clients_clean_up_after_the_same_dead_client(link, query, monkeypatc
 
 def test_a_home_that_is_being_removed_is_nobody_s_to_remove(tmp_path, monkeypatch):
     home = open_home(root=tmp_path, temporary=True)
-    ControlDb(home.path).close()
+    ControlDb(home.path, create=True).close()
 
     def gone(_):
         raise HomeError("cannot use control.db: disk I/O error")
@@ -103,7 +103,7 @@ def test_a_home_that_is_being_removed_is_nobody_s_to_remove(tmp_path, monkeypatc
 def test_temporary_homes_of_killed_clients_are_removed(tmp_path):
     kept, left = (open_home(root=tmp_path, temporary=True) for _ in range(2))
     for home, owner in ((kept, processes.identity()), (left, "999999999:1")):
-        db = ControlDb(home.path)
+        db = ControlDb(home.path, create=True)
         set_meta(db, "owner", owner)
         assert orphans.is_orphaned(db) is (home is left)
         db.close()

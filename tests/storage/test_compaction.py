@@ -40,7 +40,7 @@ def control(tmp_path: Path) -> ControlDb:
 
 def home_at(folder: Path) -> ControlDb:
     (folder / "updates").mkdir()
-    return ControlDb(folder)
+    return ControlDb(folder, create=True)
 
 
 def fold(control: ControlDb, up_to: int, **options):

@@ -38,7 +38,7 @@ from stqsh.storage.rows import Progress, StreamStatus
 
 @pytest.fixture
 def db(tmp_path):
-    opened = ControlDb(tmp_path, clock=lambda: 7_000_000)
+    opened = ControlDb(tmp_path, clock=lambda: 7_000_000, create=True)
     yield opened
     opened.close()
 
@@ -109,7 +109,7 @@ def test_meta_and_settings(db):
 
 
 def test_many_threads_append_without_a_gap(tmp_path):
-    db = ControlDb(tmp_path)
+    db = ControlDb(tmp_path, create=True)
     with ThreadPoolExecutor(8) as pool:
         rows = list(pool.map(lambda n: append(db, SettingChanged("", n), str(n)), range(200)))
     assert sorted(row.seq for row in rows) == list(range(1, 201))
@@ -118,7 +118,7 @@ def test_many_threads_append_without_a_gap(tmp_path):
 
 def test_closing_while_other_threads_read_ends_them_with_one_sentence(tmp_path):
     for _ in range(50):
-        db, begin = ControlDb(tmp_path), threading.Barrier(3)
+        db, begin = ControlDb(tmp_path, create=True), threading.Barrier(3)
 
         def read(_, db=db, begin=begin):
             begin.wait()
@@ -137,12 +137,12 @@ def test_many_processes_open_and_append_at_once(tmp_path):
     code = (
         "import sys, pathlib; from stqsh.storage.control_log import ControlDb, append\n"
         "from stqsh.spec.log import RunToEnd\n"
-        "db = ControlDb(pathlib.Path(sys.argv[1]))\n"
+        "db = ControlDb(pathlib.Path(sys.argv[1]), create=True)\n"
         "for n in range(20): append(db, RunToEnd())"
     )
     workers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(4)]
     assert [worker.wait() for worker in workers] == [0] * 4
-    assert last_seq(ControlDb(tmp_path)) == 80
+    assert last_seq(ControlDb(tmp_path, create=True)) == 80
 
 
 def test_a_new_file_is_opened_by_many_at_once(tmp_path):
@@ -152,14 +152,14 @@ def test_a_new_file_is_opened_by_many_at_once(tmp_path):
 
         def open_home(_, home=home, begin=begin):
             begin.wait()
-            ControlDb(home).close()
+            ControlDb(home, create=True).close()
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(open_home, range(8)))
 
 
 def test_a_reader_is_not_kept_waiting_by_a_writer(tmp_path):
-    db, started, stop = ControlDb(tmp_path), threading.Event(), threading.Event()
+    db, started, stop = ControlDb(tmp_path, create=True), threading.Event(), threading.Event()
 
     def write():
         with db.transaction():
@@ -179,35 +179,46 @@ def test_a_reader_is_not_kept_waiting_by_a_writer(tmp_path):
 def test_a_file_that_is_no_database_is_one_clear_line(tmp_path):
     (tmp_path / "control.db").write_text("nonsense " * 100)
     with pytest.raises(HomeError, match=r"cannot use .*control\.db"):
+        ControlDb(tmp_path, create=True)
+
+
+def test_a_session_that_is_not_there_is_not_made_by_opening_it(tmp_path):
+    with pytest.raises(HomeError, match=r"there is no session in .*: control\.db is missing or empty"):
         ControlDb(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "control.db").touch()
+    with pytest.raises(HomeError, match="there is no session in"):
+        ControlDb(tmp_path)
+    ControlDb(tmp_path, create=True).close()
+    assert last_seq(ControlDb(tmp_path)) == 0
 
 
 def test_the_file_of_a_newer_version_is_refused(tmp_path):
-    ControlDb(tmp_path).connection().execute("PRAGMA user_version = 99")
+    ControlDb(tmp_path, create=True).connection().execute("PRAGMA user_version = 99")
     with pytest.raises(HomeError, match="newer stqsh"):
-        ControlDb(tmp_path)
+        ControlDb(tmp_path, create=True)
 
 
 def test_a_home_of_an_older_layout_is_brought_up(tmp_path):
     with sqlite3.connect(tmp_path / "control.db") as old:
         old.executescript(layouts.LAYOUTS[0] + "PRAGMA user_version = 1;")
         old.execute("INSERT INTO stream_status VALUES (7, 'ready', 3, 1, '', 1.0)")
-    db = ControlDb(tmp_path)
+    db = ControlDb(tmp_path, create=True)
     assert stream_statuses(db)[7] == StreamStatus(7, "ready", 3, 1, "", 1.0, duplicates=0)
     assert live_tables(db) == live_areas(db) == []
-    ControlDb(tmp_path)
+    ControlDb(tmp_path, create=True)
 
 
 def test_to_look_for_what_plays_does_not_read_the_whole_log(tmp_path):
     look = f"SELECT kind, max(seq) FROM log WHERE {layouts.PLAYING} GROUP BY kind"
-    [plan] = ControlDb(tmp_path).query(f"EXPLAIN QUERY PLAN {look}")
+    [plan] = ControlDb(tmp_path, create=True).query(f"EXPLAIN QUERY PLAN {look}")
     assert "USING COVERING INDEX playing" in plan[3]
 
 
 @pytest.mark.parametrize("kind", ["route", "register_alike"])
 def test_to_look_for_rows_that_are_few_does_not_read_the_whole_log(tmp_path, kind):
     look = f"SELECT seq, payload FROM log WHERE {layouts.SEPARATE} AND kind = '{kind}' ORDER BY seq"
-    [plan] = ControlDb(tmp_path).query(f"EXPLAIN QUERY PLAN {look}")
+    [plan] = ControlDb(tmp_path, create=True).query(f"EXPLAIN QUERY PLAN {look}")
     assert "USING INDEX separate" in plan[3]
 
 
@@ -215,14 +226,14 @@ def test_what_is_read_together_is_of_one_moment(db):
     append(db, RunToEnd(), "RUN;")
     with db.reading():
         assert last_seq(db) == 1
-        append(ControlDb(db.path.parent), RunToEnd(), "RUN;")
+        append(ControlDb(db.path.parent, create=True), RunToEnd(), "RUN;")
         assert last_seq(db) == 1
     assert last_seq(db) == 2
 
 
 def test_a_file_that_somebody_holds_is_said_with_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(control_module, "BUSY_TIMEOUT_S", 0.05)
-    db = ControlDb(tmp_path)
+    db = ControlDb(tmp_path, create=True)
     with sqlite3.connect(tmp_path / "control.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(HomeError, match="database is locked") as caught, db.transaction():
@@ -245,7 +256,7 @@ def test_a_full_disk_undoes_the_whole_and_is_said_with_what_to_do(db):
 @pytest.fixture
 def closed(tmp_path):
     """The control.db of a session that has run, all of whose rows are in the file itself."""
-    db = ControlDb(tmp_path)
+    db = ControlDb(tmp_path, create=True)
     for n in range(300):
         append(db, SettingChanged("x" * 200, n), "SET …;")
     db.close()
@@ -271,7 +282,7 @@ def closed(tmp_path):
 def test_a_damaged_file_is_one_clear_line_with_a_way_out(closed, damage, said):
     damage(closed)
     with pytest.raises(HomeError, match=said) as raised:
-        read_log(ControlDb(closed.parent))
+        read_log(ControlDb(closed.parent, create=True))
     assert str(closed) in raised.value.message
     assert "backup" in raised.value.hint
 
@@ -279,19 +290,19 @@ def test_a_damaged_file_is_one_clear_line_with_a_way_out(closed, damage, said):
 def test_a_home_that_is_opened_twice_in_a_process_keeps_its_locks(tmp_path):
     """Other processes would take the first connection for gone, and remove the log that it writes to."""
     home = open_home("s", root=tmp_path)
-    first = ControlDb(home.path)
+    first = ControlDb(home.path, create=True)
     append(first, RunToEnd())
     open_home("s", root=tmp_path)
     other = (
         "import sys; from pathlib import Path; from stqsh.storage.control_log import *;"
         "from stqsh.spec.log import RunToEnd;"
-        "db = ControlDb(Path(sys.argv[1])); append(db, RunToEnd()); db.close()"
+        "db = ControlDb(Path(sys.argv[1]), create=True); append(db, RunToEnd()); db.close()"
     )
     subprocess.run([sys.executable, "-c", other, str(home.path)], check=True)
     assert home.control_db.with_name("control.db-wal").exists()
     assert last_seq(first) == 2
     append(first, RunToEnd())
-    again = ControlDb(home.path)
+    again = ControlDb(home.path, create=True)
     assert last_seq(again) == 3
 
 
@@ -309,7 +320,7 @@ def fill(db, rows):
 
 
 def test_space_of_what_is_deleted_is_given_back_while_others_write(tmp_path):
-    db, other = ControlDb(tmp_path), ControlDb(tmp_path)
+    db, other = ControlDb(tmp_path, create=True), ControlDb(tmp_path, create=True)
     before = fill(db, 12_000)
     wrote = []
     write = threading.Thread(target=lambda: wrote.extend(append(other, RunToEnd()).seq for _ in range(50)))
@@ -327,7 +338,7 @@ def test_the_file_of_an_older_version_is_written_anew(tmp_path):
     with sqlite3.connect(tmp_path / "control.db", isolation_level=None) as old:
         old.execute("PRAGMA journal_mode = WAL")
         old.execute("CREATE TABLE older (one)")  # it has no mode for giving back
-    db = ControlDb(tmp_path)
+    db = ControlDb(tmp_path, create=True)
     before = fill(db, 6_000)
     assert db.give_back() > 5_000_000
     db.query("PRAGMA wal_checkpoint(TRUNCATE)")

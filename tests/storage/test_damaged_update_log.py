@@ -47,7 +47,7 @@ def batch_of(batch: int):
 def control(tmp_path: Path) -> ControlDb:
     """The control log of a home with three batches, of which only 0 and 2 have updates, payloads beside."""
     (tmp_path / "updates").mkdir()
-    spool, control = PayloadFolders(tmp_path, tmp_path, 1), ControlDb(tmp_path)
+    spool, control = PayloadFolders(tmp_path, tmp_path, 1), ControlDb(tmp_path, create=True)
     for batch in (0, 2):
         with open_writer(spool, "evaluate-0") as writer:
             log_batch(control, batch, to_table([writer.put(chunk) for chunk in from_table(batch_of(batch))]))
@@ -112,7 +112,7 @@ def test_a_log_from_before_its_files_were_listed_is_read_and_misses_what_goes(co
     old.close()
     log_of_later = home / "updates" / "000000000004.arrow"
     log_of_later.write_bytes(b"of a batch that was not recorded")
-    control = ControlDb(home)
+    control = ControlDb(home, create=True)
     assert read(control) == ["k0", "k2", "k3"]
     assert read_base(control).batch == 2 and [file.batch for file in logged_files(control)] == [3]
     (home / "updates" / "000000000003.arrow").unlink()

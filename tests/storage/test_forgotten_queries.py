@@ -40,7 +40,7 @@ class Played:
     """A session's control.db, and what a planner, the slots and clients have read of it."""
 
     def __init__(self, home: Path) -> None:
-        self.db, self.step, self.names = ControlDb(home), 0, iter(range(1_000_000))
+        self.db, self.step, self.names = ControlDb(home, create=True), 0, iter(range(1_000_000))
         self.stream = create_stream(self.db, "", stream_spec()).id
 
     def query(self, *, moves: bool = False, dwell: bool = False) -> None:

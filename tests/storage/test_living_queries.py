@@ -48,7 +48,7 @@ class Logged:
     """A log, and what a reader who decodes every row and follows every change knows of it."""
 
     def __init__(self, home: Path) -> None:
-        self.db, self.step = ControlDb(home), 0
+        self.db, self.step = ControlDb(home, create=True), 0
         self.stream, self.other = (
             create_stream(self.db, "", msgspec.structs.replace(stream_spec(), name=name)).id for name in "st"
         )

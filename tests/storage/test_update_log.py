@@ -31,7 +31,7 @@ def log(control):
 
 def home_at(folder):
     (folder / "updates").mkdir()
-    return ControlDb(folder)
+    return ControlDb(folder, create=True)
 
 
 def test_a_batch_that_is_repeated_leaves_the_same_bytes_whatever_its_sources_are_like_by_then(control):

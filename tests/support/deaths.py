@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest import mock
 
+from hypothesis import strategies as st
+
 from stqsh.engine.operators import local_operators
 from stqsh.engine.operators.slot_task import fold_slot, read_slot
 
@@ -24,6 +26,10 @@ class Death(NamedTuple):
     fold: int
     is_kept: bool
     arena: bool
+
+
+deaths = st.builds(Death, st.integers(0, 20), st.booleans(), st.booleans())
+"""Where a batch dies."""
 
 
 class KilledError(Exception):

@@ -63,7 +63,7 @@ class LocalEngine:
     ) -> None:
         self.memory, self.tuning = memory, tuning
         self.settings, self.home, self.mishaps = settings, SessionHome(settings.home), mishaps
-        self.control = ControlDb(self.home.path)
+        self.control = ControlDb(self.home.path, create=True)
         self.preparer = StreamPreparer(self.home, self.control)
         claim_arena(self.home)
         self.spool = payload_folders(settings)
@@ -117,7 +117,8 @@ class LocalEngine:
 
     def _new_reader(self) -> StqshReader:
         settings = self.settings
-        reader = StqshReader(self.home.path, (settings.slots, settings.max_records, settings.max_bytes), "")
+        numbers = settings.slots, settings.max_records, settings.max_bytes, self.tuning.slices
+        reader = StqshReader(self.home.path, numbers, "")
         reader.spool, reader.folds = self.spool, True
         reader.planner._tuning = self.tuning
         return reader
@@ -176,16 +177,17 @@ def local_session(
     *,
     published: bool = False,
     spool_bytes: int = SPOOL_BYTES,
+    tuning: EngineTuning = TUNING,
 ) -> Iterator[Session]:
     """A session in a new home below `folder`.
 
     published: the slots' state lies in files, and clients know where. spool_bytes: larger payloads go from
-    task to task by name.
+    task to task by name. tuning: the tunables of the engine.
     """
     home = open_home("local", root=folder)
-    link = LocalLink(home, ControlDb(home.path))
+    link = LocalLink(home, ControlDb(home.path, create=True))
     settings = EngineSettings(home.path, slots=slots, max_records=max_records, spool_bytes=spool_bytes)
-    link.engine = engine = LocalEngine(settings, mishaps, None if published else MemorySlots())
+    link.engine = engine = LocalEngine(settings, mishaps, None if published else MemorySlots(), tuning)
     if published:
         set_meta(link.db, "slots", str(slots))
     try:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import cycle, repeat
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -62,6 +63,7 @@ class MemoryEngine(LocalEngine):
 
     Attributes:
         deaths: by batch, where it dies.
+        later: the tunables of the engine after each restart.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class MemoryEngine(LocalEngine):
         super().__init__(EngineSettings(folder, slots=slots), memory=MemorySlots(), tuning=tuning)
         self._ends = ends
         self.deaths: Mapping[int, Death] = {}
+        self.later: Iterator[EngineTuning] = repeat(tuning)
         self.cases = {case.spec["id"]: case for case in cases}
         self.stats: Counter[str] = Counter()
         self.logged: dict[int, int] = {}
@@ -118,6 +121,11 @@ class MemoryEngine(LocalEngine):
                 self._command(case, command)
         append(self.control, RunSteps(last - first + 1))
         self.advance()
+
+    def restart(self, *, arena: bool) -> None:
+        """Lose what is not kept on disk, and go on with the next tunables."""
+        self.tuning = next(self.later)
+        super().restart(arena=arena)
 
     def ask(self, selects: list[Spec]) -> list[list[pa.RecordBatch]]:
         """The slots' shares of each of the snapshots, which are asked by way of the log and of one batch."""
@@ -237,14 +245,20 @@ def run(
     batches: Batches,
     restarts: Container[int] = (),
     look: AfterBatch = lambda engine, step: None,
+    *,
+    deaths: Mapping[int, Death] | None = None,
+    tunings: Sequence[EngineTuning] = (TUNING,),
 ) -> Outcome:
     """Run one case, or several with one clock, in the given batches (first and last step of each).
 
-    Everything is restarted before the batches in `restarts`, in every other one without shared memory.
-    `look` sees the engine after each last step.
+    Everything is restarted before the batches in `restarts`, in every other one without shared memory, and
+    in those that die as in `deaths`, each time with the next of `tunings`, in turns. `look` sees the engine
+    after each last step.
     """
     cases = session if isinstance(session, list) else [session]
-    with memory_engine(cases, slots) as engine:
+    later = cycle(tunings)
+    with memory_engine(cases, slots, tuning=next(later)) as engine:
+        engine.deaths, engine.later = deaths or {}, later
         for number, (first, last) in enumerate(batches):
             if number in restarts:
                 engine.restart(arena=number % 2 == 1)

@@ -49,7 +49,7 @@ class Deliver:
 @pytest.fixture
 def link(tmp_path):
     home = open_home("s", root=tmp_path)
-    db = ControlDb(home.path)
+    db = ControlDb(home.path, create=True)
     yield Connection(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
     db.close()
 

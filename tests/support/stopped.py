@@ -45,7 +45,7 @@ class BoundedLink(LocalLink):
 @contextmanager
 def opened(home: SessionHome) -> Iterator[Session]:
     """Open a session where its files say that it is, with an engine in this process."""
-    link = BoundedLink(home, ControlDb(home.path))
+    link = BoundedLink(home, ControlDb(home.path, create=True))
     engine = None
     try:
         settings = replace(engine_settings(home, link.db), max_records=MAX_RECORDS)

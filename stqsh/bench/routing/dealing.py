@@ -140,4 +140,6 @@ def _route(home: Path, batch: pa.RecordBatch) -> int:
     """Log a routing by the load of a batch, and return its number."""
     places = _places(batch)
     table = agrid_table(load_by(places, squares_around(places[:1000], _SIDE)), _SLOTS)
-    return append_route(ControlDb(home), StreamRouted(STREAM, strategy=table.strategy), table).seq
+    return append_route(
+        ControlDb(home, create=True), StreamRouted(STREAM, strategy=table.strategy), table
+    ).seq

@@ -18,7 +18,7 @@ from stqsh.client.show.load import show_cache, show_load
 from stqsh.client.show.sinks import show_alerts, show_sinks
 from stqsh.name_patterns import glob_of, is_like
 from stqsh.profile import Profile
-from stqsh.settings import KEYS, SECRETS, Setting
+from stqsh.settings import KEYS, Setting, is_secret
 from stqsh.sources.dead_letters import read_dead_letters
 from stqsh.spec.stats import BatchStats, LiveState
 from stqsh.spec.stream import (
@@ -297,14 +297,20 @@ def show_settings(link: Connection, profile: Profile) -> Iterator[Rows]:
     settings = session_settings(link.db, profile)
     meanings = {key.name: key.help for key in KEYS}
     rows = tuple(
-        (key, _shown(key, found.value), found.origin, meanings[key]) for key, found in settings.items()
+        (
+            key,
+            _shown(key, found.value),
+            found.origin,
+            meanings.get(key, "Spark's own; it goes there unchanged"),
+        )
+        for key, found in settings.items()
     )
     yield Rows("settings", ("setting", "value", "origin", "meaning"), rows)
 
 
 def _shown(key: str, value: Setting) -> Setting:
     """Return a setting's value, but of a secret only that there is one."""
-    return "(set)" if key in SECRETS and value is not None else value
+    return "(set)" if is_secret(key) and value is not None else value
 
 
 Subject = Callable[[Connection, Profile], Iterator[Rows | Message]]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
+from stqsh import extensions
 from stqsh.client.read.accuracy import accuracies
 from stqsh.client.read.answers import answer_of
 from stqsh.client.read.snapshots import SnapshotReader, SnapshotResult
@@ -62,7 +63,7 @@ from stqsh.storage.catalogue import (
     live_streams,
     stream_by_id,
 )
-from stqsh.storage.control_log import append
+from stqsh.storage.control_log import ControlDb, append
 from stqsh.storage.progress import retry_stalled_streams, stream_statuses
 from stqsh.storage.queries.forgotten import numbered_names
 from stqsh.storage.rows import QueryRow, StreamRow
@@ -91,7 +92,7 @@ def perform(desk: StatementContext, statement: statements.Statement) -> Iterator
 def register(desk: StatementContext, statement: statements.RegisterQuery) -> Iterator[Outcome]:
     """Execute REGISTER QUERY."""
     bound = bind(statement, desk.view)
-    check_kind(bound.spec.kind)
+    check_kind(desk.link.db, bound.spec.kind)
     text = f"{registration(statement, bound.spec.text)};"
     query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(text, bound.spec))
     desk.link.wake()
@@ -417,14 +418,22 @@ HANDLERS: dict[type[statements.Statement], Action] = {
 """The statements that are built, and their actions."""
 
 
-def check_kind(kind: str) -> None:
-    """Raise `StqshError` for a kind of query that the core does not have but the language does."""
+def check_kind(db: ControlDb, kind: str) -> None:
+    """Raise `StqshError` for a kind of query that is not here; note one that a package adds.
+
+    Without the package the engine could not go on, and says so when it starts.
+    """
     if kind in BUILT_IN:
         return
     from stqsh.core.kinds import KINDS  # numba: only when needed
 
+    try:
+        extensions.find_extension(extensions.KINDS, kind)
+    except extensions.ExtensionError as error:
+        raise StqshError(str(error)) from error
     if kind not in KINDS:
         raise StqshError(f"there is no kind of query called {kind!r}", hint=f"kinds: {', '.join(KINDS)}")
+    catalogue_writer.note_added_kind(db, kind)
 
 
 def free_name(desk: StatementContext, word: str = "sub") -> str:

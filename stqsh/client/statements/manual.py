@@ -13,7 +13,7 @@ from stqsh.client.statements.help import help_text
 from stqsh.docs import document
 from stqsh.lang.reference import ALL
 
-_DOCUMENTS = ("language", "shell", "operations", "kafka", "python", "glossary")
+_DOCUMENTS = ("language", "shell", "operations", "cluster", "kafka", "python", "glossary")
 """The documents that users are answered from."""
 _STOP = frozenset(
     re.findall(

@@ -112,7 +112,7 @@ def _registered(
     """Register the queries of all rows, a block at a time; raise `StqshError` if no row makes one."""
     with locating(statement.piece):
         spec = bind(statement, desk.view, inferred=columns).spec
-        check_kind(spec.kind)
+        check_kind(desk.link.db, spec.kind)
         template = _template(statement, spec)
         key = _key_column(statement, dict(columns))
         wanted = _wanted(statement, template, key)

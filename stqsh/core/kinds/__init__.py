@@ -1,10 +1,15 @@
-"""The query kinds, one module each; `KINDS` is the only place that names them all.
+"""The query kinds, one module each, and those that packages add; `KINDS` is the only place that has them all.
 
 `stqsh.core.contract.query_kind` describes what a kind implements.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from stqsh import extensions
 from stqsh.core.contract.query_kind import QueryKind
 from stqsh.core.kinds.aggregates import AggregateKind
 from stqsh.core.kinds.first import FirstKind
@@ -15,9 +20,30 @@ from stqsh.core.kinds.ranges import RangeKind
 from stqsh.core.kinds.records import RecordsKind
 from stqsh.core.kinds.refreshed_nearest import RefreshedNearestKind
 
+log = logging.getLogger("stqsh.extensions")
+
+
+def _added() -> list[QueryKind]:
+    """Return the kinds that packages add; one that cannot be loaded is logged, and is missing."""
+    found: list[QueryKind] = []
+    for name in extensions.extension_names(extensions.KINDS):
+        try:
+            added: Any = extensions.find_extension(extensions.KINDS, name)
+        except extensions.ExtensionError as error:
+            log.error("%s", error)
+            continue
+        kind: QueryKind = added()
+        if kind.name == name:
+            found.append(kind)
+        else:
+            log.error("the kind of query that is added as %r calls itself %r", name, kind.name)
+    return found
+
+
 KINDS: dict[str, QueryKind] = {
     kind.name: kind
     for kind in (
+        *_added(),
         RangeKind(),
         NearestKind(),
         AggregateKind(),
@@ -29,3 +55,8 @@ KINDS: dict[str, QueryKind] = {
     )
 }
 """The kinds by the name that a query's spec gives in "kind"."""
+
+
+def missing_kinds(names: Iterable[str]) -> list[str]:
+    """Return which of some kinds are not here: the package that adds them is missing, or cannot be loaded."""
+    return sorted(set(names) - KINDS.keys())

@@ -214,9 +214,8 @@ def _copy_chunks(
     previous = previous_rows(store, directory, stream.key, stream.time)[: head.copies[stream.id]]
     seeds = last_records(store, previous, task.first_step - 1, stream.key)
     for number, records in enumerate(seeds):
-        slots = slots_of(records["_hash"].to_numpy(), task.slots)
-        for slot in task.wanted:
-            mine = records.filter(pa.array(slots == slot))
+        dealt = DealtRecords(records, slots_of(records["_hash"].to_numpy(), task.slots))
+        for slot, mine in rows_by_slot(dealt, task.wanted):
             order, span = ChunkOrder(Phase.SEEDS, number=number), (task.first_step, task.last_step)
             yield Chunk(slot, stream.id, ChunkKind.COPY_SEEDS, order, *span, mine.num_rows, pack(mine))
 
@@ -324,26 +323,43 @@ def _to_slots(
 ) -> Iterator[Chunk]:
     """Yield the records of a slice for each wanted slot, without those that a sieve holds back."""
     span = (task.first_step, task.last_step)
-    for slot in wanted:
-        mine = dealt.records if task.slots == 1 else chosen_rows(dealt.records, dealt.slots == slot)
+    for slot, mine in rows_by_slot(dealt, wanted) if task.slots > 1 else ((0, dealt.records),):
         if isinstance(piece, StreamSlice) and task.is_whole(piece.stream_id):
             order = ChunkOrder(Phase.RECORDS, piece.index)
             if mine.num_rows:
                 yield Chunk(slot, piece.stream_id, kind, order, *span, mine.num_rows, b"", mine)
             continue
-        mine, sent = (mine, None) if sieve is None else sieve.sift(slot, mine)
-        for order, payload, rows in packed_records(mine, piece.index, sent):
+        kept, sent = (mine, None) if sieve is None else sieve.sift(slot, mine)
+        for order, payload, rows in packed_records(kept, piece.index, sent):
             yield Chunk(slot, piece.stream_id, kind, order, *span, rows, payload)
     if sieve is not None:
         yield from sieve.counts(span, piece.index)
 
 
-def chosen_rows(records: pa.RecordBatch, chosen: NDArray[np.bool_]) -> pa.RecordBatch:
-    """Return the chosen rows of a batch.
+def rows_by_slot(dealt: DealtRecords, wanted: Iterable[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the wanted slots, each with its rows, in their order.
+
+    The rows for several slots are put in order of slots once, whatever the number of slots; those of a slot
+    are then a view.
+    """
+    records, slots, wanted = dealt.records, dealt.slots, list(wanted)
+    if len(wanted) == 1:
+        yield wanted[0], chosen_rows(records, np.flatnonzero(slots == wanted[0]))
+        return
+    counts = np.bincount(slots, minlength=max(wanted, default=0) + 1)
+    # Whole numbers of one or two bytes are sorted in as many passes.
+    narrow = slots.astype(np.uint8 if len(counts) <= 1 << 8 else np.uint16)
+    together, ends = chosen_rows(records, np.argsort(narrow, kind="stable")), np.cumsum(counts).tolist()
+    for slot in wanted:
+        start = ends[slot - 1] if slot else 0
+        yield slot, together.slice(start, ends[slot] - start)
+
+
+def chosen_rows(records: pa.RecordBatch, rows: NDArray[np.intp]) -> pa.RecordBatch:
+    """Return some rows of a batch, by their positions.
 
     Where columns have no NULL or nothing else, that takes half as long as Arrow's filter.
     """
-    rows = np.flatnonzero(chosen)
     columns = [_chosen_values(column, rows) for column in records.columns]
     return pa.RecordBatch.from_arrays(columns, schema=records.schema)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from pathlib import Path
 
 from msgspec import DecodeError
@@ -32,8 +33,10 @@ from stqsh.engine.spark.spark_internals import (
 )
 from stqsh.engine.state.file_store import sealed_files
 from stqsh.errors import EngineError
+from stqsh.program import program
 from stqsh.spec.offset import Offset
 from stqsh.spec.savepoint import StagedSession
+from stqsh.storage.catalogue import added_kinds
 from stqsh.storage.control_log import ControlDb, get_meta, last_seq
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
@@ -48,6 +51,21 @@ class AuditError(EngineError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"the session's files do not belong together: {what}", hint=_HINT)
+
+
+def check_kinds(control: ControlDb) -> None:
+    """Raise `EngineError` if queries are of a kind that a package adds, and the engine does not find it."""
+    wanted = added_kinds(control)
+    if not wanted:
+        return
+    from stqsh.core.kinds import missing_kinds  # numba, which other sessions import while Spark starts
+
+    if missing := missing_kinds(wanted):
+        raise EngineError(
+            f"this session has queries of the kind {missing[0]!r}, which no installed package adds",
+            hint=f"install the package again, for {sys.executable}, or see why it cannot be loaded:"
+            f" {program()} doctor",
+        )
 
 
 def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) -> None:

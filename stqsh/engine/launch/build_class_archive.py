@@ -67,7 +67,7 @@ def _run_engine(folder: Path, archive: Path) -> None:
     """Start Spark and the query on an empty home, and end Java cleanly, so that it writes the archive."""
     home = SessionHome(folder)
     home.updates.mkdir()
-    control = ControlDb(folder)
+    control = ControlDb(folder, create=True)
     options = (f"-XX:ArchiveClassesAtExit={archive}", *SILENT)
     settings = replace(EngineSettings.from_profile(folder, load_profile(None, {})), java_options=options)
     done: list[float] = []

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from stqsh.core import compile_kernels
 from stqsh.engine.config import CRASHED, STACKS_SIGNAL, STATE_FORMAT, TUNING, EngineSettings
-from stqsh.engine.launch.audit import audit_home
+from stqsh.engine.launch.audit import audit_home, check_kinds
 from stqsh.engine.launch.heartbeat import Heartbeat, Origin, running_alone
 from stqsh.engine.launch.sink_keeper import SinkKeeper
 from stqsh.engine.launch.supervisor import JvmDiedError, StreamingQuery, Supervisor
@@ -126,6 +126,7 @@ class Engine:
         control = ControlDb(self._home.path)
         settings = engine_settings(self._home, control)
         audit_home(self._home, control, settings)
+        check_kinds(control)
         os.environ[DURABILITY] = durability = session_settings(control).text("durability")
         if durability == "disk":
             control.set_durable(True)

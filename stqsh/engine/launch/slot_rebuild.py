@@ -1,8 +1,8 @@
 """Rebuilding of slots from the beginning, where files of theirs are damaged, or for another number of slots.
 
 Slots are a fold over the log of commands and the records of the replay stores. Where both are there from the
-first step, the fold is done again here, batch by batch as the session's turns say (`stqsh.storage.turns`), and
-what it sends is dropped: it is delivered already. The state is the same, whatever the number of slots.
+first step, the fold is done again here, batch by batch as the session's turns say (`stqsh.storage.turns`),
+and what it sends is dropped: it is delivered already. The state is the same, whatever the number of slots.
 """
 
 from __future__ import annotations
@@ -209,6 +209,7 @@ def _spans(home: SessionHome, control: ControlDb, until: Committed) -> Iterator[
             copied=tuple(stream for stream in offset.copied if stream not in dropped),
             answered=until.offset.answered,
             by_slot=False,
+            slices=1,
         )
 
     at = kept(Offset())
@@ -307,7 +308,8 @@ def lost_slots(
     found = damage.message.removeprefix(f"the session's file {damage.file} ")
     hint = "put the session's folder back from a backup; or DUMP what the session defines, for a new one"
     if saved is not None:
-        hint = f"{program()} restore NAME FROM '{saved.uri}' makes a session as of step {saved.step:,}; or {hint}"
+        restores = f"{program()} restore NAME FROM '{saved.uri}'"
+        hint = f"{restores} makes a session as of step {saved.step:,}; or {hint}"
     return DamagedFileError(damage.file, f"{found}, and the slots cannot be rebuilt: {problem.message}", hint)
 
 

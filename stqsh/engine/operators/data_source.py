@@ -57,6 +57,7 @@ class StqshSource(DataSource):
         slots: the number of slots.
         max_records: the maximum number of records in a batch.
         max_bytes: the maximum size of a batch in bytes.
+        cores: the number of cores that Spark has, and so of the slices that a batch is read in.
         boot: names this start of the query, whose first batch processes no data but starts everything.
         transit: the folder for large payloads, see `stqsh.engine.state.payload_files`; without it they go
             through Spark.
@@ -78,7 +79,7 @@ class StqshSource(DataSource):
         from stqsh.engine.state.payload_files import PayloadFolders
 
         options = self.options
-        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes"))
+        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes", "cores"))
         reader = StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
         if options.get("transit"):
             least = int(options["spool_bytes"])
@@ -102,7 +103,7 @@ class StqshReader(DataSourceStreamReader):
 
     Args:
         home: the session's directory.
-        numbers: the number of slots, and the maximum records and bytes of a batch.
+        numbers: the number of slots, the maximum records and bytes of a batch, and the number of cores.
         boot: names this start of the query.
 
     Attributes:
@@ -131,8 +132,9 @@ class StqshReader(DataSourceStreamReader):
             keep_pandas_out()  # before the planner's modules make their first arrays
             from stqsh.engine.planning.planner import Planner
 
-            slots, max_records, max_bytes = self._numbers
-            self._planner = Planner(self._home, slots, max_records, max_bytes, steady=_steady_us)
+            slots, max_records, max_bytes, cores = self._numbers
+            tuning = replace(TUNING, slices=cores)
+            self._planner = Planner(self._home, slots, max_records, max_bytes, tuning, steady=_steady_us)
             self._planner.folds = self.folds
             self._planner.live.ahead.folder = None if self.spool is None else self.spool.ahead
         return self._planner

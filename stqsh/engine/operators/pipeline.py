@@ -97,6 +97,15 @@ def payload_folders(settings: EngineSettings) -> PayloadFolders | None:
     return PayloadFolders(home.path, home.arena.folder / "spool", settings.spool_bytes)
 
 
+def _cores(spark: SparkSession, settings: EngineSettings) -> int:
+    """Return the number of cores that Spark has.
+
+    Executors of a cluster may still be on their way. There are as many slots as cores, more or less.
+    """
+    found = spark.sparkContext.defaultParallelism
+    return found if settings.local else max(found, settings.slots)
+
+
 def _read_source(spark: SparkSession, settings: EngineSettings, spool: PayloadFolders | None) -> DataFrame:
     """Return the chunks of the source `stqsh` as a streaming data frame."""
     spark.dataSource.register(StqshSource)
@@ -106,6 +115,7 @@ def _read_source(spark: SparkSession, settings: EngineSettings, spool: PayloadFo
         .option("slots", settings.slots)
         .option("max_records", settings.max_records)
         .option("max_bytes", settings.max_bytes)
+        .option("cores", _cores(spark, settings))
         .option("boot", uuid.uuid4().hex)
         .option("transit", "" if spool is None else str(spool.transit))
         .option("spool_bytes", settings.spool_bytes)

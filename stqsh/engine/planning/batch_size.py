@@ -1,10 +1,17 @@
-"""Batch size: how many records the next batch may take, from the cost of the last one.
+"""Batch size: how many records the next batch may take, from the cost of the last ones.
 
-A trickle is taken at once. A backlog is taken in batches of about TARGET_US: large batches pay Spark's fixed
-cost less often, and users still see updates every other second. Batches may be cut between any two ticks
-without changing a result. A session's first batch is small, so that the first answer is quick; later ones
-grow and shrink with the measurements. Bounds protect memory: records, their bytes in the replay stores, and
-the updates to expect from those of the last batch.
+A trickle is taken at once. A backlog is taken in batches whose records take about TARGET_US: large batches
+pay Spark's fixed cost less often, and users still see updates every other second. What a batch costs whatever
+its size does not count, as smaller batches would not reduce it: 0.1 s on one machine, and seconds on a
+cluster that has only just started. Where it is high, batches are larger, so that it is about a third of their
+time.
+
+Both parts of the cost are estimated from the last batches of each size. While all had one size, only what is
+known to depend on records counts as theirs: a batch is rather too large than too small, and then shows it.
+
+Batches may be cut between any two ticks without changing a result. A session's first batch is small, so
+that the first answer is quick. Bounds protect memory: records, their bytes in the replay stores, and the
+updates to expect from those of the last batch.
 
 Streams that keep significant objects only are the exception: shedding orders are given between two batches,
 so only batches of one size repeat a replay of them exactly.
@@ -12,28 +19,41 @@ so only batches of one size repeat a replay of them exactly.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import log2
+from statistics import median
+from typing import NamedTuple
 
+import numpy as np
+
+from stqsh.arrays import Array
 from stqsh.spec.stats import BatchStats
+from stqsh.storage.rows import Progress
 
 TARGET_US = 2_000_000
-"""Target time of a batch of a backlog. With 1 M objects and 10,000 rectangles, batches of 0.8 s reach 0.65
-times the records per second of batches of 1.6 s; longer ones gain little.
+"""Target time of the records of a batch of a backlog. With 1 M objects and 10,000 rectangles, batches of
+0.8 s reach 0.65 times the records per second of batches of 1.6 s; longer ones gain little.
 """
 FIRST = 1 << 16
 """Records of a session's first batch, and of one that brings commands, whose users wait for it."""
-PLENTY = 1 << 18
-"""This many records take a fraction of a second to move; if such a batch is slow, see `records_after`."""
 LEAST = 1_000
-"""Minimum records of a batch: below it the fixed cost dominates."""
+"""Minimum records of a batch."""
 STEADY = 400_000
 """Records of every batch while there is a stream that keeps significant objects only."""
 MOST_UPDATES = 4_000_000
 """Expected maximum of updates in a batch: each takes some 50 bytes, in several copies."""
+_FIXED_TIMES, _MOST_US = 2, 2 * TARGET_US
+"""Records take at least so many times the fixed cost, but no longer than this for that reason alone."""
 _GROWTH, _SHRINKING = 4.0, 0.5
-"""Bounds on a batch's size relative to that of the last one. Costs other than records (queries that it
-registers, code that is compiled) are soon forgotten.
-"""
+"""Bounds on a batch's size relative to that of the last one."""
+_EACH = 5
+"""So many of the last batches of each size are kept, ..."""
+_AGE = 100
+"""... unless they are so many batches ago."""
+_APART = 1.2
+"""Two batches say what records cost if one has so many times the records of the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +86,111 @@ class BatchSample:
         if time is None:
             return BatchSample(room, stats.records, stats.updates)
         work_us = time.source_us + time.kernel_us + time.deliver_us
-        return BatchSample(room, stats.records, stats.updates, time.total_us, work_us)
+        return BatchSample(room, stats.records, stats.updates, time.total_us, min(work_us, time.total_us))
 
     @property
-    def is_trickle(self) -> bool:
-        """Whether it had time for far more records, so that it says nothing about a backlog."""
-        return 2 * self.records < self.room and self.took_us <= TARGET_US
+    def is_slight(self) -> bool:
+        """Whether it says nothing about a backlog, as it had room for far more records, which were quick."""
+        quick = 2 * self.records < self.room and self.work_us <= TARGET_US
+        return quick or not self.records or not self.took_us
+
+    @property
+    def size(self) -> int:
+        """The class of its size: the next one has 1.4 times as many records."""
+        return round(2 * log2(max(1, self.records)))
 
 
-def records_after(sample: BatchSample) -> int:
-    """Return how many records the next batch of a backlog takes: as many as take TARGET_US.
+class BatchCost(NamedTuple):
+    """What batches cost: µs for each batch, and for each of its records."""
 
-    Down to PLENTY all of the batch's time counts; below that only the part that is known to depend on
-    records. The rest is the fixed cost, which smaller batches would not reduce.
+    fixed_us: float
+    record_us: float
+
+    @staticmethod
+    def of(samples: Sequence[BatchSample]) -> BatchCost:
+        """Estimate the cost from samples with records and times, the latest last.
+
+        A record's cost is first the median of what pairs of batches of different sizes say (Theil and Sen),
+        those farther apart with more weight. That gives the fixed cost, which changes little. A record's cost
+        is then that of the last batches without it, as it may have changed with the last queries. One batch
+        that stood still changes neither. While all had one size, the fixed cost counts as 0, and a record's
+        as what is known to depend on it.
+        """
+        records, took, work = (
+            np.array([getattr(sample, name) for sample in samples], np.float64)
+            for name in ("records", "took_us", "work_us")
+        )
+        last = slice(-_EACH, None)
+        known = _weighted_median(work[last] / records[last], records[last])
+        one, other = np.triu_indices(len(records), 1)
+        apart = np.maximum(records[one], records[other]) >= _APART * np.minimum(records[one], records[other])
+        one, other = one[apart], other[apart]
+        if not apart.any():
+            return BatchCost(0.0, known)
+        far = records[other] - records[one]
+        slope = max(known, _weighted_median((took[other] - took[one]) / far, np.abs(far)))
+        fixed = float(np.median(took - slope * records))
+        fixed = max(0.0, min(fixed, float(np.min((took - work)[last]))))
+        rates = (took[last] - fixed) / records[last]
+        return BatchCost(fixed, max(known, _weighted_median(rates, records[last])))
+
+
+def _weighted_median(values: Array, weights: Array) -> float:
+    """Return the least value that, with all below it, has half of the weights: float64 (n,) each, n > 0."""
+    order = np.argsort(values, kind="stable")
+    half = np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)
+    return float(values[order[min(int(half), len(values) - 1)]])
+
+
+def records_after(samples: Sequence[BatchSample], between_us: float = 0.0) -> int:
+    """Return how many records the next batch of a backlog takes.
+
+    Args:
+        samples: of batches that say something about a backlog, the latest last.
+        between_us: how long Spark takes between two batches.
     """
-    if not sample.records or not sample.took_us or sample.is_trickle:
-        return sample.room
-    by_time = sample.records * TARGET_US / sample.took_us
-    by_work = sample.records * TARGET_US / max(1, sample.work_us)
-    wanted = max(by_time, min(PLENTY, by_work))
+    sample, cost = samples[-1], BatchCost.of(samples)
+    fixed_us = cost.fixed_us + between_us
+    aim_us = max(TARGET_US, min(_FIXED_TIMES * fixed_us, _MOST_US))
+    wanted = aim_us / cost.record_us if cost.record_us else sample.room * _GROWTH
     near = min(max(wanted, sample.room * _SHRINKING), sample.room * _GROWTH)
     by_updates = sample.records * MOST_UPDATES / max(1, sample.updates)
     return int(max(LEAST, min(near, by_updates)))
+
+
+class BatchSizes:
+    """The sizes of the batches of a backlog, by what the last batches of each size have cost.
+
+    Attributes:
+        room: the records that the next batch takes.
+    """
+
+    def __init__(self) -> None:
+        self.room = FIRST
+        self._samples: dict[int, BatchSample] = {}
+        self._between_us: deque[int] = deque(maxlen=_EACH)
+        self._last = Progress()
+
+    def follow(self, progress: Progress) -> None:
+        """Take in what the last batch has cost; the same batch counts once."""
+        last, self._last = self._last, progress
+        if progress.batch == last.batch:
+            return
+        sample = BatchSample.of(progress.stats)
+        self.room = sample.room
+        if last.stats.backlog and progress.batch == last.batch + 1:
+            self._between_us.append(max(0, progress.wall_us - last.wall_us - sample.took_us))
+        if sample.is_slight:
+            return
+        numbers = [number for number, one in self._samples.items() if one.size == sample.size][-_EACH + 1 :]
+        self._samples = {
+            number: one
+            for number, one in self._samples.items()
+            if number > progress.batch - _AGE and (one.size != sample.size or number in numbers)
+        }
+        self._samples[progress.batch] = sample
+        between_us = median(self._between_us) if self._between_us else 0
+        self.room = records_after([*self._samples.values()], between_us)
 
 
 def limit_first(room: BatchLimit) -> BatchLimit:

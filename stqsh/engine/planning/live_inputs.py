@@ -186,7 +186,7 @@ class LiveInputs:
         self, first: Offset, last: Offset, ledger: PlannerState, tuning: EngineTuning
     ) -> list[list[LiveSlice]]:
         """Return the messages between two offsets as groups of slices, one for each task."""
-        groups: list[list[LiveSlice]] = [[] for _ in range(tuning.slices)]
+        groups: list[list[LiveSlice]] = [[] for _ in range(last.slices)]
         for stream, position in sorted(last.live.items()):
             before = first.live.get(stream)
             wanted = ranges({} if before is None else before.next, position.next)
@@ -194,9 +194,7 @@ class LiveInputs:
             if not count:
                 continue
             ahead = self.ahead.folder_of(stream, first, last)
-            pieces = (
-                1 if last.by_slot or ahead else max(1, min(tuning.slices, count // tuning.slice_messages))
-            )
+            pieces = 1 if last.by_slot or ahead else max(1, min(last.slices, count // tuning.slice_messages))
             focal = ledger.focal_keys(stream)
             parts = [tuple(some) for some in split(wanted, pieces)]
             for index, some in enumerate(parts):

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stqsh.engine.config import TUNING, EngineTuning
-from stqsh.engine.planning.batch_size import STEADY, BatchLimit, BatchSample, limit_first, records_after
+from stqsh.engine.planning.batch_size import STEADY, BatchLimit, BatchSizes, limit_first
 from stqsh.engine.planning.event_clock import (
     FAR,
     PlaybackPace,
@@ -88,6 +88,7 @@ class Planner:
         self._view, self._pace = SessionView.of(home), PlaybackPace(steady)
         self.live = LiveInputs(home, self._view, steady)
         self._first_routing = FirstRouting(self._view)
+        self._sizes = BatchSizes()
 
     def latest(self, start: Offset, now_us: int) -> Offset:
         """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.
@@ -104,7 +105,7 @@ class Planner:
         if end.names > start.names:
             # After a power failure, no number that an offset names may be given to another statement.
             self._view.control.force()
-        return replace(end, by_slot=self._is_by_slot(start, end))
+        return replace(end, by_slot=self._is_by_slot(start, end), slices=self._tuning.slices)
 
     def plan(self, first: Offset, last: Offset) -> list[SourceTask]:
         """Cut the batch between two offsets into tasks that workers read independently."""
@@ -269,8 +270,8 @@ class Planner:
         """Return the room of a batch of a backlog."""
         if self._view.is_steady():
             return replace(self._most, records=min(self._most.records, STEADY))
-        records = records_after(BatchSample.of(read_progress(self._view.control).stats))
-        return replace(self._most, records=min(self._most.records, records))
+        self._sizes.follow(read_progress(self._view.control))
+        return replace(self._most, records=min(self._most.records, self._sizes.room))
 
     def _room_now(self, room: BatchLimit) -> BatchLimit:
         """Return the room of the next batch, which is smaller if it brings commands."""

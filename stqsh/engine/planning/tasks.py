@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -178,24 +179,18 @@ def cut_into_tasks(
     There may be one task for each slot instead, which reads all rows for it: see `is_read_by_slot`.
     """
     first, last = span.first, span.last
-    slices: list[list[StreamSlice]] = [[] for _ in range(tuning.slices)]
+    slices: list[list[StreamSlice]] = [[] for _ in range(last.slices)]
+    sizes = [0] * last.slices
     for stream_id, stop in sorted(last.rows.items()):
-        start = first.rows.get(stream_id, 0)
-        pieces = 1 if last.by_slot else max(1, min(tuning.slices, (stop - start) // tuning.slice_records))
+        start, keys = first.rows.get(stream_id, 0), ledger.focal_keys(stream_id)
+        pieces = 1 if last.by_slot else max(1, min(last.slices, (stop - start) // tuning.slice_records))
         inner = [start + (stop - start) * piece // pieces for piece in range(1, pieces)]
         bounds = [start, *(span.slice_end(stream_id, row) for row in inner), stop]
-        for piece in range(pieces):
-            if bounds[piece] < bounds[piece + 1]:
-                keys = ledger.focal_keys(stream_id)
-                slices[piece].append(
-                    StreamSlice(
-                        stream_id,
-                        bounds[piece],
-                        bounds[piece + 1],
-                        piece,
-                        keys,
-                    )
-                )
+        for piece, (low, high) in enumerate(pairwise(bounds)):
+            if low < high:
+                smallest = 0 if last.by_slot else sizes.index(min(sizes))
+                slices[smallest].append(StreamSlice(stream_id, low, high, piece, keys))
+                sizes[smallest] += high - low
     common = (str(home), slots, ledger.streams, first.step + 1, last.step, last.base_tick or 0)
     whole = SourceTask(*common, head, tuple(slices[0]), dealt=last.dealt)
     if last.by_slot:

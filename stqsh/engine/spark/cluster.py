@@ -8,15 +8,53 @@ Snapshots whose slots are on other hosts go through the log (`stqsh.client.read.
 from __future__ import annotations
 
 import re
+import secrets
 import socket
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stqsh.core import compile_kernels
-from stqsh.engine.config import TUNING
+from stqsh.engine.config import TUNING, EngineSettings
+from stqsh.errors import ProfileError
+from stqsh.fs import DURABILITY
 from stqsh.storage.arena_cleanup import remove_lost_arenas
 from stqsh.storage.private_files import make_private_folder
 
+if TYPE_CHECKING:
+    from stqsh.profile import Value
+
 LOOPBACK = "127.0.0.1"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+"""The setting of the driver's options for Java; those of the profile come after stqsh's own."""
+PYTHON = "spark.pyspark.python"
+"""The setting of the executors' Python, a path on their hosts or within an archive."""
+ARCHIVE = "stqsh"
+"""The name under which executors unpack what `stqsh pack` has made: `spark.archives: FILE#stqsh`."""
+_SECRET, _SECRET_FILE = "spark.authenticate.secret", "spark.authenticate.secret.file"
+_PYTHONPATH = "spark.executorEnv.PYTHONPATH"
+
+#: What a profile may say otherwise.
+_FREE = frozenset(
+    [
+        "spark.app.name",
+        "spark.cleaner.periodicGC.interval",
+        "spark.driver.bindAddress",
+        "spark.driver.host",
+        "spark.executor.syncLogLevel.enabled",
+        "spark.locality.wait",
+        "spark.local.dir",
+        "spark.log.level",
+        "spark.ui.enabled",
+        _PYTHONPATH,
+    ]
+)
+#: What stqsh has its own settings for, or cannot work with.
+_ELSEWHERE = {
+    "spark.driver.memory": "engine.memory says it",
+    "spark.sql.shuffle.partitions": "engine.slots says it",
+    "spark.submit.deployMode": "the driver is the session's own process, wherever that runs",
+}
 STANDALONE = re.compile(r"spark://(?P<host>[^:/,]+):(?P<port>\d+)")
 
 
@@ -40,6 +78,81 @@ def driver_address(master: str) -> str:
     except OSError:
         return ""
     return "" if ":" in address else address
+
+
+def for_cluster(settings: EngineSettings, python_path: str) -> dict[str, str]:
+    """Return what the executors of a cluster need, and how the processes prove themselves to each other.
+
+    Args:
+        settings: the engine's settings.
+        python_path: where executors find stqsh, if they use the driver's Python at the same place.
+
+    Raises:
+        ProfileError: the file with the secret cannot be read.
+    """
+    address = driver_address(settings.master)
+    options = {
+        "spark.executor.memory": settings.executor_memory,
+        "spark.executor.cores": settings.executor_cores,
+        "spark.driver.host": address,
+        "spark.driver.bindAddress": address,
+        _PYTHONPATH: "" if executors_python(settings) else python_path,
+        f"spark.executorEnv.{DURABILITY}": settings.durability,
+        # Executors log only problems: otherwise some sixty lines a batch.
+        "spark.log.level": "ERROR",
+        "spark.executor.syncLogLevel.enabled": "true",
+        _SECRET: _secret(settings),
+    }
+    if settings.master.startswith("local-cluster["):
+        # Other users of this machine reach the loopback, too.
+        options |= {"spark.authenticate": "true", _SECRET: secrets.token_hex(32)}
+    return {key: value for key, value in options.items() if value}
+
+
+def _secret(settings: EngineSettings) -> str:
+    """Return the secret of a standalone cluster; "" where there is none, or where Spark makes it itself.
+
+    Spark reads the file on Kubernetes only.
+    """
+    file = settings.of_spark.get(_SECRET_FILE)
+    if settings.secret or file is None or settings.master.startswith("k8s://"):
+        return settings.secret
+    try:
+        found = Path(str(file.value)).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(f"{file.origin}: cannot read the secret: {error}", hint=None) from error
+    if not found:
+        raise ProfileError(f"{file.origin}: the file with the secret is empty: {file.value}", hint=None)
+    return found
+
+
+def executors_python(settings: EngineSettings) -> str:
+    """Return the path of the executors' Python on their hosts; "" where it is that of the driver."""
+    if PYTHON in settings.of_spark:
+        return str(settings.of_spark[PYTHON].value)
+    archives = settings.of_spark.get("spark.archives")
+    names = str(archives.value).split(",") if archives is not None else []
+    is_packed = any(name.strip().endswith(f"#{ARCHIVE}") for name in names)
+    return f"./{ARCHIVE}/bin/python" if is_packed and not settings.local else ""
+
+
+def with_given(own: Mapping[str, str], given: Mapping[str, Value]) -> dict[str, str]:
+    """Return Spark's settings: stqsh's own, and those of the profile, which stay as they are.
+
+    Raises:
+        ProfileError: the profile sets what stqsh has to decide.
+    """
+    found = dict(own)
+    for name, value in given.items():
+        text = str(value.value)
+        why = _ELSEWHERE.get(name, "stqsh's answers or its memory rest on it" if name in own else "")
+        if name == _SECRET_FILE and _SECRET in own:
+            continue
+        if why and name not in _FREE and name != JAVA_OPTIONS and own.get(name) != text:
+            raise ProfileError(f"{value.origin}: {name} cannot be set: {why}", hint="leave it out")
+        if name != JAVA_OPTIONS:
+            found[name] = text
+    return found
 
 
 def prepare_host(arena: str) -> None:

@@ -1,8 +1,12 @@
-"""Start Spark's Java process on this machine without the scripts of `spark-submit`.
+"""Start Spark's Java process: on this machine without the scripts of `spark-submit`, for a cluster with them.
 
 The scripts start a Java process of their own, which only composes a command line, and then `SparkSubmit`,
 which looks for applications and packages to load. A session has neither: Java's main class here is the server
 that pyspark talks to, and pyspark is imported while it starts. An archive of its classes speeds that up.
+
+For a cluster the scripts know much that a session needs: what YARN and Kubernetes are to be given, packages,
+and the folders of Hadoop's configuration. pyspark would write all settings into the command line, which every
+user of the machine can read; here they are in a file.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -33,6 +37,8 @@ from stqsh.program import program
 #: Keep Java from printing messages about its archive.
 SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 _PATIENCE_S = 120.0
+_SUBMIT_PATIENCE_S = 600.0
+"""The same for a cluster: packages that the profile names may have to be brought first."""
 _LOOK_S = 0.005
 
 
@@ -42,6 +48,7 @@ class JavaGateway:
 
     process: subprocess.Popen[bytes]
     file: Path
+    patience_s: float = _PATIENCE_S
 
     def reached_by(self) -> tuple[int, str]:
         """Wait until Java listens, and return its port and the secret that it asks for.
@@ -49,7 +56,7 @@ class JavaGateway:
         Raises:
             StqshError: it has ended, or takes too long.
         """
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + self.patience_s
         while (found := read_gateway(self.file)) is None:
             if (code := self.process.poll()) is not None:
                 raise StqshError(
@@ -59,7 +66,7 @@ class JavaGateway:
             if time.monotonic() > deadline:
                 self.process.kill()
                 raise StqshError(
-                    f"Java has not answered for {_PATIENCE_S:.0f} s", hint=f"see {program()} logs"
+                    f"Java has not answered for {self.patience_s:.0f} s", hint=f"see {program()} logs"
                 )
             time.sleep(_LOOK_S)
         self.file.unlink()
@@ -83,6 +90,29 @@ def launch_java(java: JavaRuntime, memory: str, options: Sequence[str], scratch:
     ]
     environment = {**os.environ, GATEWAY_FILE: str(file), "PYTHONHASHSEED": "0", "SPARK_CONNECT_MODE": "0"}
     return JavaGateway(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment), file)
+
+
+def submit_java(properties: Mapping[str, str], scratch: Path) -> JavaGateway:
+    """Start Java by `spark-submit` with these settings; it ends when its standard input is closed.
+
+    Args:
+        properties: Spark's settings, secrets among them.
+        scratch: the folder for the file of settings and for what Java says first; only this user may read it.
+    """
+    file, given = scratch / "gateway", scratch / "spark.conf"
+    given.write_text("".join(_property(*one) for one in properties.items()), encoding="utf-8")
+    given.chmod(0o600)
+    environment = {**os.environ, GATEWAY_FILE: str(file), "SPARK_CONNECT_MODE": "0"}
+    submit = Path(environment.setdefault("SPARK_HOME", str(spark_folder()))) / "bin" / "spark-submit"
+    command = [str(submit), "--load-spark-defaults", "--properties-file", str(given), "pyspark-shell"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+    return JavaGateway(process, file, _SUBMIT_PATIENCE_S)
+
+
+def _property(name: str, value: str) -> str:
+    """Return a setting as a line of a file of Java's properties."""
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+    return f"{name}={escaped}\n"
 
 
 def archive_options(java: JavaRuntime) -> list[str]:

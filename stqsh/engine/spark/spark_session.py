@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -18,9 +18,16 @@ from typing import TYPE_CHECKING
 
 import stqsh
 from stqsh.engine.config import EngineSettings
-from stqsh.engine.spark.cluster import LOOPBACK, driver_address, prepare_host
+from stqsh.engine.spark.cluster import (
+    JAVA_OPTIONS,
+    LOOPBACK,
+    executors_python,
+    for_cluster,
+    prepare_host,
+    with_given,
+)
 from stqsh.engine.spark.java import JavaRuntime, find_java
-from stqsh.engine.spark.java_gateway import archive_options, launch_java
+from stqsh.engine.spark.java_gateway import archive_options, launch_java, submit_java
 from stqsh.engine.spark.spark_internals import (
     GATEWAY_PORT,
     GATEWAY_SECRET,
@@ -98,14 +105,16 @@ def start_spark(settings: EngineSettings) -> SparkSession:
         settings = replace(settings, java_options=tuple(archive_options(java)))
     SessionHome(settings.home).make_scratch()
     os.environ.update(_environment(settings, java))
-    if not settings.local:
-        return _build_session(settings)
-    started = launch_java(java, settings.memory, _java_options(settings), settings.scratch)
+    given = {"spark.master": pinned_master(settings.master), **configuration(settings)}
+    if settings.local:
+        started = launch_java(java, settings.memory, _java_options(settings), settings.scratch)
+    else:
+        started = submit_java(given, settings.scratch)
     try:
         import_module("pyspark.sql")  # beside Java, which takes longer
         port, secret = started.reached_by()
         with _variables({GATEWAY_PORT: str(port), GATEWAY_SECRET: secret}):
-            spark = _build_session(settings)
+            spark = _build_session(given)
     except BaseException:
         started.process.kill()
         raise
@@ -113,9 +122,9 @@ def start_spark(settings: EngineSettings) -> SparkSession:
     return spark
 
 
-def _build_session(settings: EngineSettings) -> SparkSession:
-    builder = import_module("pyspark.sql").SparkSession.builder.master(pinned_master(settings.master))
-    for key, value in configuration(settings).items():
+def _build_session(given: Mapping[str, str]) -> SparkSession:
+    builder = import_module("pyspark.sql").SparkSession.builder
+    for key, value in given.items():
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()
     return spark
@@ -156,13 +165,16 @@ def prepare_hosts(spark: SparkSession, settings: EngineSettings) -> None:
 
 
 def configuration(settings: EngineSettings) -> dict[str, str]:
-    """Return all Spark settings of a session."""
+    """Return all Spark settings of a session: its own, and those that the profile gives to Spark.
+
+    Raises:
+        ProfileError: the profile sets what stqsh has to decide.
+    """
     scratch = str(settings.scratch)
     own = {
         "spark.sql.shuffle.partitions": str(settings.slots),
         "spark.driver.memory": settings.memory,
-        "spark.driver.extraJavaOptions": " ".join(_java_options(settings)),
-        "spark.executorEnv.PYTHONPATH": _python_path(),
+        "spark.driver.extraJavaOptions": shlex.join(_java_options(settings)),
     }
     if settings.local:
         # Nothing listens on a network: all ports that Spark opens are on the loopback.
@@ -176,16 +188,21 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
             "spark.python.unix.domain.socket.dir": scratch,
         }
     else:
-        # Executors log only problems: otherwise some sixty lines a batch.
-        own |= _for_cluster(settings) | {"spark.executor.extraJavaOptions": _log_option()}
-    return _FIXED | INTERNAL_CONFIGURATION | own
+        own |= for_cluster(settings, _python_path())
+    return with_given(_FIXED | INTERNAL_CONFIGURATION | own, settings.of_spark)
 
 
 def _java_options(settings: EngineSettings) -> list[str]:
     """Return the options of the driver's Java process."""
     vfork = "-Djdk.lang.Process.launchMechanism=VFORK"
     scratch = f"-Djava.io.tmpdir={settings.scratch}"
-    return [vfork, _log_option(), scratch, *_JIT, *_HEAP, *settings.java_options]
+    return [vfork, _log_option(), scratch, *_JIT, *_HEAP, *settings.java_options, *_given_options(settings)]
+
+
+def _given_options(settings: EngineSettings) -> list[str]:
+    """Return the options for the driver's Java that the profile adds."""
+    given = settings.of_spark.get(JAVA_OPTIONS)
+    return shlex.split(str(given.value)) if given is not None else []
 
 
 def _log_option() -> str:
@@ -202,18 +219,6 @@ def pinned_master(master: str) -> str:
     return f"local[{found['cores'] or 1},{TASK_ATTEMPTS}]" if found else master
 
 
-def _for_cluster(settings: EngineSettings) -> dict[str, str]:
-    """Return the executors' resources, as far as the profile sets them, and the driver's address."""
-    address = driver_address(settings.master)
-    options = {
-        "spark.executor.memory": settings.executor_memory,
-        "spark.executor.cores": settings.executor_cores,
-        "spark.driver.host": address,
-        "spark.driver.bindAddress": address,
-    }
-    return {key: value for key, value in options.items() if value}
-
-
 def remove_scratch(settings: EngineSettings) -> None:
     """Delete Spark's temporary files, including those of a killed engine."""
     SessionHome(settings.home).remove_scratch()
@@ -223,7 +228,7 @@ def _environment(settings: EngineSettings, java: JavaRuntime) -> dict[str, str]:
     found = {
         "JAVA_HOME": str(java.home),
         "PYTHONPATH": _python_path(),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": executors_python(settings) or sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
     if settings.local:

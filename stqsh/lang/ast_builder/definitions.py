@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal
 
+from stqsh.extensions import FORMATS, extension_names
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import cover
@@ -28,7 +29,7 @@ from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.types import type_named
 
 FILE_FORMATS = ("csv", "jsonl", "parquet", "geojson", "gpx", "gpkg", "shapefile", "fgb")
-"""The formats of files; sources of one's own add theirs here."""
+"""The formats of files; packages may add others, see `stqsh.extensions`."""
 _LIVE_FORMATS = ("csv", "jsonl", "parquet", "geojson")
 _FORMATS: dict[type[statements.DataSource], tuple[str, ...]] = {
     statements.KafkaSource: ("csv", "json", "arrow"),
@@ -278,6 +279,10 @@ def format_of(source: statements.DataSource, name: Name) -> str:
     given, formats = name.text.lower(), _FORMATS.get(type(source), FILE_FORMATS)
     found = _FORMAT_ALIASES.get(given, given)
     if found not in {_FORMAT_ALIASES.get(one, one) for one in formats}:
+        if formats is FILE_FORMATS:
+            formats = (*FILE_FORMATS, *extension_names(FORMATS))
+            if found in formats:
+                return found
         is_known = found in {*FILE_FORMATS, *chain.from_iterable(_FORMATS.values())}
         problem = "this source does not take format" if is_known else "unknown format"
         raise StatementSyntaxError(

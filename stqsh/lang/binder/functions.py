@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stqsh import extensions
+from stqsh.extensions import extension_names
 from stqsh.lang.ast.expressions import Call, Column, Expression, Literal, Name
 from stqsh.lang.binder.choices import alike, as_text, number_type
 from stqsh.lang.binder.literals import timestamp_us
@@ -46,7 +48,8 @@ def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
         return _registered(node, registered, scope, bind)
     function = named(node.name)
     if node.name != "REGION" and node.name not in PLACES and function is None:
-        close = near(node.name, (*FUNCTIONS, *ALIASES, *PLACES, "REGION", "CAST", *AGGREGATES))
+        added = (name.upper() for name in extension_names(extensions.FUNCTIONS))
+        close = near(node.name, (*FUNCTIONS, *ALIASES, *PLACES, "REGION", "CAST", *AGGREGATES, *added))
         hint = "HELP FUNCTIONS lists them; session.register_function adds one in Python"
         raise BindError(
             f"there is no function {node.name}", node.span, near=close, hint=None if close else hint

@@ -73,7 +73,7 @@ def _remove_unused(home: SessionHome) -> None:
     """Remove a session that a failed script has made, unless one of its statements has taken effect."""
     if not home.control_db.exists():
         return
-    db = ControlDb(home.path)
+    db = ControlDb(home.path, create=True)  # the script may have failed before it was whole
     is_unused = last_seq(db) == 0
     db.close()
     if is_unused:

@@ -16,10 +16,10 @@ from stqsh.routing.cells import Cells
 from stqsh.routing.table import HASHED, TEXT, RoutingTable
 from stqsh.routing.text_leaves import CHILDREN, TextLeaves
 from support.cases import Case, Command, Spec
-from support.deaths import Death
+from support.deaths import Death, deaths
 from support.strategies.conditions import ASKED, contained
 from support.strategies.streams import TEXTS
-from support.strategies.whole import cuts, restarts, slots
+from support.strategies.whole import cuts, in_slices, restarts, slots
 
 _ALL_OVER = {"type": "rect", "x1": -170.0, "y1": -80.0, "x2": 170.0, "y2": 80.0}
 BOUNDS = [(-1.0, -1.0, 1.0, 1.0), (0.0, 0.0, 4.0, 2.0), (-180.0, -90.0, 180.0, 90.0)]
@@ -38,6 +38,7 @@ class Routing:
         is_endless: whether a replay is of a generator without an end.
         by_slot: whether batches that bring no queries are read by slot, those among them in which a routing
             begins; none is otherwise.
+        cores: into how many slices a stream's part of another batch is cut.
         initial: the routing before all of these, of a replay of events with an end; None for the usual one.
     """
 
@@ -48,6 +49,7 @@ class Routing:
     deaths: dict[int, Death]
     is_endless: bool
     by_slot: bool
+    cores: int = 2
     initial: RoutingTable | None = None
 
     @property
@@ -55,7 +57,7 @@ class Routing:
         """The tunables of the engine."""
         if self.by_slot:
             return replace(TUNING, by_slot_routed=self.slots)
-        return replace(TUNING, by_slot_records=0, by_slot_slots=0, by_slot_messages=0, slice_messages=1)
+        return in_slices(self.cores)
 
 
 @st.composite
@@ -134,7 +136,6 @@ def routings(
     initial: st.SearchStrategy[RoutingTable | None] | None = None,
 ) -> st.SearchStrategy[Routing]:
     """Runs whose routing changes so."""
-    deaths = st.builds(Death, st.integers(0, 20), st.booleans(), st.booleans())
     return st.builds(
         Routing,
         cuts,
@@ -144,6 +145,7 @@ def routings(
         st.dictionaries(st.integers(0, 20), deaths, max_size=4),
         st.booleans(),
         st.booleans(),
+        st.integers(1, 5),
         st.none() if initial is None else initial,
     )
 

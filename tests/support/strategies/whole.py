@@ -10,6 +10,7 @@ import hypothesis
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from stqsh.engine.config import TUNING, EngineTuning
 from support.cases import Case, Clock, Row, Spec
 from support.oracle import accepted, moments
 from support.scripts import ScriptCase, replayed
@@ -25,6 +26,8 @@ cuts = st.sampled_from(BATCHES)
 slots = st.sampled_from(SLOTS)
 restarts = st.sets(st.integers(0, 12), max_size=3)
 """The batches before which all restarts."""
+cores = st.lists(st.integers(1, 6), min_size=1, max_size=4)
+"""How many cores Spark has, in turns: other ones after each restart."""
 clocks = st.builds(Clock, st.sampled_from([0, -3, 1_201_956_300, -2_000_000]), st.sampled_from(TICKS_US))
 
 
@@ -132,6 +135,19 @@ def _typeable(part: Any) -> Any:
             return ["dur", part[1] // 1000 * 1000]
         return [_typeable(content) for content in part]
     return part
+
+
+def in_slices(count: int, tuning: EngineTuning = TUNING) -> EngineTuning:
+    """The tunables of an engine that has cores, and reads every batch in slices, however small."""
+    return replace(
+        tuning,
+        slices=count,
+        slice_records=1,
+        slice_messages=1,
+        by_slot_records=0,
+        by_slot_slots=0,
+        by_slot_messages=0,
+    )
 
 
 def cut(session: Case | list[Case], size: int | None) -> list[tuple[int, int]]:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from stqsh import extensions
 from stqsh.client.statements.source_paths import file_columns
 from stqsh.docs import TOPICS
+from stqsh.extensions import extension_names, package_of
 from stqsh.lang.ast_builder.commands import PARTITIONINGS, REBALANCINGS
 from stqsh.lang.printer.values import column_name, identifier
 from stqsh.lang.reference import ALL, OPTIONS, STATEMENTS
@@ -233,13 +235,17 @@ def _column(name: str) -> str:
 @cache
 def _fixed() -> dict[str, tuple[Word, ...]]:
     """Return the words that every session has, by category."""
+    added = extension_names(extensions.FUNCTIONS)
+    functions = {name.upper(): f"of {package_of(extensions.FUNCTIONS, name)}" for name in added} | _FUNCTIONS
     return {
         "setting": tuple((key.name, key.help) for key in KEYS if key.is_settable),
-        "format": tuple((name, "format") for name in (*FORMATS, *_SOURCE_FORMATS)),
+        "format": tuple(
+            (name, "format") for name in (*FORMATS, *_SOURCE_FORMATS, *extension_names(extensions.FORMATS))
+        ),
         "strategy": tuple((name, "strategy") for name in PARTITIONINGS),
         "adjuster": tuple((name, "adjuster") for name in REBALANCINGS),
         "type": tuple((name, "type") for name in TYPES),
-        "function": tuple((f"{name}(", meaning) for name, meaning in sorted(_FUNCTIONS.items())),
+        "function": tuple((f"{name}(", meaning) for name, meaning in sorted(functions.items())),
         "topic": (*((statement.name, statement.help) for statement in ALL), *TOPICS.items()),
     }
 

@@ -1,0 +1,1 @@
+"""An extension of stqsh: a file format, a function and a query kind."""
