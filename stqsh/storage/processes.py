@@ -182,8 +182,9 @@ def _fields(pid: int) -> list[str] | None:
         return None
 
 
-def allow_many_files() -> None:
-    """Let this process have as many files open as the system allows: a slot has one for each array."""
+def allow_many_files() -> int:
+    """Let this process have as many files open as the system allows, as each slot is locked; return that."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # a system may allow less than it says
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -137,6 +137,25 @@ def test_the_query_kind_of_the_page_answers_with_the_objects_in_its_diamond(
 
 
 @pytest.mark.usefixtures("package")
+@pytest.mark.parametrize("strategy", ["grid", "quadtree"])
+def test_the_query_kind_of_the_page_sends_the_same_updates_where_the_stream_is_repartitioned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    register = statement_of_page("REGISTER QUERY sparkle")
+    ended = register.replace("sparkle WITH (", "later FOR 40 s WITH (")
+    outputs = []
+    for folder, change in (("hashed", ""), ("moved", f"REPARTITION taxis USING {strategy};")):
+        begin = f"{TAXIS} {register} RUN 40 STEPS; {change} RUN 40 STEPS; {ended} RUN 60 STEPS;"
+        script = f"{begin} DROP QUERY sparkle; RUN 9 STEPS;"
+        with local_session(tmp_path / folder, slots=3, published=True) as session:
+            lines = parsed(run_script(session, script))
+        outputs.append([line for line in lines if "query" in line])
+    assert len(outputs[0]) > 150
+    assert outputs[1] == outputs[0]
+
+
+@pytest.mark.usefixtures("package")
 def test_the_doctor_lists_what_packages_add() -> None:
     assert [(one.state, one.found) for one in additions()] == [
         ("ok", "format 'reports' of stqsh-ships 1.0"),

@@ -24,7 +24,7 @@ from stqsh.engine.state.slot_runner import SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotMeta, SlotStore, StaleBatchError
 from stqsh.engine.state.spark_store import SparkStore
 from stqsh.spec.chunk import Chunk
-from stqsh.storage.slot_files import PublishedSlots
+from stqsh.storage.slot_files import PublishedSlots, mapped_files
 
 
 class FakeValue:
@@ -149,6 +149,22 @@ class Slot:
 def slot(tmp_path: Path, request: pytest.FixtureRequest) -> Slot:
     slot_runner._warm.clear()
     return Slot(tmp_path, request.param)
+
+
+def test_states_beyond_what_a_process_may_map_are_let_go_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slot_runner._warm.clear()
+    slots = [Slot(tmp_path / str(number), InFiles) for number in range(3)]
+    for slot in slots:
+        slot.batch()
+    assert len(slot_runner._warm) == 3
+    monkeypatch.setattr(slot_runner, "MOST_MAPPED", 0)
+    before = mapped_files()
+    for slot in slots * 2:
+        assert not slot.batch()[1].rebuilt
+        assert len(slot_runner._warm) == 1
+    assert mapped_files() < before
 
 
 def test_the_same_process_and_another_go_on_without_a_rebuild(slot: Slot) -> None:

@@ -141,7 +141,7 @@ class LocalEngine:
         # What a worker does for its garbage collection is not for a process that runs tests.
         unfrozen = mock.patch.object(worker_daemon, "freeze_objects")
         told = mock.patch("stqsh.engine.operators.local_operators._batch_of_task", lambda: self.number)
-        with unfrozen, told, self.memory.in_place(self.control) if self.memory else nullcontext():
+        with unfrozen, told, self.memory.in_place() if self.memory else nullcontext():
             chunks = cast(DataFrame, Frame([list(self.reader.read(task)) for task in tasks]))
             found = run_batch(chunks, self.number, self.operators)
         self.delivery.deliver(found, self.number)

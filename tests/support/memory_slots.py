@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,9 @@ import orjson
 from numpy.typing import NDArray
 
 from stqsh.core.state.slot_state import HeapAllocator
-from stqsh.engine.ingest import stream_routing, task_reader
 from stqsh.engine.operators import local_operators, slot_task
 from stqsh.engine.state.slot_store import SlotMeta
 from stqsh.spec.chunk import Chunk
-from stqsh.storage.control_log import ControlDb
 from stqsh.storage.slot_files import HeadFile
 
 Array = NDArray[Any]
@@ -41,15 +39,11 @@ class MemorySlots:
     arrays: dict[str, tuple[HeadFile, Mapping[str, Array]]] = field(default_factory=dict)
 
     @contextmanager
-    def in_place(self, control: ControlDb) -> Iterator[None]:
-        """Let operators find these, and no files. A worker opens the log for each task; here it is open."""
+    def in_place(self) -> Iterator[None]:
+        """Let operators find these, and no files."""
         store = mock.patch.object(local_operators, "FileStore", lambda *at: MemoryStore(self.kept, *at))
         arena = mock.patch.object(slot_task, "Arena", self.arena)
-        readers = (task_reader, stream_routing)
-        logs = (mock.patch.object(reader, "ControlDb", lambda _: control) for reader in readers)
-        with ExitStack() as stack:
-            for patch in (store, arena, *logs):
-                stack.enter_context(patch)
+        with store, arena:
             yield
 
     def arena(self, folders: tuple[Path, ...], name: str) -> MemoryArena:

@@ -56,7 +56,8 @@ def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
     _pause(logic)
     rescaled = np.empty(0, np.int64) if batch.commands.memory is None else logic.rescale()
     resumed = np.empty(0, np.int64) if is_elsewhere else _resume(logic)
-    logic.on_events(np.concatenate([rescaled, resumed, _register(logic)]))
+    logic.begun = np.concatenate([rescaled, resumed, _register(logic)])
+    logic.on_events(logic.begun)
     _end(logic)
     output.chunks += logic.chunks()
 

@@ -33,6 +33,8 @@ class MergingLogic(QueryLogic):
     have changed or gone since then are offered or taken back at the step in which the query resumes.
     """
 
+    finds_crossings = True
+
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         self.partials = Partials(batch, kind.name)

@@ -41,18 +41,21 @@ Example:
     ...             living = (self.queries.mode == ACTIVE) & (self.queries.until > step)
     ...             for position in np.flatnonzero(living):
     ...                 self.update(position, step)
+    ...     def box(self, position):
+    ...         return [self.queries.array(name)[position] for name in ("x1", "y1", "x2", "y2")]
     ...     def update(self, position, step):
     ...         sent, id_ = SentAnswers(self.batch.state, self.prefix), self.queries.id[position]
     ...         _, before = sent.pop_queries([id_])
     ...         versions, x, y = self.batch.objects.at(step)
-    ...         box = [self.queries.array(name)[position] for name in ("x1", "y1", "x2", "y2")]
-    ...         now = np.flatnonzero(in_diamond(box, x, y)).astype(np.int32)
+    ...         now = np.flatnonzero(in_diamond(self.box(position), x, y)).astype(np.int32)
     ...         sent.add(np.full(len(now), id_), now)
     ...         come, gone = np.setdiff1d(now, before), np.setdiff1d(before, now)
     ...         self.emit(arrivals(step, np.full(len(come), position), versions[come]))
     ...         steps = np.full(len(gone), step)
     ...         why, shown = self.batch.objects.reasons(versions[gone], gone, steps)
     ...         self.emit_removals(step, position, shown, why)
+    ...     def holds(self, position, versions, x, y):
+    ...         return in_diamond(self.box(position), x, y)
     ...     def retire(self, positions, steps, why):
     ...         sent = SentAnswers(self.batch.state, self.prefix)
     ...         for position, step in zip(positions, steps):
@@ -80,6 +83,8 @@ import numpy as np
 from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
+from stqsh.core.kernels.events.transitions import places_after
+from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.output.batch_output import BatchOutput, QueryUpdates
 from stqsh.core.queries.query_table import QueryCommands, QueryTable
@@ -272,13 +277,18 @@ class QueryKind:
 class QueryLogic(ABC):
     """One batch of a kind's queries over one stream on one slot.
 
-    The methods are called in this order: `retire`, `pause`, `rescale`, `resume`, `register`, `on_events`,
-    `retire` again, `chunks`. Those before `on_events` take effect at the batch's first step, before its
-    records. Queries are given by their positions in `queries`, ascending, int64 (n,).
+    `begun` has the positions of the queries whose answers begin at the first step. The methods are called in
+    this order: `retire`, `pause`, `rescale`, `resume`, `register`, `on_events`, `retire` again, `chunks`.
+    Those before `on_events` take effect at the batch's first step, before its records. Queries are given by
+    their positions in `queries`, ascending, int64 (n,).
     """
+
+    finds_crossings: ClassVar[bool] = False
+    """Whether the kind itself leaves out the updates of objects that cross between slots and stay members."""
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         self.batch, self.output = batch, output
+        self.begun = np.empty(0, np.int64)
         self.prefix = kind.prefix(batch.spec.id)
         self.queries = kind.queries(batch.state, batch.spec.id)
 
@@ -346,9 +356,47 @@ class QueryLogic(ABC):
         """Return the chunks for Aggregate, see `stqsh.core.contract.merging_kind`."""
         return []
 
+    def holds(self, position: int, versions: Array, x: Array, y: Array) -> Array:
+        """Return whether the answer of a query has objects with these versions at these places, bool (n,).
+
+        `emit` asks about objects that cross from one slot to another, under a routing by space. One that is
+        in the answer before and after gets no updates, neither from its old slot nor from its new one.
+
+        Args:
+            position: The query.
+            versions: The versions of the objects on the other slot, int32 (n,).
+            x, y: Their places, float64 (n,); NaN for none.
+        """
+        del position, versions, x, y
+        raise NotImplementedError(
+            f"{type(self).__name__} has no method `holds`: its queries cannot stay where a stream of moving"
+            " objects is repartitioned"
+        )
+
     def emit(self, updates: QueryUpdates) -> None:
         """Report updates whose queries are given by position."""
+        if not self.finds_crossings and len(self.batch.objects.rows.roles):
+            updates = updates.where(~self._cross(updates))
         self.output.add(updates, self.queries)
+
+    def _cross(self, updates: QueryUpdates) -> Array:
+        """Return which updates are of objects that cross while they stay in the answer, bool (n,)."""
+        objects, crossing = self.batch.objects, np.zeros(len(updates.step), np.bool_)
+        elsewhere = objects.versions_elsewhere(updates.show, updates.op, updates.step)
+        elsewhere[np.isin(updates.why, (DROPPED, ENDED)) & (updates.op < 0)] = -1
+        # The answer of a query that begins in a step had no member before it.
+        elsewhere[np.isin(updates.query, self.begun) & (updates.step == self.batch.timing.first)] = -1
+        # The old slot looks at the end of the step, the new one at the end of the step before.
+        steps = updates.step - (updates.op > 0)
+        found = np.flatnonzero(elsewhere >= 0)
+        for position, step in sorted(
+            {*zip(updates.query[found].tolist(), steps[found].tolist(), strict=True)}
+        ):
+            at = found[(updates.query[found] == position) & (steps[found] == step)]
+            versions, each = elsewhere[at].astype(np.int32), np.full(len(at), step, np.int64)
+            places = places_after(versions, each, *objects.sources, objects.timing)
+            crossing[at] = self.holds(position, versions, *places)
+        return crossing
 
     def emit_removals(self, step: int, position: int, shown: Array, why: Array) -> None:
         """Report that one query loses members in a step.

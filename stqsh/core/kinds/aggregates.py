@@ -62,6 +62,8 @@ class AggregateLogic(QueryLogic):
 
     queries: AggregateQueries
 
+    finds_crossings = True
+
     def __init__(self, kind: AggregateKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         state, prefix = batch.state, self.prefix

@@ -39,6 +39,8 @@ class RangeLogic(QueryLogic):
 
     queries: RangeQueries
 
+    finds_crossings = True
+
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         state, prefix = batch.state, self.prefix

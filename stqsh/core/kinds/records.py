@@ -39,6 +39,8 @@ class RecordsLogic(QueryLogic):
     record of an object while it is present.
     """
 
+    finds_crossings = True
+
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         self._sent = SentAnswers(batch.state, self.prefix)

@@ -14,8 +14,6 @@ from stqsh.core.kernels.events.transitions import Transitions, places_after
 from stqsh.core.kernels.events.updates import UpdateArrays
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.row_changes import StayingMembers, came
-from stqsh.core.objects.batch_objects import BatchObjects
-from stqsh.spec.chunk import RecordRole
 
 
 def without_crossings(
@@ -29,7 +27,7 @@ def without_crossings(
     nobody = np.zeros(len(updates.step), np.bool_)
     if not len(objects.rows.roles) or not len(updates.step):
         return updates, _cross(updates, nobody, updates.show, wanted)
-    elsewhere = _versions_elsewhere(objects, updates)
+    elsewhere = objects.versions_elsewhere(updates.show, updates.op, updates.step)
     crossing = np.flatnonzero(elsewhere >= 0)
     if not len(crossing):
         return updates, _cross(updates, nobody, updates.show, wanted)
@@ -42,32 +40,6 @@ def without_crossings(
 
 def _cross(updates: UpdateArrays, stays: Array, elsewhere: Array, wanted: Array) -> StayingMembers:
     return came(UpdateArrays(*(column[stays] for column in updates)), elsewhere[stays], wanted)
-
-
-def _versions_elsewhere(objects: BatchObjects, updates: UpdateArrays) -> Array:
-    """Return the version that another slot has of the object of each update, int64 (n,).
-
-    It is -1 where the object does not cross.
-    """
-    known, rows, roles = objects.numbers.objects, objects.rows.arrays, objects.rows.roles
-    found = np.full(len(updates.step), -1, np.int64)
-    row = updates.show - known
-    has_row = (row >= 0) & (row < len(roles))
-    departs = np.flatnonzero(
-        (updates.op < 0) & objects.numbers.have_departed(np.where(has_row, updates.show, -1))
-    )
-    found[departs] = updates.show[departs]
-    comes = np.flatnonzero(has_row & (updates.op > 0))
-    before = np.flatnonzero(roles == RecordRole.PREVIOUS)
-    if len(before) and len(comes):
-        span = int(rows.step.max()) + 1
-        codes = rows.obj[before].astype(np.int64) * span + rows.step[before]
-        before, codes = before[order := np.argsort(codes)], codes[order]
-        sought = rows.obj[row[comes]].astype(np.int64) * span + updates.step[comes]
-        place = np.minimum(np.searchsorted(codes, sought), len(codes) - 1)
-        there = codes[place] == sought
-        found[comes[there]] = known + before[place[there]]
-    return found
 
 
 def are_members(context: QueryContext, query: Array, versions: Array, steps: Array) -> Array:

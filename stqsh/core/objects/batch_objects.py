@@ -249,6 +249,39 @@ class BatchObjects:
         x[removed] = y[removed] = np.nan
         return x, y
 
+    def versions_elsewhere(self, shown: Array, op: Array, steps: Array) -> Array:
+        """Return the version that another slot has of each object that crosses, -1 where none does.
+
+        An object that leaves this slot has its new record there, and one that comes had the one before it.
+
+        Args:
+            shown: What updates show of objects, (n,).
+            op: 1 for objects that come, -1 for those that leave, int8 (n,).
+            steps: The steps, int64 (n,).
+
+        Returns:
+            The versions, int64 (n,).
+        """
+        rows, roles = self.rows.arrays, self.rows.roles
+        found = np.full(len(steps), -1, np.int64)
+        if not len(roles):
+            return found
+        row = shown - self.numbers.objects
+        has_row = (row >= 0) & (row < len(roles))
+        departs = np.flatnonzero((op < 0) & self.numbers.have_departed(np.where(has_row, shown, -1)))
+        found[departs] = shown[departs]
+        comes = np.flatnonzero(has_row & (op > 0))
+        before = np.flatnonzero(roles == RecordRole.PREVIOUS)
+        if len(before) and len(comes):
+            span = int(rows.step.max()) + 1
+            codes = rows.obj[before].astype(np.int64) * span + rows.step[before]
+            before, codes = before[order := np.argsort(codes)], codes[order]
+            sought = rows.obj[row[comes]].astype(np.int64) * span + steps[comes]
+            place = np.minimum(np.searchsorted(codes, sought), len(codes) - 1)
+            there = codes[place] == sought
+            found[comes[there]] = self.numbers.objects + before[place[there]]
+        return found
+
     def finish(self) -> None:
         """Store each object's last row, and forget those that departed.
 

@@ -33,7 +33,7 @@ def write_task(task: SourceTask, slots: int, spool: PayloadFolders | None) -> It
 def source_timings(task: SourceTask, took_us: int) -> list[Chunk]:
     """Return the chunks that say how long a task has read, and the planner for all tasks."""
     timings = [TaskTiming("source", us=took_us)]
-    if task.head is not None and task.head.older_us and task.only == 0:
-        timings.append(TaskTiming("plan", us=task.head.older_us))
+    if task.head is not None and task.head.read_us and task.only == 0:
+        timings.append(TaskTiming("plan", us=task.head.read_us))
     slot, span = task.only or 0, (task.first_step, task.last_step)
     return [Chunk(slot, 0, ChunkKind.TIMING, ChunkOrder(), *span, 0, pack_json(timing)) for timing in timings]

@@ -125,6 +125,7 @@ class Engine:
         threading.Thread(target=self._warm_up, name="warm-up", daemon=True).start()
         control = ControlDb(self._home.path)
         settings = engine_settings(self._home, control)
+        self._heart.cluster = not settings.local
         audit_home(self._home, control, settings)
         check_kinds(control)
         os.environ[DURABILITY] = durability = session_settings(control).text("durability")

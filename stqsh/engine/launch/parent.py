@@ -160,8 +160,14 @@ class Parent:
 
     def _tell(self, state: EngineState, message: str = "") -> None:
         """Write engine.json in the place of the engine, which has gone."""
-        info = EngineInfo.now(os.getpid(), state, message)
-        known = replace(info, parent=info.pid, restarts=self._restarts.count, last_crash=self._last_crash)
+        info, last = EngineInfo.now(os.getpid(), state, message), read_engine(self._home)
+        known = replace(
+            info,
+            parent=info.pid,
+            restarts=self._restarts.count,
+            last_crash=self._last_crash,
+            cluster=last is not None and last.cluster,
+        )
         try:
             write_engine(self._home, known)
         except OSError as error:  # a full disk, or a home that was deleted

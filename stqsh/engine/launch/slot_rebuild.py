@@ -115,6 +115,7 @@ def rebuild_slots(
         tasks = planner.plan(first, last)
         looked_up = fold.take(chain.from_iterable(map(read_chunks, tasks)), found.seeds(tasks[0]))
         found.keep(last, looked_up, is_asked=last.asked > first.asked)
+        planner.committed(last)
         tell(100 * last.step // max(1, until.offset.step))
     fold.write(home.state, until.batch)
 

@@ -187,11 +187,7 @@ class StqshReader(DataSourceStreamReader):
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         """Return the tasks of the batch between two offsets."""
-        tasks: Sequence[SourceTask] = self.planner.plan(Offset.from_json(start), Offset.from_json(end))
-        if any(task.head and task.head.routed for task in tasks):
-            from stqsh.engine.ingest.stream_routing import with_older_queries
-
-            tasks = with_older_queries(tasks)
+        tasks = self.planner.plan(Offset.from_json(start), Offset.from_json(end))
         return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -205,4 +201,4 @@ class StqshReader(DataSourceStreamReader):
 
     def commit(self, end: OffsetJson) -> None:
         """Let spools go as far as batches are committed; all else stays in the log and the replay stores."""
-        self.planner.live.committed(Offset.from_json(end))
+        self.planner.committed(Offset.from_json(end))

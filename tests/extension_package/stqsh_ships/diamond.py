@@ -25,13 +25,20 @@ class DiamondLogic(QueryLogic):
             for position in np.flatnonzero(living):
                 self.update(position, step)
 
+    def box(self, position):
+        """Return the rectangle of one query."""
+        return [self.queries.array(name)[position] for name in ("x1", "y1", "x2", "y2")]
+
+    def holds(self, position, versions, x, y):
+        """Return whether objects at these places are in the answer of one query."""
+        return in_diamond(self.box(position), x, y)
+
     def update(self, position, step):
         """Send what enters and leaves the answer of one query in a step."""
         sent, id_ = SentAnswers(self.batch.state, self.prefix), self.queries.id[position]
         _, before = sent.pop_queries([id_])
         versions, x, y = self.batch.objects.at(step)
-        box = [self.queries.array(name)[position] for name in ("x1", "y1", "x2", "y2")]
-        now = np.flatnonzero(in_diamond(box, x, y)).astype(np.int32)
+        now = np.flatnonzero(in_diamond(self.box(position), x, y)).astype(np.int32)
         sent.add(np.full(len(now), id_), now)
         come, gone = np.setdiff1d(now, before), np.setdiff1d(before, now)
         self.emit(arrivals(step, np.full(len(come), position), versions[come]))
