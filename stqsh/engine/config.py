@@ -137,6 +137,17 @@ class EngineTuning:
     #: Number of such looks without a heartbeat after which the engine is killed and restarted.
     silence_looks: int = 4
 
+    #: How often the engine of a cluster looks for snapshots, ...
+    located_look_s: float = 0.005
+    #: ... how many it answers at a time, ...
+    located_asks: int = 4
+    #: ... how long it waits before it asks again where a batch is under way, ...
+    located_again_s: float = 0.02
+    #: ... for how long it does so, ...
+    located_wait_s: float = 10.0
+    #: ... and how often where a slot's executor is gone or busy.
+    located_attempts: int = 3
+
     #: How often engine.json is written.
     heartbeat_s: float = 1.0
     #: How often the engine of a temporary session checks whether its client lives.

@@ -71,6 +71,7 @@ class Delivery:
         control: its control log.
         spool: folders of the payloads that are passed by name; None if all payloads are within their chunks.
         on_first: called after the first batch that this object delivers.
+        on_timings: called after each batch with the times of its tasks.
 
     Attributes:
         retention: is notified of what each batch adds to the update log.
@@ -83,8 +84,10 @@ class Delivery:
         *,
         spool: PayloadFolders | None = None,
         on_first: Callable[[], None] | None = None,
+        on_timings: Callable[[list[TaskTiming]], None] | None = None,
     ) -> None:
         self._home, self._control, self._spool, self._on_first = home, control, spool, on_first
+        self._on_timings = on_timings
         self.retention = LogRetention(
             home, control, lambda: parse_size(session_settings(control).text("updates.keep"))
         )
@@ -120,6 +123,8 @@ class Delivery:
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
         self._record(progress, delivered, logged)
+        if self._on_timings is not None:
+            self._on_timings(delivered.timings)
         if logged is not None:
             self.retention.delivered(number, logged.total)
         self._balancer.delivered(delivered.clock)

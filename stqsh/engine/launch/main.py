@@ -148,6 +148,7 @@ class Engine:
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
+        from stqsh.engine.operators.located_snapshots import LocatedSnapshots, on_executors
         from stqsh.engine.operators.pipeline import payload_folders, start_query
         from stqsh.engine.state.attendance import forget_unplanned
 
@@ -164,7 +165,14 @@ class Engine:
         preparer.start()
         self._heart.tell("starting", "starting the query")
         spool = payload_folders(settings)
-        delivery = Delivery(self._home, control, spool=spool, on_first=lambda: self._came_up(FIRST_BATCH))
+        snapshots = LocatedSnapshots(self._home, settings.slots, on_executors(spark.sparkContext))
+        delivery = Delivery(
+            self._home,
+            control,
+            spool=spool,
+            on_first=lambda: self._came_up(FIRST_BATCH),
+            on_timings=None if settings.local else snapshots.delivered,
+        )
         watchdog = Watchdog(LocalParts(lambda: _java_pid(spark) if settings.local else None))
 
         def start() -> StreamingQuery:
@@ -187,10 +195,13 @@ class Engine:
         sinks = SinkKeeper(self._home, control)
         sinks.start()
         watchdog.start()
+        if not settings.local:
+            snapshots.start()
         try:
             supervisor.run()
         finally:
             watchdog.stop()
+            snapshots.stop()
             preparer.stop()
             delivery.retention.stop()
             sinks.stop()

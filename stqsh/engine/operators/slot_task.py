@@ -18,6 +18,7 @@ from stqsh.engine.ingest.record_replay import replay_records, shorten_for_log, s
 from stqsh.engine.ingest.task_output import source_timings
 from stqsh.engine.ingest.task_reader import chunks as read_chunks
 from stqsh.engine.planning.tasks import SourceTask
+from stqsh.engine.spark.spark_internals import executor_location
 from stqsh.engine.spark.worker_daemon import freeze_after_task
 from stqsh.engine.state.arena import Arena
 from stqsh.engine.state.payload_files import PayloadFolders, load_payloads, open_writer
@@ -143,5 +144,5 @@ def _split_by_query(chunk: Chunk, slots: int) -> Iterator[Chunk]:
 
 
 def _timing(fold: Fold, first: Chunk, costs: SlotTiming) -> Chunk:
-    content = pack_json(TaskTiming(fold.name, first.slot, **asdict(costs)))
+    content = pack_json(TaskTiming(fold.name, first.slot, executor=executor_location(), **asdict(costs)))
     return Chunk(first.slot, 0, ChunkKind.TIMING, ChunkOrder(), first.first_step, first.last_step, 0, content)

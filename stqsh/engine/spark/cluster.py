@@ -107,6 +107,10 @@ def for_cluster(settings: EngineSettings, python_path: str) -> dict[str, str]:
         "spark.log.level": "ERROR",
         "spark.executor.syncLogLevel.enabled": "true",
         _SECRET: _secret(settings),
+        # A core that becomes free is offered to a snapshot before the next task of a batch.
+        "spark.scheduler.mode": "FAIR",
+        # Slots stay where their arrays are, unless their executor is busy for longer.
+        "spark.locality.wait": "1s",
     }
     if settings.master.startswith("local-cluster["):
         # Other users of this machine reach the loopback, too.

@@ -7,19 +7,24 @@ Each assumption is a function or constant here, with the version for which it wa
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import subprocess
 import uuid
 import zlib
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from struct import unpack_from
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stqsh.fs import atomic_write, settle
+from stqsh.storage import processes
 
 if TYPE_CHECKING:
+    from pyspark import RDD, SparkContext
     from pyspark.sql import SparkSession
 
 CHECKED_VERSION = "4.3"
@@ -109,6 +114,13 @@ GATEWAY_PORT, GATEWAY_SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 
 INTERPRETED_PLANS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Settings of a session with which Spark 4.3 generates and compiles no code for its plans."""
+
+POOL_PROPERTY = "spark.scheduler.pool"
+"""The local property that names the pool of a thread's jobs; FAIR scheduling offers a free core to the pool
+with the fewest running tasks first."""
+
+_EXECUTOR_ID, _EXECUTOR_HOST = "--executor-id", "--hostname"
+"""The arguments with which Spark 4.3 starts the Java process of an executor, whatever the master."""
 
 _MASK = 0xFFFFFFFF
 _SEED = 42
@@ -246,6 +258,42 @@ def java_exit_code(spark: SparkSession) -> int | None:
 def serve_workers() -> None:
     """Fork Python workers when Spark asks for them, as the daemon of pyspark 4.3 does, until Spark ends."""
     import_module("pyspark.daemon").manager()
+
+
+@cache
+def executor_location() -> str:
+    """Return the location of the executor that this worker belongs to, as `located_tasks` takes it.
+
+    It is "" where there is none: on one machine, and outside of Spark. The executor is the nearest of the
+    processes above this one that was started as such.
+    """
+    pid = os.getpid()
+    while pid > 1:
+        words = processes.command_line(pid)
+        if _EXECUTOR_ID in words and _EXECUTOR_HOST in words:
+            host, number = (words[words.index(name) + 1] for name in (_EXECUTOR_HOST, _EXECUTOR_ID))
+            return f"executor_{host}_{number}"
+        pid = processes.parent_of(pid)
+    return ""
+
+
+def located_tasks(context: SparkContext, parts: Sequence[tuple[object, str]]) -> RDD[Any]:
+    """Return the values of some parts, each as a task of its own that prefers an executor's location.
+
+    Spark 4.3 runs a task there if the executor has a free core within `spark.locality.wait`; else anywhere.
+    It takes locations from Scala only, through a constructor that pyspark does not offer, and reads
+    `executor_HOST_ID` as an executor's.
+    """
+    jvm = context._jvm
+    assert jvm is not None, "the context is running"
+    any_reference = getattr(getattr(jvm, "scala.reflect.ClassTag$"), "MODULE$").AnyRef()
+    located = [
+        jvm.scala.Tuple2(pickle.dumps(value), jvm.PythonUtils.toSeq([location])) for value, location in parts
+    ]
+    made = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq(located), any_reference).toJavaRDD()
+    serializer = import_module("pyspark.serializers").CPickleSerializer()
+    rdd: RDD[Any] = import_module("pyspark.core.rdd").RDD(made, context, serializer)
+    return rdd
 
 
 def spark_hash(key: int) -> int:
