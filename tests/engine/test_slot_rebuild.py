@@ -17,6 +17,7 @@ from stqsh.engine.config import EngineSettings
 from stqsh.engine.launch.slot_rebuild import Committed, rebuild_slots
 from stqsh.engine.spark.spark_internals import last_commit, read_offset
 from stqsh.spec.offset import Offset
+from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.control_log import ControlDb, set_meta
 from stqsh.storage.home import SessionHome, open_home
 
@@ -25,8 +26,9 @@ STEPS, SLOTS = 24, 2
 
 def rebuild(home: SessionHome, slots: int) -> None:
     with closing(ControlDb(home.path)) as control:
-        batch = last_commit(home.checkpoint)
-        offset = Offset.from_json(orjson.loads(read_offset(home.checkpoint, batch)))
+        checkpoint = checkpoint_blobs(home.path)
+        batch = last_commit(checkpoint)
+        offset = Offset.from_json(orjson.loads(read_offset(checkpoint, batch)))
         rebuild_slots(home, control, slots, Committed(batch, offset))
         set_meta(control, "slots", str(slots))
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from msgspec import UNSET
 
 from stqsh.arrays import Array
+from stqsh.checksums import DamagedFileError
 from stqsh.engine.delivery.archive_writer import write_archive
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.delivery.batch_stats import by_slot, by_stream, lag_s, time_split
@@ -33,6 +34,7 @@ from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.offset import Offset
 from stqsh.spec.query import AskSpec, Place
 from stqsh.spec.stats import BatchStats, SiftedRecords, SlotStats, TakenMessages, TaskTiming, TimeSplit
+from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb, wall_clock_us
 from stqsh.storage.home import SessionHome
@@ -235,8 +237,8 @@ def batch_offset(home: SessionHome, number: int) -> Offset | None:
     if number < 0:
         return Offset()
     try:
-        return Offset.from_json(json.loads(read_offset(home.checkpoint, number)))
-    except FileNotFoundError:
+        return Offset.from_json(json.loads(read_offset(checkpoint_blobs(home.path), number)))
+    except DamagedFileError:  # it is gone
         return None
 
 

@@ -36,6 +36,7 @@ from stqsh.errors import EngineError
 from stqsh.program import program
 from stqsh.spec.offset import Offset
 from stqsh.spec.savepoint import StagedSession
+from stqsh.storage.blobs import Blobs, checkpoint_blobs
 from stqsh.storage.catalogue import added_kinds
 from stqsh.storage.control_log import ControlDb, get_meta, last_seq
 from stqsh.storage.home import SessionHome
@@ -74,23 +75,23 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
     Raises:
         AuditError: it cannot.
     """
-    delivered = read_progress(control).batch
-    _drop_unfinished(home, delivered)
-    committed, planned = last_commit(home.checkpoint), last_offset(home.checkpoint)
-    if planned >= 0 and not has_metadata(home.checkpoint):
+    delivered, checkpoint = read_progress(control).batch, checkpoint_blobs(home.path)
+    _drop_unfinished(checkpoint, delivered)
+    committed, planned = last_commit(checkpoint), last_offset(checkpoint)
+    if planned >= 0 and not has_metadata(checkpoint):
         log.warning("checkpoint/metadata is damaged or gone, and is written again: it only names the query")
-        write_metadata(home.checkpoint)
+        write_metadata(checkpoint)
     if not committed <= delivered <= planned or planned > committed + 1:
         raise AuditError(
             f"Spark has planned {_batches(planned)} and completed {_batches(committed)},"
             f" but {_batches(delivered)} are recorded as delivered"
         )
     if committed >= 0:
-        _check_intact(home, commit_file(home.checkpoint, committed))
-        _check_intact(home, offset_file(home.checkpoint, committed))
+        _check_intact(checkpoint, commit_file(committed))
+        _check_intact(checkpoint, offset_file(committed))
     if planned >= 0:
-        _check_intact(home, offset_file(home.checkpoint, planned))
-        _check_numbers(home, control, planned)
+        _check_intact(checkpoint, offset_file(planned))
+        _check_numbers(checkpoint, control, planned)
     if settings.local and delivered >= 0:
         _check_slots(home, control, settings.slots, committed)
     if missing := missing_updates(home, control):
@@ -101,29 +102,31 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
         )
 
 
-def _drop_unfinished(home: SessionHome, delivered: int) -> None:
+def _drop_unfinished(checkpoint: Blobs, delivered: int) -> None:
     """Remove what Spark had not written to the end when the machine died, if its batch can be done again.
 
     A delivered batch without its commit is repeated, and gives the same; one that was not delivered is
     planned again, and slots that have stored it go back to the one before.
     """
-    committed, planned = last_commit(home.checkpoint), last_offset(home.checkpoint)
-    commit, offset = commit_file(home.checkpoint, committed), offset_file(home.checkpoint, planned)
-    if 0 <= delivered == committed == planned and not is_intact(commit):
+    committed, planned = last_commit(checkpoint), last_offset(checkpoint)
+    commit, offset = commit_file(committed), offset_file(planned)
+    if 0 <= delivered == committed == planned and not is_intact(checkpoint, commit):
         damaged = commit
-    elif delivered == committed == planned - 1 and not is_intact(offset):
+    elif delivered == committed == planned - 1 and not is_intact(checkpoint, offset):
         damaged = offset
     else:
         return
-    log.warning("%s is damaged, and is removed: its batch is done again", damaged.relative_to(home.path))
-    remove_file(damaged)
+    log.warning("%s is damaged, and is removed: its batch is done again", f"checkpoint/{damaged}")
+    remove_file(checkpoint, damaged)
 
 
-def _check_intact(home: SessionHome, file: Path) -> None:
-    if not file.exists():
-        raise AuditError(f"{file.relative_to(home.path)} is gone")
-    if not is_intact(file):
-        raise AuditError(f"{file.relative_to(home.path)} is damaged")
+def _check_intact(checkpoint: Blobs, name: str) -> None:
+    try:
+        intact = is_intact(checkpoint, name)
+    except DamagedFileError:
+        raise AuditError(f"checkpoint/{name} is gone") from None
+    if not intact:
+        raise AuditError(f"checkpoint/{name} is damaged")
 
 
 def describe_staged(control: ControlDb, files: Path) -> StagedSession:
@@ -137,8 +140,8 @@ def describe_staged(control: ControlDb, files: Path) -> StagedSession:
         AuditError: they are not those of one step.
         DamagedFileError: a slot's head is not what was written.
     """
-    progress, home = read_progress(control), SessionHome(files)
-    batches = last_commit(home.checkpoint), last_offset(home.checkpoint), progress.batch
+    progress, checkpoint = read_progress(control), checkpoint_blobs(files)
+    batches = last_commit(checkpoint), last_offset(checkpoint), progress.batch
     if len(set(batches)) > 1 or progress.batch < 0:
         raise AuditError(f"batch {progress.batch} is not complete")
     return StagedSession(
@@ -147,7 +150,7 @@ def describe_staged(control: ControlDb, files: Path) -> StagedSession:
         progress.at_us(),
         int(get_meta(control, "slots") or 0),
         get_meta(control, "state") or "",
-        sealed_files(home.state),
+        sealed_files(SessionHome(files).state),
     )
 
 
@@ -162,10 +165,10 @@ def missing_updates(home: SessionHome, control: ControlDb) -> list[str]:
     return sorted(name for name in listed if name not in there)
 
 
-def _check_numbers(home: SessionHome, control: ControlDb, batch: int) -> None:
+def _check_numbers(checkpoint: Blobs, control: ControlDb, batch: int) -> None:
     """Check that the control log has all rows that the last offset names."""
     try:
-        offset = Offset.from_json(decode(read_offset(home.checkpoint, batch)))
+        offset = Offset.from_json(decode(read_offset(checkpoint, batch)))
     except (ValueError, DecodeError) as error:
         raise AuditError(f"checkpoint/offsets/{batch} is damaged") from error
     if (last := last_seq(control)) < offset.names:
@@ -192,7 +195,7 @@ def _is_rebuilt(home: SessionHome, control: ControlDb, batch: int) -> bool:
     if batch < 0:
         return False
     try:
-        offset = Offset.from_json(decode(read_offset(home.checkpoint, batch)))
+        offset = Offset.from_json(decode(read_offset(checkpoint_blobs(home.path), batch)))
         check_rebuildable(home, control, Committed(batch, offset))
     except (NotRebuiltError, DamagedFileError):
         return False

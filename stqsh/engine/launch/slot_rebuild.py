@@ -41,6 +41,7 @@ from stqsh.spec.chunk import Chunk
 from stqsh.spec.log import LogKind, RecordsFound
 from stqsh.spec.offset import Offset
 from stqsh.spec.savepoint import StagedSession
+from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.catalogue import dropped_streams, live_streams
 from stqsh.storage.control_log import ControlDb, entries_after, set_meta
 from stqsh.storage.home import SessionHome
@@ -267,13 +268,14 @@ def mend_slots(
     Raises:
         DamagedFileError: files are, and the slots cannot be rebuilt.
     """
-    batch = last_commit(home.checkpoint)
+    checkpoint = checkpoint_blobs(home.path)
+    batch = last_commit(checkpoint)
     damage = find_damage(home.state, settings.slots, batch, content=content) if batch >= 0 else None
     if damage is None:
         return
     log.warning("%s; the slots are rebuilt from the first step", damage.message)
     try:
-        offset = Offset.from_json(json.loads(read_offset(home.checkpoint, batch)))
+        offset = Offset.from_json(json.loads(read_offset(checkpoint, batch)))
         rebuild_slots(home, control, settings.slots, Committed(batch, offset), tell)
     except NotRebuiltError as problem:
         raise lost_slots(damage, problem, last_savepoint(control)) from problem
@@ -333,7 +335,7 @@ def adapt_slots(
     wanted = staged.slots if slots is None else slots
     if (wanted, state) == (staged.slots, staged.state):
         return
-    offset = Offset.from_json(json.loads(read_offset(home.checkpoint, staged.batch)))
+    offset = Offset.from_json(json.loads(read_offset(checkpoint_blobs(home.path), staged.batch)))
     try:
         rebuild_slots(home, control, wanted, Committed(staged.batch, offset))
     except NotRebuiltError as problem:
