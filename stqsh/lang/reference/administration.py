@@ -149,7 +149,7 @@ SET map.credit = '© …'             what pages say of their tiles""",
         _CHEAP,
     ),
     ReferenceEntry(
-        "SAVE TO",
+        "SAVE",
         "SAVE TO 'uri'",
         "Save the whole session while it runs, as it stands after a step: definitions, queries, answers,"
         " updates, records, positions of live streams and sinks. `stqsh restore NAME FROM 'uri'` makes a"
