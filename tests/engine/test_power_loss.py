@@ -97,7 +97,7 @@ def keep(home: SessionHome, batch: int, chunks: list[Chunk]) -> None:
 
 
 def slot(home: SessionHome, batch: int) -> FileStore:
-    return FileStore(home.state / "evaluate-0", batch, batch - 1)
+    return FileStore.beside_head(folder_blobs(home.path), "evaluate-0", batch, batch - 1)
 
 
 def look(home: SessionHome) -> int:

@@ -26,7 +26,7 @@ from stqsh.engine.delivery.batch_stats import by_slot, by_stream, lag_s, time_sp
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.engine.spark.spark_internals import read_offset
-from stqsh.engine.state.payload_files import PayloadFolders, load_payloads
+from stqsh.engine.state.payload_files import Spool, load_payloads
 from stqsh.sources.dead_letters import write_live_letters
 from stqsh.spec.chunk import Chunk, ChunkKind, from_table, in_order, pack, unpack, unpack_json, unpack_struct
 from stqsh.spec.clock import BatchClock
@@ -84,7 +84,7 @@ class Delivery:
         home: SessionHome,
         control: ControlDb,
         *,
-        spool: PayloadFolders | None = None,
+        spool: Spool | None = None,
         on_first: Callable[[], None] | None = None,
         on_timings: Callable[[list[TaskTiming]], None] | None = None,
     ) -> None:
@@ -113,6 +113,8 @@ class Delivery:
         """
         begun = time.perf_counter_ns()
         delivered = read_outcome(load_payloads(small_chunks(chunks), self._spool))
+        if self._spool is not None:
+            self._spool.bring(chunks)
         logged = write_batch(self._home.updates, number, chunks)
         write_us = (time.perf_counter_ns() - begun) // 1000
         split = time_split(delivered.timings, run_us, write_us)

@@ -30,7 +30,7 @@ from stqsh.engine.planning.stream_inputs import StreamInput, last_tick_that_fits
 from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.spark.spark_internals import last_commit, read_offset
 from stqsh.engine.state.attendance import Attendance
-from stqsh.engine.state.file_store import FileStore, check_slot
+from stqsh.engine.state.file_store import STATE, FileStore, check_slot
 from stqsh.engine.state.slot_runner import Fold
 from stqsh.errors import EngineError
 from stqsh.profile import Profile
@@ -41,12 +41,13 @@ from stqsh.spec.chunk import Chunk
 from stqsh.spec.log import LogKind, RecordsFound
 from stqsh.spec.offset import Offset
 from stqsh.spec.savepoint import StagedSession
-from stqsh.storage.blobs import checkpoint_blobs
+from stqsh.storage.blobs import Blobs, checkpoint_blobs, folder_blobs
 from stqsh.storage.catalogue import dropped_streams, live_streams
 from stqsh.storage.control_log import ControlDb, entries_after, set_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import LogRow
 from stqsh.storage.savepoint import KnownSavepoint, last_savepoint
+from stqsh.storage.slot_files import slot_name
 from stqsh.storage.turns import Turn, goes_on, note_rebuilt, read_turns
 from stqsh.units import counted
 
@@ -149,19 +150,21 @@ class _SessionFold:
 
     def write(self, state: Path, batch: int) -> None:
         """Write all states as those after a batch, in place of what there is."""
-        fresh = state.with_name(f".{state.name}.again")
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(mode=0o700)
+        again = state.with_name(f".{state.name}.again")
+        shutil.rmtree(again, ignore_errors=True)
+        fresh = again / STATE
+        fresh.mkdir(mode=0o700, parents=True)
         for name, states in self._states.items():
             for slot, slot_state in enumerate(states):
-                _write_slot(fresh / f"{name}-{slot}", batch, slot_state)
+                _write_slot(folder_blobs(again), slot_name(name, slot), batch, slot_state)
         Attendance(fresh, AGGREGATE.name).enter(batch, range(self._slots), begins=True)
         shutil.rmtree(state, ignore_errors=True)
         fresh.rename(state)
+        shutil.rmtree(again, ignore_errors=True)
 
 
-def _write_slot(folder: Path, batch: int, state: SlotState) -> None:
-    store = FileStore(folder, batch, -1)
+def _write_slot(blobs: Blobs, name: str, batch: int, state: SlotState) -> None:
+    store = FileStore.beside_head(blobs, name, batch, -1)
     meta, begun = store.read_meta(), time.perf_counter_ns()
     size = store.replace(1, snapshot(state))
     took_us = (time.perf_counter_ns() - begun) // 1000
@@ -293,12 +296,12 @@ def find_damage(state: Path, slots: int, batch: int, *, content: bool) -> Damage
         content: whether to read the files through, and not only the heads.
     """
     try:
-        stood = {f"{EVALUATE.name}-{slot}": batch for slot in range(slots)}
+        stood = {slot_name(EVALUATE.name, slot): batch for slot in range(slots)}
         for operator in sorted({AGGREGATE.name, *(path.stem for path in state.glob("*.batches"))}):
             last = Attendance(state, operator).last(batch)
-            stood |= {f"{operator}-{slot}": mine for slot, mine in last.items()}
+            stood |= {slot_name(operator, slot): mine for slot, mine in last.items()}
         for name, mine in stood.items():
-            check_slot(state / name, batch + 1, mine, content=content)
+            check_slot(folder_blobs(state.parent), name, batch + 1, mine, content=content)
     except DamagedFileError as damage:
         return damage
     return None
@@ -335,6 +338,12 @@ def adapt_slots(
     wanted = staged.slots if slots is None else slots
     if (wanted, state) == (staged.slots, staged.state):
         return
+    if state.partition("/")[0] != staged.state.partition("/")[0]:
+        where = "on one machine" if staged.state.startswith("files") else "on a cluster"
+        raise EngineError(
+            f"the session has run {where}: it cannot go on with spark.master = {profile.text('spark.master')}",
+            hint="restore it with the spark.master that it had",
+        )
     offset = Offset.from_json(json.loads(read_offset(checkpoint_blobs(home.path), staged.batch)))
     try:
         rebuild_slots(home, control, wanted, Committed(staged.batch, offset))
