@@ -69,7 +69,7 @@ class LocalEngine:
         self.spool = payload_folders(settings)
         assert self.spool is not None
         self.spool.prepare()
-        self.delivery = Delivery(self.home, self.control, spool=self.spool)
+        self.delivery = Delivery(self.home, self.control, spool=self.spool, tuning=tuning)
         context = OperatorContext(settings.slots, self.home.arena.folders, self.home.path, self.spool)
         self.operators = LocalOperators(EVALUATE, AGGREGATE, context)
         self.reader = self._new_reader()

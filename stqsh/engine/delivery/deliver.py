@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from msgspec import UNSET
 
 from stqsh.arrays import Array
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.delivery.archive_writer import write_archive
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.delivery.batch_stats import by_slot, by_stream, lag_s, time_split
@@ -67,6 +68,7 @@ class Delivery:
         control: its control log.
         spool: folders of the payloads that are passed by name; None if all payloads are within their chunks.
         on_first: called after the first batch that this object delivers.
+        tuning: the tunables of the engine.
 
     Attributes:
         retention: is notified of what each batch adds to the update log.
@@ -79,13 +81,14 @@ class Delivery:
         *,
         spool: PayloadFolders | None = None,
         on_first: Callable[[], None] | None = None,
+        tuning: EngineTuning = TUNING,
     ) -> None:
         self._home, self._control, self._spool, self._on_first = home, control, spool, on_first
         self.retention = LogRetention(
             home, control, lambda: parse_size(session_settings(control).text("updates.keep"))
         )
         self._book = NameBook(control)
-        self._shedding = SheddingController(control, session_settings(control))
+        self._shedding = SheddingController(control, session_settings(control), tuning)
         self._balancer = Balancer(home, control, lambda: session_settings(control))
         self._counted = -1
         self._records = self._stale = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.delivery.shedding_policy import decide, load_of
 from stqsh.engine.delivery.warmup import WarmupBatch, ask_for_more, warmup_after
 from stqsh.profile import Profile
@@ -14,7 +15,7 @@ from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.progress import read_progress
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.shedding_orders import MemorySettings, memory_settings, orders_after
+from stqsh.storage.shedding_orders import MemorySettings, look_after, memory_settings, orders_after
 
 
 class SheddingController:
@@ -23,8 +24,8 @@ class SheddingController:
     `profile` has the settings that SET overrides.
     """
 
-    def __init__(self, control: ControlDb, profile: Profile) -> None:
-        self._control, self._profile = control, profile
+    def __init__(self, control: ControlDb, profile: Profile, tuning: EngineTuning = TUNING) -> None:
+        self._control, self._profile, self._every = control, profile, tuning.shedding_steps
         self._orders: list[tuple[int, SheddingOrder]] = [(0, SheddingOrder())]
         self._report_steps: dict[int, int] = {}
         progress = read_progress(control)
@@ -64,10 +65,11 @@ class SheddingController:
     def decision(self, stats: Iterable[SlotStats], clock: BatchClock) -> SheddingOrder | None:
         """Return the order to give after a batch; None if the last one stays, or has yet to take effect.
 
+        The load is looked at each `EngineTuning.shedding_steps` steps only, where the planner ends batches.
         A repeated batch gets the same order. Call this in the transaction that appends the order.
         """
         streams = _by_slot_and_stream(stats)
-        if not streams:
+        if not streams or look_after(clock.first_step - 1, self._every) > clock.last_step:
             return None
         self._follow(clock.seq)
         seq, standing = self._orders[-1]
