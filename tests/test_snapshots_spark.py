@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.killing import kill_all
 from support.local import local_session
 from test_snapshots import CREATE, ask, execute, write_files
 
 from stqsh.client.api import Session, connect
+from stqsh.client.connection import ENGINE_LOOK_S
 from stqsh.client.engine_process import stop_engine
-from stqsh.client.results import Answer
+from stqsh.client.results import Answer, Message
+from stqsh.storage.engine_info import is_alive, read_engine
 
 ASKED = [
     "SELECT * FROM taxis WHERE oid = 'o7';",
@@ -78,6 +82,31 @@ def test_while_steps_are_taken_every_answer_is_of_one_of_them(playing: Session) 
     assert steps == sorted(steps)
     assert len(set(steps)) > 2
     assert execute(playing, "SELECT COUNT(*) FROM ticks;")[0].step == SECONDS
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_a_select_starts_an_engine_again_that_was_killed_with_its_parent(files: Path) -> None:
+    with connect(home=files / "killed", temporary=True, autoplay=False) as session:
+        list(session.execute(TICKS.format(folder=files)))
+        list(session.execute("PLAY ticks AT 1x;"))
+        while ask(session, "SELECT COUNT(*) FROM ticks;", direct=True).step < 3:
+            time.sleep(0.1)
+        kill_all(session)
+        step = session.progress().step
+        time.sleep(2 * ENGINE_LOOK_S)
+        assert not is_alive(read_engine(session.home))
+        said, answer = session.execute("SELECT oid, s FROM ticks;")
+        assert isinstance(said, Message) and isinstance(answer, Answer)
+        assert said.text.startswith(f"the engine had died after step {step}; it is started again")
+        assert answer.step == step and answer.table["s"].to_pylist() == [step - 1] * 20
+        assert is_alive(read_engine(session.home))
+        while session.progress().step <= step:  # it plays on
+            time.sleep(0.1)
+        kill_all(session)
+        time.sleep(2 * ENGINE_LOOK_S)
+        _, rows = session.execute("SHOW STATUS;")
+        assert dict(rows.rows)["engine"] == "starting"
 
 
 @pytest.mark.spark

@@ -2,8 +2,8 @@
 
 `bring_jars` has Ivy, which comes with Spark, bring Kafka's jars into the user's cache, once (45 jars, 43 MB,
 from Maven Central unless `STQSH_MAVEN` names another repository). A `KafkaBroker` is one node in KRaft mode,
-with its data in a directory of the caller's. `python -m stqsh.bench.kafka_broker [PORT]` runs one until it is
-interrupted, and prints its address.
+with its data in a directory of the caller's. `python -m stqsh.bench.kafka_broker [PORT [HOST]]` runs one
+until it is interrupted, and prints its address.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from stqsh.bench.maven import bring, java
 from stqsh.errors import StqshError
 
 VERSION = "4.1.1"
+LOOPBACK = "127.0.0.1"
 _SCALA = "2.13"
 _START_S = 60.0
 _PROPERTIES = """process.roles=broker,controller
@@ -93,19 +94,25 @@ class KafkaBroker:
         jars: as `bring_jars` returns.
         port: where it listens; 0 for any free port.
         security: further listeners, which ask for credentials or encrypt.
+        host: the address of this host where it listens.
     """
 
     def __init__(
-        self, directory: Path, jars: Path, port: int = 0, security: BrokerSecurity | None = None
+        self,
+        directory: Path,
+        jars: Path,
+        port: int = 0,
+        security: BrokerSecurity | None = None,
+        host: str = LOOPBACK,
     ) -> None:
         security = security or BrokerSecurity()
-        self._directory, self._jars = directory, jars
+        self._directory, self._jars, self._host = directory, jars, host
         self._ports = {"PLAINTEXT": port or _free_port()}
         self._ports |= {protocol: _free_port() for protocol in security.protocols}
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
         self._properties = directory / "server.properties"
-        listeners = ",".join(f"{protocol}://127.0.0.1:{port}" for protocol, port in self._ports.items())
+        listeners = ",".join(f"{protocol}://{host}:{port}" for protocol, port in self._ports.items())
         text = _PROPERTIES.format(listeners=listeners, control=_free_port(), data=directory / "data")
         text += security.settings
         directory.mkdir(parents=True, exist_ok=True)
@@ -120,7 +127,7 @@ class KafkaBroker:
 
     def address_of(self, protocol: str) -> str:
         """Return the address for clients of a security protocol."""
-        return f"127.0.0.1:{self._ports[protocol]}"
+        return f"{self._host}:{self._ports[protocol]}"
 
     @property
     def pid(self) -> int:
@@ -175,7 +182,7 @@ class KafkaBroker:
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self._ports["PLAINTEXT"]), timeout=1):
+            with socket.create_connection((self._host, self._ports["PLAINTEXT"]), timeout=1):
                 pass
             return bool(AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=5).brokers)
         except (OSError, KafkaException):
@@ -206,11 +213,14 @@ def _free_port() -> int:
 
 @contextmanager
 def running_broker(
-    directory: Path | None = None, port: int = 0, security: BrokerSecurity | None = None
+    directory: Path | None = None,
+    port: int = 0,
+    security: BrokerSecurity | None = None,
+    host: str = LOOPBACK,
 ) -> Iterator[KafkaBroker]:
     """Run a broker while the context lasts, in a temporary directory unless one is named."""
     work = directory or Path(tempfile.mkdtemp(prefix="stqsh-kafka-"))
-    broker = KafkaBroker(work, bring_jars(), port, security)
+    broker = KafkaBroker(work, bring_jars(), port, security, host)
     broker.start()
     try:
         yield broker
@@ -224,7 +234,9 @@ def main(words: list[str]) -> None:
     """Run a broker until it is interrupted."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(0))
-    with running_broker(port=int(words[0]) if words else 0) as broker:
+    with running_broker(
+        port=int(words[0]) if words else 0, host=words[1] if words[1:] else LOOPBACK
+    ) as broker:
         print(broker.address, flush=True)
         signal.pause()
 

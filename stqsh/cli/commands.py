@@ -334,6 +334,24 @@ def doctor(profile: ProfileName = None) -> None:
     raise typer.Exit(run_guarded(lambda: examined(profile)))
 
 
+@app.command(epilog=page("pack"))
+def pack(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="the archive, which ends with .tar.gz")],
+    *,
+    packages: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="PACKAGE", help="a further installed package; repeatable"),
+    ] = None,
+) -> None:
+    """Pack Python, stqsh and compiled kernels for the executors of a cluster.
+
+    Hosts that have neither then need only Spark; the profile names the archive.
+    """
+    # By name: it compiles kernels, and the shell must not import them.
+    packed = import_module("stqsh.cli.pack").pack
+    raise typer.Exit(run_guarded(lambda: packed(file, packages or ()) or 0))
+
+
 @app.command(
     add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True}
 )

@@ -23,6 +23,7 @@ from stqsh.profile import Profile, load_profile
 from stqsh.program import program
 from stqsh.settings import cores
 from stqsh.storage.home import SHM, SHM_FREE_BYTES, open_home, remove_home, sessions_root
+from stqsh.storage.processes import allow_many_files
 from stqsh.units import parse_size
 
 State = Literal["ok", "note", "bad"]
@@ -30,6 +31,8 @@ GB = 1 << 30
 LEAST_DISK = GB
 SPARK_OVERHEAD = GB // 2
 """Memory of an engine beside the heap: Python workers, and the arrays of the slots."""
+OPEN_FILES = 512
+"""How many files Spark's Java process has open, beside what slots need."""
 _MEMINFO = Path("/proc/meminfo")
 
 
@@ -60,6 +63,7 @@ def examine(profile_name: str | None = None) -> Iterator[Finding]:
     for look in (memory, slots, ports, home):
         yield look(profile)
     yield shared_memory()
+    yield open_files(profile)
     yield terminal()
 
 
@@ -193,6 +197,16 @@ def shared_memory(folder: Path = SHM) -> Finding:
         remedy = f"enlarge it (in a container: docker run --shm-size=4g), or stop a session: {program()} stop"
         return Finding("shared memory", "note", f"{found}; the state of the slots is kept in files", remedy)
     return Finding("shared memory", "ok", found)
+
+
+def open_files(profile: Profile) -> Finding:
+    """Check that processes may have enough files open: a client that reads locks each slot."""
+    most = allow_many_files()
+    needed = OPEN_FILES + 2 * profile.number("engine.slots")
+    found = f"a process may have {most:,} open, {needed:,} are needed"
+    if most < needed:
+        return Finding("open files", "bad", found, f"ulimit -Hn {needed}, or fewer engine.slots")
+    return Finding("open files", "ok", found)
 
 
 def terminal() -> Finding:

@@ -57,6 +57,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "tutorial": (("stqsh tutorial", ""),),
     "docs": (("stqsh docs", "the list"), ("stqsh docs language", "one of them")),
     "doctor": (("stqsh doctor", ""), ("stqsh doctor --profile cluster", "for that profile")),
+    "pack": (
+        ("stqsh pack stqsh.tar.gz", "in a profile: spark.archives: /…/stqsh.tar.gz#stqsh"),
+        ("stqsh pack stqsh.tar.gz --with scikit-learn", "what your functions need"),
+    ),
     "version": (("stqsh version", ""),),
 }
 """Example command lines with their purpose, by command ("" is stqsh itself)."""

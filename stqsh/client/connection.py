@@ -15,7 +15,7 @@ from stqsh.spec.source_facts import SourceFacts
 from stqsh.storage.catalogue import NameBook, live_streams, live_tables
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.disk_space import DiskFullError, is_full
-from stqsh.storage.engine_info import EngineInfo
+from stqsh.storage.engine_info import EngineInfo, has_died, read_engine
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress, stream_statuses
 from stqsh.storage.rows import Progress, StreamRow, TableRow
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 POLL_S = 0.02
 _FULL_S = 5.0
 """How long a disk may be full before a waiting client gets an error: files come and go."""
+ENGINE_LOOK_S = 0.2
+"""How old what a client knows of the engine may be."""
 LOOK_EVERY_S = 0.5
 """How often a client that waits checks the engine's process and the streams' preparation."""
 
@@ -50,6 +52,7 @@ class Connection:
     _lookups: RowLookups | None = field(default=None, init=False)
     _looked: float = field(default=0.0, init=False)
     _started: bool = field(default=False, init=False)
+    _engine: tuple[float, EngineInfo | None] = field(default=(0.0, None), init=False)
     _had_room: float = field(default_factory=time.monotonic, init=False)
 
     def __post_init__(self) -> None:
@@ -76,7 +79,25 @@ class Connection:
     def restart(self) -> EngineInfo:
         """Start the engine, also if it has died since; a running one is left alone."""
         self._started = True
+        self._engine = (0.0, None)
         return self.start(self.home)
+
+    def engine_info(self) -> EngineInfo | None:
+        """Return what the engine last said of itself, `ENGINE_LOOK_S` ago at most; None if there is none."""
+        now = time.monotonic()
+        if now - self._engine[0] > ENGINE_LOOK_S:
+            self._engine = (now, read_engine(self.home))
+        return self._engine[1]
+
+    def revive(self) -> bool:
+        """Start the engine again if it and its parent have died without a word; return whether they had.
+
+        At most `ENGINE_LOOK_S` ago they have not.
+        """
+        if time.monotonic() - self._engine[0] <= ENGINE_LOOK_S or not has_died(self.engine_info()):
+            return False
+        self.restart()
+        return True
 
     def watch(self) -> Iterator[Progress]:
         """Yield the engine's progress every `POLL_S`, without end.

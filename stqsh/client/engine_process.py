@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import stqsh
@@ -193,7 +194,7 @@ def _spawn(home: SessionHome, command: Sequence[str]) -> EngineInfo:
     # It was faster, and may have ended already. Its time alone proves nothing where boots have no id.
     if said is not None and child.pid in (said.pid, said.parent) and is_written_since(said, began_us):
         return said
-    info = EngineInfo.now(child.pid, "starting")
+    info = replace(EngineInfo.now(child.pid, "starting"), cluster=said is not None and said.cluster)
     write_engine(home, info)
     return info
 

@@ -40,12 +40,15 @@ def compile_kernels(niceness: int = 0, on_progress: Callable[[int, int], None] |
         mark.touch()
 
 
-def ship_kernels() -> None:
-    """Compile all kernels, and copy them to where a wheel takes them from."""
+def ship_kernels(package: Path | None = None) -> None:
+    """Compile all kernels, and copy them to where a package brings them: this one, or a copy of it."""
     assert jit.SHIPPED is not None, "the user has chosen no folder"
     compile_kernels()
     folder = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # set by jit
-    shutil.copytree(folder, jit.SHIPPED, ignore=shutil.ignore_patterns("*.lock"))
+    shipped = (
+        jit.SHIPPED if package is None else package / jit.SHIPPED.relative_to(Path(jit.__file__).parents[2])
+    )
+    shutil.copytree(folder, shipped, ignore=shutil.ignore_patterns("*.lock"), dirs_exist_ok=True)
 
 
 def _number_of_kernels() -> int:

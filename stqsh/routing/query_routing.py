@@ -18,6 +18,8 @@ from stqsh.spec.region import CircleSpec, NamedRegionSpec, PolygonSpec, Rectangl
 from stqsh.spec.stream import StreamSpec
 
 Box = tuple[float, float, float, float]
+MemberBoxes = dict[str | None, Box]
+"""The boxes of an area's members by their names; an area without members has one, without a name."""
 EVERYWHERE: Box = (-np.inf, -np.inf, np.inf, np.inf)
 _CORNERS, _CIRCLE = ("x1", "y1", "x2", "y2"), ("x", "y", "radius")
 
@@ -30,17 +32,17 @@ class QueryRouting:
         tables: returns the routing tables of a stream by id, over at most a number of slots: those by which
             records that are kept were dealt, and the one in force. There is none while the stream is being
             read.
-        area: returns the geometry of an area by id, a record batch [member, wkb].
+        area: returns the boxes of an area's members by its id.
     """
 
     def __init__(
         self,
         slots: int,
         tables: Callable[[int], Sequence[RoutingTable]],
-        area: Callable[[int], pa.RecordBatch],
+        area: Callable[[int], MemberBoxes],
     ) -> None:
-        self.slots, self._tables, self._area = slots, tables, area
-        self._area_box, self._member_boxes = cache(self._compute_area_box), cache(self._read_member_boxes)
+        self.slots, self._tables = slots, tables
+        self._area_box, self._member_boxes = cache(self._compute_area_box), cache(area)
 
     def slots_of(
         self, stream: StreamSpec, new: Sequence[RegisterCommand | QueryRows]
@@ -125,13 +127,13 @@ class QueryRouting:
         x1, y1, x2, y2 = zip(*boxes.values(), strict=True)
         return min(x1), min(y1), max(x2), max(y2)
 
-    def _read_member_boxes(self, area: int) -> dict[str | None, Box]:
-        """Return the boxes of an area's members."""
-        geometry = self._area(area)
-        members: list[str | None] = geometry.column("member").to_pylist()
-        wkb = geometry.column("wkb").to_numpy(zero_copy_only=False)
-        boxes = shapely.bounds(shapely.from_wkb(wkb)).tolist()
-        return {member: (x1, y1, x2, y2) for member, (x1, y1, x2, y2) in zip(members, boxes, strict=True)}
+
+def member_boxes(geometry: pa.RecordBatch) -> MemberBoxes:
+    """Return the boxes of an area's members, of its geometry [member, wkb]."""
+    members: list[str | None] = geometry.column("member").to_pylist()
+    wkb = geometry.column("wkb").to_numpy(zero_copy_only=False)
+    boxes = shapely.bounds(shapely.from_wkb(wkb)).tolist()
+    return {member: (x1, y1, x2, y2) for member, (x1, y1, x2, y2) in zip(members, boxes, strict=True)}
 
 
 def _circle_boxes(

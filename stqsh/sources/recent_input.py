@@ -20,9 +20,8 @@ from stqsh.routing.text_leaves import SoughtTerms, TextTerms
 from stqsh.routing.text_splits import TextSample
 from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of
 from stqsh.sources.replay_store.store import ReplayStore, open_store
-from stqsh.spec.chunk import unpack
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.catalogue import area_geometry
+from stqsh.storage.catalogue import area_boxes
 from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
@@ -143,7 +142,7 @@ def recent_input(
     present = ~(np.isnan(found.x) | np.isnan(found.y))
     x, y = found.x[present], found.y[present]
     bounds = bounds or bounds_of(np.column_stack([x, y]))
-    geometry = QueryRouting(1, lambda _: [], lambda area: unpack(area_geometry(control, area)))
+    geometry = QueryRouting(1, lambda _: [], lambda area: area_boxes(control, area))
     living = living_queries(control, stream.id, 1 << 62, progress.tick_us, progress.step + 1)
     boxes = [geometry.boxes(stream, one) for one in living.queries]
     texts = None

@@ -40,16 +40,32 @@ class ClockTimes(Struct, frozen=True):
         return (steps + (self.base_tick - 1)) * self.tick_us
 
 
-class QueriesInForce(Struct, frozen=True):
-    """The queries of a batch, for those who deal records that only some slots have use for.
+class Attachment(Struct, frozen=True):
+    """What a task needs besides records: within the task if it is small, else in a blob that it names.
 
     Attributes:
-        seq: the last row of the control log that takes effect in the batch or before it.
-        tick_us: the length of a tick, None before the first step.
+        content: the content, if it is within.
+        name: the name of the blob, "" if there is none.
+        size, checksum: the blob's seal.
     """
 
-    seq: int
-    tick_us: int | None
+    content: bytes = b""
+    name: str = ""
+    size: int = 0
+    checksum: int = 0
+
+
+class TermsPart(Struct, frozen=True):
+    """The terms that some queries of a stream need, for those who deal records that few slots have use for.
+
+    Attributes:
+        after, up_to: it is about the rows `after < seq <= up_to` of the control log.
+        content: the terms, see `stqsh.engine.ingest.textual_summary`.
+    """
+
+    after: int
+    up_to: int
+    content: Attachment
 
 
 class DealOrder(ClockTimes, frozen=True):
@@ -59,13 +75,14 @@ class DealOrder(ClockTimes, frozen=True):
         route: the routing in force, as the number of its row in the control log.
         begins_copy: whether the stream's copy by key begins.
         is_copied: whether there is one.
-        queries: the queries in force, if records are sifted by them.
+        terms: what the queries in force need, if records are sifted by them; the logs of older versions do
+            not name it.
     """
 
     route: int
     begins_copy: bool = False
     is_copied: bool = False
-    queries: QueriesInForce | None = None
+    terms: tuple[TermsPart, ...] | None = None
 
     @staticmethod
     def at(
@@ -74,11 +91,11 @@ class DealOrder(ClockTimes, frozen=True):
         *,
         begins_copy: bool,
         is_copied: bool,
-        queries: QueriesInForce | None = None,
+        terms: tuple[TermsPart, ...] | None = None,
     ) -> DealOrder:
         """Return the order of a batch."""
         clock = (times.first_step, times.last_step, times.base_tick, times.tick_us)
-        return DealOrder(*clock, route, begins_copy, is_copied, queries)
+        return DealOrder(*clock, route, begins_copy, is_copied, terms)
 
 
 class BatchClock(ClockTimes, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.spec.chunk import pack
+from stqsh.spec.chunk import pack, unpack
 from stqsh.spec.query import SlotQuery
 
 Path = tuple[str | int, ...]
@@ -60,6 +60,17 @@ def pack_alike(queries: QueryRows) -> bytes:
     if queries.step is not None:
         shared[b"step"] = str(queries.step).encode()
     return pack(batch.replace_schema_metadata(shared))
+
+
+def unpack_query_rows(payload: bytes) -> QueryRows:
+    """Return the queries in a payload that `pack_alike` made."""
+    batch = unpack(payload)
+    shared = batch.schema.metadata or {}
+    pattern = msgspec.json.decode(shared[b"pattern"], type=SlotQuery)
+    paths = msgspec.json.decode(shared[b"paths"], type=tuple[Path, ...])
+    ids, *values = batch.columns
+    step = int(shared[b"step"]) if b"step" in shared else None
+    return QueryRows(pattern, ids.to_numpy(), paths, tuple(values), step)
 
 
 def is_measure(path: Path) -> bool:

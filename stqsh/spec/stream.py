@@ -21,8 +21,9 @@ META_COLUMNS = ("_key", "_timestamp", "_partition", "_offset")
 """Columns of a Kafka stream that are not in the message's value."""
 ARRIVED = "_step"
 """The column of stored events, beside the declared ones, with the step in which each came."""
-MOST_COLUMNS = 1000
-"""The most columns of a stream or a table: each is kept in files of its own, for each slot."""
+MOST_COLUMNS = 10_000
+"""The most columns of a stream or a table: each is kept in files of its own, for each slot, which a worker
+maps; Linux lets a process map 65,530."""
 OWN_COLUMNS = (ARRIVED, "_hash", "_tick", "_role")
 """Columns that the engine adds to records, so that no stream can have them."""
 StreamKind = Literal["moving", "event"]

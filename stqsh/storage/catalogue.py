@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -17,6 +17,9 @@ from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.layouts import IS_ALERT, LIVE
 from stqsh.storage.rows import AreaRow, QueryRow, StreamRow, TableRow
 from stqsh.storage.update_log.files import LogCompactedError
+
+if TYPE_CHECKING:
+    from stqsh.routing.query_routing import MemberBoxes
 
 FUNCTIONS = "functions"
 """The name of the entry of control.db with the functions of a session."""
@@ -150,6 +153,14 @@ def area_geometry(db: ControlDb, area_id: int) -> bytes:
     if not rows:
         raise KeyError(area_id)
     return bytes(rows[0][0])
+
+
+def area_boxes(db: ControlDb, area_id: int) -> MemberBoxes:
+    """Return the boxes of an area's members; raise `KeyError` if it is unknown."""
+    from stqsh.routing.query_routing import member_boxes  # shapely and pyarrow: only when needed
+    from stqsh.spec.chunk import unpack
+
+    return member_boxes(unpack(area_geometry(db, area_id)))
 
 
 def queries_over_table(db: ControlDb, table_id: int) -> list[str]:

@@ -40,6 +40,7 @@ class EngineInfo:
         restarts: how often it has done so.
         last_crash: why it last did so.
         boot: the machine's boot to which the times belong; "" in files of earlier versions.
+        cluster: whether the slots are in the executors of a cluster, so that no client can map their arrays.
     """
 
     pid: int
@@ -51,6 +52,7 @@ class EngineInfo:
     restarts: int = 0
     last_crash: str = ""
     boot: str = ""
+    cluster: bool = False
 
     @staticmethod
     def now(pid: int, state: EngineState, message: str = "", started_us: int | None = None) -> EngineInfo:
@@ -87,6 +89,11 @@ def write_engine(home: SessionHome, info: EngineInfo) -> None:
             raise
         with home.engine_json.open("r+b", buffering=0) as file:
             file.write(content.ljust(os.fstat(file.fileno()).st_size))  # a reader never sees half of it
+
+
+def has_died(info: EngineInfo | None) -> bool:
+    """Return whether an engine has ended without a word: not stopped, and without a reason of its own."""
+    return info is not None and info.state in ("starting", "ready") and not is_alive(info)
 
 
 def is_alive(info: EngineInfo | None) -> bool:

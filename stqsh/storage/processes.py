@@ -132,6 +132,12 @@ def children_of(parent: int) -> list[int]:
     return [pid for pid, fields in _living() if int(fields[1]) == parent]
 
 
+def parent_of(pid: int) -> int:
+    """Return the pid of a process's parent; 0 if there is no such process."""
+    fields = _fields(pid)
+    return int(fields[1]) if fields else 0
+
+
 def command_line(pid: int) -> list[str]:
     """Return the words of a process's command line; empty if there is no such process."""
     try:
@@ -182,8 +188,9 @@ def _fields(pid: int) -> list[str] | None:
         return None
 
 
-def allow_many_files() -> None:
-    """Let this process have as many files open as the system allows: a slot has one for each array."""
+def allow_many_files() -> int:
+    """Let this process have as many files open as the system allows, as each slot is locked; return that."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # a system may allow less than it says
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

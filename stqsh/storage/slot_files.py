@@ -5,16 +5,20 @@ the arrays hold and where each one is; it is absent while they change. It names 
 how each was left: a file that has changed since is not used.
 `stqsh.storage.slot_locks` has the locks.
 
-`PublishedSlots` is the reading side (architecture.md): it maps the arrays in place and copies
-nothing, so an answer costs what its evaluation costs. The engine's `stqsh.engine.state.arena` writes.
+`PublishedSlots` is the reading side (architecture.md): it maps the arrays that an answer looks at, in place,
+and copies nothing, so an answer costs what its evaluation costs. The engine's `stqsh.engine.state.arena`
+writes. A mapping keeps no descriptor of its file: a system may allow as few as 1024 of them, and a slot has
+two arrays for each column.
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import mmap
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,10 +40,24 @@ from stqsh.storage.slot_locks import POLL_S, reading
 FORMAT = 3
 """The version of head files; others are not to be trusted."""
 
-_AT_ONCE = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+_POPULATE = getattr(mmap, "MAP_POPULATE", 0)
 """How arrays are mapped that have grown. Page by page, as they are touched, a batch of 300,000 posts took
 a tenth more processor time. Others may not be touched, and are not mapped so.
 """
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.mmap.restype = ctypes.c_void_p
+_LIBC.mmap.argtypes = (
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int64,
+)
+_LIBC.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_FAILED = ctypes.c_void_p(-1).value
+MOST_MAPPED = 32_000
+"""The most files that a process maps: half of what Linux allows one by default, which has other mappings."""
 
 T = TypeVar("T")
 
@@ -137,33 +155,74 @@ def write_head(folder: Path, name: str, head: HeadFile) -> None:
     new.replace(folder / f"{name}.head")
 
 
+class _Mapping:
+    """Mapped bytes of a file, for as long as an array refers to them.
+
+    Python's own `mmap` would keep a descriptor with each.
+
+    Attributes:
+        count: how many there are in this process.
+    """
+
+    count = 0
+
+    def __init__(self, descriptor: int, size: int, flags: int) -> None:
+        self._address, self._size = None, size
+        address = _LIBC.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, 0)
+        if address == _FAILED:
+            code = ctypes.get_errno()
+            if code == errno.ENOMEM:
+                raise MemoryError(f"{size} bytes of slot state cannot be mapped: {os.strerror(code)}")
+            raise OSError(code, os.strerror(code))
+        self._address = address
+        _Mapping.count += 1
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": (size,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        if self._address is not None:
+            _LIBC.munmap(self._address, self._size)
+            _Mapping.count -= 1
+
+
 def map_file(
-    path: Path, access: int, mark: FileMark | None = None, *, at_once: bool = False
+    path: Path, *, mark: FileMark | None = None, shared: bool = False, at_once: bool = False
 ) -> NDArray[np.uint8]:
-    """Map a whole file, which must be as `mark` says.
+    """Map a whole file, which must be as `mark` says; no descriptor is kept.
 
     Args:
         path: the file.
-        access: of `mmap`; with ACCESS_COPY, what is written to the array stays within this process.
         mark: how the file was left, if it was.
-        at_once: whether all of it will be touched and written to, see `_AT_ONCE`.
+        shared: whether what is written to the array goes to the file; it stays within this process otherwise.
+        at_once: whether all of it will be touched and written to, see `_POPULATE`.
 
     Raises:
         StaleFileError: it is not, or cannot be opened.
+        MemoryError: the system allows this process no further mapping.
     """
-    flags = os.O_RDONLY if access == mmap.ACCESS_COPY else os.O_RDWR
     try:
-        descriptor = open_private(path, flags)
-    except OSError as error:
+        descriptor = open_private(path, os.O_RDWR if shared else os.O_RDONLY)
+    except FileNotFoundError as error:
         raise StaleFileError(f"{path} is gone") from error
+    except OSError as error:
+        raise StaleFileError(f"{path} cannot be opened: {error.strerror}") from error
     try:
         found = FileMark.of(os.fstat(descriptor))
         if found.size == 0 or (mark is not None and found != mark):
             raise StaleFileError(f"{path} has changed")
-        how = {"flags": _AT_ONCE} if at_once else {"access": access}
-        return np.frombuffer(mmap.mmap(descriptor, 0, **how), np.uint8)
+        flags = (mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE) | (_POPULATE if at_once else 0)
+        return np.asarray(_Mapping(descriptor, found.size, flags))
     finally:
         os.close(descriptor)
+
+
+def mapped_files() -> int:
+    """Return how many files this process has mapped."""
+    return _Mapping.count
 
 
 def check_mark(path: Path, mark: FileMark) -> None:
@@ -201,17 +260,54 @@ def as_array(content: NDArray[np.uint8], dtype: np.dtype[Any], length: int) -> A
     return content[: length * dtype.itemsize].view(dtype)
 
 
+class _MappedArrays(dict[str, Array]):
+    """The arrays of a head, by name; each is mapped when it is first asked for.
+
+    A process that has mapped `MOST_MAPPED` files copies further arrays instead. Writes to the arrays stay
+    within this process. Nothing here writes, but numba compiles kernels again for read-only arrays.
+
+    Args:
+        folders: the folders of the arena.
+        head: names the arrays.
+        known: what an earlier head's arrays have mapped, by file; files that grew since are mapped again.
+    """
+
+    def __init__(
+        self, folders: tuple[Path, ...], head: HeadFile, known: dict[str, NDArray[np.uint8]]
+    ) -> None:
+        super().__init__()
+        self._folders, self._head = folders, head
+        files = {array.file for array in head.arrays.values()}
+        self.maps = {file: content for file, content in known.items() if file in files}
+
+    def __missing__(self, name: str) -> Array:
+        place = self._head.arrays[name]
+        dtype = np.dtype(place.dtype)
+        content = self.maps.get(place.file)
+        if content is None or place.length * dtype.itemsize > len(content):
+            content = map_file(file_path(self._folders, place), mark=place.mark)
+            if mapped_files() > MOST_MAPPED:
+                content = content[: place.length * dtype.itemsize].copy()
+            else:
+                self.maps[place.file] = content
+        array = self[name] = as_array(content, dtype, place.length)
+        return array
+
+
 class _SlotReader:
     """One slot's state as it was last published; keeps its mappings while files stay the same."""
 
     def __init__(self, folders: tuple[Path, ...], name: str) -> None:
         self._folders, self._name, self._head = folders, name, f"{folders[0]}/{name}.head"
         self._seen: tuple[int, int] | None = None
-        self._maps: dict[str, NDArray[np.uint8]] = {}
+        self._arrays: _MappedArrays | None = None
         self._state: SlotState | None = None
 
     def state(self) -> SlotState:
-        """Return the state; the slot's lock must be held. Raises `NotPublishedError`."""
+        """Return the state; the slot's lock must be held, and while its arrays are asked for.
+
+        Raises `NotPublishedError`.
+        """
         try:
             status = os.stat(self._head)  # noqa: PTH116 - many times faster than pathlib's
         except FileNotFoundError:
@@ -225,34 +321,22 @@ class _SlotReader:
         head = read_head(self._folders[0], self._name)
         if head is None:
             raise NotPublishedError(f"the head of {self._name} cannot be trusted")
-        try:
-            self._maps = {array.file: self._mapped(array) for array in head.arrays.values()}
-        except SlotStateError as error:
-            raise NotPublishedError(error.message) from error
-        arrays = {
-            name: as_array(self._maps[file], np.dtype(dtype), length)
-            for name, (_, file, dtype, length, _) in head.arrays.items()
-        }
-        return SlotState(head.header, arrays)
-
-    def _mapped(self, array: ArrayFile) -> NDArray[np.uint8]:
-        """Map a file such that writes to the arrays stay within this process.
-
-        Nothing here writes, but numba compiles kernels again for read-only arrays.
-        """
-        known, size = self._maps.get(array.file), array.length * np.dtype(array.dtype).itemsize
-        if known is not None and size <= len(known):  # a file may have grown since
-            return known
-        return map_file(file_path(self._folders, array), mmap.ACCESS_COPY, array.mark)
+        known = {} if self._arrays is None else self._arrays.maps
+        self._arrays = _MappedArrays(self._folders, head, known)
+        return SlotState(head.header, self._arrays)
 
 
 class PublishedSlots:
-    """The slots of a session whose arena is in `folders` on this host; for one thread."""
+    """The slots of a session whose arena is in `folders` on this host; for one thread.
 
-    def __init__(self, folders: tuple[Path, ...], slots: int) -> None:
-        processes.allow_many_files()
+    `slots` is their number, or the numbers of those to read.
+    """
+
+    def __init__(self, folders: tuple[Path, ...], slots: int | Iterable[int]) -> None:
+        processes.allow_many_files()  # a reader holds a lock for each slot
         self._folder = folders[0]
-        self._names = [slot_name("evaluate", slot) for slot in range(slots)]
+        numbers = range(slots) if isinstance(slots, int) else slots
+        self._names = [slot_name("evaluate", slot) for slot in numbers]
         self._readers = [_SlotReader(folders, name) for name in self._names]
 
     def read(self, use: Callable[[list[SlotState]], T], least: int, patience_s: Callable[[], float]) -> T:

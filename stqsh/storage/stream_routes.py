@@ -1,20 +1,28 @@
-"""The routings of streams after their initial ones: rows of the control log with packed tables."""
+"""The routings of streams after their initial ones: rows of the control log with packed tables.
+
+The tables are blobs besides, named by the numbers of their rows, as workers read no log. Logs of slots name
+tables by these numbers, so the blobs stay.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
+from stqsh.checksums import with_seal, without_seal
 from stqsh.routing.table import RoutingTable
 from stqsh.routing.table_payload import pack_table, unpack_table
 from stqsh.spec.log import StreamRouted
 from stqsh.spec.stream import StreamSpec
+from stqsh.storage.blobs import Blobs
 from stqsh.storage.control_log import ControlDb, append
 from stqsh.storage.layouts import SEPARATE
 from stqsh.storage.rows import LogRow
 
 INITIAL = 0
 """Stands for the routing before the first REPARTITION; others have the numbers of their rows in the log."""
+_BLOBS = "routes/"
 BALANCE_ERROR = "balance_error"
 """Where the session's meta data have why streams cannot be balanced."""
 
@@ -46,6 +54,49 @@ def read_table(control: ControlDb, seq: int) -> RoutingTable:
     if not rows:
         raise KeyError(seq)
     return unpack_table(bytes(rows[0][0]))
+
+
+class PublishedRoutes:
+    """Sees to it that the tables of routings are blobs before a task needs them.
+
+    Args:
+        control: the control log.
+        blobs: the session's blobs.
+    """
+
+    def __init__(self, control: ControlDb, blobs: Blobs) -> None:
+        self._control, self._blobs, self._up_to = control, blobs, 0
+
+    def publish(self, up_to: int) -> None:
+        """Publish the tables of the log's rows up to one; those of earlier sessions are looked for once."""
+        if up_to <= self._up_to:
+            return
+        rows = self._control.query(
+            f"SELECT seq FROM log WHERE {SEPARATE} AND kind = 'route' AND seq > ? AND seq <= ?",
+            self._up_to,
+            up_to,
+        )
+        known = set(self._blobs.names(_BLOBS)) if rows else set()
+        for (seq,) in rows:
+            if _blob(seq) not in known:
+                [(payload,)] = self._control.query("SELECT payload FROM log WHERE seq = ?", seq)
+                self._blobs.put(_blob(seq), [with_seal(payload)])
+        self._up_to = up_to
+
+
+@lru_cache(maxsize=16)
+def published_table(blobs: Blobs, seq: int) -> RoutingTable:
+    """Return the table of a routing by the number of its row, which never changes.
+
+    Raises:
+        DamagedFileError: the blob is gone, or not what was written.
+    """
+    sealed = memoryview(blobs.read(_blob(seq)))
+    return unpack_table(without_seal(sealed.tobytes(), _blob(seq)))
+
+
+def _blob(seq: int) -> str:
+    return f"{_BLOBS}{seq:012d}.table"
 
 
 def append_route(control: ControlDb, entry: StreamRouted, table: RoutingTable, text: str = "") -> LogRow:

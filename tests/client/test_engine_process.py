@@ -11,9 +11,14 @@ from dataclasses import replace
 import pytest
 
 from stqsh.client import engine_process
+from stqsh.client.api import Session
+from stqsh.client.connection import ENGINE_LOOK_S, Connection
 from stqsh.client.engine_process import check_alive, ensure_engine, stop_engine, wait_until_ready
+from stqsh.client.results import Message
 from stqsh.errors import EngineDeadError
+from stqsh.profile import load_profile
 from stqsh.storage import processes
+from stqsh.storage.control_log import ControlDb
 from stqsh.storage.engine_info import EngineInfo, is_alive, read_engine, write_engine
 from stqsh.storage.home import open_home, remove_home
 
@@ -241,3 +246,29 @@ def test_engine_json_is_replaced_whole(home):
     write_engine(home, EngineInfo(1, 2, 3, "starting", "é"))
     assert json.loads(home.engine_json.read_text("utf-8"))["message"] == "é"
     home.engine_json.unlink()
+
+
+@pytest.mark.parametrize(
+    ("left", "starts"), [("ready", True), ("starting", True), ("stopping", False), ("failed", False)]
+)
+@pytest.mark.parametrize("statement", ["SHOW STATUS;", "SELECT 1;"])
+def test_any_statement_starts_an_engine_again_that_died_without_a_word(home, left, starts, statement):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    started = []
+
+    def start(where):
+        started.append(where)
+        return ensure_engine(where, command(GOOD))
+
+    link = Connection(home, ControlDb(home.path, create=True), start=start)
+    session = Session(home, load_profile(None, {}), autoplay=False, link=link)
+    assert not started
+    write_engine(home, EngineInfo.now(ended.pid, left))
+    outcomes = session.execute(statement)
+    assert started == [home] * starts
+    said = "the engine had died after step 0; it is started again and goes on from there"
+    assert sum(isinstance(one, Message) and one.text == said for one in outcomes) == starts
+    time.sleep(2 * ENGINE_LOOK_S)
+    session.execute(statement)
+    assert started == [home] * starts

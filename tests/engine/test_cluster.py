@@ -191,9 +191,10 @@ def test_executors_are_told_the_durability_and_use_the_drivers_python_unless_the
     assert executors_python(plain) == ""
     packed = EngineSettings(tmp_path, "yarn", of_spark=given(archives="/a/x.zip,/a/packed.tar.gz#stqsh"))
     assert "spark.executorEnv.PYTHONPATH" not in configuration(packed)
-    assert executors_python(packed) == "./stqsh/bin/python"
+    assert executors_python(packed) == "stqsh/bin/python"
     named = EngineSettings(tmp_path, "yarn", of_spark=given(pyspark_python="/opt/python/bin/python3"))
     assert executors_python(named) == "/opt/python/bin/python3"
+    assert configuration(named)["spark.files"].endswith("/sent/stqsh-python")
 
 
 def test_the_secret_of_a_standalone_cluster_comes_from_a_file(tmp_path: Path) -> None:

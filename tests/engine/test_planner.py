@@ -16,8 +16,6 @@ from support.specs import entry
 
 from stqsh.core.queries.registrations import unpack_alike
 from stqsh.engine.config import TUNING
-from stqsh.engine.ingest import stream_routing
-from stqsh.engine.ingest.stream_routing import with_older_queries
 from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning.planner import Planner
 from stqsh.engine.planning.tasks import SourceTask
@@ -31,6 +29,7 @@ from stqsh.spec.log import StreamRouted
 from stqsh.spec.offset import Offset
 from stqsh.spec.stats import BatchStats
 from stqsh.storage import control_log
+from stqsh.storage.attachments import AttachmentWriter
 from stqsh.storage.control_log import ControlDb, append, last_seq
 from stqsh.storage.progress import record_progress
 from stqsh.storage.queries.bulk_register import register_rows
@@ -729,7 +728,6 @@ def made_by_slot_or_not(world: World) -> list[Chunk]:
         planned = planner.plan(world.at, planner.latest(world.at, 0))
         assert [task.only for task in planned] == ([*range(slots)] if most else [None])
         made[most] = made_by(planned)
-    assert made_by(with_older_queries(planned)) == made[most]
     many, few = made.values()
     assert few == many
     return few
@@ -797,34 +795,31 @@ def test_a_small_batch_that_changes_a_routing_is_read_by_slot_with_the_same_chun
     assert learned == set(np.flatnonzero(~known.all(axis=0)).tolist())
 
 
-@pytest.mark.parametrize(
-    ("most", "alike", "are_shared"),
-    [
-        ({}, True, True),
-        ({"_MOST_OLDER": 0}, True, False),
-        ({"_MOST_COMMANDS": 1}, True, True),
-        ({"_MOST_COMMANDS": 1}, False, False),
-    ],
-)
-def test_few_older_queries_are_read_once_for_all_tasks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: dict[str, int], alike: bool, are_shared: bool
+@pytest.mark.parametrize(("least", "is_within"), [(1 << 16, True), (0, False)])
+def test_older_queries_are_read_once_for_all_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int, is_within: bool
 ) -> None:
-    for name, value in most.items():
-        monkeypatch.setattr(stream_routing, name, value)
+    monkeypatch.setattr(AttachmentWriter.put, "__kwdefaults__", {"least": least})
     world = World(tmp_path, slots=2)
     stream = event_stream(world)
     for number in range(2):
-        region = RECTANGLE if alike else {"type": "nearest", "x": 0.0, "y": 0.0, "k": 1 + number}
-        kind = "range" if alike else "nearest"
-        world.log("register", stream="s", stream_id=stream, text="", kind=kind, region=region)
+        region = {"type": "nearest", "x": 0.0, "y": 0.0, "k": 1 + number}
+        world.log("register", stream="s", stream_id=stream, text="", kind="nearest", region=region)
+        world.log("register", stream="s", stream_id=stream, text="", kind="range", region=RECTANGLE)
     world.log("run", mode="steps", n=1)
     world.batch()
     append_route(world.db, StreamRouted(stream, strategy="object"), RoutingTable.by_object(2))
     world.log("run", mode="steps", n=1)
-    planned = world.planner.plan(world.at, world.planner.latest(world.at, 0))
-    shared = with_older_queries(planned)
+    planned = world.planner.plan(world.at, end := world.planner.latest(world.at, 0))
     assert len(planned) == 2
-    assert [bool(task.head and task.head.older) for task in shared] == [are_shared] * 2
+    logs = [task.head.log for task in planned if task.head]
+    assert logs[0] is logs[1] and logs[0] is not None and bool(logs[0].content) == is_within
+    learned = of_kind(made_by(planned), "register_alike", 0) + of_kind(made_by(planned), "register_alike", 1)
+    assert [unpack_alike(chunk.payload).ids.tolist() for chunk in learned] == [[3, 5]]
+    blobs = [path for path in (tmp_path / "heads").rglob("*") if path.is_file()]
+    assert len(blobs) == (0 if is_within else 2)  # the first batch's, and this one's
+    world.planner.committed(end)
+    assert not any(path.is_file() for path in (tmp_path / "heads").rglob("*"))
 
 
 def test_what_a_batch_takes_in_of_the_log_decides_how_it_is_read(tmp_path: Path) -> None:

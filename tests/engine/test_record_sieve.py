@@ -25,9 +25,10 @@ from stqsh.engine.config import TUNING, EngineSettings
 from stqsh.engine.ingest import record_replay, record_sieve, task_reader
 from stqsh.engine.ingest.record_replay import RecordReplayError
 from stqsh.engine.ingest.task_reader import packed_records
-from stqsh.engine.ingest.textual_summary import summary_at
-from stqsh.spec.clock import QueriesInForce
+from stqsh.engine.ingest.textual_summary import SummaryWriter, summary_at
 from stqsh.spec.stats import SlotStats
+from stqsh.storage.attachments import AttachmentWriter
+from stqsh.storage.blobs import folder_blobs
 from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.progress import read_progress
 
@@ -164,10 +165,11 @@ def test_a_batch_is_repeated_with_the_queries_that_it_had() -> None:
         engine.take(1, 1)
         engine.take(2, 2)
         stream = stream_by_id(engine.control, 1).spec
-        registered = QueriesInForce(engine.logged[2], SECOND)
-        after = summary_at(engine.home.path, stream, QueriesInForce(engine.offset.seq, SECOND), 2)
-        before = summary_at(engine.home.path, stream, registered, 1)
-        assert [one.by_slot(0, None, 2).terms[0].count for one in (before, after)] == [1, 0]
+        blobs = folder_blobs(engine.home.path)
+        writer = SummaryWriter(engine.control, stream, AttachmentWriter(blobs))
+        for up_to, terms in ((engine.offset.seq, 0), (engine.logged[2], 1), (engine.offset.seq, 0)):
+            known = summary_at(blobs, stream.id, writer.follow(up_to, SECOND, 2))
+            assert known.by_slot(0, None, 2).terms[0].count == terms
 
 
 def named_slices() -> AbstractContextManager[object]:

@@ -88,7 +88,7 @@ def test_queries_of_events_go_to_the_slots_that_they_touch(region: dict[str, Any
     [alike, drop] = commands_of(read_log(db))[1]
     assert isinstance(alike, QueryRows)
     cells = sampled_grid((0.0, 0.0, 1.0, 1.0), tuple(map(tuple, NUMBERS[:, :2].tolist())), 2)
-    routes = QueryRouting(2, tables=lambda stream_id: [cells], area=lambda area: pa.record_batch({}))
+    routes = QueryRouting(2, tables=lambda stream_id: [cells], area=lambda area: {})
     stream = stream_spec(id=1, planar=True)
     concerned = concerned_slots(routes, stream, [alike, drop])
     specs = list(unpack_alike(next(packed_commands([alike]))[1]))

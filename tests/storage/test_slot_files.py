@@ -16,7 +16,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state.arena import Arena
 from stqsh.errors import NotPublishedError
 from stqsh.storage import slot_files, slot_locks
-from stqsh.storage.slot_files import PublishedSlots, slot_name
+from stqsh.storage.slot_files import PublishedSlots, mapped_files, slot_name
 
 
 class Slots:
@@ -124,6 +124,70 @@ def test_what_a_reader_writes_by_mistake_stays_its_own(tmp_path, slots):
 
     PublishedSlots((tmp_path,), 2).read(spoil, 0, lambda: 0.0)
     assert read(PublishedSlots((tmp_path,), 2)) == [1, 1]
+
+
+def open_files() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+def test_only_arrays_that_are_asked_for_are_mapped_and_no_descriptor_is_kept(tmp_path):
+    slots, columns = Slots(tmp_path), 300
+    for slot, state in enumerate(slots.states):
+        for number in range(columns):
+            state.create(f"c{number}", np.int64, 3)[:] = number
+        slots.step(slot, 1)
+    reader, mapped, before = PublishedSlots((tmp_path,), 2), mapped_files(), open_files()
+    assert read(reader) == [1, 1]
+    assert mapped_files() == mapped + 2
+    assert reader.read(lambda states: int(states[0].array("c299")[0]), 0, lambda: 0.0) == 299
+    assert mapped_files() == mapped + 3
+    assert open_files() == before
+    del reader
+    assert mapped_files() == mapped
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_beyond_what_a_process_may_map_arrays_are_copied(tmp_path, slots, monkeypatch, most):
+    monkeypatch.setattr(slot_files, "MOST_MAPPED", mapped_files() + most)
+    reader, mapped = PublishedSlots((tmp_path,), 2), mapped_files()
+    for step in (1, 2, 3):
+        for slot in range(2):
+            slots.step(slot, step)
+        assert read(reader) == [step, step]
+        assert mapped_files() == mapped + most
+
+
+FEW = """
+import resource, sys
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+import numpy as np
+from stqsh.core.state.slot_state import SlotState
+from stqsh.engine.state.arena import Arena
+from stqsh.storage.slot_files import PublishedSlots
+
+folder, columns = Path(sys.argv[1]), 200
+arenas = [Arena((folder,), f"evaluate-{slot}") for slot in range(4)]
+for slot, arena in enumerate(arenas):
+    state = SlotState.fresh(slot, arena)
+    with arena.held():
+        arena.begin()
+        for number in range(columns):
+            state.create(f"c{number}", np.int64, 3)[:] = number
+        state.header["clock"] = {"step": 1}
+        arena.commit("1", state.header, state.buffers)
+
+def total(states):
+    return sum(int(state.array(f"c{number}")[0]) for state in states for number in range(columns))
+
+print(PublishedSlots((folder,), 4).read(total, 0, lambda: 0.0))
+"""
+
+
+def test_writers_and_readers_of_many_columns_need_few_open_files(tmp_path):
+    command = [sys.executable, "-c", FEW, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == (f"{4 * sum(range(200))}\n", "")
 
 
 def test_readers_without_end_do_not_keep_a_writer_out(tmp_path, slots):

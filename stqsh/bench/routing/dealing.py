@@ -29,9 +29,10 @@ from stqsh.spec.log import StreamRouted
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.region import RectangleSpec
 from stqsh.spec.stream import StreamSpec
+from stqsh.storage.blobs import folder_blobs
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import open_home
-from stqsh.storage.stream_routes import append_route
+from stqsh.storage.stream_routes import PublishedRoutes, append_route
 
 _SLOTS, _QUERIES, _SIDE = 8, 10_000, 0.01
 _DRIFT = 0.005
@@ -120,7 +121,7 @@ def _dealt(spec: StreamSpec, steps: list[pa.RecordBatch]) -> tuple[float, float]
     """Return the thread time of the dealer, ns a record, and the share of the records that cross."""
     with temporary_folder() as folder:
         home = open_home("dealing", root=folder).path
-        dealer, route = Dealer(spec, home, _SLOTS), _route(home, steps[0])
+        dealer, route = Dealer(spec, folder_blobs(home), _SLOTS), _route(home, steps[0])
         state, spent, crossed = SlotState.fresh(0), [], []
         for step, batch in enumerate(steps, 1):
             order = DealOrder(step, step, 1, SECOND, route)
@@ -140,6 +141,7 @@ def _route(home: Path, batch: pa.RecordBatch) -> int:
     """Log a routing by the load of a batch, and return its number."""
     places = _places(batch)
     table = agrid_table(load_by(places, squares_around(places[:1000], _SIDE)), _SLOTS)
-    return append_route(
-        ControlDb(home, create=True), StreamRouted(STREAM, strategy=table.strategy), table
-    ).seq
+    control = ControlDb(home, create=True)
+    route = append_route(control, StreamRouted(STREAM, strategy=table.strategy), table).seq
+    PublishedRoutes(control, folder_blobs(home)).publish(route)
+    return route

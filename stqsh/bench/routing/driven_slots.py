@@ -19,7 +19,7 @@ from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_integers, hash_keys
 from stqsh.core.state.slot_state import SlotState
-from stqsh.routing.query_routing import QueryRouting
+from stqsh.routing.query_routing import MemberBoxes, QueryRouting
 from stqsh.routing.table import RoutingTable
 from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack, pack_json, unpack
@@ -65,8 +65,8 @@ class Answers:
         self.checksum = (self.checksum + int(mixed.sum(dtype=np.uint64))) % 2**64
 
 
-def no_area(area: int) -> pa.RecordBatch:
-    """Return the geometry of an area: there is none.
+def no_area(area: int) -> MemberBoxes:
+    """Return the boxes of an area: there is none.
 
     Raises:
         ValueError: always.

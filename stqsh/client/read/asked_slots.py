@@ -23,16 +23,15 @@ from stqsh.core.matching.keyword_queries import words_needed
 from stqsh.core.objects.presence import may_hold
 from stqsh.core.snapshots.select import RANK, KeptShares, empty_share, part
 from stqsh.core.state.slot_state import SlotState
-from stqsh.routing.query_routing import EVERYWHERE, QueryRouting
+from stqsh.routing.query_routing import EVERYWHERE, MemberBoxes, QueryRouting
 from stqsh.routing.slot_terms import sought_words
 from stqsh.routing.table import RoutingTable
 from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.sources.kept_routes import KeptTables
-from stqsh.spec.chunk import unpack
 from stqsh.spec.query import BoundQuery, Place, SnapshotSpec
 from stqsh.spec.region import NearestSpec, Region
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.catalogue import area_geometry
+from stqsh.storage.catalogue import area_boxes
 
 Slots = NDArray[np.bool_]
 Box = tuple[float, float, float, float]
@@ -76,11 +75,11 @@ class SlotChoice:
 
     Args:
         tables: knows the routings.
-        geometry: returns the geometry of an area by id, a record batch [member, wkb].
+        areas: returns the boxes of an area's members by its id.
     """
 
-    def __init__(self, tables: Tables, geometry: Callable[[int], pa.RecordBatch]) -> None:
-        self._tables, self._geometry = tables, geometry
+    def __init__(self, tables: Tables, areas: Callable[[int], MemberBoxes]) -> None:
+        self._tables, self._areas = tables, areas
 
     def chosen(
         self, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, place: Place | None
@@ -120,14 +119,14 @@ class SlotChoice:
         return ChosenSlots(first, count, others)
 
     def _routing(self, slots: int, tables: list[RoutingTable]) -> QueryRouting:
-        return QueryRouting(slots, lambda _: tables, self._geometry)
+        return QueryRouting(slots, lambda _: tables, self._areas)
 
 
 class AskedSlots(SlotChoice):
     """Finds the slots that snapshots of a client look at, and asks them."""
 
     def __init__(self, link: Connection) -> None:
-        super().__init__(KeptTables(link.home, link.db), lambda area: unpack(area_geometry(link.db, area)))
+        super().__init__(KeptTables(link.home, link.db), lambda area: area_boxes(link.db, area))
         self._link = link
 
     def shares(

@@ -29,13 +29,17 @@ class SlotStates:
     ) -> T | None:
         """Return the result of `use` on all slots' states at one step; None without states.
 
-        There are none if no engine has run on this host, or if they do not become available in time.
+        There are none if no engine has run on this host, if the slots are in the executors of a cluster, or
+        if they do not become available in time.
 
         Args:
             use: must not keep the states; it may raise `NotPublishedError` for states that do not suffice.
             patience_s: returns how long to wait for a batch under way; called only if waiting is needed.
             least: the step, or a later one.
         """
+        engine = self._link.engine_info()
+        if engine is not None and engine.cluster:
+            return None
         try:
             published = self._open()
             return None if published is None else published.read(use, least, patience_s)

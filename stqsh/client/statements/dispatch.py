@@ -82,6 +82,9 @@ _SILENT_S = 1.0
 
 def perform(desk: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
     """Execute a statement; raise `NotSupportedError` for one that is not built yet."""
+    if desk.link.revive():
+        step = desk.link.progress().step
+        yield Message(f"the engine had died after step {step}; it is started again and goes on from there")
     action = HANDLERS.get(type(statement))
     if action is None:
         bind(statement, desk.view)  # raises if it is wrong or not supported yet

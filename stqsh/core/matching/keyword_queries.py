@@ -172,7 +172,7 @@ def release_keywords(batch: StreamBatch, prefix: str) -> None:
     if f"{prefix}{_FOLDER}/lattice" not in state:
         return
     state.release(f"{prefix}{_FOLDER}/")
-    if not any(name.startswith(stream) and name.endswith(f"{_FOLDER}/lattice") for name in state.buffers):
+    if not any(name.endswith(f"{_FOLDER}/lattice") for name in state.names(stream)):
         state.release(f"{stream}terms/")
 
 

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from msgspec.structs import replace as changed_struct
 
 from stqsh.arrays import Array
-from stqsh.spec.chunk import Chunk, ChunkKind, unpack
+from stqsh.spec.chunk import Chunk, ChunkKind
 from stqsh.spec.command import SlotCommand, unpack_commands
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr, conjunction, conjuncts
 from stqsh.spec.query import SlotQuery
-from stqsh.spec.query_rows import FOCAL_PATH, Path, QueryRows, filled, is_measure
+from stqsh.spec.query_rows import FOCAL_PATH, QueryRows, filled, is_measure, unpack_query_rows
 from stqsh.spec.region import Key, RegionBase
 from stqsh.spec.stream import ARRIVED
 
@@ -175,17 +175,11 @@ def _focals(parts: Sequence[NewQueries]) -> Keys | None:
 
 def unpack_alike(payload: bytes) -> NewQueries:
     """Return the queries in a payload that `pack_alike` made."""
-    batch = unpack(payload)
-    shared = batch.schema.metadata or {}
-    pattern = msgspec.json.decode(shared[b"pattern"], type=SlotQuery)
-    paths = msgspec.json.decode(shared[b"paths"], type=tuple[Path, ...])
-    ids, *values = batch.columns
-    queries = QueryRows(pattern, ids.to_numpy(), paths, tuple(values))
-    focals = next(
-        (some for path, some in zip(queries.paths, values, strict=True) if path == FOCAL_PATH), None
-    )
+    queries = unpack_query_rows(payload)
+    pairs = zip(queries.paths, queries.values, strict=True)
+    focals = next((some for path, some in pairs if path == FOCAL_PATH), None)
     patterns, which = _patterns(queries)
-    steps = np.full(len(queries.ids), int(shared[b"step"])) if b"step" in shared else None
+    steps = None if queries.step is None else np.full(len(queries.ids), queries.step)
     return NewQueries(queries.ids, patterns, which, queries.numbers, focals, steps)
 
 

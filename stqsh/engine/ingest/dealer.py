@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -45,9 +43,9 @@ from stqsh.routing.table import RoutingTable
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, Phase, RecordRole, unpack_struct
 from stqsh.spec.clock import DealOrder
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.control_log import ControlDb
+from stqsh.storage.blobs import Blobs
 from stqsh.storage.slot_files import dealer_name
-from stqsh.storage.stream_routes import read_table
+from stqsh.storage.stream_routes import published_table
 
 _KINDS = (ChunkKind.DEAL_ORDER, ChunkKind.DEAL_RECORDS, ChunkKind.DEAL_SEEDS)
 _SPARE = 1024
@@ -60,12 +58,12 @@ class Dealer:
 
     Attributes:
         spec: the stream.
-        home: the session's directory.
+        blobs: the session's blobs, which have the routing tables.
         slots: the number of slots.
     """
 
     spec: StreamSpec
-    home: Path
+    blobs: Blobs
     slots: int
 
     @property
@@ -89,7 +87,7 @@ class Dealer:
             return []
         table = self._table(order)
         dealt = deal_events(state, self.spec, order, found, table)
-        sieve = sieve_of_dealer(self.home, self.spec, order, table)
+        sieve = sieve_of_dealer(self.blobs, self.spec, order, table)
         return [*self._to_slots(state.slot, order, [dealt], sieve)]
 
     def _deal_objects(
@@ -117,7 +115,7 @@ class Dealer:
         return [*self._to_slots(objects.slot, order, dealt), *self._to_copy(objects.slot, order, copied)]
 
     def _table(self, order: DealOrder) -> RoutingTable:
-        return _read_table(self.home, order.route).over(self.slots)
+        return published_table(self.blobs, order.route).over(self.slots)
 
     def _to_slots(
         self,
@@ -233,9 +231,3 @@ def _by_step(records: pa.RecordBatch) -> list[pa.RecordBatch]:
     steps = records.column("_step").to_numpy()
     starts = np.flatnonzero(np.diff(steps, prepend=-1)).tolist()
     return [records.slice(start, end - start) for start, end in pairwise([*starts, len(steps)])]
-
-
-@lru_cache(maxsize=16)
-def _read_table(home: Path, route: int) -> RoutingTable:
-    """Return a routing's table, which never changes."""
-    return read_table(ControlDb(home), route)

@@ -17,6 +17,7 @@ import msgspec
 import orjson
 
 from stqsh import routing
+from stqsh.engine.ingest.stream_routing import StreamRouting
 from stqsh.engine.ingest.task_reader import CHUNK_RECORDS, record_chunks
 from stqsh.engine.planning.tasks import SourceTask, StreamSlice
 from stqsh.errors import EngineError
@@ -216,4 +217,4 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
         copied=(stream,) if found.copied else (),
         dealing=(stream,) if found.dealing else (),
     )
-    return record_chunks(task, piece, wanted)
+    return record_chunks(task, piece, wanted, StreamRouting(task))

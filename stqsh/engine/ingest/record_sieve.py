@@ -12,7 +12,6 @@ of which a task sees one, a record without use is therefore sent without its con
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.arrays import Mask
+from stqsh.checksums import DamagedFileError
 from stqsh.engine.ingest.textual_summary import summary_at
 from stqsh.engine.planning.tasks import SourceTask
 from stqsh.routing.slot_terms import SlotTerms
@@ -28,6 +28,7 @@ from stqsh.spec.chunk import ROLE, Chunk, ChunkKind, ChunkOrder, Phase, RecordRo
 from stqsh.spec.clock import DealOrder
 from stqsh.spec.stats import SiftedRecords
 from stqsh.spec.stream import StreamSpec
+from stqsh.storage.blobs import Blobs
 from stqsh.storage.stream_routes import INITIAL
 
 _SAMPLE = 256
@@ -124,18 +125,24 @@ def sieve_of_task(
 
     `sees_all` is as for `RecordSieve`.
     """
-    if task.queries is None or not stream.is_sifted:
+    if not task.is_sifted(stream.id):
         return None
-    summary = summary_at(Path(task.home), stream, task.queries, task.first_step)
+    summary = summary_at(task.blobs, stream.id, task.terms[stream.id])
     route = task.routes.get(stream.id, (INITIAL,))[-1]
     return RecordSieve(stream, summary.by_slot(route, table, task.first_step), sees_all=sees_all)
 
 
 def sieve_of_dealer(
-    home: Path, stream: StreamSpec, order: DealOrder, table: RoutingTable
+    blobs: Blobs, stream: StreamSpec, order: DealOrder, table: RoutingTable
 ) -> RecordSieve | None:
-    """Return the sieve for the records that a dealer deals by a table; None if all are sent."""
-    if order.queries is None or not stream.is_sifted:
+    """Return the sieve for the records that a dealer deals by a table; None if all are sent.
+
+    A log that is read again names terms that may be gone. What the dealer sends then goes nowhere.
+    """
+    if order.terms is None or not stream.is_sifted:
         return None
-    summary = summary_at(home, stream, order.queries, order.first_step)
+    try:
+        summary = summary_at(blobs, stream.id, order.terms)
+    except DamagedFileError:
+        return None
     return RecordSieve(stream, summary.by_slot(order.route, table, order.first_step))

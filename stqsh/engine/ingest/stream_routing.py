@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,34 +11,32 @@ import numpy as np
 
 from stqsh.engine.ingest.crossing_records import RowRouting
 from stqsh.engine.ingest.slot_commands import Concerned
-from stqsh.engine.planning.tasks import BatchHead, SourceTask
-from stqsh.routing.query_routing import QueryRouting
+from stqsh.engine.planning.tasks import SourceTask
+from stqsh.routing.query_routing import MemberBoxes, QueryRouting
 from stqsh.routing.table import RoutingTable
-from stqsh.sources.live.decoding import without_collections
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.sources.replay_store.spatial_extent import initial_table
-from stqsh.spec.chunk import unpack
 from stqsh.spec.command import RegisterCommand
 from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.catalogue import area_geometry
-from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
-from stqsh.storage.queries.living_queries import LivingQueries, living_queries
+from stqsh.storage.queries.living_queries import LivingQueries, OlderQueries
 from stqsh.storage.queries.query_commands import Command
-from stqsh.storage.stream_routes import INITIAL, read_table
+from stqsh.storage.stream_routes import INITIAL, published_table
 
-_MOST_OLDER = 50_000
-"""Rows of the log: queries of more are not handed to tasks."""
-_MOST_COMMANDS = 256
-"""Commands that are handed to tasks: queries that are alike are one."""
+NO_AREAS: Mapping[int, MemberBoxes] = {}
 
 
 class StreamRouting:
-    """The routing tables of the streams of a task."""
+    """The routing tables of the streams of a task.
 
-    def __init__(self, task: SourceTask) -> None:
-        self._task, self._home = task, SessionHome(Path(task.home))
+    Args:
+        task: the task.
+        areas: the boxes of the areas that queries name.
+    """
+
+    def __init__(self, task: SourceTask, areas: Mapping[int, MemberBoxes] = NO_AREAS) -> None:
+        self._task, self._areas = task, areas
         self._table = cache(self._read_table)
 
     def records(self, stream_id: int, manifest: Manifest | None = None) -> RoutingTable | None:
@@ -73,8 +70,12 @@ class StreamRouting:
         def tables(stream_id: int) -> list[RoutingTable]:
             return self._tables(stream_id, up_to)
 
-        control = ControlDb(self._home.path)
-        return QueryRouting(self._task.slots, tables, lambda area: unpack(area_geometry(control, area)))
+        return QueryRouting(self._task.slots, tables, self._areas.__getitem__)
+
+    def with_routes(self, stream_id: int, routes: tuple[int, ...]) -> StreamRouting:
+        """Return the same with other routings in use of a stream."""
+        routes_by_stream = {**self._task.routes, stream_id: routes}
+        return StreamRouting(replace(self._task, routes=routes_by_stream), self._areas)
 
     def are_everywhere(self, stream_id: int, up_to: int) -> bool:
         """Return whether all slots know all queries under the routings up to a row of the control log."""
@@ -91,50 +92,32 @@ class StreamRouting:
 
     def _read_table(self, stream_id: int, route: int) -> RoutingTable | None:
         if route != INITIAL:
-            return read_table(ControlDb(self._home.path), route).over(self._task.slots)
-        manifest, stream = read_manifest(self._home.stream(stream_id)), self._task.streams[stream_id]
+            return published_table(self._task.blobs, route).over(self._task.slots)
+        home, stream = SessionHome(Path(self._task.home)), self._task.streams[stream_id]
+        manifest = read_manifest(home.stream(stream_id))
         return initial_table(manifest, stream, self._task.slots)
 
 
-def with_older_queries(tasks: Sequence[SourceTask]) -> Sequence[SourceTask]:
-    """Read the older queries under new routings once, for tasks that each read for one slot.
-
-    That takes 25 ms for 10,000 queries. Spark hands them to the tasks, which read what is large themselves.
-    """
-    head = tasks[0].head
-    if tasks[0].only is None or head is None or not head.routed or head.commands[0] > _MOST_OLDER:
-        return tasks
-    begun = time.perf_counter_ns()
-    older = {stream: _older_queries(tasks[0], head, stream) for stream in head.routed}
-    if sum(len(queries) + len(paused) for queries, paused in older.values()) > _MOST_COMMANDS:
-        return tasks
-    head = replace(head, older=older, older_us=(time.perf_counter_ns() - begun) // 1000)
-    return [replace(task, head=head) for task in tasks]
-
-
-def _older_queries(task: SourceTask, head: BatchHead, stream: int) -> LivingQueries:
-    """Return the queries that slots may learn of under a stream's new routing."""
-    before, _ = head.commands
-    if StreamRouting(task).are_everywhere(stream, before):
-        return LivingQueries([], [])
-    with without_collections():
-        control, clock = ControlDb(Path(task.home)), head.clock
-        return living_queries(control, stream, before, clock.tick_us, clock.first_step)
-
-
-def adoptions(task: SourceTask, head: BatchHead, stream: StreamSpec) -> tuple[list[Command], Concerned]:
+def adoptions(
+    routing: StreamRouting, before: int, stream: StreamSpec, older: LivingQueries
+) -> tuple[list[Command], Concerned]:
     """Return the commands by which slots learn of older queries under a new routing, and for which slots.
 
     Records stay where they are when a routing changes, and queries follow (SSTD section 5.2). A slot that has
     not known a query holds no record in its region, so that it learns of the query without an update.
 
+    Args:
+        routing: the routings in use.
+        before: the last row of the log that has taken effect before the batch.
+        stream: the stream.
+        older: the queries that live before it.
+
     Returns:
         The commands, and which slots each concerns: bool (queries, slots).
     """
-    queries, paused = head.older.get(stream.id) or _older_queries(task, head, stream.id)
-    if not queries:
+    queries, paused = older
+    if not queries or routing.are_everywhere(stream.id, before):
         return [], []
-    routing, (before, _) = StreamRouting(task), head.commands
     wanted, known = routing.queries(), routing.queries(before)
     boxes = [wanted.boxes(stream, command) for command in queries]
     asked = stream.id, np.concatenate(boxes), wanted.sought(stream, queries)
@@ -143,19 +126,23 @@ def adoptions(task: SourceTask, head: BatchHead, stream: StreamSpec) -> tuple[li
     learned = [pair for pair in zip(queries, news, strict=True) if pair[1].any()]
     commands: list[Command] = [command for command, _ in learned]
     concerned: Concerned = [slots for _, slots in learned]
-    return [*commands, *paused], [*concerned, *(np.ones((1, task.slots), np.bool_) for _ in paused)]
+    return [*commands, *paused], [*concerned, *(np.ones((1, wanted.slots), np.bool_) for _ in paused)]
 
 
-def releases(task: SourceTask, head: BatchHead, stream: StreamSpec) -> list[list[int]]:
+def releases(
+    before: StreamRouting, left: tuple[int, ...], stream: StreamSpec, queries: OlderQueries
+) -> list[list[int]]:
     """Return the queries that each slot need not know after the batch, as a routing goes out of use, by slot.
 
     The records that it dealt are no longer kept, so that the slot has none in the regions of these queries.
+
+    Args:
+        before: the routings in use in the batch.
+        left: those of the stream that are left after it.
+        stream: the stream.
+        queries: the queries that live after the batch.
     """
-    left = replace(task, routes={**task.routes, stream.id: head.left[stream.id]})
-    routing, remaining = StreamRouting(task).queries(), StreamRouting(left).queries()
-    with without_collections():
-        control, clock = ControlDb(Path(task.home)), head.clock
-        queries, _ = living_queries(control, stream.id, head.commands[1], clock.tick_us, clock.first_step)
+    routing, remaining = before.queries(), before.with_routes(stream.id, left).queries()
     boxes = np.concatenate([np.empty((0, 4)), *(routing.boxes(stream, some) for some in queries)])
     asked = stream.id, boxes, routing.sought(stream, queries)
     ids = np.array([id_ for some in queries for id_ in _ids(some)], np.int64)

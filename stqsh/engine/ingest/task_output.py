@@ -12,12 +12,12 @@ from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.spark.chunk_codec import in_groups, to_batch
 from stqsh.engine.spark.worker_daemon import freeze_after_task
-from stqsh.engine.state.payload_files import PayloadFolders, open_writer
+from stqsh.engine.state.payload_files import Spool, open_writer
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack_json
 from stqsh.spec.stats import TaskTiming
 
 
-def write_task(task: SourceTask, slots: int, spool: PayloadFolders | None) -> Iterator[pa.RecordBatch]:
+def write_task(task: SourceTask, slots: int, spool: Spool | None) -> Iterator[pa.RecordBatch]:
     """Read one task in a worker and yield its chunks, the last of which are timings.
 
     `spool` is where large payloads are put; without it all go through Spark.
@@ -33,7 +33,7 @@ def write_task(task: SourceTask, slots: int, spool: PayloadFolders | None) -> It
 def source_timings(task: SourceTask, took_us: int) -> list[Chunk]:
     """Return the chunks that say how long a task has read, and the planner for all tasks."""
     timings = [TaskTiming("source", us=took_us)]
-    if task.head is not None and task.head.older_us and task.only == 0:
-        timings.append(TaskTiming("plan", us=task.head.older_us))
+    if task.head is not None and task.head.read_us and task.only == 0:
+        timings.append(TaskTiming("plan", us=task.head.read_us))
     slot, span = task.only or 0, (task.first_step, task.last_step)
     return [Chunk(slot, 0, ChunkKind.TIMING, ChunkOrder(), *span, 0, pack_json(timing)) for timing in timings]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from stqsh.engine.ingest.live_reader import read_live
 from stqsh.engine.ingest.record_sieve import RecordSieve, sieve_of_task
 from stqsh.engine.ingest.slot_commands import concerned_slots, for_slot, packed_commands
 from stqsh.engine.ingest.stream_routing import StreamRouting, adoptions, releases
+from stqsh.engine.planning.head_log import NOTHING, HeadLog, read_head_log
 from stqsh.engine.planning.tasks import BatchHead, LiveSlice, SourceTask, StreamSlice
 from stqsh.routing.table import RoutingTable, slots_of
 from stqsh.sources.replay_store.previous_rows import previous_rows
@@ -43,15 +44,15 @@ from stqsh.spec.clock import DealOrder
 from stqsh.spec.log import AreaDropped, RecordsFound, TableDropped
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
-from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.home import SessionHome
-from stqsh.storage.queries.living_queries import living_queries
+from stqsh.storage.queries.living_queries import LivingQueries
 from stqsh.storage.queries.query_commands import Command, commands_of
 from stqsh.storage.rows import LogRow
 
 #: Maximum number of records in a chunk: Spark doubles buffers, so large payloads cost it memory.
 CHUNK_RECORDS = 1 << 16
 
+_NO_QUERIES = LivingQueries([], [])
 _PLAIN = {arrow_type(kind).id for kind in ("BIGINT", "INT", "DOUBLE", "FLOAT", "TIMESTAMP")} | {
     pa.uint64().id
 }
@@ -65,24 +66,42 @@ def chunks(task: SourceTask) -> Iterator[Chunk]:
 
 
 def _chunks(task: SourceTask) -> Iterator[Chunk]:
+    log = NOTHING if task.head is None else read_head_log(task.blobs, task.head.log)
+    routing = StreamRouting(task, log.areas)
     if task.head is not None:
-        yield from _head_chunks(task, task.head)
+        yield from _head_chunks(_HeadReader(task, task.head, log, routing))
     for piece in task.slices:
-        yield from record_chunks(task, piece, task.wanted)
+        yield from record_chunks(task, piece, task.wanted, routing)
     for live in task.live:
-        yield from live_chunks(task, live)
+        yield from live_chunks(task, live, routing)
 
 
-def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
+class _HeadReader(NamedTuple):
+    """What the chunks of a batch's head are made of.
+
+    Attributes:
+        task: the task that reads it.
+        head: the head.
+        log: what the batch brings of the log.
+        routing: the routings of the task.
+    """
+
+    task: SourceTask
+    head: BatchHead
+    log: HeadLog
+    routing: StreamRouting
+
+
+def _head_chunks(reader: _HeadReader) -> Iterator[Chunk]:
+    task, head, log, _ = reader
     yield from _to_all(task, 0, "clock", Phase.DEFINE, pack_json(head.clock))
     for stream_id, keys in sorted(head.lookups.items()):
         yield from _to_all(task, stream_id, "lookup", Phase.LOOKUP, pack_json(list(keys)))
     for ask in head.clock.asks:
         yield from _to_all(task, ask.spec.stream_id, "ask", Phase.SNAPSHOT, pack_json([ask]))
-    for row in _rows(task, head.defined):
+    for row in log.defined:
         yield from _definition_chunks(task, row)
-    rows = _rows(task, head.commands)
-    for row in rows:
+    for row in log.taken:
         match row.entry:
             case StreamSpec():
                 yield from _to_all(task, row.seq, "define", Phase.DEFINE, pack_json(row.entry))
@@ -91,12 +110,12 @@ def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
             case AreaDropped(id_):
                 yield from _to_all(task, id_, "area_drop", Phase.COMMANDS, pack_json({}))
     commands: dict[int, list[Command]] = {id_: [] for id_ in (*head.routed, *head.copies)} | _with_orders(
-        task, head, rows
+        task, head, log.taken
     )
     for stream_id, some in sorted(commands.items()):
-        yield from _command_chunks(task, head, stream_id, some)
-    yield from _release_chunks(task, head)
-    yield from _seed_chunks(task, rows)
+        yield from _command_chunks(reader, stream_id, some)
+    yield from _release_chunks(reader)
+    yield from _seed_chunks(task, log.taken)
     yield from _dealer_chunks(task, head)
 
 
@@ -111,19 +130,13 @@ def _dealer_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
             route,
             begins_copy=stream_id in head.copies,
             is_copied=copied,
-            queries=task.queries,
+            terms=task.terms.get(stream_id),
         )
         yield from _to_all(task, stream_id, ChunkKind.DEAL_ORDER, Phase.COMMANDS, pack_json(order))
 
 
 def _home(task: SourceTask) -> SessionHome:
     return SessionHome(Path(task.home))
-
-
-def _rows(task: SourceTask, span: tuple[int, int]) -> list[LogRow]:
-    """Return rows of the log; most batches have none, and do not open it."""
-    after, up_to = span
-    return read_log(ControlDb(Path(task.home)), after, up_to) if after < up_to else []
 
 
 def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
@@ -141,7 +154,7 @@ def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
             yield from _to_all(task, table, "table", order, pack(rows), rows.num_rows)
 
 
-def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[int, list[Command]]:
+def _with_orders(task: SourceTask, head: BatchHead, rows: Sequence[LogRow]) -> dict[int, list[Command]]:
     """Return the commands of log rows by stream, preceded by the shedding order where it is new."""
     commands = commands_of(rows)
     if head.memory is None:
@@ -154,30 +167,27 @@ def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[
     return commands
 
 
-def _command_chunks(
-    task: SourceTask, head: BatchHead, stream_id: int, commands: list[Command]
-) -> Iterator[Chunk]:
+def _command_chunks(reader: _HeadReader, stream_id: int, commands: list[Command]) -> Iterator[Chunk]:
     """Yield commands for every slot; a new query only for the slots that its region concerns.
 
     That is all of them for a moving stream that has not been repartitioned.
 
     Under a new routing, older queries come first, for the slots that have not known them.
     """
-    stream = task.streams.get(stream_id)
+    task, head, log, routing = reader
+    stream, older = task.streams.get(stream_id), log.before.get(stream_id, _NO_QUERIES)
     if stream is not None and (stream_id in task.copied or stream_id in head.uncopied):
-        control, clock, begins = ControlDb(Path(task.home)), head.clock, stream_id in head.copies
-        living = living_queries(control, stream_id, head.commands[0], clock.tick_us, clock.first_step)
-        separate = separated(commands, living, begins=begins)
+        separate = separated(commands, older, begins=stream_id in head.copies)
         yield from _copy_chunks(task, head, stream, separate)
         commands = separate.others
     if task.slots == 1 or stream is None or not (stream.is_event or stream_id in task.routes):
         for number, (kind, payload) in enumerate(packed_commands(commands)):
             yield from _to_all(task, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), payload)
         return
-    concerned = concerned_slots(StreamRouting(task).queries(), stream, commands)
+    concerned = concerned_slots(routing.queries(), stream, commands)
     if stream_id in head.routed:
-        older, slots = adoptions(task, head, stream)
-        commands, concerned = [*older, *commands], [*slots, *concerned]
+        learned, slots = adoptions(routing, head.commands[0], stream, older)
+        commands, concerned = [*learned, *commands], [*slots, *concerned]
     span = (task.first_step, task.last_step)
     for slot in task.wanted:
         mine = for_slot(commands, concerned, slot)
@@ -185,11 +195,14 @@ def _command_chunks(
             yield Chunk(slot, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), *span, 0, payload)
 
 
-def _release_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
+def _release_chunks(reader: _HeadReader) -> Iterator[Chunk]:
     """Yield the queries that slots need not know after the batch."""
+    task, head, log, routing = reader
     span, order = (task.first_step, task.last_step), ChunkOrder(Phase.COMMANDS)
     for stream_id in sorted(head.left):
-        for slot, ids in enumerate(releases(task, head, task.streams[stream_id])):
+        queries, _ = log.after[stream_id]
+        found = releases(routing, head.left[stream_id], task.streams[stream_id], queries)
+        for slot, ids in enumerate(found):
             if ids:
                 yield Chunk(slot, stream_id, ChunkKind.RELEASE, order, *span, 0, pack_json(ids))
 
@@ -220,7 +233,7 @@ def _copy_chunks(
             yield Chunk(slot, stream.id, ChunkKind.COPY_SEEDS, order, *span, mine.num_rows, pack(mine))
 
 
-def _seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
+def _seed_chunks(task: SourceTask, rows: Sequence[LogRow]) -> Iterator[Chunk]:
     """Yield looked-up records of focal objects for every slot, as of the step before the batch."""
     found = [
         (row.entry.stream_id, row.payload)
@@ -247,7 +260,9 @@ def _to_all(
         yield Chunk(slot, stream_id, kind, order, task.first_step, task.last_step, rows, payload)
 
 
-def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -> Iterator[Chunk]:
+def record_chunks(
+    task: SourceTask, piece: StreamSlice, wanted: Iterable[int], routing: StreamRouting
+) -> Iterator[Chunk]:
     """Route a slice: each slot gets its records, and every slot gets those of focal objects.
 
     Records go to slots by object or by place; only the slots in `wanted` get theirs.
@@ -258,7 +273,6 @@ def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -
     steps = np.maximum(stored["_tick"].to_numpy() - task.base_tick + 1, task.first_step)
     hashes = hash_keys(stored[stream.key])
     records = _with_routing(stored.drop_columns(["_tick"]), steps, hashes)
-    routing = StreamRouting(task)
     if piece.stream_id in task.dealing:
         yield from _to_slots(task, piece, _by_key(task, records), wanted, ChunkKind.DEAL_RECORDS)
     elif piece.stream_id in task.dealt:
@@ -275,7 +289,7 @@ def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -
     yield from _to_followers(task, piece, records)
 
 
-def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
+def live_chunks(task: SourceTask, piece: LiveSlice, routing: StreamRouting) -> Iterator[Chunk]:
     """Read a slice of a live stream; all of its records belong to the last step.
 
     What was taken is reported once, not by each of the tasks that read for one slot.
@@ -288,7 +302,7 @@ def live_chunks(task: SourceTask, piece: LiveSlice) -> Iterator[Chunk]:
     if piece.stream_id in task.dealing:
         yield from _to_slots(task, piece, _by_key(task, records), task.wanted, ChunkKind.DEAL_RECORDS)
     else:
-        table = StreamRouting(task).records(piece.stream_id)
+        table = routing.records(piece.stream_id)
         sieve = sieve_of_task(task, stream, table, sees_all=piece.is_only)
         yield from _to_slots(task, piece, _dealt(task, stream, records, table), task.wanted, sieve=sieve)
     yield from _to_followers(task, piece, records)

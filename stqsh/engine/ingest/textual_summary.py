@@ -1,31 +1,35 @@
 """The queries of streams that keep no events, as those who deal records know them.
 
 Tornado's textual summaries (section 3.1): a router does not send an evaluator objects that have no keyword of
-its queries. That is right only where objects are forgotten once they are matched. A process that deals
-records follows the control log, and learns of new queries as it goes. What it knows of queries that are gone,
-until they are many, makes it send more than necessary.
+its queries. That is right only where objects are forgotten once they are matched. The planner's process
+follows the control log, and says in parts what new queries need, and which ones are gone. A process that
+deals records learns the parts that it does not know. What it knows of queries that are gone, until they are
+many, makes it send more than necessary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.routing.query_routing import QueryRouting
 from stqsh.routing.slot_terms import FOR_EVER, NeededTerms, NewQuery, SlotTerms, ids_of, spec_of
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.live.decoding import without_collections
-from stqsh.spec.chunk import unpack
-from stqsh.spec.clock import QueriesInForce
+from stqsh.spec.chunk import pack, unpack
+from stqsh.spec.clock import Attachment, TermsPart
 from stqsh.spec.command import DropCommand, RegisterCommand
 from stqsh.spec.log import QueryBlock, QueryDropped
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.catalogue import area_geometry
+from stqsh.storage.attachments import AttachmentWriter, read_attachment
+from stqsh.storage.blobs import Blobs
+from stqsh.storage.catalogue import area_boxes
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.progress import steps_taken
 from stqsh.storage.queries.query_commands import commands_of
@@ -34,52 +38,159 @@ _MOST_STREAMS = 16
 """Streams that a process remembers."""
 _GONE = 8
 """Queries that are gone are forgotten once they are more than one in eight."""
+_WITHIN = 8 << 10
+"""Parts of so many bytes together are within the tasks, which every batch has."""
+_RATIO = 2
+"""A part is at least so many times as large as the one after it, so there are few."""
+_DROPPED = b"dropped"
+
+
+class SummaryPart(NamedTuple):
+    """What some rows of the log say about a stream: what new queries need, and which ones are dropped."""
+
+    needs: NeededTerms
+    dropped: NDArray[np.int64]
+
+    def packed(self) -> bytes:
+        """Return the part as bytes."""
+        needs = self.needs
+        box = {f"box{side}": needs.box[:, side] for side in range(4)}
+        columns: dict[str, NDArray[Any]] = {
+            "query": needs.query,
+            "until": needs.until,
+            "term": needs.term,
+            "is_open": needs.is_open,
+            **box,
+        }
+        batch = pa.RecordBatch.from_pydict({name: pa.array(some) for name, some in columns.items()})
+        return pack(batch.replace_schema_metadata({_DROPPED: self.dropped.astype("<i8").tobytes()}))
+
+    @staticmethod
+    def read(content: pa.Buffer) -> SummaryPart:
+        """Read the form of `packed`."""
+        batch = unpack(content.to_pybytes())
+        query, until, term, is_open, *box = (
+            column.to_numpy(zero_copy_only=False) for column in batch.columns
+        )
+        dropped = np.frombuffer((batch.schema.metadata or {})[_DROPPED], "<i8")
+        return SummaryPart(NeededTerms(query, np.column_stack(box), until, term, is_open), dropped)
+
+
+class SummaryWriter:
+    """Follows the log for a stream, and says in parts what its queries need.
+
+    Args:
+        control: the control log.
+        stream: the stream.
+        attachments: makes the parts' content.
+    """
+
+    def __init__(self, control: ControlDb, stream: StreamSpec, attachments: AttachmentWriter) -> None:
+        self._control, self._stream, self._attachments = control, stream, attachments
+        self._seq = 0
+        self._parts: list[tuple[TermsPart, SummaryPart]] = []
+
+    @property
+    def attachments(self) -> list[Attachment]:
+        """What the parts are in."""
+        return [part.content for part, _ in self._parts]
+
+    def follow(self, up_to: int, tick_us: int | None, step: int) -> tuple[TermsPart, ...]:
+        """Follow the log up to a row, and return the parts, each about rows after those of the one before.
+
+        Args:
+            up_to: the last row that takes effect in the batch or before it.
+            tick_us: the length of a tick, None before the first step.
+            step: the step in which queries that are new take effect.
+        """
+        if up_to < self._seq:  # a batch is repeated
+            self._seq, self._parts = 0, []
+        if up_to > self._seq:
+            found = self._read(up_to, tick_us, step)
+            if len(found.needs.query) or len(found.dropped):
+                self._append(self._parts[-1][0].up_to if self._parts else 0, up_to, found)
+                self._merge(step)
+            self._seq = up_to
+        return tuple(part for part, _ in self._parts)
+
+    def _read(self, up_to: int, tick_us: int | None, step: int) -> SummaryPart:
+        stream = self._stream
+        with without_collections():
+            mine = [
+                row
+                for row in read_log(self._control, self._seq, up_to)
+                if isinstance(row.entry, QuerySpec | QueryBlock | QueryDropped)
+                and row.entry.stream_id == stream.id
+            ]
+            commands = commands_of(mine).get(stream.id, [])
+            new: list[NewQuery] = [one for one in commands if isinstance(one, RegisterCommand | QueryRows)]
+            dropped = np.array([one.id for one in commands if isinstance(one, DropCommand)], np.int64)
+            if not new:
+                return SummaryPart(_NOTHING, dropped)
+            regions = QueryRouting(1, lambda _: [], lambda area: area_boxes(self._control, area))
+            boxes = np.concatenate([regions.boxes(stream, one) for one in new])
+            until = _last_steps(self._control, new, tick_us, step)
+            return SummaryPart(NeededTerms.of(new, boxes, until, stream), dropped)
+
+    def _append(self, after: int, up_to: int, part: SummaryPart, least: int = _WITHIN) -> None:
+        content = self._attachments.put(part.packed(), least=least)
+        self._parts.append((TermsPart(after, up_to, content), part))
+
+    def _merge(self, step: int) -> None:
+        """Make one of the last parts, so that there are few, and few bytes within the tasks."""
+        sizes = [len(part.needs.query) + len(part.dropped) for _, part in self._parts]
+        is_within = [not part.content.name for part, _ in self._parts]
+        first = len(sizes) - 1
+        while first and sizes[first - 1] < _RATIO * sum(sizes[first:]):
+            first -= 1
+        least = _WITHIN
+        if sum(len(part.content.content) for part, _ in self._parts) > _WITHIN:
+            first, least = min(first, is_within.index(True)), 0
+        if first == len(sizes) - 1 and least:
+            return
+        merged, self._parts = self._parts[first:], self._parts[:first]
+        together = merged[0][1]
+        for _, part in merged[1:]:
+            together = SummaryPart(
+                together.needs.and_more(part.needs), np.append(together.dropped, part.dropped)
+            )
+        if not first:
+            gone = np.isin(together.needs.query, together.dropped) | (together.needs.until < step)
+            together = SummaryPart(together.needs.those(~gone), np.empty(0, np.int64))
+        self._append(merged[0][0].after, merged[-1][0].up_to, together, least)
 
 
 class TextualSummary:
-    """What the queries of a stream need, up to a row of the control log.
-
-    Args:
-        home: the session's directory.
-        stream: the stream.
+    """What the queries of a stream need, up to a row of the control log, in a process that deals records.
 
     Attributes:
         seq: the number of the row.
     """
 
-    def __init__(self, home: Path, stream: StreamSpec) -> None:
-        self._home, self._stream, self.seq = home, stream, 0
-        self._needs = NeededTerms.of([], np.empty((0, 4)), np.empty(0, np.int64), stream)
-        self._gone = np.empty(0, np.bool_)
+    def __init__(self) -> None:
+        self.seq = 0
+        self._needs, self._gone = _NOTHING, np.empty(0, np.bool_)
         self._route: tuple[int, int] | None = None
         self._dealt, self._slots = 0, SlotTerms.of_nothing(0)
 
-    def follow(self, until: QueriesInForce, step: int) -> None:
-        """Follow the log; queries that are new in it take effect in a step."""
-        if until.seq <= self.seq:
-            return
-        control = ControlDb(self._home)
-        with without_collections():
-            mine = [
-                row
-                for row in read_log(control, self.seq, until.seq)
-                if isinstance(row.entry, QuerySpec | QueryBlock | QueryDropped)
-                and row.entry.stream_id == self._stream.id
-            ]
-            commands = commands_of(mine).get(self._stream.id, [])
-            new: list[NewQuery] = [one for one in commands if isinstance(one, RegisterCommand | QueryRows)]
-            if new:
-                self._add(control, new, until.tick_us, step)
-        dropped = [one.id for one in commands if isinstance(one, DropCommand)]
-        self._gone |= np.isin(self._needs.query, dropped)
-        self.seq = until.seq
+    def follow(self, parts: Sequence[TermsPart], blobs: Blobs) -> None:
+        """Learn the parts that are not known yet.
 
-    def _add(self, control: ControlDb, new: Sequence[NewQuery], tick_us: int | None, step: int) -> None:
-        regions = QueryRouting(1, lambda _: [], lambda area: unpack(area_geometry(control, area)))
-        boxes = np.concatenate([regions.boxes(self._stream, one) for one in new])
-        until = _last_steps(control, new, tick_us, step)
-        self._needs = self._needs.and_more(NeededTerms.of(new, boxes, until, self._stream))
+        Raises:
+            DamagedFileError: the blob of a part is gone or damaged.
+        """
+        for part in parts:
+            if part.up_to > self.seq:
+                self._add(part, SummaryPart.read(read_attachment(blobs, part.content)))
+
+    def _add(self, part: TermsPart, found: SummaryPart) -> None:
+        known, needs = self._needs, found.needs
+        if not part.after:  # it does not say which queries are gone that it leaves out
+            self._gone |= (known.query <= part.up_to) & ~np.isin(known.query, needs.query)
+        self._needs = known.and_more(needs.those(needs.query > self.seq))
         self._gone = np.append(self._gone, np.zeros(len(self._needs.query) - len(self._gone), np.bool_))
+        self._gone |= np.isin(self._needs.query, found.dropped)
+        self.seq = part.up_to
 
     def by_slot(self, route: int, table: RoutingTable | None, step: int) -> SlotTerms:
         """Return what slots need from a step on.
@@ -103,25 +214,34 @@ class TextualSummary:
         return self._slots
 
 
-_known: dict[tuple[Path, int], TextualSummary] = {}
+_NOTHING = NeededTerms(
+    np.empty(0, np.int64),
+    np.empty((0, 4)),
+    np.empty(0, np.int64),
+    np.empty(0, np.uint64),
+    np.empty(0, np.bool_),
+)
+_known: dict[tuple[Blobs, int], TextualSummary] = {}
 
 
-def summary_at(home: Path, stream: StreamSpec, until: QueriesInForce, step: int) -> TextualSummary:
+def summary_at(blobs: Blobs, stream: int, parts: Sequence[TermsPart]) -> TextualSummary:
     """Return the summary of a stream, which the process remembers.
 
     Args:
-        home: the session's directory.
+        blobs: the session's blobs.
         stream: the stream.
-        until: the queries that are in force.
-        step: the step in which those that are new take effect.
+        parts: what the queries need that are in force.
+
+    Raises:
+        DamagedFileError: the blob of a part is gone or damaged.
     """
-    found = _known.pop((home, stream.id), None)
-    if found is None or found.seq > until.seq:  # a batch is repeated
-        found = TextualSummary(home, stream)
-    _known[home, stream.id] = found
+    found = _known.pop((blobs, stream), None)
+    if found is None or found.seq > (parts[-1].up_to if parts else 0):  # a batch is repeated
+        found = TextualSummary()
+    found.follow(parts, blobs)
+    _known[blobs, stream] = found
     if len(_known) > _MOST_STREAMS:
         del _known[next(iter(_known))]
-    found.follow(until, step)
     return found
 
 

@@ -37,6 +37,9 @@ class Heartbeat:
 
     `on_lost` is called once, with the reason, if the parent has ended before the engine, or if the session
     was deleted or moved.
+
+    Attributes:
+        cluster: whether the slots are in the executors of a cluster.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Heartbeat:
         self._started_us = processes.uptime_us()
         self._state: EngineState = "starting"
         self._message = ""
+        self.cluster = False
         self._is_written = True
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -100,7 +104,7 @@ class Heartbeat:
         with self._lock:
             info = EngineInfo.now(os.getpid(), self._state, self._message, self._started_us)
             try:
-                write_engine(self._home, replace(info, **asdict(self._origin)))
+                write_engine(self._home, replace(info, **asdict(self._origin), cluster=self.cluster))
             except OSError as error:  # a disk that fails for a moment: the next beat may be written
                 if self._is_written:
                     _log.error("the engine's state cannot be written: %s", error)

@@ -13,9 +13,12 @@ record, Deliver appends the result to the control log, and the record goes to al
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.batch_size import STEADY, BatchLimit, BatchSizes, limit_first
@@ -31,6 +34,7 @@ from stqsh.engine.planning.event_clock import (
     within_data,
 )
 from stqsh.engine.planning.first_routing import FirstRouting
+from stqsh.engine.planning.head_log import DEFINING, TAKEN, pack_head_log, read_rows, stream_of
 from stqsh.engine.planning.live_inputs import LiveInputs
 from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshots
 from stqsh.engine.planning.planner_state import PlannerState, last_step_of
@@ -44,12 +48,21 @@ from stqsh.engine.planning.tasks import (
     is_read_by_slot,
     with_live,
 )
-from stqsh.spec.clock import QueriesInForce
+from stqsh.sources.live.decoding import without_collections
+from stqsh.spec.clock import BatchClock, TermsPart
 from stqsh.spec.offset import Offset, PlayState, RunState
+from stqsh.storage.attachments import AttachmentWriter
+from stqsh.storage.blobs import folder_blobs
+from stqsh.storage.catalogue import area_boxes
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.progress import read_progress
+from stqsh.storage.queries.living_queries import LivingQueries, living_queries
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.shedding_orders import look_after, memory_settings
+from stqsh.storage.stream_routes import PublishedRoutes
+
+if TYPE_CHECKING:
+    from stqsh.engine.ingest.textual_summary import SummaryWriter
 
 #: Maximum records of a batch unless the profile says otherwise; a single tick is never cut.
 MAX_RECORDS = 2_000_000
@@ -90,6 +103,10 @@ class Planner:
         self._view, self._pace = SessionView.of(home), PlaybackPace(steady)
         self.live = LiveInputs(home, self._view, steady)
         self._first_routing = FirstRouting(self._view)
+        blobs = folder_blobs(home)
+        self._attachments, self._routes = AttachmentWriter(blobs), PublishedRoutes(self._view.control, blobs)
+        self._summaries: dict[int, SummaryWriter] = {}
+        self._area_boxes = lru_cache(maxsize=256)(partial(area_boxes, self._view.control))
         self._sizes = BatchSizes()
 
     def latest(self, start: Offset, now_us: int) -> Offset:
@@ -133,14 +150,58 @@ class Planner:
         crossed = {feed.stream_id: feed.store for feed in self._view.feeds(last)} if last.dealt else {}
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})
         tasks = cut_into_tasks(self.home, self.slots, head, span, ledger, self._tuning)
-        sifts = any(stream.is_sifted for stream in ledger.streams.values())
-        queries = QueriesInForce(last.seq, last.tick_us) if sifts else None
+        self._routes.publish(last.names)
+        terms = self._terms(ledger, first, last)
         dealing, copied = last.dealing, last.copied
-        tasks = [
-            replace(task, routes=routes, dealing=dealing, copied=copied, queries=queries) for task in tasks
-        ]
+        tasks = [replace(task, routes=routes, dealing=dealing, copied=copied, terms=terms) for task in tasks]
+        head = self._with_log(head, tasks[0])
+        tasks = [task if task.head is None else replace(task, head=head) for task in tasks]
         live = self.live.slices(first, last, ledger, self._tuning)
         return with_live(tasks, live, self.live.access) if live else tasks
+
+    def committed(self, end: Offset) -> None:
+        """Let go of what was kept for the batches up to an offset, which are committed."""
+        self.live.committed(end)
+        self._attachments.keep([one for writer in self._summaries.values() for one in writer.attachments])
+
+    def _terms(self, ledger: PlannerState, first: Offset, last: Offset) -> dict[int, tuple[TermsPart, ...]]:
+        """Return what the queries in force need, by stream whose records are sifted by it."""
+        sifted = {stream: spec for stream, spec in ledger.streams.items() if spec.is_sifted}
+        for stream in self._summaries.keys() - sifted.keys():
+            del self._summaries[stream]
+        for stream in sifted.keys() - self._summaries.keys():
+            from stqsh.engine.ingest.textual_summary import SummaryWriter  # numba: only when needed
+
+            self._summaries[stream] = SummaryWriter(self._view.control, sifted[stream], self._attachments)
+        return {
+            stream: writer.follow(last.seq, last.tick_us, first.step + 1)
+            for stream, writer in self._summaries.items()
+        }
+
+    def _with_log(self, head: BatchHead, task: SourceTask) -> BatchHead:
+        """Return a batch's head with what the batch brings of the log; most bring nothing.
+
+        Args:
+            head: the head.
+            task: the task that has it, with the routings.
+        """
+        control, first, last = self._view.control, *head.commands
+        defined = read_rows(control, head.defined, DEFINING)
+        taken = read_rows(control, head.commands, TAKEN)
+        before, after, begun = {}, {}, time.perf_counter_ns()
+        learning = [stream for stream in head.routed if not _are_everywhere(task, stream, first)]
+        changed = {stream for row in taken if (stream := stream_of(row)) is not None}
+        for stream in {*learning, *head.copies, *(changed & {*task.copied, *head.uncopied})}:
+            before[stream] = self._living(stream, first, head.clock)
+        for stream in head.left:
+            after[stream] = self._living(stream, last, head.clock)
+        read_us = (time.perf_counter_ns() - begun) // 1000 if before or after else 0
+        content = pack_head_log(defined, taken, before, after, self._area_boxes)
+        return replace(head, log=self._attachments.put(content), read_us=read_us) if content else head
+
+    def _living(self, stream: int, up_to: int, clock: BatchClock) -> LivingQueries:
+        with without_collections():
+            return living_queries(self._view.control, stream, up_to, clock.tick_us, clock.first_step)
 
     def _is_by_slot(self, first: Offset, last: Offset) -> bool:
         """Return whether a batch is best read by a task for each slot."""
@@ -287,6 +348,13 @@ class Planner:
     def _room_now(self, room: BatchLimit) -> BatchLimit:
         """Return the room of the next batch, which is smaller if it brings commands."""
         return limit_first(room) if self._view.log.has_commands() and not self._view.is_steady() else room
+
+
+def _are_everywhere(task: SourceTask, stream: int, up_to: int) -> bool:
+    """Return whether all slots know all queries under the routings up to a row of the log."""
+    from stqsh.engine.ingest.stream_routing import StreamRouting  # only when needed
+
+    return StreamRouting(task).are_everywhere(stream, up_to)
 
 
 def _dealers(ledger: PlannerState, offset: Offset) -> dict[int, int]:

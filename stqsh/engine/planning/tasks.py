@@ -12,12 +12,12 @@ from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.sources.live.protocol import MessageRange
 from stqsh.sources.replay_store.store import ReplayStore
-from stqsh.spec.clock import BatchClock, QueriesInForce
+from stqsh.spec.clock import Attachment, BatchClock, TermsPart
 from stqsh.spec.offset import Offset
 from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.queries.living_queries import LivingQueries
+from stqsh.storage.blobs import Blobs, folder_blobs
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,8 @@ class BatchHead:
         uncopied: the streams whose copy by key ends.
         sending: the streams whose slots send the last records of their objects to the dealer.
         left: the routings in use after the batch, by stream, of which others go out of use in it.
-        older: the queries that slots may learn of under new routings, by stream, where they were read once
-            for tasks that each read for one slot.
-        older_us: how long it took to read them, in µs.
+        log: what the batch brings of the log, see `stqsh.engine.planning.head_log`; None if that is nothing.
+        read_us: how long it took to read older queries for it, in µs.
     """
 
     clock: BatchClock
@@ -50,8 +49,8 @@ class BatchHead:
     uncopied: tuple[int, ...] = ()
     sending: tuple[int, ...] = ()
     left: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    older: dict[int, LivingQueries] = field(default_factory=dict)
-    older_us: int = 0
+    log: Attachment | None = None
+    read_us: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,8 @@ class SourceTask:
             the first row of the store that it deals.
         dealing: the streams whose records go to a dealer, see `stqsh.engine.ingest.dealer`.
         copied: the streams that have a copy by key, see `stqsh.core.keyed_copy`.
-        queries: the queries in force, if records are sifted by them, see `stqsh.engine.ingest.record_sieve`.
+        terms: what the queries in force need, by stream whose records are sifted by it, see
+            `stqsh.engine.ingest.record_sieve`.
     """
 
     home: str
@@ -127,7 +127,12 @@ class SourceTask:
     dealt: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     dealing: tuple[int, ...] = ()
     copied: tuple[int, ...] = ()
-    queries: QueriesInForce | None = None
+    terms: dict[int, tuple[TermsPart, ...]] = field(default_factory=dict)
+
+    @property
+    def blobs(self) -> Blobs:
+        """The session's blobs."""
+        return folder_blobs(Path(self.home))
 
     @property
     def wanted(self) -> Iterable[int]:
@@ -136,7 +141,7 @@ class SourceTask:
 
     def is_sifted(self, stream: int) -> bool:
         """Return whether records of a stream may be left out that a slot has no use for."""
-        return self.queries is not None and self.streams[stream].is_sifted
+        return stream in self.terms
 
     def is_whole(self, stream: int) -> bool:
         """Return whether the slot's records of a slice of a stream's store are one chunk, and not packed."""

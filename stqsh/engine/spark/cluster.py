@@ -1,7 +1,7 @@
 """What differs where Spark runs on a cluster: the driver's address, and hosts that share only the home.
 
 There the spool is off (`stqsh.engine.state.payload_files`): payloads go through Spark. Each slot's arena is
-in the shared memory of the slot's host, and is rebuilt from Spark's state store when the slot moves.
+in the shared memory of the slot's host, and is rebuilt from the slot's files when the slot moves.
 Snapshots whose slots are on other hosts go through the log (`stqsh.client.read.snapshots`).
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import secrets
+import shlex
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,10 @@ LOOPBACK = "127.0.0.1"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 """The setting of the driver's options for Java; those of the profile come after stqsh's own."""
 PYTHON = "spark.pyspark.python"
-"""The setting of the executors' Python, a path on their hosts or within an archive."""
+"""The setting of the executors' Python, a path on their hosts, or within an archive: `./NAME/bin/python`."""
+CALLED = "stqsh-python"
+"""The script that driver and executors run as Python, each its own, where their Pythons lie elsewhere."""
+_FILES = "spark.files"
 ARCHIVE = "stqsh"
 """The name under which executors unpack what `stqsh pack` has made: `spark.archives: FILE#stqsh`."""
 _SECRET, _SECRET_FILE = "spark.authenticate.secret", "spark.authenticate.secret.file"
@@ -98,10 +102,15 @@ def for_cluster(settings: EngineSettings, python_path: str) -> dict[str, str]:
         "spark.driver.bindAddress": address,
         _PYTHONPATH: "" if executors_python(settings) else python_path,
         f"spark.executorEnv.{DURABILITY}": settings.durability,
+        _FILES: _files(settings),
         # Executors log only problems: otherwise some sixty lines a batch.
         "spark.log.level": "ERROR",
         "spark.executor.syncLogLevel.enabled": "true",
         _SECRET: _secret(settings),
+        # A core that becomes free is offered to a snapshot before the next task of a batch.
+        "spark.scheduler.mode": "FAIR",
+        # Slots stay where their arrays are, unless their executor is busy for longer.
+        "spark.locality.wait": "1s",
     }
     if settings.master.startswith("local-cluster["):
         # Other users of this machine reach the loopback, too.
@@ -126,14 +135,47 @@ def _secret(settings: EngineSettings) -> str:
     return found
 
 
+def write_pythons(settings: EngineSettings, driver: Callable[[Path], None]) -> str:
+    """Write the scripts that run the Pythons of driver and executors; return what Spark calls Python.
+
+    Spark knows one name of Python for all hosts, and the driver needs one, too, for the process of the
+    planner. The name is of a file of the folder in which the driver's Java or an executor runs.
+
+    Args:
+        settings: the engine's settings, with another Python for executors.
+        driver: writes a script that runs the driver's Python.
+    """
+    python = executors_python(settings)
+    if not Path(python).is_absolute():
+        driver(settings.scratch / python)
+        return f"./{python}"
+    sent = sent_python(settings)
+    sent.parent.mkdir()
+    sent.write_text(f'#!/bin/sh\nexec {shlex.quote(python)} "$@"\n', encoding="utf-8")
+    driver(settings.scratch / CALLED)
+    return f"./{CALLED}"
+
+
+def sent_python(settings: EngineSettings) -> Path:
+    """Return the path of the script that Spark sends to executors whose Python has a path of its own."""
+    return settings.scratch / "sent" / CALLED
+
+
+def _files(settings: EngineSettings) -> str:
+    """Return the files that Spark sends to executors: those that the profile names, and `sent_python`."""
+    given = settings.of_spark.get(_FILES)
+    own = str(sent_python(settings)) if Path(executors_python(settings)).is_absolute() else ""
+    return ",".join(name for name in (str(given.value) if given else "", own) if name)
+
+
 def executors_python(settings: EngineSettings) -> str:
     """Return the path of the executors' Python on their hosts; "" where it is that of the driver."""
     if PYTHON in settings.of_spark:
-        return str(settings.of_spark[PYTHON].value)
+        return str(settings.of_spark[PYTHON].value).removeprefix("./")
     archives = settings.of_spark.get("spark.archives")
     names = str(archives.value).split(",") if archives is not None else []
     is_packed = any(name.strip().endswith(f"#{ARCHIVE}") for name in names)
-    return f"./{ARCHIVE}/bin/python" if is_packed and not settings.local else ""
+    return f"{ARCHIVE}/bin/python" if is_packed and not settings.local else ""
 
 
 def with_given(own: Mapping[str, str], given: Mapping[str, Value]) -> dict[str, str]:
@@ -146,7 +188,7 @@ def with_given(own: Mapping[str, str], given: Mapping[str, Value]) -> dict[str, 
     for name, value in given.items():
         text = str(value.value)
         why = _ELSEWHERE.get(name, "stqsh's answers or its memory rest on it" if name in own else "")
-        if name == _SECRET_FILE and _SECRET in own:
+        if name == _FILES or (name == _SECRET_FILE and _SECRET in own):
             continue
         if why and name not in _FREE and name != JAVA_OPTIONS and own.get(name) != text:
             raise ProfileError(f"{value.origin}: {name} cannot be set: {why}", hint="leave it out")

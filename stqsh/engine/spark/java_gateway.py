@@ -105,7 +105,8 @@ def submit_java(properties: Mapping[str, str], scratch: Path) -> JavaGateway:
     environment = {**os.environ, GATEWAY_FILE: str(file), "SPARK_CONNECT_MODE": "0"}
     submit = Path(environment.setdefault("SPARK_HOME", str(spark_folder()))) / "bin" / "spark-submit"
     command = [str(submit), "--load-spark-defaults", "--properties-file", str(given), "pyspark-shell"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+    # In the scratch folder, where the driver's Python may have the name that it has on executors.
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, cwd=scratch)
     return JavaGateway(process, file, _SUBMIT_PATIENCE_S)
 
 

@@ -25,6 +25,7 @@ from stqsh.engine.spark.cluster import (
     for_cluster,
     prepare_host,
     with_given,
+    write_pythons,
 )
 from stqsh.engine.spark.java import JavaRuntime, find_java
 from stqsh.engine.spark.java_gateway import archive_options, launch_java, submit_java
@@ -228,27 +229,32 @@ def _environment(settings: EngineSettings, java: JavaRuntime) -> dict[str, str]:
     found = {
         "JAVA_HOME": str(java.home),
         "PYTHONPATH": _python_path(),
-        "PYSPARK_PYTHON": executors_python(settings) or sys.executable,
+        "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
     if settings.local:
-        quick = str(_quick_python(settings.scratch))
-        found |= {"SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": quick, "PYSPARK_DRIVER_PYTHON": NO_PYTHON}
+        _quick_python(quick := settings.scratch / "python")
+        found |= {
+            "SPARK_LOCAL_IP": LOOPBACK,
+            "PYSPARK_PYTHON": str(quick),
+            "PYSPARK_DRIVER_PYTHON": NO_PYTHON,
+        }
         found[WITHOUT_PANDAS] = "1"
+    elif executors_python(settings):
+        found["PYSPARK_PYTHON"] = write_pythons(settings, _quick_python)
     return found
 
 
-def _quick_python(scratch: Path) -> Path:
+def _quick_python(script: Path) -> None:
     """Write a script that starts Python for workers with our own PYTHONPATH.
 
     Spark puts one of its jars before everything else, in which each process looks for all that it imports:
     some 50 ms of processor time for each of the eight processes of a query's start.
     """
-    script = scratch / "python"
+    script.parent.mkdir(parents=True, exist_ok=True)
     path, python = shlex.quote(_python_path()), shlex.quote(sys.executable)
     script.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {python} "$@"\n', encoding="utf-8")
     script.chmod(0o700)
-    return script
 
 
 def _python_path() -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import mmap
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -229,7 +228,7 @@ def _open_file(folders: tuple[Path, ...], array: ArrayFile, known: Mapping[Path,
     if mapping is not None and mapping.array.nbytes == array.mark.size:
         check_mark(path, array.mark)
         return mapping
-    return _Mapping(array.folder, path, map_file(path, mmap.ACCESS_WRITE, array.mark))
+    return _Mapping(array.folder, path, map_file(path, mark=array.mark, shared=True))
 
 
 def _new_file(folders: tuple[Path, ...], name: str, size: int) -> _Mapping:
@@ -242,7 +241,7 @@ def _new_file(folders: tuple[Path, ...], name: str, size: int) -> _Mapping:
         except OSError:
             path.unlink(missing_ok=True)
             continue
-        return _Mapping(index, path, map_file(path, mmap.ACCESS_WRITE, at_once=True))
+        return _Mapping(index, path, map_file(path, shared=True, at_once=True))
     raise MemoryError(f"there is no room for {size} bytes of slot state in {', '.join(map(str, folders))}")
 
 
@@ -255,7 +254,7 @@ def _extended(mapping: _Mapping, used: int, size: int) -> _Mapping:
     mapping.array[used:] = 0
     _leave_room(mapping.path.parent, mapping.folder, size - mapping.array.nbytes)
     _reserve(mapping.path, os.O_RDWR, size)
-    return replace(mapping, array=map_file(mapping.path, mmap.ACCESS_WRITE, at_once=True))
+    return replace(mapping, array=map_file(mapping.path, shared=True, at_once=True))
 
 
 def _leave_room(folder: Path, index: int, size: int) -> None:

@@ -14,6 +14,7 @@ from stqsh.engine.state.arena import Arena, StaleFileError
 from stqsh.engine.state.slot_store import SlotMeta, SlotStore
 from stqsh.spec.chunk import Chunk
 from stqsh.spec.command import drops_stream
+from stqsh.storage.slot_files import MOST_MAPPED, mapped_files
 
 ReplayRecords = Callable[[list[Chunk]], list[Chunk]]
 
@@ -55,11 +56,14 @@ class _Warm:
 _warm: dict[tuple[str, str], _Warm] = {}
 
 
-def _forget_dropped() -> None:
-    """Let go of the state of a dropped stream: the memory of its deleted files is free only then.
+def _forget_some() -> None:
+    """Let go of the state of a dropped stream, as the memory of its deleted files is free only then.
 
     One state is looked at in each batch of a slot, the one that has not been looked at or used for longest.
+    Those go, too, while this process has more files mapped than the system may allow.
     """
+    while len(_warm) > 1 and mapped_files() > MOST_MAPPED:
+        _warm.pop(next(iter(_warm)))
     key = next(iter(_warm))
     warm = _warm.pop(key)
     if warm.arena.lock.exists():
@@ -112,7 +116,7 @@ class SlotRunner:
             self._arena.commit(meta.stamp, state.header, state.buffers)
             _warm.pop(self._key, None)
             _warm[self._key] = _Warm(meta.stamp, state, self._arena)  # the last of them
-            _forget_dropped()
+            _forget_some()
             stored = time.perf_counter_ns()
         costs = SlotTiming(
             (opened - begun) // 1000, (folded - opened) // 1000, (stored - folded) // 1000, rebuilt
