@@ -70,7 +70,8 @@ class LocalEngine:
         self.spool = payload_spool(settings)
         assert self.spool is not None
         self.spool.prepare()
-        self.delivery = Delivery(self.home, self.control, spool=self.spool, tuning=tuning)
+        self.delivery = Delivery(self.home, self.control, spool=self.spool)
+        self.delivery.shedding.every = tuning.shedding_steps
         context = OperatorContext(
             settings.slots, self.home.arena.folders, self.home.path, home_blobs(self.home.path), self.spool
         )

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from msgspec import UNSET
 
 from stqsh.arrays import Array
-from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.delivery.archive_writer import write_archive
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.delivery.batch_stats import by_slot, by_stream, lag_s, time_split
@@ -69,12 +68,12 @@ class Delivery:
         control: its control log.
         spool: folders of the payloads that are passed by name; None if all payloads are within their chunks.
         on_first: called after the first batch that this object delivers.
-        tuning: the tunables of the engine.
         on_timings: called after each batch with the times of its tasks.
         mirror: publishes what a batch changes in control.db; None where the session's storage is its home.
 
     Attributes:
         retention: is notified of what each batch adds to the update log.
+        shedding: gives the orders of load shedding.
     """
 
     def __init__(
@@ -84,7 +83,6 @@ class Delivery:
         *,
         spool: Spool | None = None,
         on_first: Callable[[], None] | None = None,
-        tuning: EngineTuning = TUNING,
         on_timings: Callable[[list[TaskTiming]], None] | None = None,
         mirror: ControlMirror | None = None,
     ) -> None:
@@ -94,7 +92,7 @@ class Delivery:
             home, control, lambda: parse_size(session_settings(control).text("updates.keep"))
         )
         self._book = NameBook(control)
-        self._shedding = SheddingController(control, session_settings(control), tuning)
+        self.shedding = SheddingController(control, session_settings(control))
         self._balancer = Balancer(home, control, lambda: session_settings(control))
         self._counted = -1
         self._records = self._stale = 0
@@ -142,7 +140,7 @@ class Delivery:
     def _record(self, progress: Progress, delivered: BatchOutcome, logged: LoggedFile | None) -> None:
         """Write progress and effects in one transaction, so that no SET intervenes before the next order."""
         with self._control.transaction():
-            order = self._shedding.decision(delivered.stats, delivered.clock)
+            order = self.shedding.decision(delivered.stats, delivered.clock)
             effects = BatchEffects(
                 delivered.ended,
                 delivered.grown,
@@ -206,7 +204,7 @@ class Delivery:
             playback=clock.playback,
             rows=clock.rows,
             slots=tuple(by_slot(delivered.stats, sifted)),
-            memory=self._shedding.describe(delivered.stats, clock),
+            memory=self.shedding.describe(delivered.stats, clock),
             rebuilt=sum(timing.rebuilt for timing in delivered.timings),
             time=split,
             live=clock.live,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stqsh.engine.config import TUNING, EngineTuning
+from stqsh.engine.config import TUNING
 from stqsh.engine.delivery.shedding_policy import decide, load_of
 from stqsh.engine.delivery.warmup import WarmupBatch, ask_for_more, warmup_after
 from stqsh.profile import Profile
@@ -21,11 +21,13 @@ from stqsh.storage.shedding_orders import MemorySettings, look_after, memory_set
 class SheddingController:
     """Follows the orders of a session and gives new ones.
 
-    `profile` has the settings that SET overrides.
+    `profile` has the settings that SET overrides. The load is looked at each `every` steps.
     """
 
-    def __init__(self, control: ControlDb, profile: Profile, tuning: EngineTuning = TUNING) -> None:
-        self._control, self._profile, self._every = control, profile, tuning.shedding_steps
+    every = TUNING.shedding_steps
+
+    def __init__(self, control: ControlDb, profile: Profile) -> None:
+        self._control, self._profile = control, profile
         self._orders: list[tuple[int, SheddingOrder]] = [(0, SheddingOrder())]
         self._report_steps: dict[int, int] = {}
         progress = read_progress(control)
@@ -65,11 +67,11 @@ class SheddingController:
     def decision(self, stats: Iterable[SlotStats], clock: BatchClock) -> SheddingOrder | None:
         """Return the order to give after a batch; None if the last one stays, or has yet to take effect.
 
-        The load is looked at each `EngineTuning.shedding_steps` steps only, where the planner ends batches.
+        The load is looked at each `every` steps only, where the planner ends batches.
         A repeated batch gets the same order. Call this in the transaction that appends the order.
         """
         streams = _by_slot_and_stream(stats)
-        if not streams or look_after(clock.first_step - 1, self._every) > clock.last_step:
+        if not streams or look_after(clock.first_step - 1, self.every) > clock.last_step:
             return None
         self._follow(clock.seq)
         seq, standing = self._orders[-1]
