@@ -341,7 +341,7 @@ def adapt_slots(
     if state.partition("/")[0] != staged.state.partition("/")[0]:
         where = "on one machine" if staged.state.startswith("files") else "on a cluster"
         raise EngineError(
-            f"the session has run {where}: it cannot go on with spark.master = {profile.text('spark.master')}",
+            f"the session has run {where}: it cannot go on with spark.master {profile.text('spark.master')}",
             hint="restore it with the spark.master that it had",
         )
     offset = Offset.from_json(json.loads(read_offset(checkpoint_blobs(home.path), staged.batch)))
