@@ -21,7 +21,7 @@ import pyarrow as pa
 from stqsh.checksums import DamagedFileError, Seal, split_seal, with_seal, without_seal
 from stqsh.errors import HomeError, StqshError
 from stqsh.spec.savepoint import FORMAT, SavedFile, Savepoint, StagedSession
-from stqsh.storage.blobs import Blobs, folder_blobs, open_blobs
+from stqsh.storage.blobs import Blobs, home_blobs, open_blobs
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta, wall_clock_us
 from stqsh.storage.home import SessionHome
 from stqsh.storage.layouts import SCHEMA_VERSION
@@ -54,7 +54,7 @@ def savepoint_blobs(uri: str) -> Blobs:
     Raises:
         StqshError: the URI names no store.
     """
-    return open_blobs(uri) if "://" in uri else folder_blobs(Path(uri).expanduser())
+    return open_blobs(uri) if "://" in uri else home_blobs(Path(uri).expanduser())
 
 
 def check_free(blobs: Blobs, uri: str) -> None:

@@ -41,7 +41,7 @@ from stqsh.spec.chunk import Chunk
 from stqsh.spec.log import LogKind, RecordsFound
 from stqsh.spec.offset import Offset
 from stqsh.spec.savepoint import StagedSession
-from stqsh.storage.blobs import Blobs, checkpoint_blobs, folder_blobs
+from stqsh.storage.blobs import Blobs, checkpoint_blobs, home_blobs
 from stqsh.storage.catalogue import dropped_streams, live_streams
 from stqsh.storage.control_log import ControlDb, entries_after, set_meta
 from stqsh.storage.home import SessionHome
@@ -156,7 +156,7 @@ class _SessionFold:
         fresh.mkdir(mode=0o700, parents=True)
         for name, states in self._states.items():
             for slot, slot_state in enumerate(states):
-                _write_slot(folder_blobs(again), slot_name(name, slot), batch, slot_state)
+                _write_slot(home_blobs(again), slot_name(name, slot), batch, slot_state)
         Attendance(fresh, AGGREGATE.name).enter(batch, range(self._slots), begins=True)
         shutil.rmtree(state, ignore_errors=True)
         fresh.rename(state)
@@ -301,7 +301,7 @@ def find_damage(state: Path, slots: int, batch: int, *, content: bool) -> Damage
             last = Attendance(state, operator).last(batch)
             stood |= {slot_name(operator, slot): mine for slot, mine in last.items()}
         for name, mine in stood.items():
-            check_slot(folder_blobs(state.parent), name, batch + 1, mine, content=content)
+            check_slot(home_blobs(state.parent), name, batch + 1, mine, content=content)
     except DamagedFileError as damage:
         return damage
     return None
