@@ -1,4 +1,4 @@
-"""Who may join a cluster, and where its secret is not: two workers, a secret of theirs, encrypted messages."""
+"""Who may join a cluster, and where its secret is not: two workers, a secret, encrypted messages."""
 
 from __future__ import annotations
 
