@@ -121,10 +121,14 @@ def test_a_session_without_the_secret_does_not_join(tmp_path: Path) -> None:
     with standalone(tmp_path, workers=0, memory="1g", settings=daemons) as master:
         done = run(tmp_path, script, write_profile(tmp_path, master, "another"))
     assert done.returncode == 1
-    assert b"Spark does not start" in done.stderr
+    assert b"Spark does not start" in done.stderr, done.stderr.decode() + log_of(tmp_path)
 
 
 def write_settings(folder: Path) -> Path:
     file = folder / "settings.stq"
     file.write_text("SHOW SETTINGS LIKE 'spark.%';\n", encoding="utf-8")
     return file
+
+
+def log_of(folder: Path) -> str:
+    return (folder / "home" / "kept" / "engine.log").read_text(errors="replace")[-4000:]
