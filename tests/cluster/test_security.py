@@ -121,7 +121,8 @@ def test_a_session_without_the_secret_does_not_join(tmp_path: Path) -> None:
     with standalone(tmp_path, workers=0, memory="1g", settings=daemons) as master:
         done = run(tmp_path, script, write_profile(tmp_path, master, "another"))
     assert done.returncode == 1
-    assert b"Spark does not start" in done.stderr, done.stderr.decode() + log_of(tmp_path)
+    told = b"Spark does not start: Java has ended: the cluster has not accepted the session"
+    assert told in done.stderr, done.stderr.decode() + log_of(tmp_path)
 
 
 def write_settings(folder: Path) -> Path:
