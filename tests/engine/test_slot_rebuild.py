@@ -110,7 +110,7 @@ def test_slots_of_live_streams_are_not_rebuilt_and_the_savepoint_is_named(tmp_pa
         )
         assert error.hint is not None
         assert "restore NAME FROM '/backup/monday' makes a session as of step 120; or" in error.hint
-        older = Committed(7, replace(Offset(), seq=3, step=5))
+        older = Committed(7, replace(Offset(), asked=3))
         with pytest.raises(NotRebuiltError, match="an older version has not recorded"):
             rebuild_slots(home, control, SLOTS, older)
 
