@@ -18,6 +18,7 @@ class TaskTiming(Struct, frozen=True):
         fold_us: an operator's time to fold the batch into its state.
         store_us: an operator's time to store its state.
         rebuilt: whether the state had to be rebuilt from its log.
+        executor: the location of the executor that has the slot's arrays; "" on one machine.
     """
 
     at: Literal["plan", "source", "evaluate", "aggregate"] | str
@@ -27,6 +28,7 @@ class TaskTiming(Struct, frozen=True):
     fold_us: int = 0
     store_us: int = 0
     rebuilt: bool = False
+    executor: str = ""
 
 
 class SiftedRecords(Struct, frozen=True):

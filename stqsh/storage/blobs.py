@@ -25,7 +25,7 @@ from urllib.parse import SplitResult, parse_qs, quote_from_bytes, unquote, unquo
 
 import pyarrow as pa
 
-from stqsh.checksums import Buffer, DamagedFileError, Seal
+from stqsh.checksums import Buffer, DamagedFileError, Seal, Sealer
 from stqsh.errors import StqshError
 from stqsh.fs import file_lock, replacing
 
@@ -90,16 +90,17 @@ class Blobs:
             StorageError: the store fails for longer than `RETRY_S`.
             OSError: the file cannot be written, for instance as the disk is full.
         """
-        views = [memoryview(piece) for piece in pieces]
-        seal, folder = Seal.of(*views), self.folder
+        views = (memoryview(piece) for piece in pieces)
+        sealer, folder = Sealer(), self.folder
         if folder is None:
-            self._try(name, lambda store, path: _write(store, path, views, self._is_renaming))
-            return seal
+            content = [*sealer.through(views)]  # all of it, to try again
+            self._try(name, lambda store, path: _write(store, path, content, self._is_renaming))
+            return sealer.seal
         path = folder / name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as hidden, hidden.open("wb") as file:
-            file.writelines(views)
-        return seal
+            file.writelines(sealer.through(views))
+        return sealer.seal
 
     def read(self, name: str, seal: Seal | None = None) -> pa.Buffer:
         """Return the content of a blob; that of a file is mapped.
@@ -251,13 +252,18 @@ def open_blobs(uri: str, cache: str = "") -> Blobs:
     return Blobs(f"{base.rstrip('/')}{mark}{options_text}", cache)
 
 
-def home_blobs(folder: Path, within: str = "") -> Blobs:
+def folder_blobs(folder: Path, within: str = "") -> Blobs:
     """Return the blobs that are the files of a session's home, or of a folder in it.
 
     `within` stands before names in errors.
     """
     uri = f"file://{_quoted(os.fsencode(folder.absolute()))}".rstrip("/")
     return Blobs(uri, at_home=True, within=within)
+
+
+def checkpoint_blobs(home: Path) -> Blobs:
+    """Return the files in which Spark keeps how far the session of a home has come."""
+    return folder_blobs(home / "checkpoint")
 
 
 @lru_cache(maxsize=8)

@@ -132,6 +132,12 @@ def children_of(parent: int) -> list[int]:
     return [pid for pid, fields in _living() if int(fields[1]) == parent]
 
 
+def parent_of(pid: int) -> int:
+    """Return the pid of a process's parent; 0 if there is no such process."""
+    fields = _fields(pid)
+    return int(fields[1]) if fields else 0
+
+
 def command_line(pid: int) -> list[str]:
     """Return the words of a process's command line; empty if there is no such process."""
     try:

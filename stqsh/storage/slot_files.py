@@ -18,7 +18,7 @@ import errno
 import mmap
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -327,12 +327,16 @@ class _SlotReader:
 
 
 class PublishedSlots:
-    """The slots of a session whose arena is in `folders` on this host; for one thread."""
+    """The slots of a session whose arena is in `folders` on this host; for one thread.
 
-    def __init__(self, folders: tuple[Path, ...], slots: int) -> None:
+    `slots` is their number, or the numbers of those to read.
+    """
+
+    def __init__(self, folders: tuple[Path, ...], slots: int | Iterable[int]) -> None:
         processes.allow_many_files()  # a reader holds a lock for each slot
         self._folder = folders[0]
-        self._names = [slot_name("evaluate", slot) for slot in range(slots)]
+        numbers = range(slots) if isinstance(slots, int) else slots
+        self._names = [slot_name("evaluate", slot) for slot in numbers]
         self._readers = [_SlotReader(folders, name) for name in self._names]
 
     def read(self, use: Callable[[list[SlotState]], T], least: int, patience_s: Callable[[], float]) -> T:

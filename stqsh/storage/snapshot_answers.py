@@ -1,32 +1,82 @@
-"""Answers to snapshots that went through the control log: one file each, from Deliver to the asker.
+"""Answers to snapshots that a client cannot give itself: one file each, from the engine to the asker.
 
-`answers/<number of the ask>.arrow` in the session's home is a table with one binary column: the packed shares
+`answers/<name of the ask>.arrow` in the session's home is a table with one binary column: the packed shares
 of the slots. Its metadata hold the step. The asker removes it; files that nobody took are deleted later.
+A question that went through the control log is named by its number there. On a cluster a client first asks
+the engine by `answers/<name>.ask`, which takes no batch; the engine removes it, and may answer that the slots
+cannot say.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 
-from stqsh.fs import replacing
+from stqsh.fs import atomic_write, replacing
 from stqsh.spec.chunk import unpack
+from stqsh.spec.query import SnapshotSpec
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import Progress
 
 FORGOTTEN_AFTER_S = 3600.0
 
 
-def write_answer(home: SessionHome, ask: int, shares: Sequence[bytes], progress: Progress) -> None:
+class LocatedAsk(msgspec.Struct, frozen=True):
+    """A question to the slots where they are: the snapshot, and the step at which they are or later."""
+
+    spec: SnapshotSpec
+    least: int
+
+
+_ASK = msgspec.json.Decoder(LocatedAsk)
+
+
+def put_ask(home: SessionHome, spec: SnapshotSpec, least: int) -> str:
+    """Ask the engine of a cluster, and return the name of the question."""
+    name = uuid.uuid4().hex
+    home.answers.mkdir(mode=0o700, exist_ok=True)
+    atomic_write(_ask_file(home, name), msgspec.json.encode(LocatedAsk(spec, least)), private=True)
+    return name
+
+
+def withdraw_ask(home: SessionHome, name: str) -> None:
+    """Take back a question that nobody has answered."""
+    _ask_file(home, name).unlink(missing_ok=True)
+
+
+def take_asks(home: SessionHome) -> Iterator[tuple[str, LocatedAsk]]:
+    """Yield the questions that clients have put, and remove them."""
+    for path in home.answers.glob("*.ask"):
+        # Taken back meanwhile, or of a client of another version, which waits in vain.
+        with suppress(FileNotFoundError, msgspec.DecodeError):
+            content = path.read_bytes()
+            path.unlink()
+            yield path.stem, _ASK.decode(content)
+
+
+def write_miss(home: SessionHome, ask: str, why: str) -> None:
+    """Answer that the slots cannot say, and why."""
+    _write(home, ask, [], {"missed": why})
+
+
+def write_answer(home: SessionHome, ask: int | str, shares: Sequence[bytes], progress: Progress) -> None:
     """Write the answer to an ask: the slots' packed shares, and the step at which they were made."""
     _forget_old(home)
-    metadata = {"step": progress.step, "base_tick": progress.base_tick, "tick_us": progress.tick_us}
-    schema = pa.schema([("share", pa.binary())], metadata={"progress": json.dumps(metadata)})
+    found = {"step": progress.step, "base_tick": progress.base_tick, "tick_us": progress.tick_us}
+    _write(home, ask, shares, {"progress": json.dumps(found)})
+
+
+def _write(
+    home: SessionHome, ask: int | str, shares: Sequence[bytes], metadata: dict[bytes | str, bytes | str]
+) -> None:
+    schema = pa.schema([("share", pa.binary())], metadata=metadata)
     table = pa.Table.from_arrays([pa.array(shares, pa.binary())], schema=schema)
     home.answers.mkdir(mode=0o700, exist_ok=True)
     with (
@@ -37,7 +87,7 @@ def write_answer(home: SessionHome, ask: int, shares: Sequence[bytes], progress:
         writer.write_table(table)
 
 
-def take_answer(home: SessionHome, ask: int) -> bytes | None:
+def take_answer(home: SessionHome, ask: int | str) -> bytes | None:
     """Return the content of an answer's file and delete it; None while there is none."""
     path = _file(home, ask)
     try:
@@ -48,17 +98,26 @@ def take_answer(home: SessionHome, ask: int) -> bytes | None:
     return content
 
 
-def read_answer(content: bytes) -> tuple[list[pa.RecordBatch], Progress]:
-    """Return the slots' shares in an answer, and the step (as step, base_tick and tick_us of a progress)."""
+def read_answer(content: bytes) -> tuple[list[pa.RecordBatch], Progress] | None:
+    """Return the slots' shares in an answer, and the step (as step, base_tick and tick_us of a progress).
+
+    The result is None if the slots could not say.
+    """
     with pa.ipc.open_file(pa.py_buffer(content)) as reader:
         table = reader.read_all()
     metadata = table.schema.metadata or {}
+    if b"missed" in metadata:
+        return None
     shares = [unpack(share) for share in table.column("share").to_pylist() if share is not None]
     return shares, Progress(**json.loads(metadata[b"progress"]))
 
 
-def _file(home: SessionHome, ask: int) -> Path:
+def _file(home: SessionHome, ask: int | str) -> Path:
     return home.answers / f"{ask}.arrow"
+
+
+def _ask_file(home: SessionHome, name: str) -> Path:
+    return home.answers / f"{name}.ask"
 
 
 def _forget_old(home: SessionHome) -> None:

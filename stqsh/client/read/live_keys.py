@@ -1,7 +1,7 @@
 """The keys of the objects that are present now, and values of their columns, to choose from: completion.
 
-They are read from the slots' published state as a snapshot is, but never through the log, and with hardly any
-waiting: during a long batch the last keys found are used.
+They are read from the slots' state as a snapshot is, where that is, but never through the log, and with
+hardly any waiting: during a long batch the last keys found are used.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.slot_states import SlotStates
+from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.storage.catalogue import find_stream
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ FRESH_S = 2.0
 """How long keys that were found are used."""
 PATIENCE_S = 0.2
 """How long to wait for busy slots."""
+LOCATED_S = 0.5
+"""How long to wait for slots in the executors of a cluster."""
 
 
 def warm_up() -> None:
@@ -37,7 +40,7 @@ class LiveKeys:
     def __init__(self, link: Connection) -> None:
         self._link = link
         self._lock = threading.Lock()
-        self._states = SlotStates(link)
+        self._states, self._snapshots = SlotStates(link), SnapshotReader(link)
         self._found: dict[tuple[str, str, str], tuple[float, tuple[str, ...]]] = {}
 
     def starting(self, stream: str, column: str, prefix: str) -> tuple[str, ...]:
@@ -56,7 +59,7 @@ class LiveKeys:
             return keys
 
     def _read(self, stream: str, column: str, prefix: str, before: tuple[str, ...]) -> tuple[str, ...]:
-        from stqsh.client.read.slot_answers import first_keys, frequent_values
+        from stqsh.client.read.slot_answers import OfferedValues, first_keys, frequent_values
 
         row = find_stream(self._link.db, stream)
         if row is None:
@@ -68,4 +71,8 @@ class LiveKeys:
             return frequent_values(states, row.spec, column, prefix, MOST)
 
         found = self._states.read(look, lambda: PATIENCE_S)
-        return before if found is None else found
+        if found is not None:
+            return found
+        wanted = OfferedValues(column, prefix, MOST)
+        located = self._snapshots.located(wanted.question(row.spec), patience_s=LOCATED_S)
+        return before if located is None else wanted.found(located[0], row.spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -90,22 +91,46 @@ def merged(
 
 def first_keys(states: list[SlotState], stream: StreamSpec, prefix: str, most: int) -> tuple[str, ...]:
     """Return the answer of `SELECT key FROM stream WHERE key LIKE 'prefix%' LIMIT …` on the slots' states."""
-    spec = _snapshot(stream, prefix, most)
-    shares = [share for share in (part(state, spec) for state in states) if share is not None]
-    found = whole(shares or [nothing(stream, spec)], spec).column(0).to_pylist()
-    return tuple(key for key in map(str, found) if key.startswith(prefix))[:most]
+    return _values(states, stream, OfferedValues(stream.key, prefix, most))
 
 
 def frequent_values(
     states: list[SlotState], stream: StreamSpec, column: str, prefix: str, most: int
 ) -> tuple[str, ...]:
     """Return the most frequent texts of a column that begin with a prefix, by frequency, then by text."""
-    name = _quoted(column)
-    tail = f" GROUP BY {name} ORDER BY COUNT(*) DESC, {name} LIMIT {most}"
-    spec = _bound(f"SELECT {name} FROM {_quoted(stream.name)}{_beginning(name, prefix)}{tail}", stream)
-    shares = [share for share in (part(state, spec) for state in states) if share is not None]
-    found = whole(shares or [nothing(stream, spec)], spec).column(0).to_pylist()
-    return tuple(value for value in found if value and value.startswith(prefix))
+    return _values(states, stream, OfferedValues(column, prefix, most))
+
+
+class OfferedValues(NamedTuple):
+    """Values of a column that begin with a prefix, `most` at most.
+
+    Of the key these are the first ones in its order, of another column the most frequent texts.
+    """
+
+    column: str
+    prefix: str
+    most: int
+
+    def question(self, stream: StreamSpec) -> SnapshotSpec:
+        """Return the snapshot that asks for them."""
+        if self.column == stream.key:
+            return _snapshot(stream, self.prefix, self.most)
+        name = _quoted(self.column)
+        start = f"SELECT {name} FROM {_quoted(stream.name)}{_beginning(name, self.prefix)}"
+        return _bound(f"{start} GROUP BY {name} ORDER BY COUNT(*) DESC, {name} LIMIT {self.most}", stream)
+
+    def found(self, shares: Sequence[pa.RecordBatch], stream: StreamSpec) -> tuple[str, ...]:
+        """Return them from the slots' shares of the answer."""
+        spec = self.question(stream)
+        found = whole(shares or [nothing(stream, spec)], spec).column(0).to_pylist()
+        texts = map(str, found) if self.column == stream.key else filter(None, found)
+        return tuple(text for text in texts if text.startswith(self.prefix))[: self.most]
+
+
+def _values(states: list[SlotState], stream: StreamSpec, wanted: OfferedValues) -> tuple[str, ...]:
+    spec = wanted.question(stream)
+    shares = (part(state, spec) for state in states)
+    return wanted.found([share for share in shares if share is not None], stream)
 
 
 def _snapshot(stream: StreamSpec, prefix: str, most: int) -> SnapshotSpec:

@@ -1,7 +1,9 @@
 """Snapshot SELECTs of a client: answered from the published state, else through the control log.
 
 On the engine's host the answer is read directly from the slots' arrays (architecture.md), without
-the engine's help; only a batch under way is waited for. If there is no such state
+the engine's help; only a batch under way is waited for. Of a cluster the engine
+asks the executors that have the slots (`stqsh.engine.operators.located_snapshots`), as soon, and without a
+batch. If there is no such state
 (another host, a restart, a region that the slots do not know yet) the question goes into the control
 log, the next batch carries it to the slots, and the answer is returned as a file. The same two functions of
 `stqsh.core.snapshots.select` make the answer either way.
@@ -9,6 +11,7 @@ log, the next batch carries it to the slots, and the answer is returned as a fil
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from stqsh.client.connection import Connection
+from stqsh.client.connection import ENGINE_LOOK_S, Connection
 from stqsh.client.read.slot_states import SlotStates
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import NotSupportedError
@@ -27,7 +30,7 @@ from stqsh.spec.query import BoundQuery, SnapshotSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import VIEWS
 from stqsh.storage.control_log import append, get_meta, last_seq
-from stqsh.storage.engine_info import is_alive, read_engine
+from stqsh.storage.engine_info import has_process, is_alive, read_engine
 from stqsh.storage.rows import Progress
 from stqsh.storage.session_settings import session_settings
 from stqsh.units import parse_size
@@ -53,6 +56,9 @@ _REMEMBERED = 1000
 
 PATIENCE_S = 10.0
 """How long to wait for a batch under way before the question goes through the log."""
+LOCATED_S = 15.0
+"""How long to wait for the engine of a cluster, which waits for a batch under way, too."""
+ASK_POLL_S = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,7 @@ class SnapshotReader:
         found = self.read(lambda states: answer(self.asked, states, spec, stream, kept), progress.step)
         if found is not None:
             return found
-        shares, progress = self._answer_by_log(spec)
+        shares, progress = self._shares(spec, progress.step)
         return merged(shares, spec, stream, progress)
 
     def kept(self) -> KeptAnswers:
@@ -162,7 +168,7 @@ class SnapshotReader:
             return total([])
         found = self.read(lambda states: measures(states, spec), step)
         if found is None:
-            shares, _ = self._answer_by_log(_measurement(spec))
+            shares, _ = self._shares(_measurement(spec), step)
             found = _decoded(shares)
         return total(found)
 
@@ -194,6 +200,40 @@ class SnapshotReader:
             use, lambda: PATIENCE_S if is_alive(read_engine(self._link.home)) else 0.0, step
         )
 
+    def _shares(self, spec: SnapshotSpec, least: int) -> tuple[list[pa.RecordBatch], Progress]:
+        """Return the slots' shares of an answer and its step: from where they are, else through the log."""
+        found = self.located(spec, least) if self.direct else None
+        return self._answer_by_log(spec) if found is None else found
+
+    def located(
+        self, spec: SnapshotSpec, least: int = 0, patience_s: float = LOCATED_S
+    ) -> tuple[list[pa.RecordBatch], Progress] | None:
+        """Ask the slots in the executors of a cluster, without a batch.
+
+        The result is their shares of the answer, and its step. It is None where they cannot say, and on one
+        machine.
+
+        Args:
+            spec: the snapshot.
+            least: the step, or a later one.
+            patience_s: how long to wait for the answer.
+        """
+        from stqsh.storage.snapshot_answers import put_ask, read_answer, take_answer, withdraw_ask  # pyarrow
+
+        engine, home = self._link.engine_info(), self._link.home
+        if engine is None or not engine.cluster or not has_process(engine):
+            return None
+        name, begun = put_ask(home, spec, least), time.monotonic()
+        while (now := time.monotonic()) < begun + patience_s:
+            content = take_answer(home, name)
+            if content is not None:
+                return read_answer(content)
+            if now > begun + ENGINE_LOOK_S and not has_process(self._link.engine_info() or engine):
+                break
+            time.sleep(ASK_POLL_S)
+        withdraw_ask(home, name)
+        return None
+
     def _answer_by_log(self, spec: SnapshotSpec) -> tuple[list[pa.RecordBatch], Progress]:
         """Ask through the control log, and wait for the slots' shares of the answer and their step."""
         from stqsh.storage.snapshot_answers import read_answer, take_answer  # pyarrow
@@ -206,7 +246,9 @@ class SnapshotReader:
         for _ in self._link.watch():
             content = take_answer(self._link.home, row.seq)
             if content is not None:
-                return read_answer(content)
+                found = read_answer(content)
+                assert found is not None, "what goes through the log is answered"
+                return found
         raise AssertionError("unreachable: watch has no end")
 
 

@@ -23,7 +23,7 @@ from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.delivery.batch_stats import by_slot, by_stream, lag_s, time_split
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
-from stqsh.engine.state.payload_files import PayloadFolders, load_payloads
+from stqsh.engine.state.payload_files import Spool, load_payloads
 from stqsh.sources.dead_letters import write_live_letters
 from stqsh.spec.chunk import Chunk, ChunkKind, from_table, in_order, pack, unpack, unpack_json, unpack_struct
 from stqsh.spec.clock import BatchClock
@@ -67,6 +67,7 @@ class Delivery:
         control: its control log.
         spool: folders of the payloads that are passed by name; None if all payloads are within their chunks.
         on_first: called after the first batch that this object delivers.
+        on_timings: called after each batch with the times of its tasks.
 
     Attributes:
         retention: is notified of what each batch adds to the update log.
@@ -77,10 +78,12 @@ class Delivery:
         home: SessionHome,
         control: ControlDb,
         *,
-        spool: PayloadFolders | None = None,
+        spool: Spool | None = None,
         on_first: Callable[[], None] | None = None,
+        on_timings: Callable[[list[TaskTiming]], None] | None = None,
     ) -> None:
         self._home, self._control, self._spool, self._on_first = home, control, spool, on_first
+        self._on_timings = on_timings
         self.retention = LogRetention(
             home, control, lambda: parse_size(session_settings(control).text("updates.keep"))
         )
@@ -103,6 +106,8 @@ class Delivery:
         """
         begun = time.perf_counter_ns()
         delivered = read_outcome(load_payloads(small_chunks(chunks), self._spool))
+        if self._spool is not None:
+            self._spool.bring(chunks)
         logged = write_batch(self._home.updates, number, chunks)
         write_us = (time.perf_counter_ns() - begun) // 1000
         split = time_split(delivered.timings, run_us, write_us)
@@ -115,6 +120,8 @@ class Delivery:
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
         self._record(progress, delivered, logged)
+        if self._on_timings is not None:
+            self._on_timings(delivered.timings)
         if logged is not None:
             self.retention.delivered(number, logged.total)
         self._balancer.delivered(delivered.clock)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.core import compile_kernels
-from stqsh.engine.config import CRASHED, STACKS_SIGNAL, STATE_FORMAT, TUNING, EngineSettings
+from stqsh.engine.config import CRASHED, STACKS_SIGNAL, STATE_FORMATS, TUNING, EngineSettings
 from stqsh.engine.launch.audit import audit_home, check_kinds
 from stqsh.engine.launch.heartbeat import Heartbeat, Origin, running_alone
 from stqsh.engine.launch.sink_keeper import SinkKeeper
@@ -35,6 +35,7 @@ from stqsh.errors import OtherVersionError, StqshError
 from stqsh.fs import DURABILITY
 from stqsh.garbage import collect_seldom
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
+from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.engine_info import COMPILING
 from stqsh.storage.home import SessionHome
@@ -147,11 +148,13 @@ class Engine:
         from stqsh.engine.delivery.deliver import Delivery
         from stqsh.engine.ingest.store_repair import repair_stores
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
-        from stqsh.engine.operators.pipeline import payload_folders, start_query
+        from stqsh.engine.operators.located_snapshots import LocatedSnapshots, on_executors
+        from stqsh.engine.operators.pipeline import payload_spool, start_query
         from stqsh.engine.state.attendance import forget_unplanned
 
-        planned = last_offset(self._home.checkpoint)
-        if last_commit(self._home.checkpoint) == planned:
+        checkpoint = checkpoint_blobs(self._home.path)
+        planned = last_offset(checkpoint)
+        if last_commit(checkpoint) == planned:
             forget_unplanned(self._home.state, planned)
         claim_arena(self._home)
         if lost := remove_lost_arenas():
@@ -160,8 +163,15 @@ class Engine:
         preparer = StreamPreparer(self._home, control)
         preparer.start()
         self._heart.tell("starting", "starting the query")
-        spool = payload_folders(settings)
-        delivery = Delivery(self._home, control, spool=spool, on_first=lambda: self._came_up(FIRST_BATCH))
+        spool = payload_spool(settings)
+        snapshots = LocatedSnapshots(self._home, settings.slots, on_executors(spark.sparkContext))
+        delivery = Delivery(
+            self._home,
+            control,
+            spool=spool,
+            on_first=lambda: self._came_up(FIRST_BATCH),
+            on_timings=None if settings.local else snapshots.delivered,
+        )
         watchdog = Watchdog(LocalParts(lambda: _java_pid(spark) if settings.local else None))
 
         def start() -> StreamingQuery:
@@ -184,10 +194,13 @@ class Engine:
         sinks = SinkKeeper(self._home, control)
         sinks.start()
         watchdog.start()
+        if not settings.local:
+            snapshots.start()
         try:
             supervisor.run()
         finally:
             watchdog.stop()
+            snapshots.stop()
             preparer.stop()
             delivery.retention.stop()
             sinks.stop()
@@ -296,7 +309,8 @@ def check_state(mark: str | None, settings: EngineSettings) -> None:
     """
     if mark == settings.state:
         return
-    if (mark or "").partition("/")[2] != str(STATE_FORMAT):
+    kind, _, number = (mark or "").partition("/")
+    if number != str(STATE_FORMATS.get(kind)):
         raise OtherVersionError
     where = "on a cluster" if settings.local else "on one machine"
     raise StqshError(

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
@@ -18,14 +19,15 @@ from stqsh.engine.ingest.record_replay import replay_records, shorten_for_log, s
 from stqsh.engine.ingest.task_output import source_timings
 from stqsh.engine.ingest.task_reader import chunks as read_chunks
 from stqsh.engine.planning.tasks import SourceTask
+from stqsh.engine.spark.spark_internals import BATCH_PROPERTY, executor_location
 from stqsh.engine.spark.worker_daemon import freeze_after_task
 from stqsh.engine.state.arena import Arena
-from stqsh.engine.state.payload_files import PayloadFolders, load_payloads, open_writer
+from stqsh.engine.state.payload_files import Spool, load_payloads, open_writer
 from stqsh.engine.state.slot_runner import Fold, SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotStore
 from stqsh.spec.chunk import FOR_DELIVER, Chunk, ChunkKind, ChunkOrder, in_order, pack, pack_json, unpack
 from stqsh.spec.stats import TaskTiming
-from stqsh.storage.blobs import Blobs
+from stqsh.storage.blobs import Blobs, folder_blobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,13 @@ class OperatorContext:
     slots: int
     arena: tuple[Path, ...]
     home: Path
-    blobs: Blobs
-    spool: PayloadFolders | None = None
+    spool: Spool | None = None
+    storage: Blobs | None = None
+
+    @property
+    def blobs(self) -> Blobs:
+        """The session's files, with the replay stores to which slots' logs refer."""
+        return folder_blobs(self.home) if self.storage is None else self.storage
 
 
 class _Evaluate:
@@ -113,6 +120,14 @@ def _advance(
     return [*sent, _timing(fold, chunks[0], costs)]
 
 
+def batch_of_task() -> int:
+    """Return Spark's number of the batch whose task this worker runs."""
+    context = TaskContext.get()
+    number = None if context is None else context.getLocalProperty(BATCH_PROPERTY)
+    assert number is not None, "Spark tells its workers the number of the batch"
+    return int(number)
+
+
 def split_chunks(fold: Fold, chunks: list[Chunk]) -> tuple[list[Chunk], list[Chunk]]:
     """Return the chunks that the fold accepts, in order, and the others."""
     taken = [chunk for chunk in chunks if chunk.kind not in FOR_DELIVER and fold.accepts(chunk)]
@@ -146,5 +161,5 @@ def _split_by_query(chunk: Chunk, slots: int) -> Iterator[Chunk]:
 
 
 def _timing(fold: Fold, first: Chunk, costs: SlotTiming) -> Chunk:
-    content = pack_json(TaskTiming(fold.name, first.slot, **asdict(costs)))
+    content = pack_json(TaskTiming(fold.name, first.slot, executor=executor_location(), **asdict(costs)))
     return Chunk(first.slot, 0, ChunkKind.TIMING, ChunkOrder(), first.first_step, first.last_step, 0, content)

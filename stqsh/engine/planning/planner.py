@@ -53,7 +53,7 @@ from stqsh.sources.live.decoding import without_collections
 from stqsh.spec.clock import BatchClock, TermsPart
 from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.storage.attachments import AttachmentWriter
-from stqsh.storage.blobs import Blobs, home_blobs
+from stqsh.storage.blobs import Blobs, folder_blobs
 from stqsh.storage.catalogue import area_boxes
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
@@ -103,7 +103,7 @@ class Planner:
         self._view, self._pace = SessionView.of(home), PlaybackPace(steady)
         self.live = LiveInputs(home, self._view, steady)
         self._first_routing = FirstRouting(self._view)
-        self.share(home_blobs(home))
+        self.share(folder_blobs(home))
         self._summaries: dict[int, SummaryWriter] = {}
         self._area_boxes = lru_cache(maxsize=256)(partial(area_boxes, self._view.control))
         self._sizes = BatchSizes()

@@ -1,7 +1,7 @@
 """What differs where Spark runs on a cluster: the driver's address, and hosts that share only the home.
 
 There the spool is off (`stqsh.engine.state.payload_files`): payloads go through Spark. Each slot's arena is
-in the shared memory of the slot's host, and is rebuilt from Spark's state store when the slot moves.
+in the shared memory of the slot's host, and is rebuilt from the slot's files when the slot moves.
 Snapshots whose slots are on other hosts go through the log (`stqsh.client.read.snapshots`).
 """
 
@@ -107,6 +107,10 @@ def for_cluster(settings: EngineSettings, python_path: str) -> dict[str, str]:
         "spark.log.level": "ERROR",
         "spark.executor.syncLogLevel.enabled": "true",
         _SECRET: _secret(settings),
+        # A core that becomes free is offered to a snapshot before the next task of a batch.
+        "spark.scheduler.mode": "FAIR",
+        # Slots stay where their arrays are, unless their executor is busy for longer.
+        "spark.locality.wait": "1s",
     }
     if settings.master.startswith("local-cluster["):
         # Other users of this machine reach the loopback, too.
