@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stqsh.storage.blobs import Blobs, home_blobs, open_blobs
 from stqsh.storage.home import SessionHome
 from stqsh.units import parse_size
 
@@ -176,6 +177,7 @@ class EngineSettings:
         max_records: the maximum number of records in a batch.
         spool_bytes: payloads of at least this size go through a file.
         java_options: further options for Java.
+        storage: the URI of the session's files, which ends in its uuid; "" if they are in its home.
         executor_memory: the memory of a cluster's executors; "" keeps the cluster's default.
         executor_cores: the cores of a cluster's executors; "" keeps the cluster's default.
         durability: what the session survives, as the setting says; executors are told.
@@ -190,6 +192,7 @@ class EngineSettings:
     max_records: int = 2_000_000
     spool_bytes: int = 16_384
     java_options: tuple[str, ...] = ()
+    storage: str = ""
     executor_memory: str = ""
     executor_cores: str = ""
     durability: str = "process"
@@ -235,6 +238,16 @@ class EngineSettings:
     def blob_bytes(self) -> int:
         """The least size of a payload that goes through a blob, which takes longer to read than a file."""
         return max(self.spool_bytes, TUNING.blob_bytes)
+
+    @property
+    def blobs(self) -> Blobs:
+        """The session's files as workers find them."""
+        return open_blobs(self.storage, self.cache) if self.storage else home_blobs(self.home)
+
+    @property
+    def cache(self) -> str:
+        """The folder for this machine's copies of blobs; "" on a cluster, whose hosts choose their own."""
+        return str(self.scratch / "blobs") if self.local else ""
 
     @property
     def state(self) -> str:

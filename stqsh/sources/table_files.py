@@ -17,7 +17,7 @@ from stqsh.sources.dead_letters import DEAD_LETTERS, DeadLetterWriter
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.source_files import SourceFile, file_source, find_files, group_files, read_group
 from stqsh.spec.stream import FileSourceSpec, TableSpec
-from stqsh.storage.blobs import Blobs, folder_blobs
+from stqsh.storage.blobs import Blobs, home_blobs
 
 CONTENT = "content.arrow"
 """The rows of a table: an Arrow IPC file with the declared columns."""
@@ -62,7 +62,7 @@ def prepare_table(spec: TableSpec, directory: Path, *, report: Report) -> TableC
 
 def table_blobs(place: Path | Blobs) -> Blobs:
     """Return the files of a table as blobs, whose names in errors are those within the session's folder."""
-    return place if isinstance(place, Blobs) else folder_blobs(place, f"{place.parent.name}/{place.name}/")
+    return place if isinstance(place, Blobs) else home_blobs(place, f"{place.parent.name}/{place.name}/")
 
 
 def read_table(place: Path | Blobs) -> Iterator[pa.RecordBatch]:

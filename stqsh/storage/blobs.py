@@ -252,7 +252,7 @@ def open_blobs(uri: str, cache: str = "") -> Blobs:
     return Blobs(f"{base.rstrip('/')}{mark}{options_text}", cache)
 
 
-def folder_blobs(folder: Path, within: str = "") -> Blobs:
+def home_blobs(folder: Path, within: str = "") -> Blobs:
     """Return the blobs that are the files of a session's home, or of a folder in it.
 
     `within` stands before names in errors.
@@ -263,7 +263,7 @@ def folder_blobs(folder: Path, within: str = "") -> Blobs:
 
 def checkpoint_blobs(home: Path) -> Blobs:
     """Return the files in which Spark keeps how far the session of a home has come."""
-    return folder_blobs(home / "checkpoint")
+    return home_blobs(home / "checkpoint")
 
 
 @lru_cache(maxsize=8)

@@ -32,6 +32,7 @@ from stqsh.spec.query import AskSpec, Place
 from stqsh.spec.stats import BatchStats, SiftedRecords, SlotStats, TakenMessages, TaskTiming, TimeSplit
 from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb, wall_clock_us
+from stqsh.storage.control_mirror import ControlMirror
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
 from stqsh.storage.rows import Progress
@@ -68,6 +69,7 @@ class Delivery:
         spool: folders of the payloads that are passed by name; None if all payloads are within their chunks.
         on_first: called after the first batch that this object delivers.
         on_timings: called after each batch with the times of its tasks.
+        mirror: publishes what a batch changes in control.db; None where the session's storage is its home.
 
     Attributes:
         retention: is notified of what each batch adds to the update log.
@@ -81,9 +83,10 @@ class Delivery:
         spool: Spool | None = None,
         on_first: Callable[[], None] | None = None,
         on_timings: Callable[[list[TaskTiming]], None] | None = None,
+        mirror: ControlMirror | None = None,
     ) -> None:
         self._home, self._control, self._spool, self._on_first = home, control, spool, on_first
-        self._on_timings = on_timings
+        self._on_timings, self._mirror = on_timings, mirror
         self.retention = LogRetention(
             home, control, lambda: parse_size(session_settings(control).text("updates.keep"))
         )
@@ -120,6 +123,8 @@ class Delivery:
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
         self._record(progress, delivered, logged)
+        if self._mirror is not None:
+            self._mirror.publish()
         if self._on_timings is not None:
             self._on_timings(delivered.timings)
         if logged is not None:

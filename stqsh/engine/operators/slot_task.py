@@ -27,7 +27,7 @@ from stqsh.engine.state.slot_runner import Fold, SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotStore
 from stqsh.spec.chunk import FOR_DELIVER, Chunk, ChunkKind, ChunkOrder, in_order, pack, pack_json, unpack
 from stqsh.spec.stats import TaskTiming
-from stqsh.storage.blobs import Blobs, folder_blobs
+from stqsh.storage.blobs import Blobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,8 @@ class OperatorContext:
     slots: int
     arena: tuple[Path, ...]
     home: Path
+    blobs: Blobs
     spool: Spool | None = None
-    storage: Blobs | None = None
-
-    @property
-    def blobs(self) -> Blobs:
-        """The session's files, with the replay stores to which slots' logs refer."""
-        return folder_blobs(self.home) if self.storage is None else self.storage
 
 
 class _Evaluate:

@@ -53,8 +53,9 @@ from stqsh.sources.live.decoding import without_collections
 from stqsh.spec.clock import BatchClock, TermsPart
 from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.storage.attachments import AttachmentWriter
-from stqsh.storage.blobs import Blobs, folder_blobs
+from stqsh.storage.blobs import Blobs, home_blobs
 from stqsh.storage.catalogue import area_boxes
+from stqsh.storage.control_mirror import mirror_of
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
@@ -103,7 +104,7 @@ class Planner:
         self._view, self._pace = SessionView.of(home), PlaybackPace(steady)
         self.live = LiveInputs(home, self._view, steady)
         self._first_routing = FirstRouting(self._view)
-        self.share(folder_blobs(home))
+        self.share(home_blobs(home))
         self._summaries: dict[int, SummaryWriter] = {}
         self._area_boxes = lru_cache(maxsize=256)(partial(area_boxes, self._view.control))
         self._sizes = BatchSizes()
@@ -114,6 +115,7 @@ class Planner:
         self._shared = SharedFiles(SessionHome(self.home), blobs)
         self._attachments = AttachmentWriter(blobs)
         self._routes = PublishedRoutes(self._view.control, blobs)
+        self._mirror = mirror_of(SessionHome(self.home), self._view.control, blobs)
 
     def latest(self, start: Offset, now_us: int) -> Offset:
         """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.
@@ -130,6 +132,8 @@ class Planner:
         if end.names > start.names:
             # After a power failure, no number that an offset names may be given to another statement.
             self._view.control.force()
+            if self._mirror is not None:
+                self._mirror.publish()
         return replace(end, by_slot=self._is_by_slot(start, end), slices=self._tuning.slices)
 
     def plan(self, first: Offset, last: Offset) -> list[SourceTask]:
@@ -165,11 +169,14 @@ class Planner:
         head = self._with_log(head, tasks[0])
         tasks = [task if task.head is None else replace(task, head=head) for task in tasks]
         live = self.live.slices(first, last, ledger, self._tuning)
-        return with_live(tasks, live, self.live.access) if live else tasks
+        tasks = with_live(tasks, live, self.live.access) if live else tasks
+        tables = self._view.tables(defined)
+        return self._shared.publish(tasks, [table for table in tables if table not in head.unread])
 
     def committed(self, end: Offset) -> None:
         """Let go of what was kept for the batches up to an offset, which are committed."""
         self.live.committed(end)
+        self._shared.trim(end.live)
         self._attachments.keep([one for writer in self._summaries.values() for one in writer.attachments])
 
     def _terms(self, ledger: PlannerState, first: Offset, last: Offset) -> dict[int, tuple[TermsPart, ...]]:
@@ -198,8 +205,9 @@ class Planner:
         taken = read_rows(control, head.commands, TAKEN)
         before, after, begun = {}, {}, time.perf_counter_ns()
         learning = [stream for stream in head.routed if not _are_everywhere(task, stream, first)]
-        changed = {stream for row in taken if (stream := stream_of(row)) is not None}
-        for stream in {*learning, *head.copies, *(changed & {*task.copied, *head.uncopied})}:
+        copied = {*task.copied, *head.uncopied}
+        changed = {stream_of(row) for row in taken} if copied else set()
+        for stream in {*learning, *head.copies, *(copied & changed)}:
             before[stream] = self._living(stream, first, head.clock)
         for stream in head.left:
             after[stream] = self._living(stream, last, head.clock)

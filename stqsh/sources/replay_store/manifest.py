@@ -12,7 +12,7 @@ import msgspec
 
 from stqsh.checksums import DamagedFileError, Seal, with_seal, without_seal
 from stqsh.fs import atomic_write, settle
-from stqsh.storage.blobs import Blobs, folder_blobs
+from stqsh.storage.blobs import Blobs, home_blobs
 
 MANIFEST = "manifest.json"
 _PUBLISHED = "manifest-"
@@ -95,7 +95,7 @@ _DECODER = msgspec.json.Decoder(Manifest)
 
 def store_blobs(place: Path | Blobs) -> Blobs:
     """Return the files of a store as blobs, whose names in errors are those within the session's folder."""
-    return place if isinstance(place, Blobs) else folder_blobs(place, stored_name(place, ""))
+    return place if isinstance(place, Blobs) else home_blobs(place, stored_name(place, ""))
 
 
 def read_manifest(place: Path | Blobs) -> Manifest | None:
