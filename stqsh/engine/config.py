@@ -208,6 +208,7 @@ class EngineSettings:
             slots=profile.number("engine.slots"),
             memory=profile.text("engine.memory"),
             max_records=profile.number("engine.max_records_per_batch"),
+            storage=profile.text("session.storage"),
             spool_bytes=profile.number("engine.spool_bytes"),
             executor_memory=profile.text("spark.executor.memory"),
             executor_cores=profile.text("spark.executor.cores"),
@@ -219,6 +220,16 @@ class EngineSettings:
     def with_slots(self, slots: int) -> EngineSettings:
         """Return the same settings with another number of slots."""
         return replace(self, slots=slots)
+
+    def for_session(self, name: str) -> EngineSettings:
+        """Return the settings with the storage of a session by its uuid, below that of the profile.
+
+        Raises:
+            StorageError: the URI names no store that is known, or has credentials.
+        """
+        if not self.storage:
+            return self
+        return replace(self, storage=open_blobs(self.storage).below(name).uri)
 
     @property
     def max_bytes(self) -> int:

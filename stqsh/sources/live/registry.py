@@ -129,8 +129,9 @@ def spool_parts(spec: StreamSpec, directory: Path, start: int, stop: int) -> Ite
         directory: its folder in the session's home.
         start, stop: the places.
     """
-    spool = record_spool if isinstance(spec.source, _OF_RECORDS) else line_spool
-    return spool.parts(directory / SPOOL, start, stop)
+    if isinstance(spec.source, _OF_RECORDS):
+        return record_spool.parts(directory / SPOOL, start, stop)
+    return line_spool.parts(directory / SPOOL, start, stop)
 
 
 def open_message_reader(spec: StreamSpec, spool: Path | None, profile: str, *, skips: bool) -> MessageReader:
