@@ -250,6 +250,11 @@ def folder_blobs(folder: Path) -> Blobs:
     return Blobs(f"file://{_quoted(os.fsencode(folder.absolute()))}".rstrip("/"))
 
 
+def checkpoint_blobs(home: Path) -> Blobs:
+    """Return the files in which Spark keeps how far the session of a home has come."""
+    return folder_blobs(home / "checkpoint")
+
+
 @lru_cache(maxsize=8)
 def host_cache(folder: str) -> Path:
     """Return the folder for this host's copies of blobs, which is private to its user (mode 0700).

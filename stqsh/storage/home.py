@@ -10,6 +10,8 @@
       sinks/<id>/       how far a sink has written
       streams/<id>/     replay stores and dead letters, one a stream
       tables/<id>/      rows and dead letters, one a table
+      routes/           routing tables, by their rows in the control log
+      heads/            what tasks of the batch under way need of the control log, where it is large
       arena.json        the name of the slots' folder in shared memory
       scratch.json      the name of the folder of Spark's temporary files
       engine.json       pid, heartbeat and state of the engine

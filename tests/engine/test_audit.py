@@ -18,6 +18,7 @@ from stqsh.engine.launch.audit import AuditError, audit_home, missing_updates
 from stqsh.engine.spark.spark_internals import commit_file, last_commit, last_offset, offset_file
 from stqsh.spec.log import RunToEnd
 from stqsh.spec.offset import Offset
+from stqsh.storage.blobs import folder_blobs
 from stqsh.storage.control_log import ControlDb, append
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, record_batch
@@ -143,17 +144,17 @@ def test_what_does_not_belong_together_is_told(session: Session, name: str) -> N
 def test_what_spark_had_not_written_to_the_end_is_done_again(session: Session, damage: bytes) -> None:
     checkpoint, last = session.home.checkpoint, BATCHES - 1
     session.checksums()
-    commit = commit_file(checkpoint, last)
+    commit = checkpoint / commit_file(last)
     commit.write_bytes(damage)
     session.audit()
-    assert not commit.exists() and last_commit(checkpoint) == last - 1
+    assert not commit.exists() and last_commit(folder_blobs(checkpoint)) == last - 1
     commit.write_text("v1\n{}")
     session.offset(BATCHES, Offset())
     session.checksums()
-    offset = offset_file(checkpoint, BATCHES)
+    offset = checkpoint / offset_file(BATCHES)
     offset.write_bytes(damage)
     session.audit()
-    assert not offset.exists() and last_offset(checkpoint) == last
+    assert not offset.exists() and last_offset(folder_blobs(checkpoint)) == last
     commit.write_bytes(damage)
     session.offset(BATCHES, Offset())
     with pytest.raises(AuditError, match=f"checkpoint/commits/{last} is damaged"):

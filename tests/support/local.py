@@ -132,7 +132,7 @@ class LocalEngine:
 
     def _batch(self, end: Offset) -> None:
         """Do what Spark does with a batch: plan, read its tasks, run the operators, deliver, commit."""
-        planned = offset_file(self.home.checkpoint, self.number)
+        planned = self.home.checkpoint / offset_file(self.number)
         planned.parent.mkdir(parents=True, exist_ok=True)
         planned.write_bytes(orjson.dumps(end.to_json()))
         tasks = self.reader.partitions(self.offset.to_json(), end.to_json())
@@ -143,7 +143,7 @@ class LocalEngine:
             chunks = cast(DataFrame, Frame([list(self.reader.read(task)) for task in tasks]))
             found = run_batch(chunks, self.number, self.operators)
         self.delivery.deliver(found, self.number)
-        committed = commit_file(self.home.checkpoint, self.number)
+        committed = self.home.checkpoint / commit_file(self.number)
         committed.parent.mkdir(parents=True, exist_ok=True)
         committed.write_text("v1\n{}", encoding="ascii")
 

@@ -94,7 +94,7 @@ def _kill(session: Session) -> None:
     engine = read_engine(session.home)
     if engine is None:
         raise RuntimeError("there is no engine to kill")
-    commit = commit_file(session.home.checkpoint, session.progress().batch)
+    commit = session.home.checkpoint / commit_file(session.progress().batch)
     deadline = time.monotonic() + _PATIENCE_S
     while not commit.exists() and time.monotonic() < deadline:
         time.sleep(0.01)

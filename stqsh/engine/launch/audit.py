@@ -13,11 +13,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from pathlib import Path
 
 from msgspec import DecodeError
 from msgspec.json import decode
 
+from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark.spark_internals import (
     commit_file,
@@ -31,6 +31,7 @@ from stqsh.engine.spark.spark_internals import (
 from stqsh.errors import EngineError
 from stqsh.program import program
 from stqsh.spec.offset import Offset
+from stqsh.storage.blobs import Blobs, checkpoint_blobs
 from stqsh.storage.catalogue import added_kinds
 from stqsh.storage.control_log import ControlDb, last_seq
 from stqsh.storage.home import SessionHome
@@ -69,20 +70,20 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
     Raises:
         AuditError: it cannot.
     """
-    delivered = read_progress(control).batch
-    _drop_unfinished(home, delivered)
-    committed, planned = last_commit(home.checkpoint), last_offset(home.checkpoint)
+    delivered, checkpoint = read_progress(control).batch, checkpoint_blobs(home.path)
+    _drop_unfinished(checkpoint, delivered)
+    committed, planned = last_commit(checkpoint), last_offset(checkpoint)
     if not committed <= delivered <= planned or planned > committed + 1:
         raise AuditError(
             f"Spark has planned {_batches(planned)} and completed {_batches(committed)},"
             f" but {_batches(delivered)} are recorded as delivered"
         )
     if committed >= 0:
-        _check_intact(home, commit_file(home.checkpoint, committed))
-        _check_intact(home, offset_file(home.checkpoint, committed))
+        _check_intact(checkpoint, commit_file(committed))
+        _check_intact(checkpoint, offset_file(committed))
     if planned >= 0:
-        _check_intact(home, offset_file(home.checkpoint, planned))
-        _check_numbers(home, control, planned)
+        _check_intact(checkpoint, offset_file(planned))
+        _check_numbers(checkpoint, control, planned)
     if settings.local and delivered >= 0:
         _check_slots(home, settings.slots)
     if missing := missing_updates(home, control):
@@ -93,29 +94,31 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
         )
 
 
-def _drop_unfinished(home: SessionHome, delivered: int) -> None:
+def _drop_unfinished(checkpoint: Blobs, delivered: int) -> None:
     """Remove what Spark had not written to the end when the machine died, if its batch can be done again.
 
     A delivered batch without its commit is repeated, and gives the same; one that was not delivered is
     planned again, and slots that have stored it go back to the one before.
     """
-    committed, planned = last_commit(home.checkpoint), last_offset(home.checkpoint)
-    commit, offset = commit_file(home.checkpoint, committed), offset_file(home.checkpoint, planned)
-    if 0 <= delivered == committed == planned and not is_intact(commit):
+    committed, planned = last_commit(checkpoint), last_offset(checkpoint)
+    commit, offset = commit_file(committed), offset_file(planned)
+    if 0 <= delivered == committed == planned and not is_intact(checkpoint, commit):
         damaged = commit
-    elif delivered == committed == planned - 1 and not is_intact(offset):
+    elif delivered == committed == planned - 1 and not is_intact(checkpoint, offset):
         damaged = offset
     else:
         return
-    log.warning("%s is damaged, and is removed: its batch is done again", damaged.relative_to(home.path))
-    remove_file(damaged)
+    log.warning("%s is damaged, and is removed: its batch is done again", f"checkpoint/{damaged}")
+    remove_file(checkpoint, damaged)
 
 
-def _check_intact(home: SessionHome, file: Path) -> None:
-    if not file.exists():
-        raise AuditError(f"{file.relative_to(home.path)} is gone")
-    if not is_intact(file):
-        raise AuditError(f"{file.relative_to(home.path)} is damaged")
+def _check_intact(checkpoint: Blobs, name: str) -> None:
+    try:
+        intact = is_intact(checkpoint, name)
+    except DamagedFileError:
+        raise AuditError(f"checkpoint/{name} is gone") from None
+    if not intact:
+        raise AuditError(f"checkpoint/{name} is damaged")
 
 
 def missing_updates(home: SessionHome, control: ControlDb) -> list[str]:
@@ -129,10 +132,10 @@ def missing_updates(home: SessionHome, control: ControlDb) -> list[str]:
     return sorted(name for name in listed if name not in there)
 
 
-def _check_numbers(home: SessionHome, control: ControlDb, batch: int) -> None:
+def _check_numbers(checkpoint: Blobs, control: ControlDb, batch: int) -> None:
     """Check that the control log has all rows that the last offset names."""
     try:
-        offset = Offset.from_json(decode(read_offset(home.checkpoint, batch)))
+        offset = Offset.from_json(decode(read_offset(checkpoint, batch)))
     except (ValueError, DecodeError) as error:
         raise AuditError(f"checkpoint/offsets/{batch} is damaged") from error
     if (last := last_seq(control)) < offset.names:

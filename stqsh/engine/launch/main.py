@@ -35,6 +35,7 @@ from stqsh.errors import OtherVersionError, StqshError
 from stqsh.fs import DURABILITY
 from stqsh.garbage import collect_seldom
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
+from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.engine_info import COMPILING
 from stqsh.storage.home import SessionHome
@@ -151,8 +152,9 @@ class Engine:
         from stqsh.engine.operators.pipeline import payload_folders, start_query
         from stqsh.engine.state.attendance import forget_unplanned
 
-        planned = last_offset(self._home.checkpoint)
-        if last_commit(self._home.checkpoint) == planned:
+        checkpoint = checkpoint_blobs(self._home.path)
+        planned = last_offset(checkpoint)
+        if last_commit(checkpoint) == planned:
             forget_unplanned(self._home.state, planned)
         claim_arena(self._home)
         if lost := remove_lost_arenas():

@@ -81,7 +81,7 @@ class Parent:
         signal.signal(signal.SIGALRM, self._look)
         signal.setitimer(signal.ITIMER_REAL, self._tuning.silence_look_s, self._tuning.silence_look_s)
         while True:
-            begun, batch = time.monotonic(), last_commit(self._home.checkpoint)
+            begun, batch = time.monotonic(), self._last_commit()
             code = self._run_engine()
             crashed = code < 0 or code == CRASHED
             is_gone = not self._home.control_db.exists()  # the session was deleted or moved
@@ -89,7 +89,7 @@ class Parent:
                 return max(code, 0)
             self._last_crash = self._reason(code)
             print(f"the engine crashed: {self._last_crash}", file=sys.stderr, flush=True)
-            batches = last_commit(self._home.checkpoint) - batch
+            batches = self._last_commit() - batch
             wait_s = self._restarts.wait_s(batches, time.monotonic() - begun)
             if wait_s is None:
                 times = self._tuning.restarts + 1
@@ -100,6 +100,11 @@ class Parent:
             if self._stopping:
                 self._tell("stopping")
                 return 0
+
+    def _last_commit(self) -> int:
+        from stqsh.storage.blobs import checkpoint_blobs  # pyarrow, which takes a while
+
+        return last_commit(checkpoint_blobs(self._home.path))
 
     def _run_engine(self) -> int:
         """Run the engine to its end, and return its exit code (negative: the signal)."""

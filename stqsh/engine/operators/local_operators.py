@@ -34,7 +34,7 @@ from stqsh.engine.state.file_store import FileStore
 from stqsh.engine.state.slot_runner import Fold
 from stqsh.spec.chunk import CHUNK, Chunk, from_table, to_table
 from stqsh.spec.offset import Offset
-from stqsh.storage.blobs import folder_blobs
+from stqsh.storage.blobs import checkpoint_blobs, folder_blobs
 from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
@@ -195,4 +195,4 @@ def collect(chunks: DataFrame) -> pa.Table:
 
 def batch_offset(home: Path, batch: int) -> Offset:
     """Return the offset at the end of a batch, which Spark has written before it begins."""
-    return Offset.from_json(json.loads(read_offset(SessionHome(home).checkpoint, batch)))
+    return Offset.from_json(json.loads(read_offset(checkpoint_blobs(home), batch)))

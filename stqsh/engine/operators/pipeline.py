@@ -22,6 +22,7 @@ from stqsh.engine.spark.spark_internals import settle_batch
 from stqsh.engine.spark.spark_session import without_generated_code
 from stqsh.engine.state.payload_files import PayloadFolders
 from stqsh.fs import settle
+from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.home import SessionHome
 
 WatchBatch: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
@@ -46,7 +47,7 @@ def start_query(
         spool: folders for large payloads, see `payload_folders`.
         watch: watches each batch.
     """
-    home = SessionHome(settings.home)
+    home, checkpoint = SessionHome(settings.home), checkpoint_blobs(settings.home)
     if spool is not None:
         spool.prepare()
     context = OperatorContext(settings.slots, home.arena.folders, home.path, spool)
@@ -63,7 +64,7 @@ def start_query(
     def process_batch(batch: DataFrame, number: int) -> None:
         begun = time.perf_counter_ns()
         with watch(number):
-            settle_batch(home.checkpoint, number)
+            settle_batch(checkpoint, number)
             table = run_batch(batch, number, operators)
             if operators is not None:
                 settle(home.state)  # the names of slots that are new

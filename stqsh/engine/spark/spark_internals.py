@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
     from pyspark.sql import SparkSession
 
+    from stqsh.storage.blobs import Blobs
+
 CHECKED_VERSION = "4.3"
 """The release of Spark for which these assumptions were checked."""
 
@@ -124,35 +126,42 @@ _MASK = 0xFFFFFFFF
 _SEED = 42
 
 
-def read_offset(checkpoint: Path, batch: int) -> str:
+def read_offset(checkpoint: Blobs, batch: int) -> str:
     """Return the JSON of the only source's offset at the end of a batch.
 
     Spark 4.3 writes `offsets/N` before batch N begins: a line with the format's version, a line of metadata,
     and a line for each source, in order.
+
+    Raises:
+        DamagedFileError: the file is gone.
     """
-    *_, offset = offset_file(checkpoint, batch).read_text(encoding="utf-8").splitlines()
+    *_, offset = bytes(memoryview(checkpoint.read(offset_file(batch)))).decode().splitlines()
     return offset
 
 
-def commit_file(checkpoint: Path, batch: int) -> Path:
-    """Return the file that Spark 4.3 writes once a batch is complete."""
-    return checkpoint / "commits" / str(batch)
+def commit_file(batch: int) -> str:
+    """Return the name in the checkpoint of the file that Spark 4.3 writes once a batch is complete."""
+    return f"commits/{batch}"
 
 
-def offset_file(checkpoint: Path, batch: int) -> Path:
-    """Return the file that Spark 4.3 writes before it begins a batch."""
-    return checkpoint / "offsets" / str(batch)
+def offset_file(batch: int) -> str:
+    """Return the name in the checkpoint of the file that Spark 4.3 writes before it begins a batch."""
+    return f"offsets/{batch}"
 
 
-def is_intact(file: Path) -> bool:
+def is_intact(checkpoint: Blobs, name: str) -> bool:
     """Return whether a file of the checkpoint is what Spark wrote.
 
-    Hadoop, through which Spark 4.3 writes, keeps `.NAME.crc` beside each file: `crc` and a zero byte, the
-    size of a block, and the CRC32 of each block, big-endian. A file without one is believed if it is not
-    empty.
+    On a disk Hadoop, through which Spark 4.3 writes, keeps `.NAME.crc` beside each file: `crc` and a zero
+    byte, the size of a block, and the CRC32 of each block, big-endian. A file without one is believed if it
+    is not empty. Other stores look after what they keep.
+
+    Raises:
+        DamagedFileError: the file is gone.
     """
-    content, beside = file.read_bytes(), file.with_name(f".{file.name}.crc")
-    if not content or not beside.exists():
+    content = memoryview(checkpoint.read(name))
+    beside = None if checkpoint.folder is None else checkpoint.folder / _checksums(name)
+    if not content or beside is None or not beside.exists():
         return bool(content)
     found = beside.read_bytes()
     size = int.from_bytes(found[4:8], "big") or len(content)
@@ -161,40 +170,51 @@ def is_intact(file: Path) -> bool:
     return found[:4] == b"crc\0" and found[8:] == sums
 
 
-def remove_file(file: Path) -> None:
+def remove_file(checkpoint: Blobs, name: str) -> None:
     """Remove a file of the checkpoint, and its checksum: to Spark 4.3 it was never written."""
-    for path in (file, file.with_name(f".{file.name}.crc")):
-        path.unlink(missing_ok=True)
+    checkpoint.delete([name, _checksums(name)])
 
 
-def settle_batch(checkpoint: Path, batch: int) -> None:
+def settle_batch(checkpoint: Blobs, batch: int) -> None:
     """Force what Spark 4.3 has written before a batch to the disk if durability asks for it.
 
     Spark forces nothing. The slots are about to depend on the batch's offset, and to remove what a batch
-    before the last commit would need. Hadoop keeps a checksum of each file beside it.
+    before the last commit would need. Hadoop keeps a checksum of each file beside it. What is in a store is
+    durable once it is written.
     """
-    written = [commit_file(checkpoint, batch - 1), offset_file(checkpoint, batch)]
+    folder = checkpoint.folder
+    if folder is None:
+        return
+    written = [commit_file(batch - 1), offset_file(batch)]
     if batch == 0:
-        written = [checkpoint / "metadata", *written, checkpoint]
-    for path in written:
-        for file in (path, path.with_name(f".{path.name}.crc")):
+        written = ["metadata", *written]
+    for name in written:
+        for file in (folder / name, folder / _checksums(name)):
             if file.exists():
                 settle(file)
+    if batch == 0:
+        settle(folder)
 
 
-def last_commit(checkpoint: Path) -> int:
+def last_commit(checkpoint: Blobs) -> int:
     """Return the number of the last complete batch; -1 if there is none."""
-    return _last_number(checkpoint / "commits")
+    return _last_number(checkpoint, "commits/")
 
 
-def last_offset(checkpoint: Path) -> int:
+def last_offset(checkpoint: Blobs) -> int:
     """Return the number of the last batch that was begun; -1 if there is none."""
-    return _last_number(checkpoint / "offsets")
+    return _last_number(checkpoint, "offsets/")
 
 
-def _last_number(folder: Path) -> int:
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+def _last_number(checkpoint: Blobs, folder: str) -> int:
+    names = [name.removeprefix(folder) for name in checkpoint.names(folder)]
     return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def _checksums(name: str) -> str:
+    """Return the name of the file with the checksums of a file of the checkpoint."""
+    folder, mark, file = name.rpartition("/")
+    return f"{folder}{mark}.{file}.crc"
 
 
 def spark_folder() -> Path:
