@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from xxhash import xxh3_64
 
@@ -16,6 +16,7 @@ from stqsh.errors import StqshError
 from stqsh.fs import replacing
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+AnyBuffer = TypeVar("AnyBuffer", bytes, bytearray, memoryview)
 
 _HINT = "put the session's folder back from a backup; or DUMP what the session defines, for a new one"
 _MARK = b"sealed"
@@ -76,7 +77,7 @@ class Sealer:
         self._size += memoryview(piece).nbytes
         self._sum.update(piece)
 
-    def through(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    def through(self, pieces: Iterable[AnyBuffer]) -> Iterator[AnyBuffer]:
         """Yield pieces as they are, and take them in."""
         for piece in pieces:
             self.add(piece)
@@ -88,32 +89,18 @@ class Sealer:
         return Seal(self._size, self._sum.intdigest())
 
 
-def read_sealed(path: Path, seal: Seal, file: str) -> bytes:
-    """Return the content of a file that another one names with its seal.
-
-    Raises:
-        DamagedFileError: the file is gone, cut short or damaged.
-    """
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise DamagedFileError(file, "is gone") from None
-    seal.check(content, file)
-    return content
-
-
 def write_sealed(path: Path, *parts: Buffer) -> Seal:
     """Replace a file by parts behind a line with their seal, as `split_seal` reads it; return the seal."""
     seal = Seal.of(*parts)
     with replacing(path) as hidden, hidden.open("wb") as file:
-        file.write(_line(seal))
+        file.write(seal_line(seal))
         file.writelines(parts)
     return seal
 
 
 def with_seal(content: bytes) -> bytes:
     """Return content behind a line with its seal, as `without_seal` reads it."""
-    return _line(Seal.of(content)) + content
+    return seal_line(Seal.of(content)) + content
 
 
 def without_seal(sealed: bytes, file: str) -> bytes:
@@ -125,15 +112,16 @@ def without_seal(sealed: bytes, file: str) -> bytes:
     return bytes(split_seal(sealed, file)[1])
 
 
-def split_seal(sealed: bytes, file: str) -> tuple[Seal, memoryview]:
+def split_seal(sealed: Buffer, file: str) -> tuple[Seal, memoryview]:
     """Return the seal that stands before some content, and the content.
 
     Raises:
         DamagedFileError: the content is not what was sealed.
     """
-    end = sealed.find(b"\n", 0, _LONGEST_LINE)
+    first = bytes(sealed[:_LONGEST_LINE])
+    end = first.find(b"\n")
     try:
-        mark, size, checksum = sealed[: max(0, end)].split(b" ")
+        mark, size, checksum = first[: max(0, end)].split(b" ")
         seal = Seal(int(size), int(checksum, 16))
     except ValueError:
         raise DamagedFileError(file, "is damaged" if sealed else "is empty") from None
@@ -144,5 +132,6 @@ def split_seal(sealed: bytes, file: str) -> tuple[Seal, memoryview]:
     return seal, content
 
 
-def _line(seal: Seal) -> bytes:
+def seal_line(seal: Seal) -> bytes:
+    """Return the line with the seal of the content that is written behind it, as `split_seal` reads it."""
     return b"%b %d %016x\n" % (_MARK, *seal)

@@ -22,6 +22,8 @@ STATE_FORMAT = 5
 
 A new number refuses sessions whose state this version cannot read.
 """
+STATE_FORMATS = {"files": STATE_FORMAT, "spark": 6}
+"""The format of what slots keep where their heads are files, and where they are in Spark's state store."""
 
 
 STACKS_SIGNAL = signal.SIGUSR2
@@ -65,8 +67,8 @@ class EngineTuning:
     snapshot_replay_us: int = 3_000_000
     #: ... and than this many snapshots take to write: they cost a tenth of the kernels' time at most.
     snapshot_worth: int = 10
-    #: Values in Spark's state store are cut into pieces of this size, which its buffers hold.
-    state_piece_bytes: int = 4 << 20
+    #: Smaller payloads go through Spark on a cluster: a request to its storage takes some ms.
+    blob_bytes: int = 64 << 10
     #: Free space that payloads in transit leave on their disk, because the arena grows there, too.
     payload_reserve_bytes: int = 64 << 20
 
@@ -230,9 +232,15 @@ class EngineSettings:
         return self.master.startswith("local[") or self.master == "local"
 
     @property
+    def blob_bytes(self) -> int:
+        """The least size of a payload that goes through a blob, which takes longer to read than a file."""
+        return max(self.spool_bytes, TUNING.blob_bytes)
+
+    @property
     def state(self) -> str:
-        """Where slots keep their state ("files" of the home, or "spark"), and its format."""
-        return f"{'files' if self.local else 'spark'}/{STATE_FORMAT}"
+        """Where the heads of slots are ("files", or "spark" for its state store), and the format."""
+        kind = "files" if self.local else "spark"
+        return f"{kind}/{STATE_FORMATS[kind]}"
 
     @property
     def scratch(self) -> Path:

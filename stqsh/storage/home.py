@@ -6,7 +6,7 @@
       readers/          how far clients have read of it
       answers/          answers to snapshots that went through the log
       checkpoint/       Spark's: how far the session has come
-      state/            the slots' snapshots and logs (on a cluster, Spark's checkpoint has them)
+      state/            the slots' snapshots and logs
       sinks/<id>/       how far a sink has written
       streams/<id>/     replay stores and dead letters, one a stream
       tables/<id>/      rows and dead letters, one a table
@@ -89,7 +89,7 @@ class SessionHome:
 
     @property
     def state(self) -> Path:
-        """The folder in which slots keep their state if everything runs on one machine."""
+        """The folder in which slots keep their state if the session's storage is its home."""
         return self.path / "state"
 
     @property

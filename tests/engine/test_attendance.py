@@ -10,6 +10,7 @@ from stqsh.checksums import DamagedFileError
 from stqsh.engine.state.attendance import Attendance, forget_unplanned
 from stqsh.engine.state.file_store import FileStore
 from stqsh.engine.state.slot_store import SlotMeta, StaleBatchError
+from stqsh.storage.blobs import home_blobs
 
 
 def test_each_slot_follows_the_batch_in_which_it_took_part_last(tmp_path: Path) -> None:
@@ -38,7 +39,7 @@ def take_part(state: Path, batch: int, *slots: int) -> dict[int, int]:
     before = Attendance(state, "aggregate").enter(batch, slots)
     found = {}
     for slot in slots:
-        store = FileStore(state / f"aggregate-{slot}", batch, before[slot])
+        store = FileStore.beside_head(home_blobs(state.parent), f"aggregate-{slot}", batch, before[slot])
         found[slot] = store.read_meta().version
         store.append(found[slot] + 1, [])
         store.write_meta(SlotMeta(version=found[slot] + 1))
@@ -49,27 +50,31 @@ def take_part(state: Path, batch: int, *slots: int) -> dict[int, int]:
 def test_a_batch_that_was_lost_with_its_plan_is_forgotten_though_its_slots_are_not_in_the_next(
     tmp_path: Path, has_other: bool
 ) -> None:
-    take_part(tmp_path, 0, 0, 1)
-    take_part(tmp_path, 1, 1)
-    assert take_part(tmp_path, 2, 0, 1, 2) == {0: 1, 1: 2, 2: 0}  # and the power goes: its offset is lost
+    take_part(tmp_path / "state", 0, 0, 1)
+    take_part(tmp_path / "state", 1, 1)
+    assert take_part(tmp_path / "state", 2, 0, 1, 2) == {
+        0: 1,
+        1: 2,
+        2: 0,
+    }  # and the power goes: its offset is lost
     for _ in range(2):
-        forget_unplanned(tmp_path, 1)
+        forget_unplanned(tmp_path / "state", 1)
     if has_other:
-        assert take_part(tmp_path, 2, 1) == {1: 2}
-    assert take_part(tmp_path, 3, 0, 2) == {0: 1, 2: 0}
-    assert take_part(tmp_path, 4, 0, 1) == {0: 2, 1: 2 + has_other}
+        assert take_part(tmp_path / "state", 2, 1) == {1: 2}
+    assert take_part(tmp_path / "state", 3, 0, 2) == {0: 1, 2: 0}
+    assert take_part(tmp_path / "state", 4, 0, 1) == {0: 2, 1: 2 + has_other}
 
 
 def test_a_slot_without_a_state_of_a_planned_batch_does_not_begin_anew(tmp_path: Path) -> None:
     for batch in range(4):
-        take_part(tmp_path, batch, 0)
+        take_part(tmp_path / "state", batch, 0)
     with pytest.raises(DamagedFileError, match="aggregate-0/head names no state up to batch 1"):
-        forget_unplanned(tmp_path, 1)
+        forget_unplanned(tmp_path / "state", 1)
 
 
 def test_batches_with_a_plan_are_not_forgotten(tmp_path: Path) -> None:
-    take_part(tmp_path, 0, 0)
-    take_part(tmp_path, 3, 0)
-    forget_unplanned(tmp_path, 3)
-    assert take_part(tmp_path, 3, 0) == {0: 1}, "it is repeated"
-    assert take_part(tmp_path, 4, 0) == {0: 2}
+    take_part(tmp_path / "state", 0, 0)
+    take_part(tmp_path / "state", 3, 0)
+    forget_unplanned(tmp_path / "state", 3)
+    assert take_part(tmp_path / "state", 3, 0) == {0: 1}, "it is repeated"
+    assert take_part(tmp_path / "state", 4, 0) == {0: 2}

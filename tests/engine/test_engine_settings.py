@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.engine.config import STATE_FORMAT, EngineSettings
+from stqsh.engine.config import STATE_FORMAT, STATE_FORMATS, EngineSettings
 from stqsh.engine.launch.main import engine_settings
 from stqsh.errors import StqshError
 from stqsh.storage.control_log import ControlDb, set_meta
@@ -27,7 +27,7 @@ def test_the_number_of_slots_is_that_of_the_first_start(
 @pytest.mark.parametrize(
     ("state", "told"),
     [
-        (f"spark/{STATE_FORMAT}", "has run on a cluster"),
+        (f"spark/{STATE_FORMATS['spark']}", "has run on a cluster"),
         (f"files/{STATE_FORMAT - 1}", "another version"),
         ("files", "another version"),
         (None, "another version"),

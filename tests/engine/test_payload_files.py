@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh import routing
+from stqsh.checksums import DamagedFileError
 from stqsh.engine.ingest.record_replay import (
     RecordReplayError,
     replay_records,
@@ -25,10 +28,17 @@ from stqsh.engine.ingest.task_reader import chosen_rows, chunks
 from stqsh.engine.planning.planner import Planner
 from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.state import payload_files as spooling
-from stqsh.engine.state.payload_files import PayloadFolders, load_payloads, open_writer
+from stqsh.engine.state.payload_files import (
+    PayloadBlobs,
+    PayloadFolders,
+    Spool,
+    load_payloads,
+    open_writer,
+)
 from stqsh.engine.state.slot_store import pack_chunks, unpack_chunks
 from stqsh.spec.chunk import Chunk, ChunkOrder, from_table, pack, to_table
 from stqsh.spec.payload_refs import reference_in
+from stqsh.storage.blobs import Blobs, home_blobs
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.update_log.files import logged_files
 from stqsh.storage.update_log.reader import UpdateLog
@@ -41,10 +51,7 @@ KINDS = st.sampled_from(["records", "partial/nearest", "rows", "updates"])
 
 @pytest.fixture
 def spool(tmp_path: Path) -> PayloadFolders:
-    made = PayloadFolders(tmp_path, tmp_path / "shared", LEAST)
-    made.log.mkdir()
-    made.prepare()
-    return made
+    return folders_of(tmp_path)
 
 
 def chunk(kind: str, payload: bytes, number: int = 0) -> Chunk:
@@ -61,14 +68,30 @@ def content(chunks: list[Chunk]) -> list[Chunk]:
     return [replace(chunk, payload=bytes(chunk.payload)) for chunk in chunks]
 
 
+def blobs_of(home: Path) -> PayloadBlobs:
+    """The payloads of a home on a cluster."""
+    made = PayloadBlobs(home_blobs(home / "storage").below("transit"), home / "updates", LEAST)
+    made.log.mkdir()
+    made.prepare()
+    return made
+
+
+def folders_of(home: Path) -> PayloadFolders:
+    """The payloads of a home on one machine."""
+    made = PayloadFolders(home, home / "shared", LEAST)
+    made.log.mkdir()
+    made.prepare()
+    return made
+
+
+@pytest.mark.parametrize("make", [folders_of, blobs_of])
 @given(
     st.lists(st.tuples(KINDS, st.binary(max_size=3 * LEAST).map(lambda payload: b"{" + payload)), max_size=8)
 )
-def test_what_goes_by_name_comes_back_as_it_was(tmp_path_factory: Any, told: list[tuple[str, bytes]]) -> None:
-    home = tmp_path_factory.mktemp("home")
-    spool = PayloadFolders(home, home / "shared", LEAST)
-    spool.log.mkdir()
-    spool.prepare()
+def test_what_goes_by_name_comes_back_as_it_was(
+    tmp_path_factory: Any, make: Callable[[Path], Spool], told: list[tuple[str, bytes]]
+) -> None:
+    spool = make(tmp_path_factory.mktemp("home"))
     chunks = [chunk(kind, payload, number) for number, (kind, payload) in enumerate(told)]
     travelling = sent(spool, chunks)
     assert content(load_payloads(travelling, spool)) == chunks
@@ -76,7 +99,9 @@ def test_what_goes_by_name_comes_back_as_it_was(tmp_path_factory: Any, told: lis
     assert by_name == [len(payload) >= LEAST for _, payload in told]
 
 
-def test_columns_that_come_by_name_are_aligned(spool: PayloadFolders) -> None:
+@pytest.mark.parametrize("make", [folders_of, blobs_of])
+def test_columns_that_come_by_name_are_aligned(tmp_path: Path, make: Callable[[Path], Spool]) -> None:
+    spool = make(tmp_path)
     batches = [pa.record_batch({"a": pa.nulls(n, pa.int8())}) for n in (401, 777, 500)]
     for one in load_payloads(sent(spool, [chunk("records", pack(batch)) for batch in batches]), spool):
         assert pa.py_buffer(one.payload).address % 64 == 0
@@ -151,16 +176,59 @@ def test_a_start_clears_what_another_engine_left(spool: PayloadFolders) -> None:
     assert [*spool.transit.iterdir(), *spool.log.iterdir()] == [placed]
 
 
-def test_the_update_log_reads_bulk_as_it_reads_what_lies_within(
-    spool: PayloadFolders, tmp_path: Path
+def test_large_blobs_are_written_one_after_the_other_and_read_in_few_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(spooling, "_LARGE_BLOB", 5 * LEAST)
+    monkeypatch.setattr(spooling, "_GAP", LEAST)
+    spool = blobs_of(tmp_path)
+    chunks = [chunk("records", bytes([number]) * LEAST, number) for number in range(1, 13)]
+    travelling = sent(spool, chunks)
+    files = {found.file for one in travelling if (found := reference_in(one.payload))}
+    assert spool.blobs.names() == sorted(files) and 2 < len(files) < 6
+    asked: list[tuple[str, int, int]] = []
+    read = Blobs.read_range
+    monkeypatch.setattr(Blobs, "read_range", lambda blobs, *span: asked.append(span) or read(blobs, *span))
+    assert content(load_payloads(travelling[::-1], spool)) == chunks[::-1]
+    assert {file for file, *_ in asked} == files and len(asked) == len(files)
+    asked.clear()
+    assert content(load_payloads([travelling[0], travelling[3]], spool)) == [chunks[0], chunks[3]]
+    assert len(asked) == 2, "what is between them would be read for nothing"
+
+
+def test_blobs_in_transit_go_with_their_batch(tmp_path: Path) -> None:
+    spool = blobs_of(tmp_path)
+    sent(spool, [chunk("records", b"x" * LEAST), chunk("updates", b"x" * LEAST)])
+    spool.clear()
+    for thread in threading.enumerate():
+        if thread.name == "payloads":
+            thread.join()
+    assert spool.blobs.names() == []
+
+
+def test_a_payload_of_the_update_log_that_was_damaged_on_its_way_is_told(tmp_path: Path) -> None:
+    spool = blobs_of(tmp_path)
+    travelling = to_table(sent(spool, [chunk("updates", b"x" * LEAST)]))
+    [name] = spool.blobs.names()
+    spool.blobs.put(name, [b"y" * LEAST])
+    with pytest.raises(DamagedFileError, match="evaluate-0"):
+        spool.bring(travelling)
+    assert not [*spool.log.iterdir()]
+
+
+@pytest.mark.parametrize("make", [folders_of, blobs_of])
+def test_the_update_log_reads_bulk_as_it_reads_what_lies_within(
+    make: Callable[[Path], Spool], tmp_path: Path
+) -> None:
+    spool = make(tmp_path)
     updates = [(1 + n // 50, n % 7, 1, 0, (f"k{n}", n / 2)) for n in range(100)]
     table = batch_table(1, 2, part(updates))
     (tmp_path / "within" / "updates").mkdir(parents=True)
-    within, beside = ControlDb(tmp_path / "within", create=True), ControlDb(spool.home, create=True)
+    within, beside = ControlDb(tmp_path / "within", create=True), ControlDb(tmp_path, create=True)
     log_batch(within, 4, table)
     for _ in range(2):  # a batch that Spark repeats
         travelling = sent(spool, [*from_table(table), chunk("timing", b"{}")])
+        spool.bring(to_table(travelling))
         assert log_batch(beside, 4, to_table(travelling))
     assert sorted(file.name for file in spool.log.iterdir()) == [
         "000000000004.arrow",
@@ -205,7 +273,7 @@ def test_records_are_kept_by_name_and_made_again_as_they_were(world: World, spoo
     by_name = {chunk.kind for chunk in kept if reference_in(chunk.payload) is not None}
     assert by_name == {"records", "focal"}
     spool.clear()
-    assert replay_records(world.home, kept) == told
+    assert replay_records(home_blobs(world.home), kept) == told
 
 
 def test_records_that_readers_fold_are_one_chunk_and_made_again_as_they_were(world: World) -> None:
@@ -216,7 +284,7 @@ def test_records_that_readers_fold_are_one_chunk_and_made_again_as_they_were(wor
     for least in (0, LEAST, 1 << 20):
         logged = [shorten_read(task, chunk, least) for task, chunk in told]
         kept = unpack_chunks(pack_chunks(logged).to_pybytes())
-        made = replay_records(world.home, kept)
+        made = replay_records(home_blobs(world.home), kept)
         assert [chunk.packed() for chunk in made] == [chunk.packed() for _, chunk in told]
 
 
@@ -249,7 +317,7 @@ def test_a_store_that_was_changed_is_told(world: World, spool: PayloadFolders) -
     only = [chunk for chunk in kept if chunk.kind == "records"][:1]
     world.store(only[0].stream, [(5, "k1")])
     with pytest.raises(RecordReplayError, match="has been changed"):
-        replay_records(world.home, only)
+        replay_records(home_blobs(world.home), only)
 
 
 def test_records_that_were_dealt_by_another_routing_are_not_dealt_again(
@@ -260,4 +328,4 @@ def test_records_that_were_dealt_by_another_routing_are_not_dealt_again(
     monkeypatch.setattr(routing, "VERSION", 8)
     monkeypatch.setattr(routing, "UNCROSSED", 7)
     with pytest.raises(RecordReplayError, match="routing 1, which this version does not know"):
-        replay_records(world.home, only)
+        replay_records(home_blobs(world.home), only)

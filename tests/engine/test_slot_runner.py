@@ -9,21 +9,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.toy_engine import Adding, batch_chunks
 
-from stqsh.checksums import DamagedFileError
+from stqsh.checksums import DamagedFileError, with_seal, without_seal
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state import slot_runner
 from stqsh.engine.state.arena import Arena
-from stqsh.engine.state.file_store import FileStore
+from stqsh.engine.state.file_store import FileStore, SparkHead
 from stqsh.engine.state.slot_runner import SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotMeta, SlotStore, StaleBatchError
-from stqsh.engine.state.spark_store import SparkStore
 from stqsh.spec.chunk import Chunk
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.slot_files import PublishedSlots, mapped_files
 
 
@@ -40,65 +41,47 @@ class FakeValue:
         self.value = newValue
 
 
-class FakeList:
-    """Spark's ListState, in memory."""
+class ShortHead(SparkHead):
+    """A head in which few logs wait."""
 
-    def __init__(self) -> None:
-        self.values: list[tuple[Any, ...]] = []
-
-    def get(self) -> Iterator[tuple[Any, ...]]:
-        return iter(self.values)
-
-    def appendValue(self, newState: tuple[Any, ...]) -> None:
-        self.values.append(newState)
-
-    def appendList(self, newState: list[tuple[Any, ...]]) -> None:
-        self.values += newState
-
-    def clear(self) -> None:
-        self.values = []
-
-
-class InSpark:
-    """State kept by Spark, which drops what a batch wrote that it does not commit."""
-
-    def __init__(self, folder: Path) -> None:
-        self.variables = (FakeValue(), FakeList(), FakeList())
-
-    def store(self, number: int) -> SlotStore:
-        return SparkStore(*self.variables, EngineTuning(state_piece_bytes=700))
-
-    @contextmanager
-    def dropped(self) -> Iterator[None]:
-        before = copy.deepcopy(self.variables)
-        yield
-        self.variables = before
-
-    def snapshots(self) -> set[int]:
-        return {entry for entry, _ in self.variables[2].values}
-
-    def logged(self) -> int:
-        return len(self.variables[1].values)
+    waiting_bytes = 5_000
 
 
 class InFiles:
-    """State kept in files, where a batch that is not committed stays until it is repeated."""
+    """A head kept in a file, where a batch that is not committed stays until it is repeated."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder / "state" / "evaluate-0"
+        self.folder = folder
 
     def store(self, number: int) -> SlotStore:
-        return FileStore(self.folder, number, number - 1)
+        return FileStore.beside_head(home_blobs(self.folder), "evaluate-0", number, number - 1)
 
     @contextmanager
     def dropped(self) -> Iterator[None]:
         yield
 
-    def snapshots(self) -> set[int]:
-        return {int(path.suffix[1:]) for path in self.folder.glob("snapshot.*")}
+    def names(self, what: str) -> list[str]:
+        """The names of its files of a kind, in order of versions."""
+        found = [path.name for path in (self.folder / "state" / "evaluate-0").glob(f"{what}.*")]
+        return sorted(found, key=lambda name: int(name.split(".")[1]))
 
-    def logged(self) -> int:
-        return len([*self.folder.glob("log.*")])
+
+class InSpark(InFiles):
+    """A head kept by Spark, which drops what a batch wrote that it does not commit; the files stay."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.value = FakeValue()
+
+    def store(self, number: int) -> SlotStore:
+        head = ShortHead(self.value)
+        return FileStore(home_blobs(self.folder), "evaluate-0", head, number, None)
+
+    @contextmanager
+    def dropped(self) -> Iterator[None]:
+        before = self.value.value
+        yield
+        self.value.value = before
 
 
 class Slot:
@@ -198,8 +181,8 @@ def test_a_snapshot_takes_the_place_of_a_log_that_has_outgrown_it(
         sizes.append(slot.meta.log_bytes)
     assert sizes.count(0) > 2
     assert slot.meta.snapshot_bytes > 0
-    assert 1 <= len(slot.kept.snapshots()) <= 2
-    assert slot.kept.logged() < 30
+    assert 1 <= len(slot.kept.names("snapshot")) <= 2
+    assert len(slot.kept.names("log")) < 30
 
 
 def test_a_log_that_is_slow_to_apply_is_replaced_too() -> None:
@@ -283,10 +266,11 @@ def test_files_that_are_gone_are_told(tmp_path: Path, lost: str) -> None:
     for number in range(6):
         slot.tuning = EngineTuning(snapshot_log_bytes=-1) if lost.startswith("s") and number == 3 else TUNING
         slot.batch()
-    (tmp_path / "state" / "evaluate-0" / lost).unlink()
+    [file] = (tmp_path / "state" / "evaluate-0").glob(f"{lost}*")
+    file.unlink()
     slot.other_process()
     slot.lose_arena()
-    with pytest.raises(DamagedFileError, match=f"file state/evaluate-0/{lost} is gone"):
+    with pytest.raises(DamagedFileError, match=f"file state/evaluate-0/{lost}[0-9a-f.]* is gone"):
         slot.batch()
 
 
@@ -302,12 +286,64 @@ def test_a_log_of_another_time_does_not_fit(tmp_path: Path) -> None:
     slot = Slot(tmp_path, InFiles)
     for _ in range(4):
         slot.batch()
-    log = tmp_path / "state" / "evaluate-0" / "log.2"
-    log.write_bytes(log.with_name("log.3").read_bytes())
+    second, third = (tmp_path / "state" / "evaluate-0" / name for name in slot.kept.names("log")[1:3])
+    second.write_bytes(third.read_bytes())
     slot.other_process()
     slot.lose_arena()
-    with pytest.raises(DamagedFileError, match=r"log\.2 does not belong to the files before it"):
+    with pytest.raises(DamagedFileError, match=r"log\.2\.\w+ does not belong to the files beside it"):
         slot.batch()
+
+
+def test_the_files_of_an_earlier_version_are_gone_on_with(tmp_path: Path) -> None:
+    """Their names end after the version, and the head has neither the snapshot's id nor logs that wait."""
+    slot, folder, alone = Slot(tmp_path, InFiles), tmp_path / "state" / "evaluate-0", SlotState.fresh(0)
+    for number in range(6):
+        slot.tuning = EngineTuning(snapshot_log_bytes=-1) if number == 3 else TUNING
+        slot.batch()
+        Adding().apply(alone, batch_chunks(number + 1, 1))
+    for name in (*slot.kept.names("log"), *slot.kept.names("snapshot")):
+        (folder / name).rename(folder / name.rpartition(".")[0])
+    states = msgspec.json.decode(without_seal((folder / "head").read_bytes(), "head"))
+    (folder / "head").write_bytes(with_seal(msgspec.json.encode([state[:6] for state in states])))
+    for number in range(6, 10):
+        slot.other_process()
+        slot.lose_arena()
+        slot.tuning = EngineTuning(snapshot_log_bytes=-1) if number == 8 else TUNING
+        sent, timing = slot.batch()
+        assert timing.rebuilt
+        assert sent == Adding().apply(alone, batch_chunks(number + 1, 1))
+    assert len(slot.kept.names("log")) == len(slot.kept.names("snapshot")) == 1, "the older ones go"
+
+
+def test_small_logs_wait_in_a_head_of_sparks_until_they_are_worth_a_file(tmp_path: Path) -> None:
+    slot, alone = Slot(tmp_path, InSpark), SlotState.fresh(0)
+    for number in range(20):
+        sent, _ = slot.batch()
+        assert sent == Adding().apply(alone, batch_chunks(number + 1, 1))
+        assert (
+            slot.kept.value.value is not None and len(slot.kept.value.value[0]) < 2 * ShortHead.waiting_bytes
+        )
+    assert 1 < len(slot.kept.names("log")) < 10
+    slot.other_process()
+    slot.lose_arena()
+    sent, timing = slot.batch()
+    assert timing.rebuilt and sent == Adding().apply(alone, batch_chunks(21, 1))
+
+
+def test_a_late_attempt_on_a_cluster_changes_nothing_that_a_head_names(tmp_path: Path) -> None:
+    """It goes on from an older head; what it writes is garbage, and goes with the next snapshot."""
+    slot, alone = Slot(tmp_path, InSpark, EngineTuning(snapshot_log_bytes=3000)), SlotState.fresh(0)
+    for number in range(40):
+        before = copy.deepcopy(slot.kept.value)
+        sent, _ = slot.batch()
+        assert sent == Adding().apply(alone, batch_chunks(number + 1, 1))
+        late, late.value.value = InSpark(tmp_path), before.value
+        other = SlotRunner(Adding(), 0, late.store(number), Arena((tmp_path / "other",), "evaluate-0"), list)
+        slot.other_process()
+        other.advance(batch_chunks(number + 2, 1))  # other content under the same version
+        slot.other_process()
+        slot.lose_arena()
+    assert len(slot.kept.names("snapshot")) <= 4
 
 
 def test_a_reader_that_does_not_let_go_keeps_what_it_has(tmp_path: Path) -> None:

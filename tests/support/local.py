@@ -25,7 +25,7 @@ from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.ingest.stream_preparer import StreamPreparer
 from stqsh.engine.operators.data_source import StqshReader
 from stqsh.engine.operators.local_operators import LocalOperators
-from stqsh.engine.operators.pipeline import payload_folders, run_batch
+from stqsh.engine.operators.pipeline import payload_spool, run_batch
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.spark import worker_daemon
 from stqsh.engine.spark.spark_internals import commit_file, offset_file
@@ -34,6 +34,7 @@ from stqsh.engine.state.arena import Arena
 from stqsh.profile import load_profile
 from stqsh.spec.offset import Offset
 from stqsh.storage.arena_cleanup import claim_arena
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.control_log import ControlDb, set_meta, wall_clock_us
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home
@@ -66,11 +67,13 @@ class LocalEngine:
         self.control = ControlDb(self.home.path, create=True)
         self.preparer = StreamPreparer(self.home, self.control)
         claim_arena(self.home)
-        self.spool = payload_folders(settings)
+        self.spool = payload_spool(settings)
         assert self.spool is not None
         self.spool.prepare()
         self.delivery = Delivery(self.home, self.control, spool=self.spool)
-        context = OperatorContext(settings.slots, self.home.arena.folders, self.home.path, self.spool)
+        context = OperatorContext(
+            settings.slots, self.home.arena.folders, self.home.path, home_blobs(self.home.path), self.spool
+        )
         self.operators = LocalOperators(EVALUATE, AGGREGATE, context)
         self.reader = self._new_reader()
         self.offset = Offset()
@@ -138,7 +141,7 @@ class LocalEngine:
         tasks = self.reader.partitions(self.offset.to_json(), end.to_json())
         # What a worker does for its garbage collection is not for a process that runs tests.
         unfrozen = mock.patch.object(worker_daemon, "freeze_objects")
-        told = mock.patch("stqsh.engine.operators.local_operators._batch_of_task", lambda: self.number)
+        told = mock.patch("stqsh.engine.operators.local_operators.batch_of_task", lambda: self.number)
         with unfrozen, told, self.memory.in_place() if self.memory else nullcontext():
             chunks = cast(DataFrame, Frame([list(self.reader.read(task)) for task in tasks]))
             found = run_batch(chunks, self.number, self.operators)

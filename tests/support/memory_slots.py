@@ -16,6 +16,7 @@ from stqsh.core.state.slot_state import HeapAllocator
 from stqsh.engine.operators import local_operators, slot_task
 from stqsh.engine.state.slot_store import SlotMeta
 from stqsh.spec.chunk import Chunk
+from stqsh.storage.blobs import Blobs
 from stqsh.storage.slot_files import HeadFile
 
 Array = NDArray[Any]
@@ -33,15 +34,15 @@ class Kept:
 
 @dataclass
 class MemorySlots:
-    """The stores of slots by their folder, and what their arenas hold by name."""
+    """The stores of slots by operator and slot, and what their arenas hold by name."""
 
-    kept: dict[Path, list[Kept]] = field(default_factory=dict)
+    kept: dict[str, list[Kept]] = field(default_factory=dict)
     arrays: dict[str, tuple[HeadFile, Mapping[str, Array]]] = field(default_factory=dict)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Let operators find these, and no files."""
-        store = mock.patch.object(local_operators, "FileStore", lambda *at: MemoryStore(self.kept, *at))
+        store = mock.patch.object(local_operators, "FileStore", MemoryFiles(self.kept))
         arena = mock.patch.object(slot_task, "Arena", self.arena)
         with store, arena:
             yield
@@ -50,15 +51,25 @@ class MemorySlots:
         return MemoryArena(self.arrays, folders, name)
 
 
+@dataclass
+class MemoryFiles:
+    """Makes what stands in for a `FileStore`."""
+
+    kept: dict[str, list[Kept]]
+
+    def beside_head(self, blobs: Blobs, name: str, batch: int, after: int) -> MemoryStore:
+        return MemoryStore(self.kept, name, batch, after)
+
+
 class MemoryStore:
     """What is kept of a slot, as batch `batch` finds and leaves it; a `SlotStore`.
 
     Every other slot says that its log is long, so it takes a snapshot after each second batch.
     """
 
-    def __init__(self, kept: dict[Path, list[Kept]], folder: Path, batch: int, after: int) -> None:
-        self._kept, self._folder, self._batch = kept, folder, batch
-        self._before = next((one for one in kept.get(folder, ()) if one.batch < batch), Kept())
+    def __init__(self, kept: dict[str, list[Kept]], slot: str, batch: int, after: int) -> None:
+        self._kept, self._slot, self._batch = kept, slot, batch
+        self._before = next((one for one in kept.get(slot, ()) if one.batch < batch), Kept())
         assert self._before.batch == after
         self._snapshot, self._log = self._before.snapshot, self._before.log
 
@@ -66,18 +77,18 @@ class MemoryStore:
         return self._before.meta
 
     def write_meta(self, meta: SlotMeta) -> None:
-        self._kept[self._folder] = [Kept(self._batch, meta, self._snapshot, self._log), self._before]
+        self._kept[self._slot] = [Kept(self._batch, meta, self._snapshot, self._log), self._before]
 
     def append(self, version: int, chunks: list[Chunk]) -> int:
         self._log = (*self._log, chunks)
-        return 1 << 40 if int(self._folder.name.rpartition("-")[2]) % 2 else 1
+        return 1 << 40 if int(self._slot.rpartition("-")[2]) % 2 else 1
 
     def replace(self, version: int, pieces: Iterable[bytes]) -> int:
         self._snapshot, self._log = tuple(bytes(piece) for piece in pieces), ()
         return sum(map(len, self._snapshot))
 
-    def read_snapshot(self) -> list[bytes]:
-        return list(self._snapshot)
+    def read_snapshot(self) -> list[memoryview]:
+        return [memoryview(piece) for piece in self._snapshot]
 
     def read_log(self) -> Iterator[list[Chunk]]:
         yield from self._log

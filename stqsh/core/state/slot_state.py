@@ -272,7 +272,7 @@ def _cut(parts: Iterable[bytes | memoryview]) -> Iterator[bytes]:
         yield bytes(piece)
 
 
-def restore(pieces: Iterable[bytes], allocator: Allocator | None = None) -> SlotState:
+def restore(pieces: Iterable[bytes | memoryview], allocator: Allocator | None = None) -> SlotState:
     """Return the state that `snapshot` cut into these pieces.
 
     Raises:
@@ -291,7 +291,7 @@ def restore(pieces: Iterable[bytes], allocator: Allocator | None = None) -> Slot
 class _Reader:
     """A reader of bytes across the borders of pieces."""
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
+    def __init__(self, pieces: Iterable[bytes | memoryview]) -> None:
         self._pieces = iter(pieces)
         self._rest: memoryview = memoryview(b"")
 

@@ -23,7 +23,7 @@ from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.delivery.batch_stats import by_slot, by_stream, lag_s, time_split
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
-from stqsh.engine.state.payload_files import PayloadFolders, load_payloads
+from stqsh.engine.state.payload_files import Spool, load_payloads
 from stqsh.sources.dead_letters import write_live_letters
 from stqsh.spec.chunk import Chunk, ChunkKind, from_table, in_order, pack, unpack, unpack_json, unpack_struct
 from stqsh.spec.clock import BatchClock
@@ -32,6 +32,7 @@ from stqsh.spec.query import AskSpec, Place
 from stqsh.spec.stats import BatchStats, SiftedRecords, SlotStats, TakenMessages, TaskTiming, TimeSplit
 from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb, wall_clock_us
+from stqsh.storage.control_mirror import ControlMirror
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
 from stqsh.storage.rows import Progress
@@ -68,6 +69,7 @@ class Delivery:
         spool: folders of the payloads that are passed by name; None if all payloads are within their chunks.
         on_first: called after the first batch that this object delivers.
         on_timings: called after each batch with the times of its tasks.
+        mirror: publishes what a batch changes in control.db; None where the session's storage is its home.
 
     Attributes:
         retention: is notified of what each batch adds to the update log.
@@ -78,12 +80,13 @@ class Delivery:
         home: SessionHome,
         control: ControlDb,
         *,
-        spool: PayloadFolders | None = None,
+        spool: Spool | None = None,
         on_first: Callable[[], None] | None = None,
         on_timings: Callable[[list[TaskTiming]], None] | None = None,
+        mirror: ControlMirror | None = None,
     ) -> None:
         self._home, self._control, self._spool, self._on_first = home, control, spool, on_first
-        self._on_timings = on_timings
+        self._on_timings, self._mirror = on_timings, mirror
         self.retention = LogRetention(
             home, control, lambda: parse_size(session_settings(control).text("updates.keep"))
         )
@@ -106,6 +109,8 @@ class Delivery:
         """
         begun = time.perf_counter_ns()
         delivered = read_outcome(load_payloads(small_chunks(chunks), self._spool))
+        if self._spool is not None:
+            self._spool.bring(chunks)
         logged = write_batch(self._home.updates, number, chunks)
         write_us = (time.perf_counter_ns() - begun) // 1000
         split = time_split(delivered.timings, run_us, write_us)
@@ -118,6 +123,8 @@ class Delivery:
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
         self._record(progress, delivered, logged)
+        if self._mirror is not None:
+            self._mirror.publish()
         if self._on_timings is not None:
             self._on_timings(delivered.timings)
         if logged is not None:

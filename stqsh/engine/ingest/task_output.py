@@ -12,12 +12,12 @@ from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.spark.chunk_codec import in_groups, to_batch
 from stqsh.engine.spark.worker_daemon import freeze_after_task
-from stqsh.engine.state.payload_files import PayloadFolders, open_writer
+from stqsh.engine.state.payload_files import Spool, open_writer
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack_json
 from stqsh.spec.stats import TaskTiming
 
 
-def write_task(task: SourceTask, slots: int, spool: PayloadFolders | None) -> Iterator[pa.RecordBatch]:
+def write_task(task: SourceTask, slots: int, spool: Spool | None) -> Iterator[pa.RecordBatch]:
     """Read one task in a worker and yield its chunks, the last of which are timings.
 
     `spool` is where large payloads are put; without it all go through Spark.

@@ -22,7 +22,7 @@ from pathlib import Path
 from stqsh.core import compile_kernels
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.delivery.deliver import Delivery
-from stqsh.engine.operators.pipeline import payload_folders, start_query
+from stqsh.engine.operators.pipeline import payload_spool, start_query
 from stqsh.engine.spark.java import find_java
 from stqsh.engine.spark.java_gateway import SILENT, archive_path
 from stqsh.engine.spark.spark_internals import java_process
@@ -73,7 +73,7 @@ def _run_engine(folder: Path, archive: Path) -> None:
     done: list[float] = []
     spark = start_spark(settings)
     try:
-        spool = payload_folders(settings)
+        spool = payload_spool(settings)
         delivery = Delivery(home, control, spool=spool, on_first=lambda: done.append(time.time()))
         query = start_query(spark, settings, delivery, spool)
         deadline = time.monotonic() + _PATIENCE_S

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.core import compile_kernels
-from stqsh.engine.config import CRASHED, STACKS_SIGNAL, STATE_FORMAT, TUNING, EngineSettings
+from stqsh.engine.config import CRASHED, STACKS_SIGNAL, STATE_FORMATS, TUNING, EngineSettings
 from stqsh.engine.launch.audit import audit_home, check_kinds
 from stqsh.engine.launch.heartbeat import Heartbeat, Origin, running_alone
 from stqsh.engine.launch.sink_keeper import SinkKeeper
@@ -149,7 +149,7 @@ class Engine:
         from stqsh.engine.ingest.store_repair import repair_stores
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
         from stqsh.engine.operators.located_snapshots import LocatedSnapshots, on_executors
-        from stqsh.engine.operators.pipeline import payload_folders, start_query
+        from stqsh.engine.operators.pipeline import payload_spool, start_query
         from stqsh.engine.state.attendance import forget_unplanned
 
         checkpoint = checkpoint_blobs(self._home.path)
@@ -163,7 +163,7 @@ class Engine:
         preparer = StreamPreparer(self._home, control)
         preparer.start()
         self._heart.tell("starting", "starting the query")
-        spool = payload_folders(settings)
+        spool = payload_spool(settings)
         snapshots = LocatedSnapshots(self._home, settings.slots, on_executors(spark.sparkContext))
         delivery = Delivery(
             self._home,
@@ -309,7 +309,8 @@ def check_state(mark: str | None, settings: EngineSettings) -> None:
     """
     if mark == settings.state:
         return
-    if (mark or "").partition("/")[2] != str(STATE_FORMAT):
+    kind, _, number = (mark or "").partition("/")
+    if number != str(STATE_FORMATS.get(kind)):
         raise OtherVersionError
     where = "on a cluster" if settings.local else "on one machine"
     raise StqshError(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from stqsh.engine.planning.planner import Planner
     from stqsh.engine.planning.tasks import SourceTask
-    from stqsh.engine.state.payload_files import PayloadFolders
+    from stqsh.engine.state.payload_files import Spool
 
 #: A file of this name in the home holds back further batches while the engine stops.
 HOLD_FILE = "hold"
@@ -57,9 +57,8 @@ class StqshSource(DataSource):
         max_bytes: the maximum size of a batch in bytes.
         cores: the number of cores that Spark has, and so of the slices that a batch is read in.
         boot: names this start of the query, whose first batch processes no data but starts everything.
-        transit: the folder for large payloads, see `stqsh.engine.state.payload_files`; without it they go
-            through Spark.
-        spool_bytes: the least size in bytes of a payload that goes through a file.
+        transit: the folder or the URI for large payloads, see `stqsh.engine.state.payload_files`.
+        spool_bytes: the least size in bytes of a payload that goes there.
         folds: `true` if tasks may fold what they read, as no operator of Spark's does it after them.
     """
 
@@ -74,14 +73,12 @@ class StqshSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader that lives as long as the query."""
-        from stqsh.engine.state.payload_files import PayloadFolders
+        from stqsh.engine.state.payload_files import open_spool
 
         options = self.options
-        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes", "cores"))
+        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes"))
         reader = StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
-        if options.get("transit"):
-            least = int(options["spool_bytes"])
-            reader.spool = PayloadFolders(Path(options["home"]), Path(options["transit"]), least)
+        reader.spool = open_spool(Path(options["home"]), options["transit"], int(options["spool_bytes"]))
         reader.folds = options.get("folds") == "true"
         return reader
 
@@ -109,7 +106,7 @@ class StqshReader(DataSourceStreamReader):
         folds: whether tasks may fold what they read.
     """
 
-    spool: PayloadFolders | None = None
+    spool: Spool | None = None
     folds = False
 
     def __init__(self, home: Path, numbers: tuple[int, ...], boot: str) -> None:
@@ -182,10 +179,11 @@ class StqshReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task in a worker, and fold what it reads where the task says so."""
         from stqsh.engine.operators import local_operators, slot_task
+        from stqsh.storage.blobs import home_blobs
 
         assert isinstance(partition, TaskPartition)
         slots, arena = self._numbers[0], SessionHome(self._home).arena.folders
-        context = slot_task.OperatorContext(slots, arena, self._home, self.spool)
+        context = slot_task.OperatorContext(slots, arena, self._home, home_blobs(self._home), self.spool)
         return local_operators.read_task(partition.task, context)
 
     def commit(self, end: OffsetJson) -> None:

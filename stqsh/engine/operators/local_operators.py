@@ -19,25 +19,25 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from stqsh.engine.ingest.dealer import Dealer
 from stqsh.engine.ingest.task_output import write_task
-from stqsh.engine.operators.slot_task import EVALUATE, OperatorContext, fold_slot, read_slot
+from stqsh.engine.operators.slot_task import EVALUATE, OperatorContext, batch_of_task, fold_slot, read_slot
 from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.spark.chunk_codec import in_groups, to_batch
 from stqsh.engine.spark.schema import SPARK_SCHEMA
-from stqsh.engine.spark.spark_internals import BATCH_PROPERTY, read_offset
+from stqsh.engine.spark.spark_internals import read_offset
 from stqsh.engine.state.attendance import Attendance
 from stqsh.engine.state.file_store import FileStore
 from stqsh.engine.state.slot_runner import Fold
 from stqsh.spec.chunk import CHUNK, Chunk, from_table, to_table
 from stqsh.spec.offset import Offset
-from stqsh.storage.blobs import checkpoint_blobs, folder_blobs
+from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
+from stqsh.storage.slot_files import slot_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class LocalOperators:
         """Return the dealers of streams, which most sessions do without."""
         if not offset.dealers:
             return []
-        control, blobs = ControlDb(self.context.home), folder_blobs(self.context.home)
+        control = ControlDb(self.context.home)
         return [
-            Dealer(stream_by_id(control, stream).spec, blobs, self.context.slots)
+            Dealer(stream_by_id(control, stream).spec, self.context.blobs, self.context.slots)
             for stream in sorted(offset.dealers)
         ]
 
@@ -168,24 +168,16 @@ def read_task(task: SourceTask, context: OperatorContext) -> Iterator[pa.RecordB
         yield from write_task(task, context.slots, context.spool)
         return
     assert task.only is not None, "the task reads for one slot"
-    batch = _batch_of_task()
+    batch = batch_of_task()
     store = _store(context, EVALUATE, task.only, (batch - 1, batch))
     sent = read_slot(task, context, store)
     yield from (to_batch(some, context.slots) for some in in_groups(sent))
 
 
-def _batch_of_task() -> int:
-    """Return Spark's number of the batch whose task this worker runs."""
-    context = TaskContext.get()
-    number = None if context is None else context.getLocalProperty(BATCH_PROPERTY)
-    assert number is not None, "Spark tells its workers the number of the batch"
-    return int(number)
-
-
 def _store(context: OperatorContext, fold: Fold, slot: int, batches: tuple[int, int]) -> FileStore:
     """Return the files of a slot's state; `batches` are the one before and the one to fold."""
     before, batch = batches
-    return FileStore(SessionHome(context.home).state / f"{fold.name}-{slot}", batch, before)
+    return FileStore.beside_head(context.blobs, slot_name(fold.name, slot), batch, before)
 
 
 def collect(chunks: DataFrame) -> pa.Table:

@@ -20,9 +20,9 @@ from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContex
 from stqsh.engine.operators.spark_operators import with_operator
 from stqsh.engine.spark.spark_internals import settle_batch
 from stqsh.engine.spark.spark_session import without_generated_code
-from stqsh.engine.state.payload_files import PayloadFolders
+from stqsh.engine.state.payload_files import Spool, open_spool
 from stqsh.fs import settle
-from stqsh.storage.blobs import checkpoint_blobs
+from stqsh.storage.blobs import checkpoint_blobs, home_blobs
 from stqsh.storage.home import SessionHome
 
 WatchBatch: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
@@ -33,7 +33,7 @@ def start_query(
     spark: SparkSession,
     settings: EngineSettings,
     delivery: Delivery,
-    spool: PayloadFolders | None,
+    spool: Spool,
     watch: WatchBatch = nullcontext,
 ) -> StreamingQuery:
     """Start the query, from the session's checkpoint if there is one.
@@ -44,13 +44,12 @@ def start_query(
         spark: the session that runs the query.
         settings: the settings of the engine.
         delivery: delivers each batch.
-        spool: folders for large payloads, see `payload_folders`.
+        spool: where large payloads are, see `payload_spool`.
         watch: watches each batch.
     """
     home, checkpoint = SessionHome(settings.home), checkpoint_blobs(settings.home)
-    if spool is not None:
-        spool.prepare()
-    context = OperatorContext(settings.slots, home.arena.folders, home.path, spool)
+    spool.prepare()
+    context = OperatorContext(settings.slots, home.arena.folders, home.path, home_blobs(home.path), spool)
     if settings.local:
         spark = without_generated_code(spark)
     chunks = _read_source(spark, settings, spool)
@@ -90,12 +89,12 @@ def run_batch(batch: DataFrame, number: int, operators: LocalOperators | None) -
     return collect(batch) if operators is None else operators.run(batch, number)
 
 
-def payload_folders(settings: EngineSettings) -> PayloadFolders | None:
-    """Return the folders for large payloads; None on a cluster, where they go through Spark."""
-    if not settings.local:
-        return None
+def payload_spool(settings: EngineSettings) -> Spool:
+    """Return where large payloads are: in folders, or in blobs of the session's storage on a cluster."""
     home = SessionHome(settings.home)
-    return PayloadFolders(home.path, home.arena.folder / "spool", settings.spool_bytes)
+    if settings.local:
+        return open_spool(home.path, str(home.arena.folder / "spool"), settings.spool_bytes)
+    return open_spool(home.path, home_blobs(home.path).below("transit").uri, settings.blob_bytes)
 
 
 def _cores(spark: SparkSession, settings: EngineSettings) -> int:
@@ -107,7 +106,7 @@ def _cores(spark: SparkSession, settings: EngineSettings) -> int:
     return found if settings.local else max(found, settings.slots)
 
 
-def _read_source(spark: SparkSession, settings: EngineSettings, spool: PayloadFolders | None) -> DataFrame:
+def _read_source(spark: SparkSession, settings: EngineSettings, spool: Spool) -> DataFrame:
     """Return the chunks of the source `stqsh` as a streaming data frame."""
     spark.dataSource.register(StqshSource)
     return (
@@ -118,8 +117,8 @@ def _read_source(spark: SparkSession, settings: EngineSettings, spool: PayloadFo
         .option("max_bytes", settings.max_bytes)
         .option("cores", _cores(spark, settings))
         .option("boot", uuid.uuid4().hex)
-        .option("transit", "" if spool is None else str(spool.transit))
-        .option("spool_bytes", settings.spool_bytes)
+        .option("transit", spool.place)
+        .option("spool_bytes", spool.least)
         .option("folds", settings.local)
         .load()
     )

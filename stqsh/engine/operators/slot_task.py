@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
@@ -18,14 +19,15 @@ from stqsh.engine.ingest.record_replay import replay_records, shorten_for_log, s
 from stqsh.engine.ingest.task_output import source_timings
 from stqsh.engine.ingest.task_reader import chunks as read_chunks
 from stqsh.engine.planning.tasks import SourceTask
-from stqsh.engine.spark.spark_internals import executor_location
+from stqsh.engine.spark.spark_internals import BATCH_PROPERTY, executor_location
 from stqsh.engine.spark.worker_daemon import freeze_after_task
 from stqsh.engine.state.arena import Arena
-from stqsh.engine.state.payload_files import PayloadFolders, load_payloads, open_writer
+from stqsh.engine.state.payload_files import Spool, load_payloads, open_writer
 from stqsh.engine.state.slot_runner import Fold, SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotStore
 from stqsh.spec.chunk import FOR_DELIVER, Chunk, ChunkKind, ChunkOrder, in_order, pack, pack_json, unpack
 from stqsh.spec.stats import TaskTiming
+from stqsh.storage.blobs import Blobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +37,16 @@ class OperatorContext:
     Attributes:
         slots: the number of slots.
         arena: the folders for slot state.
-        home: the session's directory, with the replay stores to which slot logs refer.
+        home: the session's directory.
+        blobs: the session's files, with the replay stores to which slot logs refer.
         spool: folders for large payloads if driver and workers share a machine; None: they go through Spark.
     """
 
     slots: int
     arena: tuple[Path, ...]
     home: Path
-    spool: PayloadFolders | None = None
+    blobs: Blobs
+    spool: Spool | None = None
 
 
 class _Evaluate:
@@ -103,12 +107,20 @@ def _advance(
 ) -> list[Chunk]:
     """Fold chunks, in order and all of one slot, into its state; return the chunks to send."""
     name = f"{fold.name}-{chunks[0].slot}"
-    arena, replay = Arena(context.arena, name), partial(replay_records, context.home)
+    arena, replay = Arena(context.arena, name), partial(replay_records, context.blobs)
     runner = SlotRunner(fold, chunks[0].slot, store, arena, replay)
     answers, costs = runner.advance(chunks, logged)
     with open_writer(context.spool, name) as outgoing:
         sent = [outgoing.put(chunk) for chunk in address_partials(answers, context.slots)]
     return [*sent, _timing(fold, chunks[0], costs)]
+
+
+def batch_of_task() -> int:
+    """Return Spark's number of the batch whose task this worker runs."""
+    context = TaskContext.get()
+    number = None if context is None else context.getLocalProperty(BATCH_PROPERTY)
+    assert number is not None, "Spark tells its workers the number of the batch"
+    return int(number)
 
 
 def split_chunks(fold: Fold, chunks: list[Chunk]) -> tuple[list[Chunk], list[Chunk]]:

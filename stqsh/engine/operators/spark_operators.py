@@ -16,11 +16,12 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from stqsh.engine.operators.slot_task import OperatorContext, fold_slot
+from stqsh.engine.operators.slot_task import OperatorContext, batch_of_task, fold_slot
 from stqsh.engine.spark.chunk_codec import from_frames, in_groups, to_frame
-from stqsh.engine.spark.schema import META_SCHEMA, PIECE_SCHEMA, SPARK_SCHEMA
+from stqsh.engine.spark.schema import HEAD_SCHEMA, SPARK_SCHEMA
+from stqsh.engine.state.file_store import FileStore, SparkHead
 from stqsh.engine.state.slot_runner import Fold
-from stqsh.engine.state.spark_store import SparkStore
+from stqsh.storage.slot_files import slot_name
 
 
 def with_operator(chunks: DataFrame, fold: Fold, context: OperatorContext) -> DataFrame:
@@ -37,16 +38,16 @@ class SlotProcessor(StatefulProcessor):
         self._fold, self._context = fold, context
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the variables of the state store; Spark also calls this where no chunk ever arrives."""
-        self._meta = handle.getValueState("meta", META_SCHEMA)
-        self._log = handle.getListState("log", PIECE_SCHEMA)
-        self._snapshot = handle.getListState("snapshot", PIECE_SCHEMA)
+        """Name the variable of the state store; Spark also calls this where no chunk ever arrives."""
+        self._head = SparkHead(handle.getValueState("head", HEAD_SCHEMA))
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
         """Fold one slot's chunks of a batch and yield the chunks to send."""
-        store = SparkStore(self._meta, self._log, self._snapshot)
-        sent = fold_slot(self._fold, self._context, store, list(from_frames(rows)))
+        chunks, context = list(from_frames(rows)), self._context
+        name = slot_name(self._fold.name, chunks[0].slot)
+        store = FileStore(context.blobs, name, self._head, batch_of_task(), None)
+        sent = fold_slot(self._fold, context, store, chunks)
         yield from (to_frame(some, self._context.slots) for some in in_groups(sent))
 
     def close(self) -> None:
-        """Do nothing: durable state is in the state store and in the arena."""
+        """Do nothing: the state is in the session's storage, and cached in the arena."""

@@ -1,7 +1,7 @@
 """What differs where Spark runs on a cluster: the driver's address, and hosts that share only the home.
 
 There the spool is off (`stqsh.engine.state.payload_files`): payloads go through Spark. Each slot's arena is
-in the shared memory of the slot's host, and is rebuilt from Spark's state store when the slot moves.
+in the shared memory of the slot's host, and is rebuilt from the slot's files when the slot moves.
 Snapshots whose slots are on other hosts go through the log (`stqsh.client.read.snapshots`).
 """
 

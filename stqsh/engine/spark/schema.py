@@ -5,9 +5,5 @@ SPARK_SCHEMA = (
     "slot int, stream int, kind string, phase int, piece int, number bigint, sender int, "
     "first_step bigint, last_step bigint, rows bigint, payload binary, slot_key int"
 )
-#: The variables of a slot in the state store: its version, and pieces of its log and snapshot.
-META_SCHEMA = (
-    "version bigint, stamp string, "
-    "log_bytes bigint, snapshot_bytes bigint, replay_us bigint, snapshot_us bigint"
-)
-PIECE_SCHEMA = "entry bigint, data binary"
+#: A slot's variable in the state store.
+HEAD_SCHEMA = "head binary"

@@ -1,14 +1,18 @@
-"""The durable state of a slot in files of the session's home, where driver and workers share a machine.
+"""The durable state of a slot: files of its session's storage, and a head that names them.
 
-Each of Spark's two stateful operators takes 0.12 s of every batch for what only a cluster needs: a batch with
-nothing to do took 0.33 s. The same pipeline without them, with state in these files, takes 0.13 s (0.20 s
-where answers are merged), medians of one run. Spark's offsets still decide how far the session has come:
-state is kept for the last two batches, and a batch that Spark repeats finds the one before.
+On one machine the head is a file, replaced as a whole under the slot's lock. Each of Spark's two stateful
+operators takes 0.12 s of every batch for what only a cluster needs: a batch with nothing to do took 0.33 s.
+The same pipeline without them takes 0.13 s (0.20 s where answers are merged), medians of one run. Spark's
+offsets still decide how far the session has come: state is kept for the last two batches, and a batch that
+Spark repeats finds the one before. On a cluster the head is a value of Spark's state store, which commits it
+with the batch, gives it to one task only, and places that task.
 
-In the folder of an operator's slot: `head`, which names the states after the last two batches, replaced as a
-whole; `log.V`, the chunks of version V; `snapshot.V`, the arrays after it. The head also says which rows of
-the replay stores the logs name, so that others can be deleted. Files are forced to the disk, each before the
-head that names it, if the session asks for it (`stqsh.fs`).
+Beside the head, in the folder of an operator's slot: `log.V.SUM`, the chunks of version V; `snapshot.V.ID`,
+the arrays after it. Names tell attempts apart, so a late one changes nothing that a head names: SUM is the
+log's checksum, and ID is random. Those of earlier versions of stqsh end after V. The head also says which
+rows of the replay stores the logs name, so that others can be deleted. Files are forced to the disk, each
+before the head that names it, if the session asks for it (`stqsh.fs`). Where storage is slow to answer, small
+logs wait in the head until they are worth a file, which then has those of several versions.
 
 Nothing here is believed without proof. A batch names the one that it follows, and finds the slot's state
 after exactly that one, or an error. Each file is sealed (`stqsh.checksums`): the head by itself, a snapshot
@@ -18,29 +22,27 @@ one's.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 
-from stqsh.checksums import (
-    DamagedFileError,
-    Seal,
-    Sealer,
-    read_sealed,
-    split_seal,
-    with_seal,
-    without_seal,
-    write_sealed,
-)
+from stqsh.checksums import DamagedFileError, Seal, seal_line, split_seal, with_seal, without_seal
 from stqsh.engine.ingest.record_replay import first_rows
-from stqsh.engine.state.slot_store import SlotMeta, StaleBatchError, pack_chunks, unpack_chunks
-from stqsh.fs import atomic_write, settle
+from stqsh.engine.state.slot_store import SlotMeta, StaleBatchError, pack_chunks, unpack_logs
+from stqsh.fs import atomic_write
 from stqsh.spec.chunk import Chunk
+from stqsh.storage.blobs import Blobs
 
 _HEAD = "head"
+#: The folder of a session's storage that has the slots' folders.
+STATE = "state"
 #: The size of the checksum at the beginning of a log.
 _LINK = 8
+#: Logs wait in a head of Spark's until they have this many bytes.
+_WAITING_BYTES = 64 << 10
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
@@ -53,6 +55,8 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
         last: the checksum of the last file, of the log or the snapshot; 0 for none.
         meta: the slot's position and costs.
         rows: the first row of each stream, by id, that the log names.
+        id: the end of the snapshot's name; "" if an earlier version of stqsh wrote it.
+        waiting: the last versions' logs that are in no file yet.
     """
 
     batch: int = -1
@@ -61,6 +65,66 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     last: int = 0
     meta: SlotMeta = SlotMeta()
     rows: dict[int, int] = {}
+    id: str = ""
+    waiting: tuple[bytes, ...] = ()
+
+
+class SlotHead(Protocol):
+    """Where the head of a slot is."""
+
+    #: Logs of fewer bytes wait in the head; 0 if each is a file of its own.
+    waiting_bytes: int
+
+    def read(self) -> bytes | None:
+        """Return the head; None if there is none."""
+
+    def write(self, content: bytes) -> None:
+        """Replace the head."""
+
+
+class FileHead:
+    """The head as a file, for slots on one machine; the slot's lock is held."""
+
+    waiting_bytes = 0
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> bytes | None:
+        """Return the file's content; None if there is no file."""
+        try:
+            return self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, content: bytes) -> None:
+        """Replace the file."""
+        atomic_write(self._path, content)
+
+
+class ValueState(Protocol):
+    """The part of Spark's ValueState that is used."""
+
+    def get(self) -> tuple[Any, ...] | None: ...  # noqa: D102
+    def update(self, newValue: tuple[Any, ...]) -> None: ...  # noqa: D102
+
+
+class SparkHead:
+    """The head as a value of Spark's state store, which goes back by itself to what a batch follows."""
+
+    waiting_bytes = _WAITING_BYTES
+
+    def __init__(self, value: ValueState) -> None:
+        self._value = value
+
+    def read(self) -> bytes | None:
+        """Return the value; None if there is none."""
+        row = self._value.get()
+        return None if row is None else bytes(row[0])
+
+    def write(self, content: bytes) -> None:
+        """Replace the value."""
+        self._value.update((content,))
 
 
 class FileStore:
@@ -69,15 +133,25 @@ class FileStore:
     The slot's lock is held from `read_meta` to `write_meta`.
 
     Args:
-        folder: the slot's folder.
+        blobs: the session's storage.
+        name: operator and slot, as in `evaluate-0`.
+        head: where the slot's head is.
         batch: Spark's number of the batch.
-        after: the number of the slot's batch before it; -1 if this one is its first.
+        after: the number of the slot's batch before it; -1 if this one is its first, and None if Spark gives
+            the head of the right one.
     """
 
-    def __init__(self, folder: Path, batch: int, after: int) -> None:
-        self._folder, self._batch, self._after = folder, batch, after
+    def __init__(self, blobs: Blobs, name: str, head: SlotHead, batch: int, after: int | None) -> None:
+        self._blobs, self._slot, self._head, self._batch, self._after = blobs, name, head, batch, after
         self._found: bytes | None = None
         self._before = self._older = self._state = _State()
+
+    @staticmethod
+    def beside_head(blobs: Blobs, name: str, batch: int, after: int) -> FileStore:
+        """Return the store of a slot on one machine, whose head is a file beside its others."""
+        assert blobs.folder is not None, "slots of one machine are in files"
+        head = FileHead(blobs.folder / STATE / name / _HEAD)
+        return FileStore(blobs, name, head, batch, after)
 
     def read_meta(self) -> SlotMeta:
         """Return the slot's position before the batch; the zero values if it has seen none.
@@ -86,13 +160,13 @@ class FileStore:
             StaleBatchError: the slot has stored a later batch.
             DamagedFileError: the state before the batch is not there.
         """
-        self._found = self._read_head()
+        self._found = self._head.read()
         states = [] if self._found is None else _unpack_head(self._found, self._name(_HEAD))
         if states and states[0].batch > self._batch:
-            raise StaleBatchError(self._folder.name, self._batch, states[0].batch)
+            raise StaleBatchError(self._slot, self._batch, states[0].batch)
         earlier = [state for state in states if state.batch < self._batch]
         self._before, self._older, *_ = [*earlier, _State(), _State()]
-        if self._before.batch != self._after:
+        if self._after is not None and self._before.batch != self._after:
             raise self._lost()
         self._state = self._before
         return self._before.meta
@@ -103,36 +177,40 @@ class FileStore:
         Raises:
             StaleBatchError: another attempt has written one since `read_meta`.
         """
-        if self._read_head() != self._found:
-            raise StaleBatchError(self._folder.name, self._batch, self._batch)
+        if self._head.read() != self._found:
+            raise StaleBatchError(self._slot, self._batch, self._batch)
         state = msgspec.structs.replace(self._state, batch=self._batch, meta=meta)
-        atomic_write(self._folder / _HEAD, with_seal(msgspec.json.encode([state, self._before])))
+        before = msgspec.structs.replace(self._before, waiting=())  # which only Spark's heads have
+        self._head.write(with_seal(msgspec.json.encode([state, before])))
         if self._older.snapshot != self._before.snapshot:
             self._remove_before(self._before.snapshot)
 
     def append(self, version: int, chunks: list[Chunk]) -> int:
         """Write the chunks of version `version`, and return their size in bytes."""
         content = pack_chunks(chunks)
-        link = self._state.last.to_bytes(_LINK, "little")
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        seal = write_sealed(self._folder / f"log.{version}", link, memoryview(content))
+        waiting = (*self._state.waiting, content.to_pybytes()) if self._head.waiting_bytes else (content,)
         rows = _merge_least(self._before.rows, first_rows(chunks))
-        self._state = msgspec.structs.replace(self._state, last=seal.checksum, rows=rows)
+        self._state = msgspec.structs.replace(self._state, rows=rows, waiting=waiting)
+        if sum(map(len, waiting)) >= self._head.waiting_bytes:
+            self._write_log(version)
         return content.size
+
+    def _write_log(self, version: int) -> None:
+        """Write the logs that wait, the last of which is of version `version`, into a file."""
+        logs = [memoryview(content) for content in self._state.waiting]
+        parts = [memoryview(self._state.last.to_bytes(_LINK, "little")), *logs]
+        seal = Seal.of(*parts)
+        self._blobs.put(self._name(f"log.{version}.{seal.checksum:016x}"), [seal_line(seal), *parts])
+        self._state = msgspec.structs.replace(self._state, last=seal.checksum, waiting=())
 
     def replace(self, version: int, pieces: Iterable[bytes]) -> int:
         """Write a snapshot of version `version`, which the log now follows; return its size in bytes."""
-        sealer = Sealer()
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._folder / f"snapshot.{version}"
-        with path.open("wb") as file:
-            file.writelines(sealer.through(pieces))
-        settle(path)
-        seal = sealer.seal
-        self._state = _State(snapshot=version, seal=seal, last=seal.checksum)
+        unique = uuid.uuid4().hex[:16]
+        seal = self._blobs.put(self._name(f"snapshot.{version}.{unique}"), pieces)
+        self._state = _State(snapshot=version, seal=seal, last=seal.checksum, id=unique)
         return seal.size
 
-    def read_snapshot(self) -> list[bytes]:
+    def read_snapshot(self) -> list[memoryview]:
         """Return the last snapshot, as one piece; an empty list if there is none.
 
         Raises:
@@ -140,8 +218,8 @@ class FileStore:
         """
         if not self._before.snapshot:
             return []
-        name = f"snapshot.{self._before.snapshot}"
-        return [read_sealed(self._folder / name, self._before.seal, self._name(name))]
+        name = f"snapshot.{self._before.snapshot}" + (f".{self._before.id}" if self._before.id else "")
+        return [memoryview(self._blobs.read(self._name(name), self._before.seal))]
 
     def read_log(self) -> Iterator[list[Chunk]]:
         """Return the chunks of each version since the snapshot, in order.
@@ -149,27 +227,29 @@ class FileStore:
         Raises:
             DamagedFileError: a file of the log is not what was written.
         """
-        last = self._before.seal.checksum
-        file = self._name(_HEAD)
-        for version in range(self._before.snapshot + 1, self._before.meta.version + 1):
-            file = self._name(f"log.{version}")
-            seal, content = split_seal(_read(self._folder / f"log.{version}", file), file)
-            if int.from_bytes(content[:_LINK], "little") != last:
+        for content in (*self._log_files(), *self._before.waiting):
+            yield from unpack_logs(content)
+
+    def _log_files(self) -> list[bytes | memoryview]:
+        """Return the contents of the log's files, in order. Each names the one before by its checksum."""
+        contents: list[bytes | memoryview] = []
+        version, last, file = self._before.meta.version, self._before.last, self._name(_HEAD)
+        names = {name.rpartition(".")[2]: name for name in self._blobs.names(self._name("log."))}
+        while last != self._before.seal.checksum:
+            if version == self._before.snapshot:
                 raise DamagedFileError(file, "does not belong to the files before it")
-            last = seal.checksum
-            yield unpack_chunks(content[_LINK:])
-        if last != self._before.last:
-            raise DamagedFileError(file, "does not belong to the files beside it")
+            checksum = f"{last:016x}"
+            file = names.get(checksum) or names.get(str(version)) or self._name(f"log.{version}.{checksum}")
+            seal, content = split_seal(memoryview(self._blobs.read(file)), file)
+            if seal.checksum != last:
+                raise DamagedFileError(file, "does not belong to the files beside it")
+            last = int.from_bytes(content[:_LINK], "little")
+            contents.append(content[_LINK:])
+            version -= 1
+        return contents[::-1]
 
-    def _name(self, name: str) -> str:
-        return f"{self._folder.parent.name}/{self._folder.name}/{name}"
-
-    def _read_head(self) -> bytes | None:
-        """Return the content of the head, None if there is none."""
-        try:
-            return (self._folder / _HEAD).read_bytes()
-        except FileNotFoundError:
-            return None
+    def _name(self, file: str) -> str:
+        return f"{STATE}/{self._slot}/{file}"
 
     def _lost(self) -> DamagedFileError:
         """Return the error of a slot whose state before the batch is not there."""
@@ -180,11 +260,16 @@ class FileStore:
         )
 
     def _remove_before(self, snapshot: int) -> None:
-        """Delete earlier snapshots, and the logs that led to this one."""
-        for path in self._folder.glob("*.*"):
-            what, _, version = path.name.partition(".")
+        """Delete earlier snapshots, and the logs that led to this one, of whichever attempt.
+
+        Only files of earlier versions go, so that this harms nothing where it is a late attempt that does it.
+        """
+        outlived = []
+        for name in self._blobs.names(self._name("")):
+            what, version, *_ = [*name.rpartition("/")[2].split("."), ""]
             if version.isdigit() and int(version) < snapshot + (what == "log"):
-                path.unlink(missing_ok=True)
+                outlived.append(name)
+        self._blobs.delete(outlived)
 
 
 def first_logged_rows(state: Path) -> dict[int, int]:
@@ -222,13 +307,6 @@ def forget_after(folder: Path, batch: int) -> None:
         raise DamagedFileError(file, f"names no state up to batch {batch}, the last of which there is a plan")
     if kept != states:
         atomic_write(head, with_seal(msgspec.json.encode(kept)))
-
-
-def _read(path: Path, file: str) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise DamagedFileError(file, "is gone") from None
 
 
 def _unpack_head(content: bytes, file: str) -> list[_State]:

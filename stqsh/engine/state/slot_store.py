@@ -63,8 +63,8 @@ class SlotMeta:
 class SlotStore(Protocol):
     """The durable state of one slot of one operator.
 
-    `stqsh.engine.state.file_store` keeps it in files, `stqsh.engine.state.spark_store` in Spark's state
-    store. What is written becomes valid with the batch: a batch that is repeated finds the state before it.
+    `stqsh.engine.state.file_store` keeps it. What is written becomes valid with the batch: a batch that is
+    repeated finds the state before it.
     """
 
     def read_meta(self) -> SlotMeta:
@@ -82,7 +82,7 @@ class SlotStore(Protocol):
     def replace(self, version: int, pieces: Iterable[bytes]) -> int:
         """Replace log and snapshot by a snapshot of version `version`, and return its size in bytes."""
 
-    def read_snapshot(self) -> list[bytes]:
+    def read_snapshot(self) -> list[memoryview]:
         """Return the pieces of the last snapshot; an empty list if there is none."""
 
     def read_log(self) -> Iterator[list[Chunk]]:
@@ -99,5 +99,12 @@ def pack_chunks(chunks: list[Chunk]) -> pa.Buffer:
 
 def unpack_chunks(content: bytes | memoryview) -> list[Chunk]:
     """Read the chunks of a batch back."""
-    with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
-        return from_table(reader.read_all())
+    [chunks] = unpack_logs(content)
+    return chunks
+
+
+def unpack_logs(content: bytes | memoryview) -> Iterator[list[Chunk]]:
+    """Yield the chunks of each batch that `pack_chunks` has packed, one behind the other."""
+    source = pa.BufferReader(pa.py_buffer(content))
+    while source.tell() < source.size():
+        yield from_table(pa.ipc.open_stream(source).read_all())
