@@ -308,8 +308,7 @@ def test_tasks_run_in_the_executors_that_their_locations_name(tmp_path: Path) ->
             ran = spark_internals.located_tasks(context, parts).map(lambda part: (part, location(0)))
             assert ran.collect() == [((number, place), place) for number, place in enumerate(order)]
         assert str(context._jsc.sc().getSchedulingMode()) == "FAIR"
-        pools = context._jsc.sc().getAllPools().toString()
-        assert "located" in pools
+        assert context._jsc.sc().getPoolForName("located").isDefined()
         # A location that is gone keeps no task from running.
         gone = spark_internals.located_tasks(context, [("x", "executor_nowhere_77")]).map(location)
         assert gone.collect()[0] in locations
