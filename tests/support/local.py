@@ -71,6 +71,7 @@ class LocalEngine:
         assert self.spool is not None
         self.spool.prepare()
         self.delivery = Delivery(self.home, self.control, spool=self.spool)
+        self.delivery.shedding.every = tuning.shedding_steps
         context = OperatorContext(
             settings.slots, self.home.arena.folders, self.home.path, home_blobs(self.home.path), self.spool
         )
@@ -82,12 +83,14 @@ class LocalEngine:
     def advance(self) -> None:
         """Run batches until the planner has none."""
         self.preparer.prepare_new()
+        self.reader.stage()
         while (end := self.reader.planner.latest(self.offset, wall_clock_us())) != self.offset:
             if self.number in self.mishaps:
                 self._batch(end)
                 self.reader = self._new_reader()
             self._batch(end)
             self.offset, self.number = end, self.number + 1
+            self.reader.stage()
             self.preparer._endless.extend_all()
 
     def restart(self, *, arena: bool) -> None:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from stqsh.garbage import collect_seldom
 from stqsh.spec.offset import Offset, OffsetJson
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
+from stqsh.storage.staging import SAVING, stage_requested
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,6 +154,7 @@ class StqshReader(DataSourceStreamReader):
             threading.Thread(target=_import_routing, daemon=True).start()
             return replace(before, boot=self._boot).to_json()
         while not self._hold.exists():
+            self.stage()
             seen = self.control.version()
             after = self.planner.latest(before, time.time_ns() // 1000)
             if after is not before:
@@ -160,6 +163,13 @@ class StqshReader(DataSourceStreamReader):
                 break
         return start
 
+    def stage(self) -> None:
+        """Stage the savepoints that clients have asked for: this is between two batches."""
+        if (self._home / SAVING).exists():
+            from stqsh.engine.launch.audit import describe_staged
+
+            stage_requested(SessionHome(self._home), self.control, partial(describe_staged, self.control))
+
     def _await(self, seen: int | None, until: float) -> bool:
         """Wait until it is worth looking again; return False if there is nothing to do for a while.
 
@@ -167,6 +177,7 @@ class StqshReader(DataSourceStreamReader):
         """
         while time.monotonic() < until and not self._hold.exists():
             time.sleep(TUNING.idle_look_s)
+            self.stage()
             if seen is None or self.control.version() != seen:
                 return True
         return False

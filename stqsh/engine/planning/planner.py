@@ -60,6 +60,8 @@ from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 from stqsh.storage.queries.living_queries import LivingQueries, living_queries
+from stqsh.storage.session_settings import session_settings
+from stqsh.storage.shedding_orders import look_after, memory_settings
 from stqsh.storage.stream_routes import PublishedRoutes
 
 if TYPE_CHECKING:
@@ -304,7 +306,10 @@ class Planner:
             return None
         if undealt := self._view.log.undealt(offset):
             return replace(offset, dealers=offset.dealers | undealt)
-        room = self._room()
+        log, room = self._view.log, self._room()
+        ledger = log.ledger_at(log.pending[-1].seq) if log.pending else log.ledger
+        if any(stream.is_significant for stream in ledger.streams.values()):
+            until = min(until, self._next_look(offset.step, until))
         last = last_tick_that_fits(
             feeds, offset.tick_of(offset.step + 1), offset.tick_of(until), self._room_now(room)
         )
@@ -312,8 +317,6 @@ class Planner:
         if step <= offset.step:
             return None
         rows = {feed.stream_id: feed.store.rows_until(last) for feed in feeds}
-        log = self._view.log
-        ledger = log.ledger_at(log.pending[-1].seq) if log.pending else log.ledger
         return replace(
             offset,
             step=step,
@@ -327,6 +330,14 @@ class Planner:
             dealers=_dealers(ledger, offset),
             copied=ledger.copied,
         )
+
+    def _next_look(self, step: int, until: int) -> int:
+        """Return the next step after which the load may bring an order to shed, else `until`.
+
+        A batch ends there, so that orders depend on the steps and not on how these are divided into batches.
+        """
+        sheds = memory_settings(session_settings(self._view.control)).sheds
+        return look_after(step, self._tuning.shedding_steps) if sheds else until
 
     def _ends(self, offset: Offset) -> dict[int, int]:
         """Return where queries with SYNC end by their FOR, those that the next step registers included."""
