@@ -76,7 +76,7 @@ class StqshSource(DataSource):
         from stqsh.engine.state.payload_files import open_spool
 
         options = self.options
-        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes"))
+        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes", "cores"))
         reader = StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
         reader.spool = open_spool(Path(options["home"]), options["transit"], int(options["spool_bytes"]))
         reader.folds = options.get("folds") == "true"
