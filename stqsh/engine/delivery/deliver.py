@@ -8,6 +8,7 @@ not repeated.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -18,18 +19,22 @@ import pyarrow.compute as pc
 from msgspec import UNSET
 
 from stqsh.arrays import Array
+from stqsh.checksums import DamagedFileError
 from stqsh.engine.delivery.archive_writer import write_archive
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.delivery.batch_stats import by_slot, by_stream, lag_s, time_split
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
+from stqsh.engine.spark.spark_internals import read_offset
 from stqsh.engine.state.payload_files import Spool, load_payloads
 from stqsh.sources.dead_letters import write_live_letters
 from stqsh.spec.chunk import Chunk, ChunkKind, from_table, in_order, pack, unpack, unpack_json, unpack_struct
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.log import SnapshotAsked
+from stqsh.spec.offset import Offset
 from stqsh.spec.query import AskSpec, Place
 from stqsh.spec.stats import BatchStats, SiftedRecords, SlotStats, TakenMessages, TaskTiming, TimeSplit
+from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb, wall_clock_us
 from stqsh.storage.control_mirror import ControlMirror
@@ -38,6 +43,7 @@ from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
 from stqsh.storage.rows import Progress
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.snapshot_answers import write_answer
+from stqsh.storage.turns import Taking, Turn, goes_on, note_turn, taking
 from stqsh.storage.update_log.files import LoggedFile
 from stqsh.storage.update_log.writer import write_batch
 from stqsh.units import parse_size
@@ -96,6 +102,7 @@ class Delivery:
         self._balancer = Balancer(home, control, lambda: session_settings(control))
         self._counted = -1
         self._records = self._stale = 0
+        self._taking: Taking = ()  # of the batch before; a batch that finds it so is a turn
         self._previous_us = 0
         self._mean_bytes = 0.0
         self._failed_calls, self._failure = 0, ""
@@ -140,6 +147,7 @@ class Delivery:
     def _record(self, progress: Progress, delivered: BatchOutcome, logged: LoggedFile | None) -> None:
         """Write progress and effects in one transaction, so that no SET intervenes before the next order."""
         with self._control.transaction():
+            self._note_turn(progress.batch)
             order = self.shedding.decision(delivered.stats, delivered.clock)
             effects = BatchEffects(
                 delivered.ended,
@@ -155,6 +163,16 @@ class Delivery:
                 latest_us=latest_times(delivered.taken),
             )
             record_batch(self._control, progress, effects)
+
+    def _note_turn(self, number: int) -> None:
+        """Keep the offsets of a batch in which more happens than that streams go on."""
+        first, last = batch_offset(self._home, number - 1), batch_offset(self._home, number)
+        if last is None or first is None or last.live:
+            return
+        now = taking(first, last, self._taking)
+        if now != self._taking or not goes_on(first, last):
+            note_turn(self._control, number, Turn(first, last))
+        self._taking = now
 
     def _progress(self, number: int, delivered: BatchOutcome, split: TimeSplit) -> Progress:
         clock = delivered.clock
@@ -220,6 +238,16 @@ class Delivery:
         if count := sum(part.records + part.dead for part in taken):
             self._mean_bytes = sum(part.bytes for part in taken) / count
         return self._mean_bytes
+
+
+def batch_offset(home: SessionHome, number: int) -> Offset | None:
+    """Return the offset at the end of a batch; None where Spark has not kept it."""
+    if number < 0:
+        return Offset()
+    try:
+        return Offset.from_json(json.loads(read_offset(checkpoint_blobs(home.path), number)))
+    except DamagedFileError:  # it is gone
+        return None
 
 
 def small_chunks(chunks: pa.Table) -> list[Chunk]:

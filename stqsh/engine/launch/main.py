@@ -36,12 +36,13 @@ from stqsh.fs import DURABILITY
 from stqsh.garbage import collect_seldom
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
 from stqsh.storage.blobs import checkpoint_blobs
-from stqsh.storage.control_log import ControlDb, get_meta, set_meta
+from stqsh.storage.control_log import ControlDb, get_meta, session_uuid, set_meta
 from stqsh.storage.engine_info import COMPILING
 from stqsh.storage.home import SessionHome
 from stqsh.storage.orphans import is_orphaned
 from stqsh.storage.progress import read_progress
 from stqsh.storage.session_settings import session_settings
+from stqsh.storage.staging import remove_left
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,6 +87,7 @@ class Engine:
         self._home = home
         self._heart = Heartbeat(home, origin, self._stop_by_itself)
         self._is_ready = False
+        self._mendings = 0
         self._begun = time.monotonic()
         self._missing = {KERNELS, FIRST_BATCH}
         self._lock = threading.Lock()
@@ -146,21 +148,22 @@ class Engine:
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
-        from stqsh.engine.ingest.store_repair import repair_stores
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
         from stqsh.engine.operators.located_snapshots import LocatedSnapshots, on_executors
         from stqsh.engine.operators.pipeline import payload_spool, start_query
         from stqsh.engine.state.attendance import forget_unplanned
 
+        self._mend(control, settings)
         checkpoint = checkpoint_blobs(self._home.path)
         planned = last_offset(checkpoint)
         if last_commit(checkpoint) == planned:
             forget_unplanned(self._home.state, planned)
+        remove_left(self._home)
         claim_arena(self._home)
         if lost := remove_lost_arenas():
             log.info("%d arenas of sessions that are gone were removed", lost)
         self._wake(spark, settings)
-        preparer = StreamPreparer(self._home, control)
+        preparer = StreamPreparer(self._home, control, blobs=settings.blobs)
         preparer.start()
         self._heart.tell("starting", "starting the query")
         spool = payload_spool(settings)
@@ -175,7 +178,7 @@ class Engine:
         watchdog = Watchdog(LocalParts(lambda: _java_pid(spark) if settings.local else None))
 
         def start() -> StreamingQuery:
-            repair_stores(self._home, control)
+            self._mend(control, settings)
             return start_query(spark, settings, delivery, spool, watchdog.batch)
 
         supervisor = Supervisor(
@@ -242,6 +245,20 @@ class Engine:
             if self._missing == {KERNELS}:
                 self._heart.tell("starting", f"{COMPILING}: {number} of {whole}")
 
+    def _mend(self, control: ControlDb, settings: EngineSettings) -> None:
+        """Make damaged stores and slots again; where the query has failed, files are read through."""
+        from stqsh.engine.ingest.store_repair import repair_stores
+        from stqsh.engine.launch.slot_rebuild import mend_slots
+
+        repair_stores(self._home, control)
+        if settings.local:
+            mend_slots(self._home, control, settings, self._tell_rebuilt, content=self._mendings > 1)
+        self._mendings += 1
+
+    def _tell_rebuilt(self, share: int) -> None:
+        """Say how much of the slots is rebuilt, in per cent."""
+        self._heart.tell("starting", f"rebuilding the slots: {share} %")
+
     def _warm_up(self) -> None:
         """Compile the kernels while Spark starts, and import what the query needs.
 
@@ -293,13 +310,30 @@ def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
         StqshError: the state is where the engine would not look for it.
     """
     settings = EngineSettings.from_profile(home.path, session_settings(control))
-    slots = get_meta(control, "slots")
+    slots, stored = get_meta(control, "slots"), settings.for_session(session_uuid(control))
     if slots is None:
         set_meta(control, "slots", str(settings.slots))
         set_meta(control, "state", settings.state)
-        return settings
+        set_meta(control, "storage", settings.storage)
+        return stored
     check_state(get_meta(control, "state"), settings)
-    return settings.with_slots(int(slots))
+    check_storage(get_meta(control, "storage") or "", settings)
+    return stored.with_slots(int(slots))
+
+
+def check_storage(known: str, settings: EngineSettings) -> None:
+    """Raise `StqshError` if the files of a session are in another storage than that of the settings.
+
+    `known` is "" for its home, and for sessions that are older than this record.
+    """
+    if known != settings.storage:
+        places = [
+            f"session.storage = {place}" if place else "its home" for place in (known, settings.storage)
+        ]
+        raise StqshError(
+            f"this session keeps its files in {places[0]}: it cannot be continued with {places[1]}",
+            hint="start it with the session.storage that it had, or SAVE it and restore it from there",
+        )
 
 
 def check_state(mark: str | None, settings: EngineSettings) -> None:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +22,10 @@ from stqsh.engine.config import TUNING
 from stqsh.engine.spark.schema import SPARK_SCHEMA
 from stqsh.garbage import collect_seldom
 from stqsh.spec.offset import Offset, OffsetJson
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
+from stqsh.storage.staging import SAVING, stage_requested
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +60,8 @@ class StqshSource(DataSource):
         max_bytes: the maximum size of a batch in bytes.
         cores: the number of cores that Spark has, and so of the slices that a batch is read in.
         boot: names this start of the query, whose first batch processes no data but starts everything.
+        storage: the URI of the session's files, "" if they are in its home.
+        cache: the folder for this machine's copies of them, "" on a cluster.
         transit: the folder or the URI for large payloads, see `stqsh.engine.state.payload_files`.
         spool_bytes: the least size in bytes of a payload that goes there.
         folds: `true` if tasks may fold what they read, as no operator of Spark's does it after them.
@@ -74,12 +79,15 @@ class StqshSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader that lives as long as the query."""
         from stqsh.engine.state.payload_files import open_spool
+        from stqsh.storage.blobs import open_blobs
 
         options = self.options
         numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes", "cores"))
         reader = StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
         reader.spool = open_spool(Path(options["home"]), options["transit"], int(options["spool_bytes"]))
         reader.folds = options.get("folds") == "true"
+        if options.get("storage"):
+            reader.blobs = open_blobs(options["storage"], options["cache"])
         return reader
 
 
@@ -104,6 +112,7 @@ class StqshReader(DataSourceStreamReader):
     Attributes:
         spool: where large payloads are put, if they may be passed by name.
         folds: whether tasks may fold what they read.
+        blobs: the session's files.
     """
 
     spool: Spool | None = None
@@ -111,7 +120,7 @@ class StqshReader(DataSourceStreamReader):
 
     def __init__(self, home: Path, numbers: tuple[int, ...], boot: str) -> None:
         self._home, self._numbers, self._boot = home, numbers, boot
-        self._hold = home / HOLD_FILE
+        self._hold, self.blobs = home / HOLD_FILE, home_blobs(home)
         self._planner: Planner | None = None
         self._control: ControlDb | None = None
 
@@ -131,6 +140,7 @@ class StqshReader(DataSourceStreamReader):
             tuning = replace(TUNING, slices=cores)
             self._planner = Planner(self._home, slots, max_records, max_bytes, tuning, steady=_steady_us)
             self._planner.folds = self.folds
+            self._planner.share(self.blobs)
             self._planner.live.ahead.folder = None if self.spool is None else self.spool.ahead
         return self._planner
 
@@ -152,6 +162,7 @@ class StqshReader(DataSourceStreamReader):
             threading.Thread(target=_import_routing, daemon=True).start()
             return replace(before, boot=self._boot).to_json()
         while not self._hold.exists():
+            self.stage()
             seen = self.control.version()
             after = self.planner.latest(before, time.time_ns() // 1000)
             if after is not before:
@@ -160,6 +171,13 @@ class StqshReader(DataSourceStreamReader):
                 break
         return start
 
+    def stage(self) -> None:
+        """Stage the savepoints that clients have asked for: this is between two batches."""
+        if (self._home / SAVING).exists():
+            from stqsh.engine.launch.audit import describe_staged
+
+            stage_requested(SessionHome(self._home), self.control, partial(describe_staged, self.control))
+
     def _await(self, seen: int | None, until: float) -> bool:
         """Wait until it is worth looking again; return False if there is nothing to do for a while.
 
@@ -167,6 +185,7 @@ class StqshReader(DataSourceStreamReader):
         """
         while time.monotonic() < until and not self._hold.exists():
             time.sleep(TUNING.idle_look_s)
+            self.stage()
             if seen is None or self.control.version() != seen:
                 return True
         return False
@@ -179,11 +198,10 @@ class StqshReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task in a worker, and fold what it reads where the task says so."""
         from stqsh.engine.operators import local_operators, slot_task
-        from stqsh.storage.blobs import home_blobs
 
         assert isinstance(partition, TaskPartition)
         slots, arena = self._numbers[0], SessionHome(self._home).arena.folders
-        context = slot_task.OperatorContext(slots, arena, self._home, home_blobs(self._home), self.spool)
+        context = slot_task.OperatorContext(slots, arena, self._home, self.blobs, self.spool)
         return local_operators.read_task(partition.task, context)
 
     def commit(self, end: OffsetJson) -> None:
