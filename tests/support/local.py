@@ -120,7 +120,7 @@ class LocalEngine:
 
     def _new_reader(self) -> StqshReader:
         settings = self.settings
-        numbers = settings.slots, settings.max_records, settings.max_bytes, self.tuning.slices
+        numbers = settings.slots, settings.max_records, settings.max_bytes, self.tuning.slices, 0
         reader = StqshReader(self.home.path, numbers, "")
         reader.spool, reader.folds, reader.blobs = self.spool, True, settings.blobs
         reader.planner._tuning = self.tuning

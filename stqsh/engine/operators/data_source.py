@@ -59,6 +59,7 @@ class StqshSource(DataSource):
         max_records: the maximum number of records in a batch.
         max_bytes: the maximum size of a batch in bytes.
         cores: the number of cores that Spark has, and so of the slices that a batch is read in.
+        max_results: the maximum size of what the driver gets from a batch's tasks, in bytes; 0 for any.
         boot: names this start of the query, whose first batch processes no data but starts everything.
         storage: the URI of the session's files, "" if they are in its home.
         cache: the folder for this machine's copies of them, "" on a cluster.
@@ -82,8 +83,9 @@ class StqshSource(DataSource):
         from stqsh.storage.blobs import open_blobs
 
         options = self.options
-        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes", "cores"))
-        reader = StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
+        names = ("slots", "max_records", "max_bytes", "cores", "max_results")
+        numbers = tuple(int(options[name]) for name in names)
+        reader = StqshReader(Path(options["home"]), numbers, options["boot"])
         reader.spool = open_spool(Path(options["home"]), options["transit"], int(options["spool_bytes"]))
         reader.folds = options.get("folds") == "true"
         if options.get("storage"):
@@ -106,7 +108,8 @@ class StqshReader(DataSourceStreamReader):
 
     Args:
         home: the session's directory.
-        numbers: the number of slots, the maximum records and bytes of a batch, and the number of cores.
+        numbers: the number of slots, the maximum records and bytes of a batch, the number of cores, and the
+            maximum bytes of a batch's results.
         boot: names this start of the query.
 
     Attributes:
@@ -134,13 +137,16 @@ class StqshReader(DataSourceStreamReader):
         if self._planner is None:
             collect_seldom()
             keep_pandas_out()  # before the planner's modules make their first arrays
+            from stqsh.engine.planning.batch_size import BatchBounds, BatchSizes
             from stqsh.engine.planning.planner import Planner
 
-            slots, max_records, max_bytes, cores = self._numbers
+            slots, max_records, max_bytes, cores, max_results = self._numbers
             tuning = replace(TUNING, slices=cores)
             self._planner = Planner(self._home, slots, max_records, max_bytes, tuning, steady=_steady_us)
             self._planner.folds = self.folds
             self._planner.share(self.blobs)
+            bounds = BatchBounds.of_results(max_results, slots, are_spread=not self.folds)
+            self._planner.sizes = BatchSizes(bounds)
             self._planner.live.ahead.folder = None if self.spool is None else self.spool.ahead
         return self._planner
 
