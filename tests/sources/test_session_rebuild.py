@@ -10,9 +10,10 @@ from support.local import LocalLink, local_session
 
 from stqsh.client.api import Session
 from stqsh.client.run import RunHandle
+from stqsh.engine.spark.spark_internals import checkpoint_place, last_offset
 from stqsh.sources.session_rebuild import forget_name, publish_name, rebuild_home
 from stqsh.storage import control_mirror
-from stqsh.storage.blobs import open_blobs
+from stqsh.storage.blobs import checkpoint_blobs, open_blobs, place_checkpoint
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.control_mirror import mirror_of
 from stqsh.storage.home import open_home
@@ -62,6 +63,7 @@ def test_another_host_has_the_home_that_the_first_one_had(folder: Path) -> None:
         engine.delivery._mirror = mirror_of(home, session.link.db, blobs)
         run(session, SCRIPT.format(folder=folder) + "RUN 20 STEPS;")
         publish_name(storage, "taxis", "0123")
+        blobs.put("checkpoint/offsets/7", [b"v1"])
         other = open_home("taxis", root=folder / "second")
         assert rebuild_home(other, uri)
         control = ControlDb(other.path)
@@ -70,8 +72,25 @@ def test_another_host_has_the_home_that_the_first_one_had(folder: Path) -> None:
         for part in ("tables", "streams"):  # dead letters stay where they were
             kept = files_in(other.path / part)
             assert kept and kept.items() <= files_in(home.path / part).items()
+        assert last_offset(checkpoint_blobs(other.path)) == 7
         assert not rebuild_home(other, uri), "it has a session now"
         control.close()
     forget_name(storage, "taxis", "0123")
     assert storage.names() == []
     assert not rebuild_home(open_home("taxis", root=folder / "third"), uri)
+
+
+def test_a_checkpoint_is_named_as_hadoop_names_it(tmp_path: Path) -> None:
+    places = {
+        "s3://bucket/all%20of/0123/checkpoint?region=x": "s3a://bucket/all of/0123/checkpoint",
+        "hdfs://host:8020/all/0123/checkpoint": "hdfs://host:8020/all/0123/checkpoint",
+    }
+    for uri, place in places.items():
+        assert checkpoint_place(open_blobs(uri)) == place
+    assert checkpoint_place(checkpoint_blobs(tmp_path)) == str(tmp_path / "checkpoint")
+    place_checkpoint(tmp_path, open_blobs("hdfs://host:8020/all/0123"))
+    assert checkpoint_blobs(tmp_path).uri == "hdfs://host:8020/all/0123/checkpoint"
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint.uri").unlink()
+    place_checkpoint(tmp_path, open_blobs("hdfs://host:8020/all/0123"))
+    assert checkpoint_blobs(tmp_path).folder == tmp_path / "checkpoint", "the session has run"
