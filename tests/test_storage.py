@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,12 +15,15 @@ from support.repartition import POSTS, TAXIS, Dealt, drive, run, updates, write_
 from support.s3 import Gate, s3_environment, s3_gate
 
 from stqsh.checksums import DamagedFileError
+from stqsh.client.api import connect
+from stqsh.client.engine_process import stop_engine
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.launch.main import check_storage, engine_settings
 from stqsh.errors import StqshError
 from stqsh.sources.replay_store import store
 from stqsh.storage.blobs import StorageError, open_blobs
 from stqsh.storage.control_log import ControlDb, session_uuid
+from stqsh.storage.engine_info import read_engine
 from stqsh.storage.home import open_home
 
 
@@ -140,3 +145,27 @@ def test_a_uri_that_names_no_storage_stops_the_start(tmp_path: Path, monkeypatch
     home = open_home("one", root=tmp_path)
     with pytest.raises(StorageError, match=r"session.storage 'elsewhere' names no store"):
         engine_settings(home, ControlDb(home.path, create=True))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_reads_the_same_from_any_storage_when_it_is_killed(
+    storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_taxis(tmp_path)
+    script, changes = TAXIS.create + TAXIS.queries, TAXIS.changes[:2]
+    expected = drive(tmp_path, "expected", Dealt(2), script, changes)
+    monkeypatch.setenv("STQSH_SESSION_STORAGE", storage)
+    monkeypatch.setenv("STQSH_ENGINE_SLOTS", "2")
+    with connect("kept", home=tmp_path / "sessions", autoplay=False) as session:
+        run(session, script.format(folder=tmp_path))
+        for change in changes:
+            run(session, f"RUN 20 STEPS; {change}")
+            engine = read_engine(session.link.home)
+            assert engine is not None
+            os.kill(engine.pid, signal.SIGKILL)
+        run(session, "RUN;")
+        assert updates(session) == expected
+        names = open_blobs(storage).below(session_uuid(session.link.db)).names("streams/")
+        assert any("previous-" in name for name in names)
+        stop_engine(session.link.home)
