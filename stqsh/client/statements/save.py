@@ -11,6 +11,7 @@ from stqsh.errors import EngineError
 from stqsh.lang.ast import statements
 from stqsh.lang.binder.bind import bind
 from stqsh.spec.savepoint import Savepoint, StagedSession
+from stqsh.storage.control_log import get_meta
 from stqsh.storage.rows import Progress
 from stqsh.storage.savepoint import (
     SavepointError,
@@ -30,10 +31,16 @@ def save(desk: StatementContext, statement: statements.Save) -> Iterator[Outcome
     """Execute SAVE TO.
 
     Raises:
-        SavepointError: there is something at the URI already, or the session cannot be saved.
+        SavepointError: there is something at the URI already, or the session cannot be saved, as one whose
+            files are in `session.storage` cannot be yet.
         StorageError: the URI names no store, or the store fails.
     """
     uri: str = bind(statement, desk.view).spec
+    if get_meta(desk.link.db, "storage"):
+        raise SavepointError(
+            "a session that keeps its files in session.storage cannot be saved yet",
+            hint="another host can go on from the storage itself; see operations",
+        )
     blobs = savepoint_blobs(uri)
     check_free(blobs, uri)
     begun = time.monotonic()

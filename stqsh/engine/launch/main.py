@@ -346,7 +346,7 @@ def check_storage(known: str, settings: EngineSettings) -> None:
         ]
         raise StqshError(
             f"this session keeps its files in {places[0]}: it cannot be continued with {places[1]}",
-            hint="start it with the session.storage that it had, or SAVE it and restore it from there",
+            hint="start it with the session.storage that it had",
         )
 
 
