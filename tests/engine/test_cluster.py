@@ -21,6 +21,8 @@ from stqsh.engine.spark.spark_session import configuration
 from stqsh.errors import ProfileError
 from stqsh.profile import Value
 from stqsh.storage import home as homes
+from stqsh.storage.arena_cleanup import host_folders
+from stqsh.storage.blobs import host_cache
 
 SCRIPT = """
 CREATE MOVING STREAM cars FROM FILE '{folder}/cars.csv' REPORT EVERY 30 s;
@@ -109,10 +111,25 @@ def test_a_host_that_does_not_see_the_home_keeps_the_arena_that_it_makes(
 ) -> None:
     monkeypatch.setattr(homes, "SHM", tmp_path)
     monkeypatch.setattr(cluster, "compile_kernels", lambda: None)
-    arena = tmp_path / f"stqsh-{os.getuid()}-{'a' * 32}"
+    monkeypatch.setattr(homes, "SHM_FREE_BYTES", 0)
+    arena = Path(f"stqsh-{os.getuid()}-{'a' * 32}")
     for _ in range(2):
-        prepare_host(str(arena))
-        assert arena.is_dir()
+        prepare_host((arena,))
+        assert (tmp_path / arena).is_dir()
+
+
+def test_a_host_without_shared_memory_has_the_arena_on_the_disk_that_spark_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homes, "SHM", tmp_path / "none")
+    monkeypatch.setenv("SPARK_EXECUTOR_DIRS", str(tmp_path / "given"))
+    host_cache.cache_clear()
+    name = Path("stqsh-0-" + "a" * 32)
+    folders = host_folders((name,))
+    host_cache.cache_clear()
+    assert len({*folders}) == 2
+    assert all(tmp_path / "given" in folder.parents and name.name in folder.parts for folder in folders)
+    assert host_folders((tmp_path, tmp_path / "more")) == (tmp_path, tmp_path / "more"), "of one machine"
 
 
 def test_the_driver_is_where_it_reaches_a_standalone_master_from() -> None:
