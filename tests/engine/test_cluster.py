@@ -240,3 +240,28 @@ def test_processes_of_a_cluster_within_this_machine_prove_themselves_by_a_secret
 def test_no_secret_is_in_what_settings_print(tmp_path: Path) -> None:
     settings = EngineSettings(tmp_path, secret="hidden", of_spark=given(hadoop_fs_s3a_secret_key="hidden"))
     assert "hidden" not in repr(settings)
+
+
+MANY = """
+CREATE MOVING STREAM cars FROM GENERATOR 'network' (objects => 40000);
+REGISTER QUERY all_of_them AS SELECT oid, lon, lat FROM cars;
+RUN 2 STEPS;
+SELECT COUNT(*) AS here FROM cars;
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_updates_pass_the_driver_as_names_so_that_its_limit_on_results_does_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "many.stq"
+    script.write_text(MANY, encoding="utf-8")
+    expected = run_alone(script, {"STQSH_HOME": str(tmp_path / "local")})
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.driver.maxResultSize 1m\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+    assert run_on_cluster("local-cluster[2,1,1024]", tmp_path, MANY) == expected
+    assert len(expected) > 4 << 20
+    [engine_log] = tmp_path.glob("home/*.engine.log")
+    assert "serialized results" not in engine_log.read_text(encoding="utf-8")
