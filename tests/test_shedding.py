@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from stqsh.client.api import Session
 from stqsh.client.read.accuracy import accuracies
 from stqsh.client.results import Message, Rows
 from stqsh.client.run import RunHandle
+from stqsh.engine.config import TUNING
 from stqsh.spec.chunk import WHY
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.control_log import read_log
@@ -32,10 +34,10 @@ QUERIES = (
 )
 
 
-def write_cars(file: Path, count: int = 100) -> None:
+def write_cars(file: Path, count: int = 100, steps: int = STEPS) -> None:
     """Cars on a line, one unit apart, that tremble and report in two of three seconds."""
     rows = ["oid,x,y,ts"]
-    for step in range(STEPS):
+    for step in range(steps):
         at = f"2025-01-01T00:{step // 60:02d}:{step % 60:02d}Z"
         for car in range(count):
             if (step + car) % 3:
@@ -46,7 +48,10 @@ def write_cars(file: Path, count: int = 100) -> None:
 @contextmanager
 def session(tmp_path: Path, slots: int = 2, mishaps: Container[int] = ()) -> Iterator[Session]:
     write_cars(tmp_path / "cars.csv")
-    with local_session(tmp_path, slots=slots, max_records=70, mishaps=mishaps, published=True) as opened:
+    tuning = replace(TUNING, shedding_steps=1)
+    with local_session(
+        tmp_path, slots=slots, max_records=70, mishaps=mishaps, published=True, tuning=tuning
+    ) as opened:
         list(opened.execute(CREATE.format(tmp_path / "cars.csv") + QUERIES))
         run(opened, 6)
         yield opened
@@ -175,6 +180,26 @@ def test_a_budget_that_comes_with_the_profile_and_one_in_bytes_hold_as_well(tmp_
         row = load(opened)
         assert row["shadow"] > 0
         assert row["budget"].endswith("kB")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "least"), [("object", 1), ("query", 5)])
+def test_what_is_shed_does_not_depend_on_how_a_run_is_divided_into_batches_and_slots(
+    tmp_path: Path, mode: str, least: int
+) -> None:
+    write_cars(tmp_path / "cars.csv")
+    found = []
+    for number, (records, slots) in enumerate(((70, 2), (300, 2), (400_000, 2), (1000, 3))):
+        folder = tmp_path / str(number)
+        with local_session(folder, slots=slots, max_records=records, published=True) as opened:
+            list(opened.execute(CREATE.format(tmp_path / "cars.csv") + QUERIES))
+            run(opened, 7)
+            say(opened, f"SET shedding.budget = 80; SET shedding = {mode};")
+            found.append((run(opened, 63), orders(opened)))
+    told, ordered = found[0]
+    assert ("everyone", "shed") in {(query, why) for query, why, _ in told}
+    assert len(ordered) >= least
+    assert found == [(told, ordered)] * 4
 
 
 @pytest.mark.slow

@@ -61,6 +61,9 @@ class EngineTuning:
     #: Event streams of this many records or more begin with the cheapest strategy, chosen within 0.5 s.
     chosen_records: int = 100_000
 
+    #: While objects or queries may be shed, the load is looked at each so many steps; batches end there.
+    shedding_steps: int = 10
+
     #: A slot's log smaller than this is never worth a snapshot ...
     snapshot_log_bytes: int = 32 << 20
     #: ... unless replaying it takes longer than this, in microseconds, ...

@@ -19,7 +19,6 @@ from stqsh.settings import memory_bytes
 from stqsh.sources.recent_input import RECENT, EarlierInput, RecentInput
 from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.sources.replay_store.spatial_extent import initial_table
-from stqsh.sources.replay_store.store import open_store
 from stqsh.spec.log import StreamRouted
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import live_streams
@@ -61,10 +60,9 @@ class RoutePlan(NamedTuple):
 
 def find_previous_rows(home: SessionHome, stream: StreamSpec) -> None:
     """Find the row before each row of a moving stream, if that has not been done; see `previous_rows`."""
-    from stqsh.sources.replay_store.previous_rows import previous_rows  # numba: only when needed
+    from stqsh.sources.replay_store.previous_rows import keep_previous_rows  # numba: only when needed
 
-    directory = home.stream(stream.id)
-    previous_rows(open_store(directory), directory, stream.key, stream.time)
+    keep_previous_rows(home.stream(stream.id), stream.key, stream.time)
 
 
 def current_table(home: SessionHome, control: ControlDb, stream: StreamRow) -> RoutingTable | None:

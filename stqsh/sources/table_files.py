@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from stqsh.sources.dead_letters import DEAD_LETTERS, DeadLetterWriter
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.source_files import SourceFile, file_source, find_files, group_files, read_group
 from stqsh.spec.stream import FileSourceSpec, TableSpec
+from stqsh.storage.blobs import Blobs, home_blobs
 
 CONTENT = "content.arrow"
 """The rows of a table: an Arrow IPC file with the declared columns."""
@@ -60,34 +60,45 @@ def prepare_table(spec: TableSpec, directory: Path, *, report: Report) -> TableC
         return TableContent(rows, sum(1 for _ in letters))
 
 
-def read_table(directory: Path) -> Iterator[pa.RecordBatch]:
+def table_blobs(place: Path | Blobs) -> Blobs:
+    """Return the files of a table as blobs, whose names in errors are those within the session's folder."""
+    return place if isinstance(place, Blobs) else home_blobs(place, f"{place.parent.name}/{place.name}/")
+
+
+def read_table(place: Path | Blobs) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a prepared table, at most `BATCH_ROWS` at a time, mapped from its file.
 
     Raises:
-        SourceError: the table is not there.
-        DamagedFileError: the file is not what was written.
+        SourceError: the file cannot be read.
+        DamagedFileError: the file is gone, or not what was written.
     """
+    blobs = table_blobs(place)
     try:
-        with pa.memory_map(str(directory / CONTENT)) as mapped:
-            _check(directory, mapped.read_buffer())
+        content = blobs.local(CONTENT)
+        with pa.memory_map(str(content)) as mapped:
+            _check(blobs, mapped.read_buffer())
             mapped.seek(0)
             reader = pa.ipc.open_file(mapped)
             for number in range(reader.num_record_batches):
                 yield reader.get_batch(number)
+    except FileNotFoundError:
+        raise DamagedFileError(f"{blobs.within}{CONTENT}", "is gone") from None
     except (OSError, pa.ArrowInvalid) as problem:
-        raise SourceError(f"no table in {directory}: {problem}") from problem
+        raise SourceError(f"the table in {blobs.within} cannot be read: {problem}") from problem
 
 
-def _check(directory: Path, content: pa.Buffer) -> None:
-    name = f"{directory.parent.name}/{directory.name}"
-    with suppress(FileNotFoundError):
-        try:
-            size, checksum = (directory / SEAL).read_text(encoding="ascii").split()
-            seal = Seal(int(size), int(checksum, 16))
-        except ValueError:
-            raise DamagedFileError(f"{name}/{SEAL}", hint=_MAKE_AGAIN) from None
-        if Seal.of(memoryview(content)) != seal:
-            raise DamagedFileError(f"{name}/{CONTENT}", hint=_MAKE_AGAIN)
+def _check(blobs: Blobs, content: pa.Buffer) -> None:
+    try:
+        written = bytes(blobs.read(SEAL))
+    except DamagedFileError:
+        return  # an older version wrote none
+    try:
+        size, checksum = written.decode("ascii").split()
+        seal = Seal(int(size), int(checksum, 16))
+    except ValueError:
+        raise DamagedFileError(f"{blobs.within}{SEAL}", hint=_MAKE_AGAIN) from None
+    if Seal.of(memoryview(content)) != seal:
+        raise DamagedFileError(f"{blobs.within}{CONTENT}", hint=_MAKE_AGAIN)
 
 
 def _seal(file: Path, directory: Path) -> None:

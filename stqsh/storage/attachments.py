@@ -17,7 +17,7 @@ T = TypeVar("T")
 LEAST = 64 << 10
 """Content of more bytes is in a blob."""
 _FOLDER = "heads/"
-_MOST_KEPT = 8
+_MOST_KEPT = 2
 """Attachments that a process keeps decoded."""
 
 

@@ -63,10 +63,14 @@ class Blobs:
     Attributes:
         uri: the URI, without a slash at its end; options of the store follow behind `?`.
         cache: the folder for this host's copies, private to the user; "" for one that Spark gives.
+        at_home: whether these are the files of the session's home itself, some of which are written in place.
+        within: what stands before names in errors, with a slash at its end.
     """
 
     uri: str
     cache: str = ""
+    at_home: bool = False
+    within: str = ""
 
     @property
     def folder(self) -> Path | None:
@@ -77,7 +81,7 @@ class Blobs:
     def below(self, name: str) -> Blobs:
         """Return the blobs whose names begin with a folder's, which are named without it."""
         base, mark, options = self.uri.partition("?")
-        return replace(self, uri=f"{base}/{_quoted(name)}{mark}{options}")
+        return replace(self, uri=f"{base}/{_quoted(name)}{mark}{options}", within=f"{self.within}{name}/")
 
     def put(self, name: str, pieces: Iterable[Buffer | pa.Buffer]) -> Seal:
         """Write a blob, whole or not at all, and return its seal.
@@ -106,13 +110,13 @@ class Blobs:
             StorageError: the store fails for longer than `RETRY_S`.
         """
         folder = self.folder
-        content = self._try(name, _read) if folder is None else _map(folder / name, name)
+        content = self._try(name, _read) if folder is None else _map(folder / name, self.within + name)
         if seal is not None:
             with suppress(DamagedFileError):
                 seal.check(memoryview(content), name)
                 return content
             content = content if folder else self._try(name, _read)  # it may have been cut on its way
-            seal.check(memoryview(content), name)
+            seal.check(memoryview(content), self.within + name)
         return content
 
     def read_range(self, name: str, start: int, size: int) -> pa.Buffer:
@@ -123,11 +127,13 @@ class Blobs:
             StorageError: the store fails for longer than `RETRY_S`.
         """
         if (folder := self.folder) is not None:
-            found = _map(folder / name, name)[start : start + size]
+            found = _map(folder / name, self.within + name)[start : start + size]
         else:
             found = self._try(name, partial(_read, start=start, size=size))
         if found.size < size:
-            raise DamagedFileError(name, f"is cut short: it has no {size} bytes from {start} on")
+            raise DamagedFileError(
+                self.within + name, f"is cut short: it has no {size} bytes from {start} on"
+            )
         return found
 
     def local(self, name: str, seal: Seal | None = None) -> Path:
@@ -205,7 +211,7 @@ class Blobs:
                 store, base = _open_store(self.uri, os.getpid())
                 return ask(store, f"{base}/{name}" if name else base)
             except FileNotFoundError:
-                raise DamagedFileError(name, "is gone") from None
+                raise DamagedFileError(self.within + name, "is gone") from None
             except _PATIENT_WITH as error:
                 is_hopeless = isinstance(error, PermissionError) or any(
                     part in str(error) for part in _HOPELESS
@@ -246,14 +252,18 @@ def open_blobs(uri: str, cache: str = "") -> Blobs:
     return Blobs(f"{base.rstrip('/')}{mark}{options_text}", cache)
 
 
-def folder_blobs(folder: Path) -> Blobs:
-    """Return the blobs that are the files of a folder, for instance of a session's home."""
-    return Blobs(f"file://{_quoted(os.fsencode(folder.absolute()))}".rstrip("/"))
+def home_blobs(folder: Path, within: str = "") -> Blobs:
+    """Return the blobs that are the files of a session's home, or of a folder in it.
+
+    `within` stands before names in errors.
+    """
+    uri = f"file://{_quoted(os.fsencode(folder.absolute()))}".rstrip("/")
+    return Blobs(uri, at_home=True, within=within)
 
 
 def checkpoint_blobs(home: Path) -> Blobs:
     """Return the files in which Spark keeps how far the session of a home has come."""
-    return folder_blobs(home / "checkpoint")
+    return home_blobs(home / "checkpoint")
 
 
 @lru_cache(maxsize=8)

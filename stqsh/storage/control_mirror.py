@@ -70,10 +70,13 @@ class ControlMirror:
     def __init__(self, home: SessionHome, control: ControlDb, blobs: Blobs) -> None:
         self._home, self._control, self._blobs = home, control, blobs
         self._keys = {table: _key_of(control, table) for (table,) in control.query(_TABLES)}
-        self._pieces = 0
+        self._pieces, self._are_noted = 0, False
 
-    def begin(self) -> None:
-        """Note all changes from now on, and publish all that there is."""
+    def _note_changes(self) -> None:
+        """See to it that changes are noted; where they were not, all rows have to be published."""
+        triggers = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'mirror_%'"
+        if self._control.query(triggers) == [(3 * len(self._keys),)]:
+            return
         with self._control.transaction() as connection:
             connection.execute(
                 f"CREATE TABLE IF NOT EXISTS {_CHANGES}"
@@ -87,7 +90,6 @@ class ControlMirror:
                     )
             connection.execute(f"INSERT INTO {_CHANGES} (name) VALUES ('')")  # so there is a number
         self._pieces = _MOST_PIECES
-        self.publish()
 
     def publish(self) -> None:
         """Publish what has changed; does nothing if nothing has.
@@ -95,6 +97,9 @@ class ControlMirror:
         Raises:
             StorageError: the storage fails for longer than it is asked again.
         """
+        if not self._are_noted:
+            self._note_changes()
+            self._are_noted = True
         is_whole = self._pieces >= _MOST_PIECES
         with self._control.reading():
             [(number,)] = self._control.query(f"SELECT coalesce(max(id), 0) FROM {_CHANGES}")
@@ -136,6 +141,11 @@ class ControlMirror:
             for path in self._home.updates.glob(f"{begin}*"):
                 if (name := f"{_UPDATES}{path.name}") not in there:
                     self._blobs.put(name, [path.read_bytes()])
+
+
+def mirror_of(home: SessionHome, control: ControlDb, blobs: Blobs) -> ControlMirror | None:
+    """Return the mirror of a session's control.db in its storage; None if that is the home itself."""
+    return None if blobs.at_home else ControlMirror(home, control, blobs)
 
 
 def restore_control(home: SessionHome, blobs: Blobs) -> bool:

@@ -75,6 +75,15 @@ def allowed(settings: MemorySettings, order: SheddingOrder) -> SheddingOrder:
     )
 
 
+def look_after(step: int, every: int) -> int:
+    """Return the next step after `step` at which the load is looked at, which is each `every` steps.
+
+    >>> look_after(0, 10), look_after(9, 10), look_after(10, 10)
+    (10, 10, 20)
+    """
+    return (step // every + 1) * every
+
+
 def orders_after(db: ControlDb, seq: int) -> list[tuple[int, SheddingOrder]]:
     """Return the orders in the log's rows after `seq`, each with its number."""
     found = entries_after(db, seq, ["memory"])

@@ -10,7 +10,7 @@ from stqsh.checksums import DamagedFileError
 from stqsh.engine.state.attendance import Attendance, forget_unplanned
 from stqsh.engine.state.file_store import FileStore
 from stqsh.engine.state.slot_store import SlotMeta, StaleBatchError
-from stqsh.storage.blobs import folder_blobs
+from stqsh.storage.blobs import home_blobs
 
 
 def test_each_slot_follows_the_batch_in_which_it_took_part_last(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def take_part(state: Path, batch: int, *slots: int) -> dict[int, int]:
     before = Attendance(state, "aggregate").enter(batch, slots)
     found = {}
     for slot in slots:
-        store = FileStore.beside_head(folder_blobs(state.parent), f"aggregate-{slot}", batch, before[slot])
+        store = FileStore.beside_head(home_blobs(state.parent), f"aggregate-{slot}", batch, before[slot])
         found[slot] = store.read_meta().version
         store.append(found[slot] + 1, [])
         store.write_meta(SlotMeta(version=found[slot] + 1))

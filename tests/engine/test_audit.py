@@ -18,7 +18,7 @@ from stqsh.engine.launch.audit import AuditError, audit_home, missing_updates
 from stqsh.engine.spark.spark_internals import commit_file, last_commit, last_offset, offset_file
 from stqsh.spec.log import RunToEnd
 from stqsh.spec.offset import Offset
-from stqsh.storage.blobs import folder_blobs
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.control_log import ControlDb, append
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, record_batch
@@ -147,14 +147,14 @@ def test_what_spark_had_not_written_to_the_end_is_done_again(session: Session, d
     commit = checkpoint / commit_file(last)
     commit.write_bytes(damage)
     session.audit()
-    assert not commit.exists() and last_commit(folder_blobs(checkpoint)) == last - 1
+    assert not commit.exists() and last_commit(home_blobs(checkpoint)) == last - 1
     commit.write_text("v1\n{}")
     session.offset(BATCHES, Offset())
     session.checksums()
     offset = checkpoint / offset_file(BATCHES)
     offset.write_bytes(damage)
     session.audit()
-    assert not offset.exists() and last_offset(folder_blobs(checkpoint)) == last
+    assert not offset.exists() and last_offset(home_blobs(checkpoint)) == last
     commit.write_bytes(damage)
     session.offset(BATCHES, Offset())
     with pytest.raises(AuditError, match=f"checkpoint/commits/{last} is damaged"):

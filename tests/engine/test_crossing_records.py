@@ -17,7 +17,7 @@ from support.strategies.routing import tables
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.engine.ingest.crossing_records import RowRouting, SliceRecords, deal_crossing
 from stqsh.routing.table import RoutingTable, slots_of
-from stqsh.sources.replay_store.previous_rows import previous_rows
+from stqsh.sources.replay_store.previous_rows import keep_previous_rows, previous_rows
 from stqsh.sources.replay_store.store import TICK, ReplayStore, StoreWriter
 from stqsh.spec.chunk import RecordRole, columns_schema
 
@@ -134,8 +134,9 @@ def test_the_rows_before_are_found_once_and_again_where_the_file_is_not_whole(tm
     some = Reports([(1, 0.1, 5, 5), (2, 0.1, 5, 5), (1, 0.4, 3, 6), (1, 0.4, 6, 6)], 0)
     store, folder = write(tmp_path / "1", some), tmp_path / "1"
     file = folder / "previous.npy"
-    assert previous_rows(store, folder, "oid", "ts").tolist() == [-1, -1, -2, 0]
+    assert keep_previous_rows(folder, "oid", "ts") == file
     written = file.stat().st_mtime_ns
+    assert keep_previous_rows(folder, "oid", "ts") == file
     assert previous_rows(store, folder, "oid", "ts").tolist() == [-1, -1, -2, 0]
     assert file.stat().st_mtime_ns == written
     whole = file.read_bytes()
@@ -143,4 +144,6 @@ def test_the_rows_before_are_found_once_and_again_where_the_file_is_not_whole(tm
         file.unlink()
         file.write_bytes(damaged)
         assert previous_rows(store, folder, "oid", "ts").tolist() == [-1, -1, -2, 0]
+        assert file.read_bytes() == damaged  # workers write nothing
+        keep_previous_rows(folder, "oid", "ts")
         assert file.read_bytes() == whole

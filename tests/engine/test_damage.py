@@ -20,7 +20,7 @@ from stqsh.engine.state.arena import Arena
 from stqsh.engine.state.file_store import FileStore
 from stqsh.engine.state.slot_runner import SlotRunner
 from stqsh.spec.chunk import Chunk
-from stqsh.storage.blobs import folder_blobs
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.slot_files import (
     FileMark,
     NotPublishedError,
@@ -71,7 +71,7 @@ class Stopped:
 
     def advance(self, batch: int, tuning: EngineTuning = TUNING) -> list[Chunk]:
         slot_runner._warm.clear()
-        store = FileStore.beside_head(folder_blobs(self.folder), "evaluate-0", batch, batch - 1)
+        store = FileStore.beside_head(home_blobs(self.folder), "evaluate-0", batch, batch - 1)
         arena = Arena((self.folder / "arena", self.folder / "arena-on-disk"), "evaluate-0")
         return SlotRunner(Adding(), 0, store, arena, list, tuning).advance(batch_chunks(batch + 1, 1))[0]
 

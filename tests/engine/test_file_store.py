@@ -8,7 +8,7 @@ from stqsh.engine.state.file_store import FileStore, first_logged_rows
 from stqsh.engine.state.slot_store import SlotMeta
 from stqsh.spec.chunk import Chunk, ChunkOrder
 from stqsh.spec.payload_refs import Reference
-from stqsh.storage.blobs import folder_blobs
+from stqsh.storage.blobs import home_blobs
 
 
 def named(stream: int, start: int) -> Chunk:
@@ -18,7 +18,7 @@ def named(stream: int, start: int) -> Chunk:
 
 
 def batch(folder: Path, number: int, *chunks: Chunk, snapshot: bool = False) -> None:
-    store = FileStore.beside_head(folder_blobs(folder.parent.parent), folder.name, number, number - 1)
+    store = FileStore.beside_head(home_blobs(folder.parent.parent), folder.name, number, number - 1)
     meta = SlotMeta(version=store.read_meta().version + 1)
     if snapshot:
         store.replace(meta.version, [b"arrays"])

@@ -22,6 +22,7 @@ from stqsh.engine.operators.slot_task import OperatorContext, address_partials
 from stqsh.engine.operators.spark_operators import with_operator
 from stqsh.engine.spark.spark_session import remove_scratch, start_spark
 from stqsh.spec.chunk import Chunk, from_table, unpack, unpack_json
+from stqsh.storage.blobs import home_blobs
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +49,7 @@ class Pipeline:
 
     def __init__(self, spark: SparkSession, folder: Path, state: str) -> None:
         self.spark, self.folder = spark, folder
-        self.context = OperatorContext(SLOTS, (folder / "arena",), folder)
+        self.context = OperatorContext(SLOTS, (folder / "arena",), folder, home_blobs(folder))
         self.operators = LocalOperators(Adding(), Counting(), self.context) if state == "files" else None
         self.delivered: dict[int, list[Chunk]] = {}
         self.query: StreamingQuery | None = None

@@ -38,7 +38,7 @@ from stqsh.engine.state.payload_files import (
 from stqsh.engine.state.slot_store import pack_chunks, unpack_chunks
 from stqsh.spec.chunk import Chunk, ChunkOrder, from_table, pack, to_table
 from stqsh.spec.payload_refs import reference_in
-from stqsh.storage.blobs import Blobs, folder_blobs
+from stqsh.storage.blobs import Blobs, home_blobs
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.update_log.files import logged_files
 from stqsh.storage.update_log.reader import UpdateLog
@@ -70,7 +70,7 @@ def content(chunks: list[Chunk]) -> list[Chunk]:
 
 def blobs_of(home: Path) -> PayloadBlobs:
     """The payloads of a home on a cluster."""
-    made = PayloadBlobs(folder_blobs(home / "storage").below("transit"), home / "updates", LEAST)
+    made = PayloadBlobs(home_blobs(home / "storage").below("transit"), home / "updates", LEAST)
     made.log.mkdir()
     made.prepare()
     return made
@@ -273,7 +273,7 @@ def test_records_are_kept_by_name_and_made_again_as_they_were(world: World, spoo
     by_name = {chunk.kind for chunk in kept if reference_in(chunk.payload) is not None}
     assert by_name == {"records", "focal"}
     spool.clear()
-    assert replay_records(world.home, kept) == told
+    assert replay_records(home_blobs(world.home), kept) == told
 
 
 def test_records_that_readers_fold_are_one_chunk_and_made_again_as_they_were(world: World) -> None:
@@ -284,7 +284,7 @@ def test_records_that_readers_fold_are_one_chunk_and_made_again_as_they_were(wor
     for least in (0, LEAST, 1 << 20):
         logged = [shorten_read(task, chunk, least) for task, chunk in told]
         kept = unpack_chunks(pack_chunks(logged).to_pybytes())
-        made = replay_records(world.home, kept)
+        made = replay_records(home_blobs(world.home), kept)
         assert [chunk.packed() for chunk in made] == [chunk.packed() for _, chunk in told]
 
 
@@ -317,7 +317,7 @@ def test_a_store_that_was_changed_is_told(world: World, spool: PayloadFolders) -
     only = [chunk for chunk in kept if chunk.kind == "records"][:1]
     world.store(only[0].stream, [(5, "k1")])
     with pytest.raises(RecordReplayError, match="has been changed"):
-        replay_records(world.home, only)
+        replay_records(home_blobs(world.home), only)
 
 
 def test_records_that_were_dealt_by_another_routing_are_not_dealt_again(
@@ -328,4 +328,4 @@ def test_records_that_were_dealt_by_another_routing_are_not_dealt_again(
     monkeypatch.setattr(routing, "VERSION", 8)
     monkeypatch.setattr(routing, "UNCROSSED", 7)
     with pytest.raises(RecordReplayError, match="routing 1, which this version does not know"):
-        replay_records(world.home, only)
+        replay_records(home_blobs(world.home), only)

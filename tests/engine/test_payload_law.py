@@ -15,6 +15,7 @@ from stqsh.engine.ingest.record_replay import replay_records, shorten_for_log
 from stqsh.engine.operators import slot_task
 from stqsh.spec.chunk import Chunk
 from stqsh.spec.payload_refs import reference_in
+from stqsh.storage.blobs import home_blobs
 
 CASES = 1
 SLOTS = 2
@@ -30,7 +31,9 @@ class Logged:
         logged = shorten_for_log(chunk, content)
         if reference_in(logged.payload) is not None:
             self.kinds.add(chunk.kind)
-            assert replay_records(self.home, [logged]) == [replace(content, payload=bytes(content.payload))]
+            assert replay_records(home_blobs(self.home), [logged]) == [
+                replace(content, payload=bytes(content.payload))
+            ]
         return logged
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ import pytest
 import shapely
 from support.specs import stream_spec
 
+from stqsh.checksums import DamagedFileError
+from stqsh.engine.ingest.task_reader import chunks
+from stqsh.engine.planning.planner import Planner
 from stqsh.sources.region_files import GEOMETRY
 from stqsh.sources.replay_store.manifest import write_manifest
 from stqsh.sources.replay_store.store import StoreWriter, open_store
@@ -145,6 +149,21 @@ def test_nothing_waits_for_a_table_that_never_comes(world: World, gone: str) -> 
     batch = world.batch()
     assert batch is not None
     assert of_kind(batch, "table_define") and not of_kind(batch, "table")
+
+
+@pytest.mark.parametrize("sees", ["the file", "the status"])
+def test_a_table_that_was_read_and_is_gone_is_not_empty(world: World, sees: str) -> None:
+    world.stream([(1, "a")])
+    table = create_table(world, None)
+    write_table(world, table, 1)
+    set_stream_status(world.db, StreamStatus(table, "ready", rows=1))
+    world.log("run", mode="end")
+    end = world.planner.latest(world.at, 0)
+    shutil.rmtree(world.home / "tables" / str(table))
+    planner = world.planner if sees == "the file" else Planner(world.home, 1, 100)
+    [task, *_] = planner.plan(world.at, end)
+    with pytest.raises(DamagedFileError, match=f"the session's file tables/{table}/content.arrow is gone"):
+        list(chunks(task))
 
 
 # -- events --------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from stqsh.sources.replay_store.store import StoreWriter, open_store
 from stqsh.spec.chunk import Chunk, from_table, to_table
 from stqsh.spec.log import RunToEnd
 from stqsh.spec.offset import Offset
-from stqsh.storage.blobs import folder_blobs
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.control_log import ControlDb, append, last_seq
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, read_progress, record_batch
@@ -70,7 +70,7 @@ def run(home: SessionHome) -> None:
         control.force()  # as the planner does before an offset names new rows
         offset = json.dumps(replace(Offset(), seq=seq).to_json())
         spark_writes(home.checkpoint / "offsets" / str(batch), f"v1\n{{}}\n{offset}")
-        settle_batch(folder_blobs(home.checkpoint), batch)
+        settle_batch(home_blobs(home.checkpoint), batch)
         step = batch + 1
         table = batch_table(step, step, part([(step, 7, 1, 0, (f"k{batch}", 0.5))]))
         keep(home, batch, from_table(table))
@@ -97,7 +97,7 @@ def keep(home: SessionHome, batch: int, chunks: list[Chunk]) -> None:
 
 
 def slot(home: SessionHome, batch: int) -> FileStore:
-    return FileStore.beside_head(folder_blobs(home.path), "evaluate-0", batch, batch - 1)
+    return FileStore.beside_head(home_blobs(home.path), "evaluate-0", batch, batch - 1)
 
 
 def look(home: SessionHome) -> int:
@@ -115,9 +115,9 @@ def look(home: SessionHome) -> int:
         assert keys == [f"k{batch}" for batch in range(progress.batch + 1)]
         assert last_seq(control) >= progress.seq
         for offset in (home.checkpoint / "offsets").glob("[0-9]*"):
-            named = Offset.from_json(json.loads(read_offset(folder_blobs(home.checkpoint), int(offset.name))))
+            named = Offset.from_json(json.loads(read_offset(home_blobs(home.checkpoint), int(offset.name))))
             assert named.names <= last_seq(control), "a number will be given again"
-        store = slot(home, last_commit(folder_blobs(home.checkpoint)) + 1)
+        store = slot(home, last_commit(home_blobs(home.checkpoint)) + 1)
         version = store.read_meta().version
         assert store.read_snapshot() == ([b"after %d" % (version - version % 3)] if version >= 3 else [])
         assert len(list(store.read_log())) == version % 3

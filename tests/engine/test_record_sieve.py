@@ -28,7 +28,7 @@ from stqsh.engine.ingest.task_reader import packed_records
 from stqsh.engine.ingest.textual_summary import SummaryWriter, summary_at
 from stqsh.spec.stats import SlotStats
 from stqsh.storage.attachments import AttachmentWriter
-from stqsh.storage.blobs import folder_blobs
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.progress import read_progress
 
@@ -165,7 +165,7 @@ def test_a_batch_is_repeated_with_the_queries_that_it_had() -> None:
         engine.take(1, 1)
         engine.take(2, 2)
         stream = stream_by_id(engine.control, 1).spec
-        blobs = folder_blobs(engine.home.path)
+        blobs = home_blobs(engine.home.path)
         writer = SummaryWriter(engine.control, stream, AttachmentWriter(blobs))
         for up_to, terms in ((engine.offset.seq, 0), (engine.logged[2], 1), (engine.offset.seq, 0)):
             known = summary_at(blobs, stream.id, writer.follow(up_to, SECOND, 2))

@@ -27,6 +27,13 @@ SIGNIFICANT = stream_spec({
 })  # fmt: skip
 
 
+def deliver_each_step(home: SessionHome, control: ControlDb) -> Delivery:
+    """A Deliver that looks at the load after each step."""
+    delivery = Delivery(home, control)
+    delivery.shedding.every = 1
+    return delivery
+
+
 class Engine:
     """Deliver over a control log with a significant stream; `objects` is what two slots say they hold."""
 
@@ -35,7 +42,7 @@ class Engine:
         self.home, self.control = SessionHome(folder), ControlDb(folder, create=True)
         self.stream = catalogue_writer.create_stream(self.control, "", SIGNIFICANT).id
         self.set(**settings)
-        self.delivery = Delivery(self.home, self.control)
+        self.delivery = deliver_each_step(self.home, self.control)
         self.number = 0
 
     def set(self, **settings: Any) -> None:
@@ -85,7 +92,7 @@ def test_a_batch_that_comes_again_gives_no_second_order(tmp_path: Path) -> None:
     seq = engine.last_seq()
     engine.batch(120, seq=seq)
     engine.batch(120, seq=seq, again=True)
-    engine.delivery = Delivery(engine.home, engine.control)  # as after kill -9
+    engine.delivery = deliver_each_step(engine.home, engine.control)  # as after kill -9
     engine.batch(120, seq=seq, again=True)
     assert engine.orders() == [SheddingOrder(k=2, part=0.5834, step=6)]
 
@@ -93,7 +100,7 @@ def test_a_batch_that_comes_again_gives_no_second_order(tmp_path: Path) -> None:
 def test_a_restart_knows_what_stands(tmp_path: Path) -> None:
     engine = Engine(tmp_path, **OBJECT)
     engine.batch(120)
-    engine.delivery = Delivery(engine.home, engine.control)
+    engine.delivery = deliver_each_step(engine.home, engine.control)
     engine.batch(80)
     assert len(engine.orders()) == 1
     engine.batch(50, step=9)

@@ -16,7 +16,7 @@ pytestmark = KILLS
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("shedding")
-    write_cars(folder / "cars.csv")
+    write_cars(folder / "cars.csv", steps=300)
     with connect(home=folder / "home", temporary=True, autoplay=False) as session:
         say(session, CREATE.format(folder / "cars.csv") + QUERIES)
         run(session, 6)
@@ -24,14 +24,14 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 def batches(opened: Session, count: int) -> list[tuple[str, str, str]]:
-    """Run so many batches of two steps; orders come between them."""
+    """Run so many batches of two steps; orders come every ten steps."""
     return [update for _ in range(count) for update in run(opened, 2)]
 
 
 def test_objects_are_shed_through_a_kill_and_all_come_back(opened: Session) -> None:
     assert status(opened)["answers"] == "exact"
     say(opened, "SET shedding.budget = 80; SET shedding.keep = 0.9; SET shedding = object;")
-    shed = batches(opened, 3)
+    shed = batches(opened, 6)
     assert {(query, why) for query, why, _ in shed} == {("everyone", "shed")}
     row = load(opened)
     assert row["target"] == 72
@@ -58,7 +58,7 @@ def test_objects_are_shed_through_a_kill_and_all_come_back(opened: Session) -> N
 def test_regions_shrink_through_a_kill_and_grow_back(opened: Session) -> None:
     say(opened, "SET shedding.budget = 80; SET shedding = query;")
     shed = batches(opened, 6)
-    for _ in range(10):  # each shrinks the regions until what they hold fits
+    for _ in range(60):  # each look shrinks the regions until what they hold fits
         if load(opened)["objects"] <= 80:
             break
         shed += batches(opened, 1)

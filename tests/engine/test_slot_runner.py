@@ -24,7 +24,7 @@ from stqsh.engine.state.file_store import FileStore, SparkHead
 from stqsh.engine.state.slot_runner import SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotMeta, SlotStore, StaleBatchError
 from stqsh.spec.chunk import Chunk
-from stqsh.storage.blobs import folder_blobs
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.slot_files import PublishedSlots, mapped_files
 
 
@@ -54,7 +54,7 @@ class InFiles:
         self.folder = folder
 
     def store(self, number: int) -> SlotStore:
-        return FileStore.beside_head(folder_blobs(self.folder), "evaluate-0", number, number - 1)
+        return FileStore.beside_head(home_blobs(self.folder), "evaluate-0", number, number - 1)
 
     @contextmanager
     def dropped(self) -> Iterator[None]:
@@ -75,7 +75,7 @@ class InSpark(InFiles):
 
     def store(self, number: int) -> SlotStore:
         head = ShortHead(self.value)
-        return FileStore(folder_blobs(self.folder), "evaluate-0", head, number, None)
+        return FileStore(home_blobs(self.folder), "evaluate-0", head, number, None)
 
     @contextmanager
     def dropped(self) -> Iterator[None]:

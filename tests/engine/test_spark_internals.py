@@ -31,7 +31,7 @@ from stqsh.engine.spark.spark_session import (
 )
 from stqsh.errors import StqshError
 from stqsh.spec.chunk import CHUNK
-from stqsh.storage.blobs import folder_blobs
+from stqsh.storage.blobs import home_blobs
 
 TESTS = Path(__file__).resolve().parent.parent
 SLOTS = 3
@@ -94,11 +94,11 @@ def test_offsets_and_commits_are_files_of_the_checkpoint(ran: Ran) -> None:
     numbers = sorted(int(path.name) for path in (ran.checkpoint / "offsets").glob("[0-9]*"))
     assert numbers == list(range(len(numbers))) and len(numbers) >= 1
     last = numbers[-1]
-    assert spark_internals.last_commit(folder_blobs(ran.checkpoint)) == last
+    assert spark_internals.last_commit(home_blobs(ran.checkpoint)) == last
     assert (ran.checkpoint / spark_internals.commit_file(last)).is_file()
     first_line = (ran.checkpoint / "offsets" / "0").read_text().splitlines()[0]
     assert first_line == "v1"
-    assert json.loads(spark_internals.read_offset(folder_blobs(ran.checkpoint), last)) == {"batch": 3}
+    assert json.loads(spark_internals.read_offset(home_blobs(ran.checkpoint), last)) == {"batch": 3}
 
 
 @pytest.mark.spark

@@ -22,6 +22,7 @@ from stqsh.sources.live.pieces import ReadOrder, piece_named, ready_file
 from stqsh.sources.live.protocol import MessageRange, Position
 from stqsh.sources.live.read_ahead import follow_orders
 from stqsh.spec.stream import StreamSpec
+from stqsh.storage.blobs import home_blobs
 from tests.kafka.test_source import Folded, create, execute, row, wait_for
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -73,7 +74,12 @@ def test_pieces_hold_what_workers_read(broker: KafkaBroker, topic: str, tmp_path
         wait_for(lambda: reached(tmp_path / "1-1", begun)[f"{topic}/1"] == 5, 60)
     wanted = (MessageRange(f"{topic}/0", 7, 400), MessageRange(f"{topic}/1", 0, 5))
     ahead, direct = (
-        read_live(stream_of(broker, topic), tmp_path, LiveSlice(1, wanted, 0, (), str(folder)), LiveAccess())
+        read_live(
+            stream_of(broker, topic),
+            home_blobs(tmp_path),
+            LiveSlice(1, wanted, 0, (), str(folder)),
+            LiveAccess(),
+        )
         for folder in (tmp_path / "1-1", tmp_path / "none")
     )
     assert ahead.records.equals(direct.records)
@@ -98,7 +104,7 @@ def test_transactions_are_read_once_they_are_committed(
         # Three messages and a marker, twice.
         wait_for(lambda: reached(tmp_path / "1-1", begun)[f"{topic}/0"] == 8, 60)
     piece = LiveSlice(1, (MessageRange(f"{topic}/0", 0, 8),), 0, (), str(tmp_path / "1-1"))
-    read = read_live(stream_of(broker, topic), tmp_path, piece, LiveAccess())
+    read = read_live(stream_of(broker, topic), home_blobs(tmp_path), piece, LiveAccess())
     assert read.records["oid"].to_pylist() == ["kept0", "kept1", "kept2"]
 
 

@@ -13,7 +13,7 @@ from support.s3 import CREDENTIALS, Gate, s3_gate
 
 from stqsh.checksums import DamagedFileError, Seal
 from stqsh.storage import blobs as blobs_module
-from stqsh.storage.blobs import Blobs, StorageError, folder_blobs, host_cache, open_blobs
+from stqsh.storage.blobs import Blobs, StorageError, home_blobs, host_cache, open_blobs
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def lets_all_through(gate: Gate) -> None:
 @pytest.fixture(params=["file", "s3"])
 def blobs(request: pytest.FixtureRequest, gate: Gate, tmp_path: Path) -> Blobs:
     if request.param == "file":
-        return folder_blobs(tmp_path / "a folder, 100% of its own?")
+        return home_blobs(tmp_path / "a folder, 100% of its own?")
     return open_blobs(gate.uri(f"{tmp_path.name}/x"), str(tmp_path / "cache"))
 
 
@@ -163,7 +163,7 @@ def test_credentials_do_not_belong_into_a_uri(uri: str) -> None:
 
 
 def test_a_write_that_fails_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
-    blobs = folder_blobs(tmp_path)
+    blobs = home_blobs(tmp_path)
     (tmp_path / "a").mkdir()
     with pytest.raises(OSError, match="directory"):
         blobs.put("a", [b"content"])

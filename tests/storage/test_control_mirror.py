@@ -14,7 +14,7 @@ from stqsh.checksums import DamagedFileError
 from stqsh.client.connection import Connection
 from stqsh.spec.log import RunToEnd
 from stqsh.storage import catalogue_writer, control_mirror
-from stqsh.storage.blobs import Blobs, folder_blobs
+from stqsh.storage.blobs import Blobs, home_blobs
 from stqsh.storage.control_log import ControlDb, append, last_seq, set_meta
 from stqsh.storage.control_mirror import ControlMirror, restore_control
 from stqsh.storage.engine_info import EngineInfo
@@ -25,7 +25,7 @@ class Host:
     """A host with a home of its own, and the session's storage, which all hosts see."""
 
     def __init__(self, folder: Path, *, name: str = "a") -> None:
-        self.home, self.blobs = open_home(name, root=folder), folder_blobs(folder / "storage")
+        self.home, self.blobs = open_home(name, root=folder), home_blobs(folder / "storage")
 
     def opened(self, *, create: bool = False) -> ControlDb:
         self.control = ControlDb(self.home.path, create=create)
@@ -50,7 +50,7 @@ def test_another_host_makes_what_was_published(
     first, chance = Host(tmp_path), random.Random(4)
     control = first.opened(create=True)
     stream = catalogue_writer.create_stream(control, "CREATE …;", stream_spec(STREAM))
-    first.mirror.begin()
+    first.mirror.publish()
     batch = deliver(first)
     for number in range(12):
         if number % 3 == 0:
@@ -71,7 +71,7 @@ def test_another_host_makes_what_was_published(
     assert {path.name: path.read_bytes() for path in second.home.updates.iterdir()} == files
     # Numbers go on, also those of rows that are gone, and so does the mirror.
     assert append(found, RunToEnd()).seq == append(control, RunToEnd()).seq > stream.id
-    second.mirror.begin()
+    second.mirror.publish()
     set_meta(found, "later", "1")
     second.mirror.publish()
     third = Host(tmp_path, name="c")
@@ -82,7 +82,7 @@ def test_another_host_makes_what_was_published(
 def test_a_piece_that_comes_late_undoes_nothing(tmp_path: Path) -> None:
     host = Host(tmp_path)
     control = host.opened(create=True)
-    host.mirror.begin()
+    host.mirror.publish()
 
     class Slow(Blobs):
         """Storage in which another process publishes before a piece is there."""
@@ -101,14 +101,14 @@ def test_a_piece_that_comes_late_undoes_nothing(tmp_path: Path) -> None:
 
 def test_where_nothing_was_published_there_is_no_session(tmp_path: Path) -> None:
     home = SessionHome(tmp_path)
-    assert not restore_control(home, folder_blobs(tmp_path / "storage"))
+    assert not restore_control(home, home_blobs(tmp_path / "storage"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_piece_is_named(tmp_path: Path) -> None:
     host = Host(tmp_path)
     host.opened(create=True)
-    host.mirror.begin()
+    host.mirror.publish()
     [name] = host.blobs.names("control/")
     host.blobs.put(name, [bytes(memoryview(host.blobs.read(name)))[:-1]])
     other = Host(tmp_path, name="b")

@@ -34,6 +34,7 @@ from stqsh.engine.state.arena import Arena
 from stqsh.profile import load_profile
 from stqsh.spec.offset import Offset
 from stqsh.storage.arena_cleanup import claim_arena
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.control_log import ControlDb, set_meta, wall_clock_us
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home
@@ -70,7 +71,10 @@ class LocalEngine:
         assert self.spool is not None
         self.spool.prepare()
         self.delivery = Delivery(self.home, self.control, spool=self.spool)
-        context = OperatorContext(settings.slots, self.home.arena.folders, self.home.path, self.spool)
+        self.delivery.shedding.every = tuning.shedding_steps
+        context = OperatorContext(
+            settings.slots, self.home.arena.folders, self.home.path, home_blobs(self.home.path), self.spool
+        )
         self.operators = LocalOperators(EVALUATE, AGGREGATE, context)
         self.reader = self._new_reader()
         self.offset = Offset()

@@ -16,7 +16,7 @@ from stqsh.engine.launch.main import engine_settings
 from stqsh.engine.spark.spark_internals import last_commit, read_offset
 from stqsh.profile import load_profile
 from stqsh.spec.offset import Offset
-from stqsh.storage.blobs import folder_blobs
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import Progress
@@ -52,9 +52,9 @@ def opened(home: SessionHome) -> Iterator[Session]:
         settings = replace(engine_settings(home, link.db), max_records=MAX_RECORDS)
         audit_home(home, link.db, settings)
         link.engine = engine = LocalEngine(settings)
-        done = last_commit(folder_blobs(home.checkpoint))
+        done = last_commit(home_blobs(home.checkpoint))
         if done >= 0:
-            engine.offset = Offset.from_json(orjson.loads(read_offset(folder_blobs(home.checkpoint), done)))
+            engine.offset = Offset.from_json(orjson.loads(read_offset(home_blobs(home.checkpoint), done)))
             engine.number = done + 1
         with Session(home, load_profile(None, {}), autoplay=False, link=link) as session:
             yield session

@@ -29,7 +29,7 @@ from stqsh.spec.log import StreamRouted
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.region import RectangleSpec
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.blobs import folder_blobs
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import open_home
 from stqsh.storage.stream_routes import PublishedRoutes, append_route
@@ -121,7 +121,7 @@ def _dealt(spec: StreamSpec, steps: list[pa.RecordBatch]) -> tuple[float, float]
     """Return the thread time of the dealer, ns a record, and the share of the records that cross."""
     with temporary_folder() as folder:
         home = open_home("dealing", root=folder).path
-        dealer, route = Dealer(spec, folder_blobs(home), _SLOTS), _route(home, steps[0])
+        dealer, route = Dealer(spec, home_blobs(home), _SLOTS), _route(home, steps[0])
         state, spent, crossed = SlotState.fresh(0), [], []
         for step, batch in enumerate(steps, 1):
             order = DealOrder(step, step, 1, SECOND, route)
@@ -143,5 +143,5 @@ def _route(home: Path, batch: pa.RecordBatch) -> int:
     table = agrid_table(load_by(places, squares_around(places[:1000], _SIDE)), _SLOTS)
     control = ControlDb(home, create=True)
     route = append_route(control, StreamRouted(STREAM, strategy=table.strategy), table).seq
-    PublishedRoutes(control, folder_blobs(home)).publish(route)
+    PublishedRoutes(control, home_blobs(home)).publish(route)
     return route

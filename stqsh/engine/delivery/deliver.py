@@ -32,6 +32,7 @@ from stqsh.spec.query import AskSpec, Place
 from stqsh.spec.stats import BatchStats, SiftedRecords, SlotStats, TakenMessages, TaskTiming, TimeSplit
 from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb, wall_clock_us
+from stqsh.storage.control_mirror import ControlMirror
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
 from stqsh.storage.rows import Progress
@@ -68,9 +69,11 @@ class Delivery:
         spool: folders of the payloads that are passed by name; None if all payloads are within their chunks.
         on_first: called after the first batch that this object delivers.
         on_timings: called after each batch with the times of its tasks.
+        mirror: publishes what a batch changes in control.db; None where the session's storage is its home.
 
     Attributes:
         retention: is notified of what each batch adds to the update log.
+        shedding: gives the orders of load shedding.
     """
 
     def __init__(
@@ -81,14 +84,15 @@ class Delivery:
         spool: Spool | None = None,
         on_first: Callable[[], None] | None = None,
         on_timings: Callable[[list[TaskTiming]], None] | None = None,
+        mirror: ControlMirror | None = None,
     ) -> None:
         self._home, self._control, self._spool, self._on_first = home, control, spool, on_first
-        self._on_timings = on_timings
+        self._on_timings, self._mirror = on_timings, mirror
         self.retention = LogRetention(
             home, control, lambda: parse_size(session_settings(control).text("updates.keep"))
         )
         self._book = NameBook(control)
-        self._shedding = SheddingController(control, session_settings(control))
+        self.shedding = SheddingController(control, session_settings(control))
         self._balancer = Balancer(home, control, lambda: session_settings(control))
         self._counted = -1
         self._records = self._stale = 0
@@ -120,6 +124,8 @@ class Delivery:
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
         self._record(progress, delivered, logged)
+        if self._mirror is not None:
+            self._mirror.publish()
         if self._on_timings is not None:
             self._on_timings(delivered.timings)
         if logged is not None:
@@ -134,7 +140,7 @@ class Delivery:
     def _record(self, progress: Progress, delivered: BatchOutcome, logged: LoggedFile | None) -> None:
         """Write progress and effects in one transaction, so that no SET intervenes before the next order."""
         with self._control.transaction():
-            order = self._shedding.decision(delivered.stats, delivered.clock)
+            order = self.shedding.decision(delivered.stats, delivered.clock)
             effects = BatchEffects(
                 delivered.ended,
                 delivered.grown,
@@ -198,7 +204,7 @@ class Delivery:
             playback=clock.playback,
             rows=clock.rows,
             slots=tuple(by_slot(delivered.stats, sifted)),
-            memory=self._shedding.describe(delivered.stats, clock),
+            memory=self.shedding.describe(delivered.stats, clock),
             rebuilt=sum(timing.rebuilt for timing in delivered.timings),
             time=split,
             live=clock.live,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stqsh.engine.config import TUNING
 from stqsh.engine.delivery.shedding_policy import decide, load_of
 from stqsh.engine.delivery.warmup import WarmupBatch, ask_for_more, warmup_after
 from stqsh.profile import Profile
@@ -14,14 +15,16 @@ from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.progress import read_progress
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.shedding_orders import MemorySettings, memory_settings, orders_after
+from stqsh.storage.shedding_orders import MemorySettings, look_after, memory_settings, orders_after
 
 
 class SheddingController:
     """Follows the orders of a session and gives new ones.
 
-    `profile` has the settings that SET overrides.
+    `profile` has the settings that SET overrides. The load is looked at each `every` steps.
     """
+
+    every = TUNING.shedding_steps
 
     def __init__(self, control: ControlDb, profile: Profile) -> None:
         self._control, self._profile = control, profile
@@ -64,10 +67,11 @@ class SheddingController:
     def decision(self, stats: Iterable[SlotStats], clock: BatchClock) -> SheddingOrder | None:
         """Return the order to give after a batch; None if the last one stays, or has yet to take effect.
 
+        The load is looked at each `every` steps only, where the planner ends batches.
         A repeated batch gets the same order. Call this in the transaction that appends the order.
         """
         streams = _by_slot_and_stream(stats)
-        if not streams:
+        if not streams or look_after(clock.first_step - 1, self.every) > clock.last_step:
             return None
         self._follow(clock.seq)
         seq, standing = self._orders[-1]

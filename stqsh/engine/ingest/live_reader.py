@@ -10,14 +10,17 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.checksums import DamagedFileError
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
 from stqsh.sources.dead_letters import DeadLetter, letter_lines
 from stqsh.sources.live.decoding import without_collections
+from stqsh.sources.live.line_spool import SPOOL
 from stqsh.sources.live.pieces import FoundPiece, read_pieces
-from stqsh.sources.live.registry import close_idle_readers, read_records
+from stqsh.sources.live.registry import close_idle_readers, is_from_kafka, read_records
 from stqsh.spec.chunk import columns_schema
 from stqsh.spec.stats import TakenMessages
 from stqsh.spec.stream import StreamSpec
+from stqsh.storage.blobs import Blobs
 
 #: The most dead letters of a slice that are kept with their text; all are counted.
 MOST_LETTERS = 10_000
@@ -31,13 +34,13 @@ class ReadSlice(NamedTuple):
 
 
 def read_live(
-    stream: StreamSpec, directory: Path, piece: LiveSlice, access: LiveAccess, *, reports: bool = True
+    stream: StreamSpec, blobs: Blobs, piece: LiveSlice, access: LiveAccess, *, reports: bool = True
 ) -> ReadSlice:
     """Read and decode messages of a live stream, unless they were read ahead.
 
     Args:
         stream: the stream.
-        directory: its folder in the session's home.
+        blobs: its files in the session's storage.
         piece: what to read.
         access: how to get at the source.
         reports: whether to say what was taken; one of the tasks that read the same messages does.
@@ -55,7 +58,8 @@ def read_live(
     letters: list[DeadLetter] = []
     dead = size = 0
     with without_collections():
-        for decoded in read_records(stream, directory, piece.ranges, access.profile, skips=access.skips):
+        spool = None if is_from_kafka(stream) else spool_of_slice(blobs, piece.spool)
+        for decoded in read_records(stream, spool, piece.ranges, access.profile, skips=access.skips):
             batches.append(decoded.records)
             letters += decoded.dead[: MOST_LETTERS - len(letters)]
             dead += len(decoded.dead)
@@ -64,6 +68,26 @@ def read_live(
     lines = letter_lines(letters).decode()
     taken = TakenMessages(records.num_rows, dead, size, lines)
     return ReadSlice(records, _with_latest(taken, records, stream))
+
+
+def spool_of_slice(blobs: Blobs, published: str) -> Path:
+    """Return the folder with what a live stream's spool has for a batch.
+
+    Args:
+        blobs: the stream's files in the session's storage.
+        published: the folder in which the planner has published that, "" if workers see the spool itself.
+
+    Raises:
+        DamagedFileError: it is gone.
+    """
+    spool = blobs.below(SPOOL)
+    if not published:
+        assert spool.folder is not None, "the spool is in the home"
+        return spool.folder
+    copies = [spool.local(name).parent for name in spool.names(f"{published}/")]
+    if not copies:
+        raise DamagedFileError(f"{spool.within}{published}", "is gone")
+    return copies[0]
 
 
 def _with_latest(taken: TakenMessages, records: pa.RecordBatch, stream: StreamSpec) -> TakenMessages:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,6 +24,7 @@ from stqsh.spec.chunk import Chunk, ChunkOrder, Phase
 from stqsh.spec.payload_refs import Reference, reference_in
 from stqsh.spec.region import Key
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
+from stqsh.storage.blobs import Blobs
 from stqsh.storage.stream_routes import INITIAL
 
 #: The versions of the references and of how slices become chunks; references of others cannot be read. A
@@ -154,8 +154,8 @@ def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:
     return first
 
 
-def replay_records(home: Path, logged: list[Chunk]) -> list[Chunk]:
-    """Return a logged batch's chunks, with references made into chunks again from a home's stores.
+def replay_records(blobs: Blobs, logged: list[Chunk]) -> list[Chunk]:
+    """Return a logged batch's chunks, with references made into chunks again from the stores in blobs.
 
     Raises:
         RecordReplayError: the log is of another version of the task code, or the store has changed.
@@ -165,7 +165,7 @@ def replay_records(home: Path, logged: list[Chunk]) -> list[Chunk]:
     ]
     slices = {orjson.dumps(again): again for _, again in names if again is not None}
     slots = sorted({chunk.slot for chunk, again in names if again is not None})
-    made = {name: _index_chunks(_chunks(home, again, slots)) for name, again in slices.items()}
+    made = {name: _index_chunks(_chunks(blobs, again, slots)) for name, again in slices.items()}
     return [
         chunk if again is None else _find_chunk(chunk, again, made[orjson.dumps(again)])
         for chunk, again in names
@@ -188,7 +188,7 @@ def _find_chunk(chunk: Chunk, again: Any, made: dict[tuple[str, ChunkOrder, int]
     return found
 
 
-def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
+def _chunks(blobs: Blobs, again: Any, wanted: list[int]) -> Iterator[Chunk]:
     if again.get("format") not in ([FORMAT, CHUNK_RECORDS], [WHOLE, CHUNK_RECORDS]):
         raise RecordReplayError(
             "the session's state was written by another version of stqsh", hint=_OTHER_VERSION
@@ -203,7 +203,7 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
     stream, (slots, first, last, base_tick) = piece.stream_id, found.task
     spec = StreamSpec(name="", columns=(), source=FileSourceSpec(""), **msgspec.structs.asdict(found.stream))
     task = SourceTask(
-        str(home),
+        blobs,
         slots,
         {stream: spec},
         first,

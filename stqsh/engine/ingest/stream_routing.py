@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from stqsh.sources.replay_store.spatial_extent import initial_table
 from stqsh.spec.command import RegisterCommand
 from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.home import SessionHome
 from stqsh.storage.queries.living_queries import LivingQueries, OlderQueries
 from stqsh.storage.queries.query_commands import Command
 from stqsh.storage.stream_routes import INITIAL, published_table
@@ -93,8 +91,8 @@ class StreamRouting:
     def _read_table(self, stream_id: int, route: int) -> RoutingTable | None:
         if route != INITIAL:
             return published_table(self._task.blobs, route).over(self._task.slots)
-        home, stream = SessionHome(Path(self._task.home)), self._task.streams[stream_id]
-        manifest = read_manifest(home.stream(stream_id))
+        manifest = read_manifest(self._task.blobs.below(f"streams/{stream_id}"))
+        stream = self._task.streams[stream_id]
         return initial_table(manifest, stream, self._task.slots)
 
 

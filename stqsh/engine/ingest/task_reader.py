@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -26,8 +25,8 @@ from stqsh.engine.planning.head_log import NOTHING, HeadLog, read_head_log
 from stqsh.engine.planning.tasks import BatchHead, LiveSlice, SourceTask, StreamSlice
 from stqsh.routing.table import RoutingTable, slots_of
 from stqsh.sources.replay_store.previous_rows import previous_rows
-from stqsh.sources.replay_store.store import open_store
-from stqsh.sources.table_files import CONTENT, read_table
+from stqsh.sources.replay_store.store import open_store_with
+from stqsh.sources.table_files import read_table
 from stqsh.spec.chunk import (
     COPY_COMMANDS,
     COPY_OLDER,
@@ -44,7 +43,7 @@ from stqsh.spec.clock import DealOrder
 from stqsh.spec.log import AreaDropped, RecordsFound, TableDropped
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
-from stqsh.storage.home import SessionHome
+from stqsh.storage.blobs import Blobs
 from stqsh.storage.queries.living_queries import LivingQueries
 from stqsh.storage.queries.query_commands import Command, commands_of
 from stqsh.storage.rows import LogRow
@@ -100,7 +99,7 @@ def _head_chunks(reader: _HeadReader) -> Iterator[Chunk]:
     for ask in head.clock.asks:
         yield from _to_all(task, ask.spec.stream_id, "ask", Phase.SNAPSHOT, pack_json([ask]))
     for row in log.defined:
-        yield from _definition_chunks(task, row)
+        yield from _definition_chunks(task, head, row)
     for row in log.taken:
         match row.entry:
             case StreamSpec():
@@ -135,23 +134,27 @@ def _dealer_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
         yield from _to_all(task, stream_id, ChunkKind.DEAL_ORDER, Phase.COMMANDS, pack_json(order))
 
 
-def _home(task: SourceTask) -> SessionHome:
-    return SessionHome(Path(task.home))
+def _stream(task: SourceTask, stream: int) -> Blobs:
+    return task.blobs.below(f"streams/{stream}")
 
 
-def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
-    """Yield a table or an area for every slot; one that could not be read is empty."""
+def _definition_chunks(task: SourceTask, head: BatchHead, row: LogRow) -> Iterator[Chunk]:
+    """Yield a table or an area for every slot; a table that could not be read is empty.
+
+    Raises:
+        DamagedFileError: a table that has been read is gone.
+    """
     if isinstance(row.entry, AreaSpec):
         yield from _to_all(task, row.seq, "area_define", Phase.DEFINE, row.payload or b"")
     if not isinstance(row.entry, TableSpec):
         return
     table = row.seq
     yield from _to_all(task, table, "table_define", Phase.DEFINE, pack_json(row.entry))
-    directory = _home(task).table(table)
-    if (directory / CONTENT).exists():
-        for number, rows in enumerate(read_table(directory), start=1):
-            order = ChunkOrder(Phase.DEFINE, number=number)
-            yield from _to_all(task, table, "table", order, pack(rows), rows.num_rows)
+    if table in head.unread:
+        return
+    for number, rows in enumerate(read_table(task.blobs.below(f"tables/{table}")), start=1):
+        order = ChunkOrder(Phase.DEFINE, number=number)
+        yield from _to_all(task, table, "table", order, pack(rows), rows.num_rows)
 
 
 def _with_orders(task: SourceTask, head: BatchHead, rows: Sequence[LogRow]) -> dict[int, list[Command]]:
@@ -222,9 +225,9 @@ def _copy_chunks(
     yield from _to_all(task, stream.id, ChunkKind.COPY_BEGIN, Phase.COMMANDS, pack_json({}))
     if stream.needs_dealer:
         return  # which has the last records
-    directory = _home(task).stream(stream.id)
-    store = open_store(directory)
-    previous = previous_rows(store, directory, stream.key, stream.time)[: head.copies[stream.id]]
+    files = _stream(task, stream.id)
+    store = open_store_with(files, head.copies[stream.id])
+    previous = previous_rows(store, files, stream.key, stream.time)[: head.copies[stream.id]]
     seeds = last_records(store, previous, task.first_step - 1, stream.key)
     for number, records in enumerate(seeds):
         dealt = DealtRecords(records, slots_of(records["_hash"].to_numpy(), task.slots))
@@ -267,8 +270,8 @@ def record_chunks(
 
     Records go to slots by object or by place; only the slots in `wanted` get theirs.
     """
-    directory = _home(task).stream(piece.stream_id)
-    store, stream = open_store(directory), task.streams[piece.stream_id]
+    files = _stream(task, piece.stream_id)
+    store, stream = open_store_with(files, piece.stop), task.streams[piece.stream_id]
     stored = store.read(piece.start, piece.stop)
     steps = np.maximum(stored["_tick"].to_numpy() - task.base_tick + 1, task.first_step)
     hashes = hash_keys(stored[stream.key])
@@ -276,7 +279,7 @@ def record_chunks(
     if piece.stream_id in task.dealing:
         yield from _to_slots(task, piece, _by_key(task, records), wanted, ChunkKind.DEAL_RECORDS)
     elif piece.stream_id in task.dealt:
-        previous = previous_rows(store, directory, stream.key, stream.time)[piece.start : piece.stop]
+        previous = previous_rows(store, files, stream.key, stream.time)[piece.start : piece.stop]
         mine = SliceRecords(piece.start, records, previous)
         dealt = deal_crossing(store, stream, mine, routing.rows(piece.stream_id))
         yield from _to_slots(task, piece, dealt, wanted)
@@ -294,9 +297,9 @@ def live_chunks(task: SourceTask, piece: LiveSlice, routing: StreamRouting) -> I
 
     What was taken is reported once, not by each of the tasks that read for one slot.
     """
-    stream, directory = task.streams[piece.stream_id], _home(task).stream(piece.stream_id)
+    stream, files = task.streams[piece.stream_id], _stream(task, piece.stream_id)
     reports = task.only in (None, 0)
-    read = read_live(stream, directory, piece, task.access, reports=reports)
+    read = read_live(stream, files, piece, task.access, reports=reports)
     steps = np.full(read.records.num_rows, task.last_step, np.int64)
     records = _with_routing(read.records, steps, hash_keys(read.records[stream.key]))
     if piece.stream_id in task.dealing:

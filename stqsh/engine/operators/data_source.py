@@ -76,7 +76,7 @@ class StqshSource(DataSource):
         from stqsh.engine.state.payload_files import open_spool
 
         options = self.options
-        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes"))
+        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes", "cores"))
         reader = StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
         reader.spool = open_spool(Path(options["home"]), options["transit"], int(options["spool_bytes"]))
         reader.folds = options.get("folds") == "true"
@@ -179,10 +179,11 @@ class StqshReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task in a worker, and fold what it reads where the task says so."""
         from stqsh.engine.operators import local_operators, slot_task
+        from stqsh.storage.blobs import home_blobs
 
         assert isinstance(partition, TaskPartition)
         slots, arena = self._numbers[0], SessionHome(self._home).arena.folders
-        context = slot_task.OperatorContext(slots, arena, self._home, self.spool)
+        context = slot_task.OperatorContext(slots, arena, self._home, home_blobs(self._home), self.spool)
         return local_operators.read_task(partition.task, context)
 
     def commit(self, end: OffsetJson) -> None:

@@ -33,7 +33,7 @@ from stqsh.engine.state.file_store import FileStore
 from stqsh.engine.state.slot_runner import Fold
 from stqsh.spec.chunk import CHUNK, Chunk, from_table, to_table
 from stqsh.spec.offset import Offset
-from stqsh.storage.blobs import checkpoint_blobs, folder_blobs
+from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
@@ -85,9 +85,9 @@ class LocalOperators:
         """Return the dealers of streams, which most sessions do without."""
         if not offset.dealers:
             return []
-        control, blobs = ControlDb(self.context.home), folder_blobs(self.context.home)
+        control = ControlDb(self.context.home)
         return [
-            Dealer(stream_by_id(control, stream).spec, blobs, self.context.slots)
+            Dealer(stream_by_id(control, stream).spec, self.context.blobs, self.context.slots)
             for stream in sorted(offset.dealers)
         ]
 

@@ -28,7 +28,7 @@ from stqsh.engine.state.slot_store import SlotStore
 from stqsh.spec.chunk import FOR_DELIVER, Chunk, ChunkKind, ChunkOrder, in_order, pack, pack_json, unpack
 from stqsh.spec.stats import TaskTiming
 from stqsh.storage.arena_cleanup import host_folders
-from stqsh.storage.blobs import Blobs, folder_blobs
+from stqsh.storage.blobs import Blobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +38,16 @@ class OperatorContext:
     Attributes:
         slots: the number of slots.
         arena: the folders for slot state, or the arena's name, see `host_folders`.
-        home: the session's directory, with the replay stores to which slot logs refer.
+        home: the session's directory.
+        blobs: the session's files, with the replay stores to which slot logs refer.
         spool: where large payloads are; None: they go through Spark.
     """
 
     slots: int
     arena: tuple[Path, ...]
     home: Path
+    blobs: Blobs
     spool: Spool | None = None
-
-    @property
-    def blobs(self) -> Blobs:
-        """The session's storage."""
-        return folder_blobs(self.home)
 
 
 class _Evaluate:
@@ -111,7 +108,7 @@ def _advance(
 ) -> list[Chunk]:
     """Fold chunks, in order and all of one slot, into its state; return the chunks to send."""
     name = f"{fold.name}-{chunks[0].slot}"
-    arena, replay = Arena(host_folders(context.arena), name), partial(replay_records, context.home)
+    arena, replay = Arena(host_folders(context.arena), name), partial(replay_records, context.blobs)
     runner = SlotRunner(fold, chunks[0].slot, store, arena, replay)
     answers, costs = runner.advance(chunks, logged)
     with open_writer(context.spool, name) as outgoing:

@@ -39,6 +39,7 @@ from stqsh.engine.planning.live_inputs import LiveInputs
 from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshots
 from stqsh.engine.planning.planner_state import PlannerState, last_step_of
 from stqsh.engine.planning.routes import routes_in_use, routes_left, rows_dealt
+from stqsh.engine.planning.shared_files import SharedFiles
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, last_tick_that_fits
 from stqsh.engine.planning.tasks import (
     BatchHead,
@@ -52,11 +53,15 @@ from stqsh.sources.live.decoding import without_collections
 from stqsh.spec.clock import BatchClock, TermsPart
 from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.storage.attachments import AttachmentWriter
-from stqsh.storage.blobs import folder_blobs
+from stqsh.storage.blobs import Blobs, home_blobs
 from stqsh.storage.catalogue import area_boxes
+from stqsh.storage.control_mirror import mirror_of
 from stqsh.storage.disk_space import is_full
+from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 from stqsh.storage.queries.living_queries import LivingQueries, living_queries
+from stqsh.storage.session_settings import session_settings
+from stqsh.storage.shedding_orders import look_after, memory_settings
 from stqsh.storage.stream_routes import PublishedRoutes
 
 if TYPE_CHECKING:
@@ -101,11 +106,18 @@ class Planner:
         self._view, self._pace = SessionView.of(home), PlaybackPace(steady)
         self.live = LiveInputs(home, self._view, steady)
         self._first_routing = FirstRouting(self._view)
-        blobs = folder_blobs(home)
-        self._attachments, self._routes = AttachmentWriter(blobs), PublishedRoutes(self._view.control, blobs)
+        self.share(home_blobs(home))
         self._summaries: dict[int, SummaryWriter] = {}
         self._area_boxes = lru_cache(maxsize=256)(partial(area_boxes, self._view.control))
         self._sizes = BatchSizes()
+
+    def share(self, blobs: Blobs) -> None:
+        """Share with workers by these blobs from now on; without that, by the files of the home."""
+        self.blobs = blobs
+        self._shared = SharedFiles(SessionHome(self.home), blobs)
+        self._attachments = AttachmentWriter(blobs)
+        self._routes = PublishedRoutes(self._view.control, blobs)
+        self._mirror = mirror_of(SessionHome(self.home), self._view.control, blobs)
 
     def latest(self, start: Offset, now_us: int) -> Offset:
         """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.
@@ -122,6 +134,8 @@ class Planner:
         if end.names > start.names:
             # After a power failure, no number that an offset names may be given to another statement.
             self._view.control.force()
+            if self._mirror is not None:
+                self._mirror.publish()
         return replace(end, by_slot=self._is_by_slot(start, end), slices=self._tuning.slices)
 
     def plan(self, first: Offset, last: Offset) -> list[SourceTask]:
@@ -144,14 +158,16 @@ class Planner:
         head = BatchHead(
             clock, (first.seq, last.seq), defined, lookups, ledger.memory, routed, copies, uncopied, sending
         )
-        head = replace(head, left=routes_left(self._view.control, ledger, routes, first, last))
+        left = routes_left(self._view.control, ledger, routes, first, last)
+        head = replace(head, left=left, unread=self._view.unread(defined))
         crossed = {feed.stream_id: feed.store for feed in self._view.feeds(last)} if last.dealt else {}
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})
-        tasks = cut_into_tasks(self.home, self.slots, head, span, ledger, self._tuning)
+        tasks = cut_into_tasks(self.blobs, self.slots, head, span, ledger, self._tuning)
         self._routes.publish(last.names)
         terms = self._terms(ledger, first, last)
         dealing, copied = last.dealing, last.copied
         tasks = [replace(task, routes=routes, dealing=dealing, copied=copied, terms=terms) for task in tasks]
+        self._shared.keep_previous({*copies, *last.dealt}, ledger.streams)
         head = self._with_log(head, tasks[0])
         tasks = [task if task.head is None else replace(task, head=head) for task in tasks]
         live = self.live.slices(first, last, ledger, self._tuning)
@@ -188,8 +204,9 @@ class Planner:
         taken = read_rows(control, head.commands, TAKEN)
         before, after, begun = {}, {}, time.perf_counter_ns()
         learning = [stream for stream in head.routed if not _are_everywhere(task, stream, first)]
-        changed = {stream for row in taken if (stream := stream_of(row)) is not None}
-        for stream in {*learning, *head.copies, *(changed & {*task.copied, *head.uncopied})}:
+        copied = {*task.copied, *head.uncopied}
+        changed = {stream_of(row) for row in taken} if copied else set()
+        for stream in {*learning, *head.copies, *(copied & changed)}:
             before[stream] = self._living(stream, first, head.clock)
         for stream in head.left:
             after[stream] = self._living(stream, last, head.clock)
@@ -289,7 +306,10 @@ class Planner:
             return None
         if undealt := self._view.log.undealt(offset):
             return replace(offset, dealers=offset.dealers | undealt)
-        room = self._room()
+        log, room = self._view.log, self._room()
+        ledger = log.ledger_at(log.pending[-1].seq) if log.pending else log.ledger
+        if any(stream.is_significant for stream in ledger.streams.values()):
+            until = min(until, self._next_look(offset.step, until))
         last = last_tick_that_fits(
             feeds, offset.tick_of(offset.step + 1), offset.tick_of(until), self._room_now(room)
         )
@@ -297,8 +317,6 @@ class Planner:
         if step <= offset.step:
             return None
         rows = {feed.stream_id: feed.store.rows_until(last) for feed in feeds}
-        log = self._view.log
-        ledger = log.ledger_at(log.pending[-1].seq) if log.pending else log.ledger
         return replace(
             offset,
             step=step,
@@ -312,6 +330,14 @@ class Planner:
             dealers=_dealers(ledger, offset),
             copied=ledger.copied,
         )
+
+    def _next_look(self, step: int, until: int) -> int:
+        """Return the next step after which the load may bring an order to shed, else `until`.
+
+        A batch ends there, so that orders depend on the steps and not on how these are divided into batches.
+        """
+        sheds = memory_settings(session_settings(self._view.control)).sheds
+        return look_after(step, self._tuning.shedding_steps) if sheds else until
 
     def _ends(self, offset: Offset) -> dict[int, int]:
         """Return where queries with SYNC end by their FOR, those that the next step registers included."""

@@ -12,8 +12,9 @@ from stqsh.engine.planning.pending_log import PendingLog
 from stqsh.sources.replay_store.manifest import MANIFEST, stored_name
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.sources.table_files import CONTENT
+from stqsh.spec.log import TableDropped
 from stqsh.spec.offset import Offset
-from stqsh.spec.stream import StreamSpec
+from stqsh.spec.stream import StreamSpec, TableSpec
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import stream_statuses
@@ -181,6 +182,16 @@ class SessionView:
     def _is_settled(self, table: int) -> bool:
         """Return whether a table is ready or cannot be read, so that nothing waits for it."""
         return self._tables.ready(table) or table in self._failed()
+
+    def unread(self, defined: tuple[int, int]) -> tuple[int, ...]:
+        """Return the tables of rows `first < seq <= last` that could not be read, or were dropped before."""
+        first, last = defined
+        if first == last:
+            return ()
+        rows = [*self.log.pending, *self.log.held]
+        tables = [row.seq for row in rows if isinstance(row.entry, TableSpec) and first < row.seq <= last]
+        given_up = self._failed() | {row.entry.id for row in rows if isinstance(row.entry, TableDropped)}
+        return tuple(table for table in tables if table in given_up and not self._tables.ready(table))
 
     def _failed(self) -> set[int]:
         """Return the ids of the streams and tables that cannot be read."""

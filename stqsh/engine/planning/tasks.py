@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 from stqsh.engine.config import TUNING, EngineTuning
@@ -17,7 +16,7 @@ from stqsh.spec.offset import Offset
 from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.blobs import Blobs, folder_blobs
+from stqsh.storage.blobs import Blobs
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,7 @@ class BatchHead:
         left: the routings in use after the batch, by stream, of which others go out of use in it.
         log: what the batch brings of the log, see `stqsh.engine.planning.head_log`; None if that is nothing.
         read_us: how long it took to read older queries for it, in µs.
+        unread: the defined tables that could not be read, or were dropped before; they are empty.
     """
 
     clock: BatchClock
@@ -51,6 +51,7 @@ class BatchHead:
     left: dict[int, tuple[int, ...]] = field(default_factory=dict)
     log: Attachment | None = None
     read_us: int = 0
+    unread: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class LiveSlice:
     """Messages of a live stream, and the keys whose records go to every slot.
 
     `index` is the number of the slice among those of its stream, and `is_only` says that there is no other.
-    `ahead` is the folder with the pieces of its messages, "" if they were not read ahead.
+    `ahead` is the folder with the pieces of its messages, "" if they were not read ahead. `spool` is the
+    folder of the stream's spool in which these messages are published, "" if workers see the spool itself.
     """
 
     stream_id: int
@@ -81,6 +83,7 @@ class LiveSlice:
     focal: tuple[Key, ...]
     ahead: str = ""
     is_only: bool = False
+    spool: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,7 @@ class SourceTask:
     """A part of a batch that one worker reads.
 
     Attributes:
+        blobs: the session's files: replay stores, tables, spools.
         streams: their specs by id.
         head: what slots get before the records; only in the first task that reads for all slots.
         only: the one slot for which it reads; None if it reads for all.
@@ -111,7 +115,7 @@ class SourceTask:
             `stqsh.engine.ingest.record_sieve`.
     """
 
-    home: str
+    blobs: Blobs
     slots: int
     streams: dict[int, StreamSpec]
     first_step: int
@@ -128,11 +132,6 @@ class SourceTask:
     dealing: tuple[int, ...] = ()
     copied: tuple[int, ...] = ()
     terms: dict[int, tuple[TermsPart, ...]] = field(default_factory=dict)
-
-    @property
-    def blobs(self) -> Blobs:
-        """The session's blobs."""
-        return folder_blobs(Path(self.home))
 
     @property
     def wanted(self) -> Iterable[int]:
@@ -172,7 +171,7 @@ class BatchSpan(NamedTuple):
 
 
 def cut_into_tasks(
-    home: Path,
+    blobs: Blobs,
     slots: int,
     head: BatchHead,
     span: BatchSpan,
@@ -196,7 +195,7 @@ def cut_into_tasks(
                 smallest = 0 if last.by_slot else sizes.index(min(sizes))
                 slices[smallest].append(StreamSlice(stream_id, low, high, piece, keys))
                 sizes[smallest] += high - low
-    common = (str(home), slots, ledger.streams, first.step + 1, last.step, last.base_tick or 0)
+    common = (blobs, slots, ledger.streams, first.step + 1, last.step, last.base_tick or 0)
     whole = SourceTask(*common, head, tuple(slices[0]), dealt=last.dealt)
     if last.by_slot:
         return [replace(whole, only=slot, folds=last.readers_fold) for slot in range(slots)]

@@ -83,18 +83,21 @@ def check_format(spec: StreamSpec) -> None:
 
 
 def read_records(
-    spec: StreamSpec, directory: Path, wanted: Iterable[MessageRange], profile: str, *, skips: bool
+    spec: StreamSpec, spool: Path | None, wanted: Iterable[MessageRange], profile: str, *, skips: bool
 ) -> Iterator[Decoded]:
     """Read and decode messages of a live stream in a worker, in order; `skips` passes over what is gone.
+
+    `spool` is the folder of its spool, None for a source that needs none.
 
     Raises:
         SourceError: the source does not answer, or no longer has the messages.
     """
     if isinstance(spec.source, _OF_RECORDS):
+        assert spool is not None, "records are in a spool"
         for part in wanted:
-            yield from RecordReader(directory / SPOOL).read(part)
+            yield from RecordReader(spool).read(part)
         return
-    reader = open_message_reader(spec, directory, profile, skips=skips)
+    reader = open_message_reader(spec, spool, profile, skips=skips)
     decoder = MessageDecoder.of(spec)
     for part in wanted:
         for messages in reader.read(part):
@@ -118,7 +121,7 @@ def trim(directory: Path, position: Position) -> None:
         record_spool.trim(directory / SPOOL, position[record_spool.PART])
 
 
-def open_message_reader(spec: StreamSpec, directory: Path, profile: str, *, skips: bool) -> MessageReader:
+def open_message_reader(spec: StreamSpec, spool: Path | None, profile: str, *, skips: bool) -> MessageReader:
     """Open the source of a live stream in a worker; `skips` leaves out messages that are gone."""
     if isinstance(spec.source, KafkaSourceSpec):
         from stqsh.sources.live.kafka_reader import open_reader
@@ -126,4 +129,5 @@ def open_message_reader(spec: StreamSpec, directory: Path, profile: str, *, skip
         settings = client_settings(spec.source.brokers, profile)
         return open_reader(settings, skips=skips, wants_keys=bool(MessageDecoder.of(spec).meta))
     place = spec.source.address if isinstance(spec.source, SocketSourceSpec) else "stdin"
-    return SpoolReader(directory / SPOOL, place)
+    assert spool is not None, "its lines are in a spool"
+    return SpoolReader(spool, place)

@@ -1,4 +1,7 @@
-"""What a replay store says of itself: manifest.json, which is replaced in one go."""
+"""What a replay store says of itself: manifest.json, which is replaced in one go.
+
+Where a session's storage is elsewhere, each manifest is a blob of its own, and the last one counts.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ import msgspec
 
 from stqsh.checksums import DamagedFileError, Seal, with_seal, without_seal
 from stqsh.fs import atomic_write, settle
+from stqsh.storage.blobs import Blobs, home_blobs
 
 MANIFEST = "manifest.json"
+_PUBLISHED = "manifest-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +93,22 @@ class Manifest:
 _DECODER = msgspec.json.Decoder(Manifest)
 
 
-def read_manifest(directory: Path) -> Manifest | None:
+def store_blobs(place: Path | Blobs) -> Blobs:
+    """Return the files of a store as blobs, whose names in errors are those within the session's folder."""
+    return place if isinstance(place, Blobs) else home_blobs(place, stored_name(place, ""))
+
+
+def read_manifest(place: Path | Blobs) -> Manifest | None:
     """Return the manifest of a store, None where there is none yet.
 
     Raises:
         DamagedFileError: it is not what was written.
     """
-    try:
-        content = (directory / MANIFEST).read_bytes()
-    except FileNotFoundError:
+    blobs = store_blobs(place)
+    content = _manifest_bytes(blobs)
+    if content is None:
         return None
-    file = stored_name(directory, MANIFEST)
+    file = f"{blobs.within}{MANIFEST}"
     if not content.startswith(b"{"):  # as older versions wrote it
         content = without_seal(content, file)
     try:
@@ -107,9 +117,40 @@ def read_manifest(directory: Path) -> Manifest | None:
         raise DamagedFileError(file) from error
 
 
-def manifest_seal(directory: Path) -> str:
-    """Return the checksum of a store's manifest, which names those of all its records."""
-    return f"{Seal.of((directory / MANIFEST).read_bytes()).checksum:016x}"
+def _manifest_bytes(blobs: Blobs) -> bytes | None:
+    if not blobs.at_home:
+        names = published_manifests(blobs)
+        return bytes(blobs.read(names[-1])) if names else None
+    assert blobs.folder is not None, "a home is a folder"
+    try:
+        return (blobs.folder / MANIFEST).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def published_manifests(blobs: Blobs) -> list[str]:
+    """Return the names of a store's manifests in a storage that is not the home, the last one at the end."""
+    return blobs.names(_PUBLISHED)
+
+
+def publish_manifest(blobs: Blobs, directory: Path) -> None:
+    """Make a home's manifest the last one of a storage that is not the home; the one before it stays."""
+    content, known = (directory / MANIFEST).read_bytes(), published_manifests(blobs)
+    number = 1 + int(known[-1].removeprefix(_PUBLISHED).partition(".")[0]) if known else 0
+    blobs.put(f"{_PUBLISHED}{number:012d}.json", [content])
+    blobs.delete(known[:-1])
+
+
+def manifest_seal(place: Path | Blobs) -> str:
+    """Return the checksum of a store's manifest, which names those of all its records.
+
+    Raises:
+        DamagedFileError: the manifest is gone.
+    """
+    content = _manifest_bytes(blobs := store_blobs(place))
+    if content is None:
+        raise DamagedFileError(f"{blobs.within}{MANIFEST}", "is gone")
+    return f"{Seal.of(content).checksum:016x}"
 
 
 def stored_name(directory: Path, file: str) -> str:

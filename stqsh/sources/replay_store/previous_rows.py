@@ -2,8 +2,9 @@
 
 CheetahGIS keeps the last tuple of each object in an operator of its own, the Transformer (section IV). What
 that adds to a record follows from the stream alone, so a file beside the store's segments holds it: nothing
-is kept in memory, and a record that is read again brings the same row with it. The file is a cache. It is
-written when a stream is first routed by space, and again if it cannot be read or the store has changed.
+is kept in memory, and a record that is read again brings the same row with it. The file is a cache. The
+driver writes it when a stream is first routed by space, and again if it cannot be read or the store has
+changed. A worker that cannot read it finds the rows itself, and writes nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.checksums import Seal
+from stqsh.checksums import DamagedFileError, Seal
 from stqsh.core.kernels.events.record_keys import find_previous
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.fs import replacing
-from stqsh.sources.replay_store.manifest import Manifest, manifest_seal
-from stqsh.sources.replay_store.store import ReplayStore
+from stqsh.sources.replay_store.manifest import Manifest, manifest_seal, store_blobs
+from stqsh.sources.replay_store.store import ReplayStore, open_store
+from stqsh.storage.blobs import Blobs
 
 Rows = NDArray[np.int64]
 
@@ -31,25 +33,53 @@ _AT_ONCE = 1 << 18
 """The number of rows that are read at a time."""
 
 
-def previous_rows(store: ReplayStore, directory: Path, key: str, time: str) -> Rows:
-    """Return the row before each row of a store, mapped, int64 (rows,).
+def previous_rows(store: ReplayStore, place: Path | Blobs, key: str, time: str) -> Rows:
+    """Return the row before each row of a store, int64 (rows,), in a worker.
 
     It is -1 for the first record of a key. A stale record, which is older than the one before it, has -2
     minus the row of that one.
 
     Args:
         store: the store.
-        directory: its folder.
+        place: its files.
         key, time: the columns of the stream.
     """
-    path = directory / _FILE
-    state = manifest_seal(directory)
+    blobs = store_blobs(place)
+    state = manifest_seal(blobs)
+    try:
+        found = _find(blobs.local(previous_name(blobs, state)), state)
+    except DamagedFileError:
+        found = None
+    if found is None or len(found) != store.rows:
+        known = blobs, state
+        if known not in _made:
+            _made.clear()
+            _made[known] = _computed(store, store.manifest, key, time)
+        found = _made[known]
+    return found
+
+
+_made: dict[tuple[Blobs, str], Rows] = {}
+"""What this process has had to find itself: the rows of one store, with the seal of its manifest."""
+
+
+def keep_previous_rows(directory: Path, key: str, time: str) -> Path:
+    """Find the row before each row of a home's store unless a file has them; return the file's path.
+
+    Args:
+        directory: the folder of the store.
+        key, time: the columns of the stream.
+    """
+    path, state, store = directory / _FILE, manifest_seal(directory), open_store(directory)
     found = _find(path, state)
     if found is None or len(found) != store.rows:
         _write(path, state, _computed(store, store.manifest, key, time))
-        found = _find(path, state)
-        assert found is not None, "it has just been written"
-    return found
+    return path
+
+
+def previous_name(blobs: Blobs, state: str) -> str:
+    """Return the name of the file of a store with a manifest: where that is not in the home, its own."""
+    return _FILE if blobs.at_home else f"previous-{state}.npy"
 
 
 def _computed(store: ReplayStore, manifest: Manifest, key: str, time: str) -> Rows:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from stqsh.checksums import DamagedFileError, Seal, Sealer
 from stqsh.fs import settle
 from stqsh.sources.replay_store.manifest import Segment, stored_name
+from stqsh.storage.blobs import Blobs
 
 T = TypeVar("T")
 
@@ -102,8 +103,8 @@ def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 class SegmentReader:
     """Map segments of a store, or only their ticks; what was used last stays mapped."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
         self._rows: OrderedDict[str, pa.RecordBatch] = OrderedDict()
         self._ticks: OrderedDict[str, NDArray[np.int64]] = OrderedDict()
 
@@ -124,21 +125,23 @@ class SegmentReader:
         return _kept(self._ticks, segment.file, lambda: self._map_ticks(segment))
 
     def _map_rows(self, segment: Segment) -> pa.RecordBatch:
-        path = self._sound(self._directory / segment.file, segment.seal)
+        path = self._sound(segment.file, segment.seal)
         with pa.memory_map(str(path)) as mapped:
             return pa.ipc.open_file(mapped).get_batch(0)
 
     def _map_ticks(self, segment: Segment) -> NDArray[np.int64]:
-        path = self._sound(ticks_path(self._directory / segment.file), segment.ticks_seal)
+        path = self._sound(ticks_path(Path(segment.file)).name, segment.ticks_seal)
         ticks: NDArray[np.int64] = np.load(path, mmap_mode="r")
         return ticks
 
-    def _sound(self, path: Path, seal: Seal | None) -> Path:
+    def _sound(self, name: str, seal: Seal | None) -> Path:
         """Return the path of a file that is what was written."""
         try:
-            _check_file(path, seal, content=True)
-        except DamagedFileError:
-            mark_damaged(self._directory)
+            path = self._blobs.local(name, seal)
+            _check_file(path, seal, f"{self._blobs.within}{name}", content=True)
+        except DamagedFileError as error:
+            error.hint = _HINT
+            mark_damaged(self._blobs)
             raise
         return path
 
@@ -153,9 +156,9 @@ def _kept(mapped: OrderedDict[str, T], name: str, map_file: Callable[[], T]) -> 
     return mapped[name]
 
 
-def mark_damaged(directory: Path) -> None:
+def mark_damaged(blobs: Blobs) -> None:
     """Note for the engine's next start of its query that a store has to be checked."""
-    (directory / DAMAGED).touch()
+    blobs.put(DAMAGED, [b""])
 
 
 def check_segment(directory: Path, segment: Segment, *, content: bool = True) -> None:
@@ -167,12 +170,11 @@ def check_segment(directory: Path, segment: Segment, *, content: bool = True) ->
         DamagedFileError: a file is gone, cut short or damaged.
     """
     path = directory / segment.file
-    _check_file(path, segment.seal, content=content)
-    _check_file(ticks_path(path), segment.ticks_seal, content=content)
+    for file, seal in ((path, segment.seal), (ticks_path(path), segment.ticks_seal)):
+        _check_file(file, seal, stored_name(directory, file.name), content=content)
 
 
-def _check_file(file: Path, seal: Seal | None, *, content: bool) -> None:
-    name = stored_name(file.parent, file.name)
+def _check_file(file: Path, seal: Seal | None, name: str, *, content: bool) -> None:
     try:
         found = file.stat()
     except FileNotFoundError:

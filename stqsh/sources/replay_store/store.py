@@ -17,7 +17,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.errors import SourceError
-from stqsh.sources.replay_store.manifest import MANIFEST, Manifest, Segment, read_manifest, write_manifest
+from stqsh.sources.replay_store.manifest import (
+    MANIFEST,
+    Manifest,
+    Segment,
+    read_manifest,
+    store_blobs,
+    write_manifest,
+)
 from stqsh.sources.replay_store.segments import (
     TICK,
     SegmentReader,
@@ -26,10 +33,13 @@ from stqsh.sources.replay_store.segments import (
     write_segment,
 )
 from stqsh.spec.chunk import columns_schema
+from stqsh.storage.blobs import Blobs
 
 SEGMENT_ROWS = 1 << 20
 SEGMENT_BYTES = 128 << 20
 """A segment is written once this many rows or bytes have been collected."""
+_MOST_KNOWN = 16
+"""The stores that a worker remembers."""
 
 
 class StoreWriter:
@@ -83,10 +93,10 @@ class ReplayStore:
         row_bytes: The bytes of the last segment's file divided by its rows; 0 without a row.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, place: Path | Blobs) -> None:
         self.row_bytes = 0.0
-        self._directory = directory
-        self._segments = SegmentReader(directory)
+        self._blobs = store_blobs(place)
+        self._segments = SegmentReader(self._blobs)
         self._load()
 
     @property
@@ -116,7 +126,7 @@ class ReplayStore:
 
     def refresh(self) -> None:
         """Read the manifest again if it changed; looks only at its date, and no more once `complete`."""
-        if not self.complete and self._stamp != _stamp(self._directory):
+        if not self.complete and (not self._blobs.at_home or self._stamp != _stamp(self._blobs)):
             self._load()
 
     def rows_until(self, tick: int) -> int:
@@ -184,23 +194,28 @@ class ReplayStore:
         return joined(pieces).take(place)
 
     def _load(self) -> None:
-        self._stamp = _stamp(self._directory)
-        manifest = read_manifest(self._directory)
+        self._stamp = _stamp(self._blobs)
+        manifest = read_manifest(self._blobs)
         if manifest is None:
-            raise FileNotFoundError(self._directory / MANIFEST)
+            raise FileNotFoundError(f"{self._blobs.within}{MANIFEST}")
         self._manifest = manifest
         sizes = [segment.rows for segment in manifest.segments]
         self._ends = list((np.cumsum(sizes, dtype=np.int64) + manifest.gone_rows).tolist())
         self._first_ticks = [segment.first_tick for segment in manifest.segments]
         self.row_bytes = 0.0
         if manifest.segments:
-            last = manifest.segments[-1]
-            self.row_bytes = (self._directory / last.file).stat().st_size / last.rows
+            last, folder = manifest.segments[-1], self._blobs.folder
+            if self._blobs.at_home and folder is not None:
+                self.row_bytes = (folder / last.file).stat().st_size / last.rows
+            elif last.seal is not None:
+                self.row_bytes = last.seal.size / last.rows
 
 
-def _stamp(directory: Path) -> tuple[int, int]:
-    """Return what changes with each replacement of the manifest."""
-    found = (directory / MANIFEST).stat()
+def _stamp(blobs: Blobs) -> tuple[int, int]:
+    """Return what changes with each replacement of a home's manifest."""
+    if not blobs.at_home or blobs.folder is None:
+        return 0, 0
+    found = (blobs.folder / MANIFEST).stat()
     return found.st_mtime_ns, found.st_ino
 
 
@@ -209,13 +224,37 @@ def _no_rows(manifest: Manifest) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema)
 
 
-def open_store(directory: Path | str) -> ReplayStore:
+def open_store(place: Path | str | Blobs) -> ReplayStore:
     """Open a replay store that has a manifest.
 
     Raises:
         SourceError: there is no store, or it is not readable.
     """
     try:
-        return ReplayStore(Path(directory))
+        return ReplayStore(place if isinstance(place, Blobs) else Path(place))
     except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise SourceError(f"no replay store in {directory}: {problem}") from problem
+        where = place.within.rstrip("/") if isinstance(place, Blobs) else place
+        raise SourceError(f"no replay store in {where}: {problem}") from problem
+
+
+_known: dict[Blobs, ReplayStore] = {}
+
+
+def open_store_with(blobs: Blobs, stop: int) -> ReplayStore:
+    """Open a replay store that has the rows before `stop`, in a worker.
+
+    A store that is not in the home is remembered, with its mapped segments: to open it again takes two
+    questions to the storage.
+
+    Raises:
+        SourceError: there is no store, or it is not readable.
+    """
+    if blobs.at_home:
+        return open_store(blobs)
+    found = _known.pop(blobs, None)
+    if found is None or not (found.complete or found.rows >= stop):
+        found = open_store(blobs)
+    _known[blobs] = found
+    if len(_known) > _MOST_KNOWN:
+        del _known[next(iter(_known))]
+    return found

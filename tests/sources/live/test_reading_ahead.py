@@ -31,6 +31,7 @@ from stqsh.sources.live.column_consumer import FetchedMessages, message_columns
 from stqsh.sources.live.pieces import piece_named, read_pieces
 from stqsh.sources.live.protocol import MessageRange
 from stqsh.spec.stream import StreamSpec
+from stqsh.storage.blobs import home_blobs
 
 TOPIC = "t"
 PLAIN = {"oid": "STRING", "lon": "DOUBLE", "lat": "DOUBLE", "ts": "TIMESTAMP"}
@@ -219,7 +220,7 @@ def _read(
         mock.patch.object(kafka_reader, "Consumer", lambda *_, **__: FakeConsumer(log, draw)),
         mock.patch.object(kafka_reader, "_readers", {}),
     ):
-        return read_live(spec, ahead, piece, LiveAccess())
+        return read_live(spec, home_blobs(ahead), piece, LiveAccess())
 
 
 @given(logs(), st.booleans(), st.randoms(use_true_random=False))
