@@ -24,6 +24,7 @@ from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.groups import refreshed_members, region_tallies
 from stqsh.core.groups.refresh_times import Refresh, next_refresh, refreshes_since
 from stqsh.core.groups.region_tallies import RegionTallies
+from stqsh.core.kinds import aggregates
 from stqsh.core.queries.query_table import AREA, CIRCLE
 from stqsh.engine.planning.planner_state import RefreshedQuery
 from stqsh.spec.aggregate import AggregateSpec
@@ -88,6 +89,35 @@ def test_cases_bring_all_that_is_added_up_without_lists_of_members() -> None:
     with small, mock.patch.object(RegionTallies, "_lot", noted):
         drawn_until(summed_cases(FEATURES["circles"] | FEATURES["polygons"]), enough)
     assert min(seen[name] for name in wanted) >= 3
+
+
+def test_cases_bring_members_whose_changes_are_found_at_once() -> None:
+    seen: Counter[str] = Counter()
+    find, evaluate = refreshed_members.member_changes, refreshed_members._while_they_hold
+
+    def found(context: Any, dues: Any, positions: Any, windows_us: Any) -> Any:
+        changes = find(context, dues, positions, windows_us)
+        if changes is not None and len(changes.sign):
+            seen["windows"] += bool((windows_us[changes.query] >= 0).any())
+            seen["leaving"] += bool((changes.sign < 0).any())
+        return changes
+
+    def held(context: Any, spans: Any, instants: Any) -> Any:
+        left = evaluate(context, spans, instants)
+        seen["now"] += len(left.query) != len(spans.query) or bool((left.begin != spans.begin).any())
+        return left
+
+    def enough(cases: list[Case]) -> bool:
+        for case in cases[len(cases) - 20 :: 4]:
+            updates(case, 2, cut(case, None))
+        return min(seen[name] for name in ("windows", "leaving", "now")) >= 3
+
+    with (
+        mock.patch.object(refreshed_members, "_while_they_hold", held),
+        mock.patch.object(aggregates, "member_changes", found),
+    ):
+        drawn_until(refreshed_cases(FEATURES["texts"]), enough)
+    assert min(seen[name] for name in ("windows", "leaving", "now")) >= 3
 
 
 @share(12, least=10)

@@ -59,6 +59,7 @@ BENCHMARKS = (
     Benchmark("knn", "Records a second end to end against the number of kNN queries."),
     Benchmark("keyword", "Posts a second end to end against the number of keyword queries."),
     Benchmark("kernels", "The cost of a record for each family of kernels on one core, without Spark."),
+    Benchmark("scale", "What a batch costs driver and tasks at 2 to 64 slots, and what as many cores take."),
     Benchmark("snapshot", "How long snapshot SELECTs take over a million objects."),
     Benchmark("recover", "How long a killed engine takes to recover."),
     Benchmark(

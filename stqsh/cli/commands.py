@@ -219,6 +219,44 @@ def remove(
     raise typer.Exit(run_guarded(lambda: remove_sessions(names, profile, force=force)))
 
 
+@app.command(epilog=page("save"))
+def save(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME TO URI", help="a session, and a place where there is nothing yet"),
+    ],
+    *,
+    profile: ProfileName = None,
+) -> None:
+    """Save a whole session, while it runs, to a folder or an object store.
+
+    The savepoint is of one step. `stqsh restore` makes a session of it.
+    """
+    from stqsh.cli.savepoints import save_session
+
+    raise typer.Exit(run_guarded(lambda: save_session(words, profile)))
+
+
+@app.command(epilog=page("restore"))
+def restore(
+    words: Annotated[
+        list[str], typer.Argument(metavar="NAME FROM URI", help="a new session, and where the savepoint is")
+    ],
+    *,
+    slots: Annotated[
+        int | None, typer.Option("--slots", metavar="COUNT", min=1, max=1024, help="another number of slots")
+    ] = None,
+    profile: ProfileName = None,
+) -> None:
+    """Make a session from a savepoint; it goes on from the step that was saved.
+
+    Another number of slots needs streams whose records can all be read again, as those of files.
+    """
+    from stqsh.cli.savepoints import restore_session
+
+    raise typer.Exit(run_guarded(lambda: restore_session(words, slots, profile)))
+
+
 @app.command(epilog=page("logs"))
 def logs(
     session: Session = None,

@@ -42,6 +42,14 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "sessions": (("stqsh sessions", ""), ("stqsh sessions --format jsonl", "for a program")),
     "stop": (("stqsh stop", "the session `default`"), ("stqsh stop work", "")),
     "rm": (("stqsh rm work", "what it held is said"), ("stqsh rm --force work trial", "also while in use")),
+    "save": (
+        ("stqsh save work TO /backup/monday", "a folder"),
+        ("stqsh save work TO s3://bucket/monday", "credentials come from the environment"),
+    ),
+    "restore": (
+        ("stqsh restore again FROM /backup/monday", "the session `again` goes on from there"),
+        ("stqsh restore again FROM /backup/monday --slots 8", "over eight slots"),
+    ),
     "logs": (("stqsh logs -n 20", ""), ("stqsh logs --follow --json", "for a program")),
     "map": (
         ("stqsh map", "the session's only stream"),

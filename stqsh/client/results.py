@@ -116,6 +116,24 @@ class Updates:
     queries: Mapping[int, QueryRow]
     snapshot: bool = False
     lookups: RowLookups | None = None
+    place: TablePlace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlace:
+    """Where updates are in a larger table of the same stream, whose rows can be rendered together.
+
+    It holds for updates whose table is `table` itself, and not for some of their rows.
+
+    Attributes:
+        table: the updates.
+        whole: the larger table.
+        begin: the row of `whole` at which they begin.
+    """
+
+    table: pa.Table
+    whole: pa.Table
+    begin: int
 
 
 @dataclass(frozen=True, slots=True)

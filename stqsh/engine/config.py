@@ -225,9 +225,10 @@ class EngineSettings:
         """The maximum size of a batch's records, in bytes as the replay stores have them.
 
         The driver and the workers hold several copies of a batch, so it gets a sixteenth of the driver's
-        memory.
+        memory. On a cluster each slot has its part on a core of its own, and takes a quarter of that.
         """
-        return parse_size(self.memory) // 16
+        each = parse_size(self.memory) // 16
+        return each if self.local else each * max(1, self.slots // 4)
 
     @property
     def local(self) -> bool:

@@ -247,6 +247,7 @@ class BatchStats(Struct, frozen=True):
         message_bytes: the mean size of the messages that the last batch with any has read.
         failed_calls: how often functions of the user have failed since the engine started.
         failure: the reason of the first of these times.
+        result_bytes: the size of what the driver got from tasks.
     """
 
     records: int = 0
@@ -273,3 +274,4 @@ class BatchStats(Struct, frozen=True):
     message_bytes: float = 0.0
     failed_calls: int = 0
     failure: str = ""
+    result_bytes: int = 0

@@ -221,17 +221,13 @@ def open_home(name: str | None = None, *, root: Path | None = None, temporary: b
         HomeError: the folder cannot be made, read or written.
     """
     root = root or sessions_root()
-    if name is not None and not _NAME.fullmatch(name):
-        raise SessionNameError(
-            f"'{name}' cannot be a session's name",
-            hint="use letters, digits, '_', '-' and '.', at most 64 of them",
-        )
+    named = named_home(DEFAULT_NAME if name is None else name, root)
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         if temporary and name is None:
             path = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=root))
         else:
-            path = root / (name or DEFAULT_NAME)
+            path = named.path
             path.mkdir(mode=0o700, exist_ok=True)
         home = SessionHome(path, temporary)
         _check_access(home)
@@ -241,6 +237,20 @@ def open_home(name: str | None = None, *, root: Path | None = None, temporary: b
     except OSError as error:
         raise _unusable(error, root) from error
     return home
+
+
+def named_home(name: str, root: Path) -> SessionHome:
+    """Return where the home of a session is, or would be.
+
+    Raises:
+        SessionNameError: the name is no file name.
+    """
+    if not _NAME.fullmatch(name):
+        raise SessionNameError(
+            f"'{name}' cannot be a session's name",
+            hint="use letters, digits, '_', '-' and '.', at most 64 of them",
+        )
+    return SessionHome(root / name)
 
 
 def made_root(root: Path) -> Path:

@@ -76,6 +76,10 @@ LIVE = "state IN ('active', 'paused')"
 """An SQL condition: queries that are neither dropped nor ended."""
 IS_ALERT = "json_extract(spec, '$.target.type') = 'alert'"
 """An SQL condition: sinks that are alerts."""
+_LAYOUT_12 = """
+CREATE TABLE turns (batch INTEGER PRIMARY KEY, after INTEGER NOT NULL, seq INTEGER NOT NULL,
+  only_commands INTEGER NOT NULL, offsets TEXT NOT NULL);
+"""
 LAYOUTS = (
     _LAYOUT_1,
     _LAYOUT_2,
@@ -88,6 +92,7 @@ LAYOUTS = (
     _LAYOUT_9,
     _LAYOUT_10,
     _LAYOUT_11,
+    _LAYOUT_12,
 )
 """What each version adds to the one before it; an older home is migrated when it is opened."""
 SCHEMA_VERSION = len(LAYOUTS)

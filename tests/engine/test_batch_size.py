@@ -14,6 +14,7 @@ from stqsh.engine.planning.batch_size import (
     LEAST,
     MOST_UPDATES,
     TARGET_US,
+    BatchBounds,
     BatchCost,
     BatchLimit,
     BatchSample,
@@ -154,8 +155,18 @@ def test_what_spark_does_between_two_batches_is_a_fixed_cost() -> None:
 
 def test_the_cost_is_that_of_the_samples() -> None:
     samples = [BatchSample(0, n, 0, 400_000 + 2 * n, n) for n in (65_536, 262_144, 262_144, 1_000_000)]
-    assert BatchCost.of(samples) == pytest.approx((400_000, 2.0))
-    assert BatchCost.of(samples[:1]) == (0.0, 1.0)
+    assert BatchCost.of(samples)[:2] == pytest.approx((400_000, 2.0))
+    assert BatchCost.of(samples[:1]) == (0.0, 1.0, False)
+
+
+def test_what_the_driver_gets_stays_within_what_spark_lets_it_get() -> None:
+    sample = BatchSample(1_000_000, 1_000_000, 6_000_000, 500_000, 400_000, 600 << 20)
+    here = BatchBounds.of_results(0, 64, are_spread=False)
+    assert records_after([sample], bounds=here) == 1_000_000 * MOST_UPDATES // 6_000_000
+    spread = BatchBounds.of_results(1 << 30, 64, are_spread=True)
+    assert spread.updates == 64_000_000
+    assert records_after([sample], bounds=spread) == 1_000_000 * 512 // 600
+    assert records_after([sample], bounds=BatchBounds.of_results(0, 64, are_spread=True)) == 4_000_000
 
 
 def test_the_same_batch_counts_once() -> None:

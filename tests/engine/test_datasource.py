@@ -27,7 +27,7 @@ class Resting:
     def __init__(self, world: World) -> None:
         self.world, self.now = world, 1000.0
         self.comes: Callable[[], object] | None = None
-        self.reader = StqshReader(world.home, (1, 100, 1 << 20, 2), BOOT)
+        self.reader = StqshReader(world.home, (1, 100, 1 << 20, 2, 0), BOOT)
         self.at: dict[str, Any] = {**self.reader.initialOffset(), "boot": BOOT}
 
     def monotonic(self) -> float:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stqsh.engine.delivery.batch_stats import by_slot, time_split
-from stqsh.engine.delivery.deliver import Delivery, read_outcome
+from stqsh.engine.delivery.deliver import Delivery, merge_growth, read_outcome
 from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, ChunkOrder, pack, pack_json, to_table, unpack
 from stqsh.spec.stats import SlotStats, TimeSplit
 from stqsh.storage.control_log import ControlDb, read_log
@@ -98,6 +102,31 @@ def test_growth_and_ends_of_all_slots_are_merged() -> None:
     assert delivered.grown is not None
     assert [column.tolist() for column in delivered.grown] == [[2, 3], [5, 0]]
     assert delivered.ended == {4}
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(1, 40), st.integers(-3, 3)), max_size=6), min_size=1))
+@pytest.mark.parametrize("spread", [1, 1_000_000])
+def test_growth_adds_up_by_query_whether_ids_are_dense_or_not(
+    spread: int, slots: list[list[tuple[int, int]]]
+) -> None:
+    chunks = [
+        Chunk(slot, 1, "counts", ChunkOrder(), 1, 1, len(some), pack(growth_of(some, spread)))
+        for slot, some in enumerate(slots)
+    ]
+    expected: Counter[int] = Counter()
+    for query, delta in (one for some in slots for one in some):
+        expected[query * spread] += delta
+    merged = merge_growth(chunks)
+    assert merged is not None
+    assert list(zip(*(some.tolist() for some in merged), strict=True)) == sorted(expected.items())
+    assert {some.dtype for some in merged} == {np.dtype(np.int64)}
+
+
+def growth_of(some: list[tuple[int, int]], spread: int) -> pa.RecordBatch:
+    queries, deltas = [query * spread for query, _ in some], [delta for _, delta in some]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(queries, pa.int64()), pa.array(deltas, pa.int64())], schema=COUNTS
+    )
 
 
 def test_a_batch_without_a_clock_is_refused() -> None:

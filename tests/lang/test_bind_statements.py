@@ -62,6 +62,7 @@ from .binding import bound
         ("SET cache.factor = 0", "set", {"key": "cache.factor", "value": 0}),
         ("HELP create stream", "help", "CREATE STREAM"),
         ("DUMP", "dump", []),
+        ("SAVE TO '/backup/monday'", "save", "/backup/monday"),
         ("EXPORT DEAD LETTERS OF taxis TO 'bad.jsonl'", "export", {"name": "taxis", "file": "bad.jsonl"}),
     ],
 )

@@ -83,12 +83,14 @@ class LocalEngine:
     def advance(self) -> None:
         """Run batches until the planner has none."""
         self.preparer.prepare_new()
+        self.reader.stage()
         while (end := self.reader.planner.latest(self.offset, wall_clock_us())) != self.offset:
             if self.number in self.mishaps:
                 self._batch(end)
                 self.reader = self._new_reader()
             self._batch(end)
             self.offset, self.number = end, self.number + 1
+            self.reader.stage()
             self.preparer._endless.extend_all()
 
     def restart(self, *, arena: bool) -> None:
@@ -119,7 +121,7 @@ class LocalEngine:
 
     def _new_reader(self) -> StqshReader:
         settings = self.settings
-        numbers = settings.slots, settings.max_records, settings.max_bytes, self.tuning.slices
+        numbers = settings.slots, settings.max_records, settings.max_bytes, self.tuning.slices, 0
         reader = StqshReader(self.home.path, numbers, "")
         reader.spool, reader.folds = self.spool, True
         reader.planner._tuning = self.tuning

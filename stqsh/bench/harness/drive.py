@@ -49,11 +49,16 @@ def temporary_folder() -> Iterator[Path]:
         yield Path(name)
 
 
+def create_stream(file: Path) -> str:
+    """Return the statement that creates a stream `m` of the reports in a file."""
+    return _CREATE.format(file=file)
+
+
 @contextmanager
 def stream_session(file: Path) -> Iterator[Session]:
     """Open a temporary session with a stream `m` of the reports in a file."""
     with stqsh.connect(temporary=True, autoplay=False) as session:
-        execute(session, _CREATE.format(file=file))
+        execute(session, create_stream(file))
         yield session
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import AccuracyWatch
-from stqsh.client.results import SnapshotMark, Updates
+from stqsh.client.results import SnapshotMark, TablePlace, Updates
 from stqsh.spec.expression import Expr
 from stqsh.storage.catalogue import query_now
 from stqsh.storage.catalogue_writer import drop_if_live
@@ -96,7 +96,7 @@ class UpdateReader:
         Raises:
             LogCompactedError: some of them no longer exist; the next call continues after them.
         """
-        from stqsh.storage.update_log.order import ordered
+        from stqsh.storage.update_log.order import ordered_runs
 
         if 0 <= self.after < (base := self.base().batch):
             self.after = base
@@ -105,8 +105,10 @@ class UpdateReader:
             self.after = tables[0].batch
             self._link.book.refresh()
             book, lookups = self._link.book, self._link.lookups
-            for stream, table in ordered(tables, book.names):
-                yield Updates(table, book.stream(stream), _Occurring(table, book.queries), lookups=lookups)
+            for run in ordered_runs(tables, book.names):
+                queries, stream = _Occurring(run.table, book.queries), book.stream(run.stream_id)
+                place = TablePlace(run.table, run.whole, run.begin)
+                yield Updates(run.table, stream, queries, lookups=lookups, place=place)
         self.after = max(self.after, up_to)
         if self._lease is not None:
             self._lease.advance(self.after)

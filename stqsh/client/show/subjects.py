@@ -46,7 +46,8 @@ from stqsh.storage.engine_info import EngineInfo, is_alive, read_engine
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import AreaRow, StreamRow, StreamStatus, TableRow
 from stqsh.storage.session_settings import session_settings
-from stqsh.units import format_age, format_instant, group_digits
+from stqsh.storage.turns import rebuilt_slots
+from stqsh.units import counted, format_age, format_instant, group_digits
 
 MOST_SHOWN = 10_000
 """Maximum number of queries shown, the last ones; DUMP has all."""
@@ -79,6 +80,7 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
         ("engine", engine_state(engine)),
         ("pid", engine.pid if engine and alive else None),
         ("restarts", (engine.restarted or None) if engine and alive else None),
+        ("slots rebuilt", _rebuilt(link)),
         ("step", progress.step),
         ("clock", format_instant(progress.at_us())),
         ("streams", activity(link, progress)),
@@ -92,6 +94,12 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
         ("settings", profile.name),
     ]
     yield Rows("status", ("item", "value"), tuple(item for item in items if item[1] is not None))
+
+
+def _rebuilt(link: Connection) -> str | None:
+    """Return how often the slots were rebuilt because of damaged files; None if they never were."""
+    known = rebuilt_slots(link.db)
+    return f"{counted(known.times, 'time')}, last: {known.why}" if known.times else None
 
 
 def _approximate(link: Connection) -> str | None:

@@ -415,6 +415,7 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.SetSetting: set_setting,
     statements.Dump: dump_all,
     statements.ExportDeadLetters: deferred("export_letters", "export_letters"),
+    statements.Save: deferred("save", "save"),
     statements.Help: help_,
 }
 """The statements that are built, and their actions."""

@@ -62,7 +62,7 @@ class RefreshSchedule:
     ) -> None:
         self._batch, self._queries, self._conditions = batch, queries, conditions
         self._recomputed = forms.durations(lambda spec: 1 if spec.each_step else None) > 0
-        self._compared = [*compared, *(pair for spec in forms.all() for pair in _compared(spec))]
+        self._compared = [*compared, *(pair for spec in forms.all() for pair in compared_in(spec))]
         sync_us = forms.durations(lambda spec: spec.sync_us)
         self.every_us = np.where(self._recomputed, batch.timing.tick, sync_us)
         self.windows_us = forms.durations(lambda spec: spec.window_us)
@@ -109,6 +109,6 @@ class RefreshSchedule:
 
 
 @lru_cache(_KEPT)
-def _compared(spec: AggregateSpec) -> tuple[tuple[Expr, int], ...]:
+def compared_in(spec: AggregateSpec) -> tuple[tuple[Expr, int], ...]:
     """Return what expressions over records compare with NOW, and the durations added to it."""
     return tuple(pair for expr in spec.over_records for pair in compared_with_now(expr))

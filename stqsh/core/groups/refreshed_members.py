@@ -1,20 +1,24 @@
-"""The members of queries at a refresh: of what is stored then, as of its instant."""
+"""The members of queries at a refresh, of what is stored then, as of its instant; and how they change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.aggregates.states import States
+from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
 from stqsh.core.groups.refresh_schedule import DueQueries
 from stqsh.core.groups.refresh_times import timing_at
-from stqsh.core.kernels.events.transitions import places_after, places_around, places_at
+from stqsh.core.kernels.events.transitions import Transitions, places_after, places_around, places_at
+from stqsh.core.kernels.events.versions import gather
 from stqsh.core.kernels.geometry.shapes import Box
+from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import QueryContext, context_of
@@ -72,9 +76,15 @@ class ObjectsAsOf(BatchObjects):
 
         `window_us`, int64 (n,), is the length of each version's window; -1 for none.
         """
-        times = np.concatenate([self.stored.ts[: self.numbers.objects], self.rows.arrays.ts])[versions]
+        times = times_of(self, versions)
         inside: Array = (window_us < 0) | ((times >= self._instant - window_us) & (times < self._instant))
         return inside
+
+
+def times_of(objects: BatchObjects, versions: Array) -> Array:
+    """Return the times of versions' records, µs, int64 (n,)."""
+    times: Array = np.concatenate([objects.stored.ts[: objects.numbers.objects], objects.rows.arrays.ts])
+    return times[versions]
 
 
 def context_as_of(
@@ -133,3 +143,122 @@ class RefreshedMembers:
     def groups(self, spec: AggregateSpec, members: MemberChanges) -> States | None:
         """Return what members of queries of one spec add up to; None for nothing."""
         return self.deltas.of_members(spec, members, lasting=False)
+
+
+class _Spans(NamedTuple):
+    """Members of queries, and the numbers of the first refresh with them and the first without; (n,)."""
+
+    query: Array
+    version: Array
+    begin: Array
+    end: Array
+
+
+def member_changes(
+    context: QueryContext, dues: Sequence[DueQueries], positions: Array, windows_us: Array
+) -> MemberChanges | None:
+    """Return how members of queries over events change at the refreshes of one duration in a batch.
+
+    An event stays where it is, so it is a member from the first refresh that sees it to the last one before
+    it expires or leaves the window. All refreshes together cost what changes. At the refresh after the last
+    one, if there is one in the batch, all members go: a later piece may find them in another way.
+
+    Args:
+        context: The context of the batch.
+        dues: The refreshes, in order.
+        positions: The queries, whose regions do not move.
+        windows_us: The WINDOW of each query of the table by position, µs; -1 for none.
+
+    Returns:
+        The changes; None where records take the place of others, or where there are too many to look at.
+    """
+    arrivals, since = _all_arrivals(context.batch.objects)
+    if arrivals is None or len(arrivals.new) * len(positions) > PORTION:
+        return None
+    compare = np.array([*(bool(one.instants) for one in context.conditions.templates), False])
+    timed = compare[context.queries.template[positions]]
+    first, steps = context.batch.timing.first, np.array([due.refresh.step for due in dues])
+    instants = np.array([due.refresh.instant for due in dues])
+    begin = np.searchsorted(steps, since, side="right")
+    found = []
+    if not timed.all():
+        pairs = context.holders(positions[~timed], arrivals, first)
+        found.append(_spans(context, arrivals, pairs, begin, instants, windows_us))
+    if timed.any():
+        pairs = context.in_fixed_regions(positions[timed], arrivals, first)
+        there = _spans(context, arrivals, pairs, begin, instants, windows_us)
+        if (there.end - there.begin).sum() > PORTION:
+            return None
+        found.append(_while_they_hold(context, there, instants))
+    spans = _Spans(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+    ends = np.append(steps, dues[-1].end)
+    step = np.concatenate([steps[spans.begin], ends[spans.end]])
+    query, version = np.tile(spans.query, 2), np.tile(spans.version, 2)
+    sign = np.repeat(np.array([1, -1], np.int8), len(spans.query))
+    there_is = (step < context.queries.until[query]) & (step < NEVER)
+    return MemberChanges(query[there_is], step[there_is], version[there_is], sign[there_is])
+
+
+def _spans(
+    context: QueryContext,
+    arrivals: Transitions,
+    pairs: CandidatePairs,
+    begin: Array,
+    instants: Array,
+    windows_us: Array,
+) -> _Spans:
+    """Return at which refreshes, as of some instants, the events of pairs are present and in the windows.
+
+    `begin` has the first refresh that sees each of the arrivals.
+    """
+    times, windows = times_of(context.batch.objects, arrivals.new)[pairs.event], windows_us[pairs.query]
+    report, begin = context.batch.timing.report, begin[pairs.event]
+    end = np.full(len(times), len(instants))
+    if report >= 0:
+        end = np.searchsorted(instants, times + report, side="right")
+    inside = np.flatnonzero(windows >= 0)
+    entered = np.searchsorted(instants, times[inside], side="right")
+    left = np.searchsorted(instants, times[inside] + windows[inside], side="right")
+    begin[inside] = np.maximum(begin[inside], entered)
+    end[inside] = np.minimum(end[inside], left)
+    held = np.flatnonzero(begin < end)
+    return _Spans(pairs.query[held], arrivals.new[pairs.event[held]], begin[held], end[held])
+
+
+def _while_they_hold(context: QueryContext, spans: _Spans, instants: Array) -> _Spans:
+    """Return the parts of spans in which conditions, which compare with NOW, hold."""
+    lengths = spans.end - spans.begin
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    number = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths - spans.begin, lengths)
+    query, version = spans.query[owner], spans.version[owner]
+    hold = context.conditions.hold_as_of(query, version, instants[number])
+    follows = np.zeros(
+        len(owner) + 1, np.bool_
+    )  # whether it holds at a refresh and the one before, of one span
+    follows[1:-1] = hold[1:] & hold[:-1] & (owner[1:] == owner[:-1])
+    begins, ends = np.flatnonzero(hold & ~follows[:-1]), np.flatnonzero(hold & ~follows[1:])
+    return _Spans(query[begins], version[begins], number[begins], number[ends] + 1)
+
+
+def _all_arrivals(objects: BatchObjects) -> tuple[Transitions | None, Array]:
+    """Return all events of a batch and from before it as arrivals, and the step after which each is seen.
+
+    There are none where a record takes the place of another one, or goes to another slot.
+    """
+    events, first = objects.events, objects.timing.first
+    new = np.flatnonzero((events.new >= 0) & (events.new != events.old))
+    known = np.flatnonzero(objects.stored.known)
+    since = np.concatenate([np.full(len(known), first - 1), events.step[new]])
+    if (events.old[new] >= 0).any() or len(objects.rows.roles) or objects.removals.since is not None:
+        return None, since
+    versions = np.concatenate([known, events.new[new]]).astype(np.int32)
+    rows, stored = objects.sources
+    x, y = (
+        gather(frozen(old), frozen(late), versions.astype(np.int64))
+        for old, late in ((stored.x, rows.x), (stored.y, rows.y))
+    )
+    there = ~np.isnan(x)
+    versions, since, x, y = versions[there], since[there], x[there], y[there]
+    none, nowhere = np.full(len(versions), -1, np.int32), np.full(len(versions), np.nan)
+    steps, numbers = np.full(len(versions), first, np.int64), objects.numbers.objects_of(versions)
+    return Transitions(steps, numbers, none, versions, nowhere, nowhere, x, y), since

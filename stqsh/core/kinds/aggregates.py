@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +23,8 @@ from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges, is_count
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.marks import BEGIN, SpokenMarks
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
-from stqsh.core.groups.refresh_schedule import RefreshSchedule
-from stqsh.core.groups.refreshed_members import RefreshedMembers
+from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule, compared_in
+from stqsh.core.groups.refreshed_members import RefreshedMembers, member_changes
 from stqsh.core.groups.region_tallies import RegionTallies, adds_up
 from stqsh.core.groups.shared_queries import SharedQueries, taken_back
 from stqsh.core.kernels.events.transitions import Transitions
@@ -49,6 +48,9 @@ _BY_PLACE = (
     " with a condition only if many queries share it"
 )
 _BY_LIST = "the members of the region are listed one by one, and then added up"
+
+_QUERIES_A_REFRESH = 4
+"""For up to this many queries for each refresh, the changes of members are found instead of all members."""
 
 
 class AggregateQueries(FormedQueries):
@@ -155,10 +157,57 @@ class AggregateLogic(QueryLogic):
 
     def _refreshed(self, schedule: RefreshSchedule) -> Iterator[States]:
         """Yield the groups of queries at their refreshes, and take them back at the next one."""
-        for due in chain.from_iterable(schedule.by_duration()):
-            step, ids = due.refresh.step, self.queries.id
-            if due.begin:
-                self._marks.add(ids[due.positions], step, BEGIN)
+        for dues in map(list, schedule.by_duration()):
+            for due in dues:
+                if due.begin:
+                    self._marks.add(self.queries.id[due.positions], due.refresh.step, BEGIN)
+            together = self._of_changes(dues)
+            changes = None
+            if len(together):
+                context = self._regions.context(self.queries.stays)
+                changes = member_changes(context, dues, together, schedule.windows_us)
+            if changes is None:
+                yield from self._one_by_one(dues, schedule)
+                continue
+            yield from self._changes(context, changes, dues[-1].end)
+            yield from self._one_by_one(
+                [due._replace(positions=np.setdiff1d(due.positions, together)) for due in dues], schedule
+            )
+
+    def _of_changes(self, dues: list[DueQueries]) -> Array:
+        """Return the queries of which it is best to find out how members change from refresh to refresh.
+
+        They are queries over events with fixed regions, unless they are many for few refreshes: then they are
+        added up region by region. NOW changes values by itself, and approximate sums depend on the order.
+        """
+        none, spec = np.empty(0, np.int64), self.batch.spec
+        if len(dues) < 2 or not spec.is_event or spec.keeps_none or dues[0].seen == dues[0].refresh.step:
+            return none
+        others = self._forms.durations(lambda one: 1 if one.error > 0 or compared_in(one) else None) > 0
+        at = dues[0].positions
+        at = at[(self.queries.focal[at] < 0) & ~others[at]]
+        return at if len(at) <= _QUERIES_A_REFRESH * len(dues) else none
+
+    def _changes(self, context: QueryContext, changes: MemberChanges, after: int) -> Iterator[States]:
+        """Yield how changes of members change groups."""
+        timing = self.batch.timing
+        if after < NEVER:
+            timing = timing._replace(last=after)
+        for counter in (self.queries.tested, self.queries.matched):
+            np.add.at(counter, changes.query, 1)
+        distances = partial(context.distances, step=timing.first)
+        versions = self.batch.objects.versions
+        deltas = GroupDeltas(self._regions.conditions, versions, timing, self.queries.id, distances)
+        for spec, mine in self._forms.among(changes.query):
+            found = deltas.of_members(spec, MemberChanges(*(column[mine] for column in changes)))
+            if found is not None:
+                yield found
+
+    def _one_by_one(self, dues: list[DueQueries], schedule: RefreshSchedule) -> Iterator[States]:
+        """Yield the groups of queries at each refresh by itself."""
+        for due in dues:
+            if not len(due.positions):
+                continue
             members = RefreshedMembers(self.batch, self.queries, self.prefix, due)
             shared = SharedQueries(
                 self.queries, self._regions.conditions, due.positions, self._keyworded(due.positions)

@@ -126,19 +126,30 @@ class QueryConditions:
             return np.ones(len(versions), np.bool_)
         return self._truth(t, versions, np.full(len(versions), position), np.full(len(versions), step))
 
+    def hold_as_of(self, queries: Array, versions: Array, instants: Array) -> Array:
+        """Return whether conditions of queries, by position, hold for versions as of instants; bool (n,)."""
+        shapes, held = self.queries.template[queries], np.ones(len(queries), np.bool_)
+        for t in np.flatnonzero(np.bincount(shapes + 1)[1:]).tolist():
+            mine = np.flatnonzero(shapes == t)
+            held[mine] = self._truth_as_of(t, versions[mine], queries[mine], instants[mine])
+        return held
+
     def _truth(self, t: int, versions: Array, queries: Array, steps: Array) -> Array:
         """Return whether shape t holds for versions, with the constants of queries, at steps; bool (n,)."""
+        return self._truth_as_of(t, versions, queries, self._objects.timing.at(steps))
+
+    def _truth_as_of(self, t: int, versions: Array, queries: Array, instants: Array) -> Array:
         some = [slice(at, at + _AT_ONCE) for at in range(0, len(versions), _AT_ONCE)]
-        found = [self._truth_of_some(t, versions[part], queries[part], steps[part]) for part in some]
+        found = [self._truth_of_some(t, versions[part], queries[part], instants[part]) for part in some]
         return np.concatenate(found) if found else np.empty(0, np.bool_)
 
-    def _truth_of_some(self, t: int, versions: Array, queries: Array, steps: Array) -> Array:
+    def _truth_of_some(self, t: int, versions: Array, queries: Array, instants: Array) -> Array:
         template = self.templates[t]
         columns = self.columns(template.columns(self.resolver.location), versions)
         texts = self._objects.table.pool.strings()
         for j, kind in enumerate(template.kinds):
             columns[parameter(j)] = decode(self.constant(t, j, queries), kind, texts)
-        now: Any = pa.array(self._objects.timing.at(steps))
+        now: Any = pa.array(instants)
         truth = evaluate(template.shape, columns, now, self.resolver)
         verdict: Array = truth.fill_null(False).to_numpy(zero_copy_only=False)
         return verdict

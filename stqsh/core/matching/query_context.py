@@ -146,9 +146,11 @@ class QueryContext:
     def holders(self, positions: Array, arrivals: Transitions, step: int) -> CandidatePairs:
         """Return the pairs of arrivals and queries at positions that are members after a step."""
         pairs = self._in_boxes(positions, arrivals, step)
-        pairs = self.filter_pairs(self._in_circles(pairs, arrivals, step), arrivals)
-        held = pairs.flags != 0
-        return CandidatePairs(*(column[held] for column in pairs))
+        return _held(self.filter_pairs(self._in_circles(pairs, arrivals, step), arrivals))
+
+    def in_fixed_regions(self, positions: Array, arrivals: Transitions, step: int) -> CandidatePairs:
+        """Return the pairs of arrivals and queries at positions in whose fixed regions they are."""
+        return _held(self.filter_by_shape(self._in_boxes(positions, arrivals, step), arrivals))
 
     def within(self, positions: Array, x: Array, y: Array, step: int) -> Array:
         """Return whether each place, (n,), is in the region of its query after a step; bool (n,)."""
@@ -189,6 +191,12 @@ class QueryContext:
         x[at], y[at] = self.centres(at, np.full(len(at), step))
         circles = QueryCircles(x, y, queries.radius)
         return pairs._replace(flags=filter_circles(pairs, arrivals, circles, self.planar))
+
+
+def _held(pairs: CandidatePairs) -> CandidatePairs:
+    """Return the pairs with a flag."""
+    held = pairs.flags != 0
+    return CandidatePairs(*(column[held] for column in pairs))
 
 
 def context_of(

@@ -114,7 +114,7 @@ def _head_chunks(reader: _HeadReader) -> Iterator[Chunk]:
     for stream_id, some in sorted(commands.items()):
         yield from _command_chunks(reader, stream_id, some)
     yield from _release_chunks(reader)
-    yield from _seed_chunks(task, log.taken)
+    yield from seed_chunks(task, log.taken)
     yield from _dealer_chunks(task, head)
 
 
@@ -236,7 +236,7 @@ def _copy_chunks(
             yield Chunk(slot, stream.id, ChunkKind.COPY_SEEDS, order, *span, mine.num_rows, pack(mine))
 
 
-def _seed_chunks(task: SourceTask, rows: Sequence[LogRow]) -> Iterator[Chunk]:
+def seed_chunks(task: SourceTask, rows: Sequence[LogRow]) -> Iterator[Chunk]:
     """Yield looked-up records of focal objects for every slot, as of the step before the batch."""
     found = [
         (row.entry.stream_id, row.payload)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from pathlib import Path
 
 from msgspec import DecodeError
 from msgspec.json import decode
@@ -21,19 +22,23 @@ from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark.spark_internals import (
     commit_file,
+    has_metadata,
     is_intact,
     last_commit,
     last_offset,
     offset_file,
     read_offset,
     remove_file,
+    write_metadata,
 )
+from stqsh.engine.state.file_store import sealed_files
 from stqsh.errors import EngineError
 from stqsh.program import program
 from stqsh.spec.offset import Offset
+from stqsh.spec.savepoint import StagedSession
 from stqsh.storage.blobs import Blobs, checkpoint_blobs
 from stqsh.storage.catalogue import added_kinds
-from stqsh.storage.control_log import ControlDb, last_seq
+from stqsh.storage.control_log import ControlDb, get_meta, last_seq
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 
@@ -73,6 +78,9 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
     delivered, checkpoint = read_progress(control).batch, checkpoint_blobs(home.path)
     _drop_unfinished(checkpoint, delivered)
     committed, planned = last_commit(checkpoint), last_offset(checkpoint)
+    if planned >= 0 and not has_metadata(checkpoint):
+        log.warning("checkpoint/metadata is damaged or gone, and is written again: it only names the query")
+        write_metadata(checkpoint)
     if not committed <= delivered <= planned or planned > committed + 1:
         raise AuditError(
             f"Spark has planned {_batches(planned)} and completed {_batches(committed)},"
@@ -85,7 +93,7 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
         _check_intact(checkpoint, offset_file(planned))
         _check_numbers(checkpoint, control, planned)
     if settings.local and delivered >= 0:
-        _check_slots(home, settings.slots)
+        _check_slots(home, control, settings.slots, committed)
     if missing := missing_updates(home, control):
         log.error(
             "%d files of the update log are gone, the first is updates/%s: their updates cannot be read",
@@ -121,6 +129,31 @@ def _check_intact(checkpoint: Blobs, name: str) -> None:
         raise AuditError(f"checkpoint/{name} is damaged")
 
 
+def describe_staged(control: ControlDb, files: Path) -> StagedSession:
+    """Return what a savepoint consists of that was staged between two batches.
+
+    Args:
+        control: the session's control log.
+        files: the folder with the staged files.
+
+    Raises:
+        AuditError: they are not those of one step.
+        DamagedFileError: a slot's head is not what was written.
+    """
+    progress, checkpoint = read_progress(control), checkpoint_blobs(files)
+    batches = last_commit(checkpoint), last_offset(checkpoint), progress.batch
+    if len(set(batches)) > 1 or progress.batch < 0:
+        raise AuditError(f"batch {progress.batch} is not complete")
+    return StagedSession(
+        progress.batch,
+        progress.step,
+        progress.at_us(),
+        int(get_meta(control, "slots") or 0),
+        get_meta(control, "state") or "",
+        sealed_files(SessionHome(files).state),
+    )
+
+
 def missing_updates(home: SessionHome, control: ControlDb) -> list[str]:
     """Return the names of the files of the update log that are listed and not there."""
     listed = [f"base-{batch:012d}.arrow" for (batch,) in control.query("SELECT batch FROM update_base")]
@@ -144,12 +177,29 @@ def _check_numbers(checkpoint: Blobs, control: ControlDb, batch: int) -> None:
         )
 
 
-def _check_slots(home: SessionHome, slots: int) -> None:
-    """Check that each slot has kept its state; it checks by itself that it is that of the right batch."""
+def _check_slots(home: SessionHome, control: ControlDb, slots: int, batch: int) -> None:
+    """Check that each slot has kept its state, unless the start of the query rebuilds it.
+
+    A slot checks by itself that it is that of the right batch.
+    """
     for slot in range(slots):
         head = home.state / f"evaluate-{slot}" / "head"
-        if not head.exists():
+        if not head.exists() and not _is_rebuilt(home, control, batch):
             raise AuditError(f"{head.relative_to(home.path)} is gone, which records what slot {slot} holds")
+
+
+def _is_rebuilt(home: SessionHome, control: ControlDb, batch: int) -> bool:
+    """Return whether slots can be rebuilt as they were after the last complete batch."""
+    from stqsh.engine.launch.slot_rebuild import Committed, NotRebuiltError, check_rebuildable
+
+    if batch < 0:
+        return False
+    try:
+        offset = Offset.from_json(decode(read_offset(checkpoint_blobs(home.path), batch)))
+        check_rebuildable(home, control, Committed(batch, offset))
+    except (NotRebuiltError, DamagedFileError):
+        return False
+    return True
 
 
 def _batches(last: int) -> str:

@@ -42,6 +42,7 @@ from stqsh.storage.home import SessionHome
 from stqsh.storage.orphans import is_orphaned
 from stqsh.storage.progress import read_progress
 from stqsh.storage.session_settings import session_settings
+from stqsh.storage.staging import remove_left
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,6 +87,7 @@ class Engine:
         self._home = home
         self._heart = Heartbeat(home, origin, self._stop_by_itself)
         self._is_ready = False
+        self._mendings = 0
         self._begun = time.monotonic()
         self._missing = {KERNELS, FIRST_BATCH}
         self._lock = threading.Lock()
@@ -146,16 +148,17 @@ class Engine:
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
-        from stqsh.engine.ingest.store_repair import repair_stores
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
         from stqsh.engine.operators.located_snapshots import LocatedSnapshots, on_executors
         from stqsh.engine.operators.pipeline import payload_spool, start_query
         from stqsh.engine.state.attendance import forget_unplanned
 
+        self._mend(control, settings)
         checkpoint = checkpoint_blobs(self._home.path)
         planned = last_offset(checkpoint)
         if last_commit(checkpoint) == planned:
             forget_unplanned(self._home.state, planned)
+        remove_left(self._home)
         claim_arena(self._home)
         if not settings.local:
             name_arena(self._home)
@@ -177,7 +180,7 @@ class Engine:
         watchdog = Watchdog(LocalParts(lambda: _java_pid(spark) if settings.local else None))
 
         def start() -> StreamingQuery:
-            repair_stores(self._home, control)
+            self._mend(control, settings)
             return start_query(spark, settings, delivery, spool, watchdog.batch)
 
         supervisor = Supervisor(
@@ -243,6 +246,20 @@ class Engine:
         with self._lock:
             if self._missing == {KERNELS}:
                 self._heart.tell("starting", f"{COMPILING}: {number} of {whole}")
+
+    def _mend(self, control: ControlDb, settings: EngineSettings) -> None:
+        """Make damaged stores and slots again; where the query has failed, files are read through."""
+        from stqsh.engine.ingest.store_repair import repair_stores
+        from stqsh.engine.launch.slot_rebuild import mend_slots
+
+        repair_stores(self._home, control)
+        if settings.local:
+            mend_slots(self._home, control, settings, self._tell_rebuilt, content=self._mendings > 1)
+        self._mendings += 1
+
+    def _tell_rebuilt(self, share: int) -> None:
+        """Say how much of the slots is rebuilt, in per cent."""
+        self._heart.tell("starting", f"rebuilding the slots: {share} %")
 
     def _warm_up(self) -> None:
         """Compile the kernels while Spark starts, and import what the query needs.

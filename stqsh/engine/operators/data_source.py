@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from stqsh.garbage import collect_seldom
 from stqsh.spec.offset import Offset, OffsetJson
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
+from stqsh.storage.staging import SAVING, stage_requested
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +58,7 @@ class StqshSource(DataSource):
         max_records: the maximum number of records in a batch.
         max_bytes: the maximum size of a batch in bytes.
         cores: the number of cores that Spark has, and so of the slices that a batch is read in.
+        max_results: the maximum size of what the driver gets from a batch's tasks, in bytes; 0 for any.
         boot: names this start of the query, whose first batch processes no data but starts everything.
         transit: the folder or the URI for large payloads, see `stqsh.engine.state.payload_files`.
         spool_bytes: the least size in bytes of a payload that goes there.
@@ -76,8 +79,9 @@ class StqshSource(DataSource):
         from stqsh.engine.state.payload_files import open_spool
 
         options = self.options
-        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes", "cores"))
-        reader = StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
+        names = ("slots", "max_records", "max_bytes", "cores", "max_results")
+        numbers = tuple(int(options[name]) for name in names)
+        reader = StqshReader(Path(options["home"]), numbers, options["boot"])
         reader.spool = open_spool(Path(options["home"]), options["transit"], int(options["spool_bytes"]))
         reader.folds = options.get("folds") == "true"
         return reader
@@ -98,7 +102,8 @@ class StqshReader(DataSourceStreamReader):
 
     Args:
         home: the session's directory.
-        numbers: the number of slots, the maximum records and bytes of a batch, and the number of cores.
+        numbers: the number of slots, the maximum records and bytes of a batch, the number of cores, and the
+            maximum bytes of a batch's results.
         boot: names this start of the query.
 
     Attributes:
@@ -125,12 +130,15 @@ class StqshReader(DataSourceStreamReader):
         if self._planner is None:
             collect_seldom()
             keep_pandas_out()  # before the planner's modules make their first arrays
+            from stqsh.engine.planning.batch_size import BatchBounds, BatchSizes
             from stqsh.engine.planning.planner import Planner
 
-            slots, max_records, max_bytes, cores = self._numbers
+            slots, max_records, max_bytes, cores, max_results = self._numbers
             tuning = replace(TUNING, slices=cores)
             self._planner = Planner(self._home, slots, max_records, max_bytes, tuning, steady=_steady_us)
             self._planner.folds = self.folds
+            bounds = BatchBounds.of_results(max_results, slots, are_spread=not self.folds)
+            self._planner.sizes = BatchSizes(bounds)
             self._planner.live.ahead.folder = None if self.spool is None else self.spool.ahead
         return self._planner
 
@@ -152,6 +160,7 @@ class StqshReader(DataSourceStreamReader):
             threading.Thread(target=_import_routing, daemon=True).start()
             return replace(before, boot=self._boot).to_json()
         while not self._hold.exists():
+            self.stage()
             seen = self.control.version()
             after = self.planner.latest(before, time.time_ns() // 1000)
             if after is not before:
@@ -160,6 +169,13 @@ class StqshReader(DataSourceStreamReader):
                 break
         return start
 
+    def stage(self) -> None:
+        """Stage the savepoints that clients have asked for: this is between two batches."""
+        if (self._home / SAVING).exists():
+            from stqsh.engine.launch.audit import describe_staged
+
+            stage_requested(SessionHome(self._home), self.control, partial(describe_staged, self.control))
+
     def _await(self, seen: int | None, until: float) -> bool:
         """Wait until it is worth looking again; return False if there is nothing to do for a while.
 
@@ -167,6 +183,7 @@ class StqshReader(DataSourceStreamReader):
         """
         while time.monotonic() < until and not self._hold.exists():
             time.sleep(TUNING.idle_look_s)
+            self.stage()
             if seen is None or self.control.version() != seen:
                 return True
         return False

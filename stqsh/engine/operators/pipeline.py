@@ -24,6 +24,7 @@ from stqsh.engine.state.payload_files import Spool, open_spool
 from stqsh.fs import settle
 from stqsh.storage.blobs import checkpoint_blobs, home_blobs
 from stqsh.storage.home import SessionHome
+from stqsh.units import parse_size
 
 WatchBatch: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
 """Makes a context for the time of a batch, by its number."""
@@ -107,6 +108,12 @@ def _cores(spark: SparkSession, settings: EngineSettings) -> int:
     return found if settings.local else max(found, settings.slots)
 
 
+def _max_results(spark: SparkSession) -> int:
+    """Return the maximum size of what Spark lets the driver get from the tasks of a job; 0 for any."""
+    told = spark.sparkContext.getConf().get("spark.driver.maxResultSize", "1g") or "1g"
+    return int(told) if told.isdigit() else parse_size(told)
+
+
 def _read_source(spark: SparkSession, settings: EngineSettings, spool: Spool) -> DataFrame:
     """Return the chunks of the source `stqsh` as a streaming data frame."""
     spark.dataSource.register(StqshSource)
@@ -117,6 +124,7 @@ def _read_source(spark: SparkSession, settings: EngineSettings, spool: Spool) ->
         .option("max_records", settings.max_records)
         .option("max_bytes", settings.max_bytes)
         .option("cores", _cores(spark, settings))
+        .option("max_results", _max_results(spark))
         .option("boot", uuid.uuid4().hex)
         .option("transit", spool.place)
         .option("spool_bytes", spool.least)

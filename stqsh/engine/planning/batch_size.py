@@ -42,8 +42,10 @@ LEAST = 1_000
 """Minimum records of a batch."""
 STEADY = 400_000
 """Records of every batch while there is a stream that keeps significant objects only."""
-MOST_UPDATES = 4_000_000
-"""Expected maximum of updates in a batch: each takes some 50 bytes, in several copies."""
+MOST_UPDATES, UPDATES_A_SLOT = 4_000_000, 1_000_000
+"""Expected maximum of updates in a batch, or for each slot where slots are on many hosts: each takes some 50
+bytes, in several copies.
+"""
 _FIXED_TIMES, _MOST_US = 2, 2 * TARGET_US
 """Records take at least so many times the fixed cost, but no longer than this for that reason alone."""
 _GROWTH, _SHRINKING = 4.0, 0.5
@@ -69,6 +71,7 @@ class BatchSample:
     """The measurements of a batch: its room and its records, updates and times.
 
     Attributes:
+        result_bytes: the size of what the driver got from tasks.
         took_us: all of its time.
         work_us: the part of it that is known to depend on records.
     """
@@ -78,15 +81,17 @@ class BatchSample:
     updates: int = 0
     took_us: int = 0
     work_us: int = 0
+    result_bytes: int = 0
 
     @staticmethod
     def of(stats: BatchStats) -> BatchSample:
         """Return the figures from a batch's statistics."""
         room, time = stats.room or FIRST, stats.time
         if time is None:
-            return BatchSample(room, stats.records, stats.updates)
+            return BatchSample(room, stats.records, stats.updates, result_bytes=stats.result_bytes)
         work_us = time.source_us + time.kernel_us + time.deliver_us
-        return BatchSample(room, stats.records, stats.updates, time.total_us, min(work_us, time.total_us))
+        times = time.total_us, min(work_us, time.total_us)
+        return BatchSample(room, stats.records, stats.updates, *times, stats.result_bytes)
 
     @property
     def is_slight(self) -> bool:
@@ -101,10 +106,11 @@ class BatchSample:
 
 
 class BatchCost(NamedTuple):
-    """What batches cost: µs for each batch, and for each of its records."""
+    """What batches cost: µs for each batch and for each of its records, and whether both could be told."""
 
     fixed_us: float
     record_us: float
+    is_fitted: bool = True
 
     @staticmethod
     def of(samples: Sequence[BatchSample]) -> BatchCost:
@@ -126,7 +132,7 @@ class BatchCost(NamedTuple):
         apart = np.maximum(records[one], records[other]) >= _APART * np.minimum(records[one], records[other])
         one, other = one[apart], other[apart]
         if not apart.any():
-            return BatchCost(0.0, known)
+            return BatchCost(0.0, known, is_fitted=False)
         far = records[other] - records[one]
         slope = max(known, _weighted_median((took[other] - took[one]) / far, np.abs(far)))
         fixed = float(np.median(took - slope * records))
@@ -142,31 +148,63 @@ def _weighted_median(values: Array, weights: Array) -> float:
     return float(values[order[min(int(half), len(values) - 1)]])
 
 
-def records_after(samples: Sequence[BatchSample], between_us: float = 0.0) -> int:
+class BatchBounds(NamedTuple):
+    """What the results of a batch may be: updates, and bytes that the driver gets from tasks; 0: any."""
+
+    updates: int = MOST_UPDATES
+    result_bytes: int = 0
+
+    @staticmethod
+    def of_results(max_bytes: int, slots: int, *, are_spread: bool) -> BatchBounds:
+        """Return the bounds of an engine.
+
+        Args:
+            max_bytes: what Spark lets the driver get, of which half is left for a batch with larger results.
+            slots: the number of slots.
+            are_spread: whether they are on many hosts.
+        """
+        updates = max(MOST_UPDATES, UPDATES_A_SLOT * slots) if are_spread else MOST_UPDATES
+        return BatchBounds(updates, max_bytes // 2)
+
+
+ONE_MACHINE = BatchBounds()
+
+
+def records_after(
+    samples: Sequence[BatchSample], between_us: float = 0.0, bounds: BatchBounds = ONE_MACHINE
+) -> int:
     """Return how many records the next batch of a backlog takes.
 
     Args:
         samples: of batches that say something about a backlog, the latest last.
         between_us: how long Spark takes between two batches.
+        bounds: what its results may be, going by those of the last batch.
     """
     sample, cost = samples[-1], BatchCost.of(samples)
     fixed_us = cost.fixed_us + between_us
     aim_us = max(TARGET_US, min(_FIXED_TIMES * fixed_us, _MOST_US))
     wanted = aim_us / cost.record_us if cost.record_us else sample.room * _GROWTH
+    if not cost.is_fitted and sample.records < _APART * wanted:
+        wanted = max(wanted, _APART * sample.records)
     near = min(max(wanted, sample.room * _SHRINKING), sample.room * _GROWTH)
-    by_updates = sample.records * MOST_UPDATES / max(1, sample.updates)
-    return int(max(LEAST, min(near, by_updates)))
+    within = [near, sample.records * bounds.updates / max(1, sample.updates)]
+    if bounds.result_bytes:
+        within.append(sample.records * bounds.result_bytes / max(1, sample.result_bytes))
+    return int(max(LEAST, min(within)))
 
 
 class BatchSizes:
     """The sizes of the batches of a backlog, by what the last batches of each size have cost.
 
+    Args:
+        bounds: what their results may be.
+
     Attributes:
         room: the records that the next batch takes.
     """
 
-    def __init__(self) -> None:
-        self.room = FIRST
+    def __init__(self, bounds: BatchBounds = ONE_MACHINE) -> None:
+        self.room, self._bounds = FIRST, bounds
         self._samples: dict[int, BatchSample] = {}
         self._between_us: deque[int] = deque(maxlen=_EACH)
         self._last = Progress()
@@ -190,7 +228,7 @@ class BatchSizes:
         }
         self._samples[progress.batch] = sample
         between_us = median(self._between_us) if self._between_us else 0
-        self.room = records_after([*self._samples.values()], between_us)
+        self.room = records_after([*self._samples.values()], between_us, self._bounds)
 
 
 def limit_first(room: BatchLimit) -> BatchLimit:

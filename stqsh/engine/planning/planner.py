@@ -109,7 +109,7 @@ class Planner:
         self.share(home_blobs(home))
         self._summaries: dict[int, SummaryWriter] = {}
         self._area_boxes = lru_cache(maxsize=256)(partial(area_boxes, self._view.control))
-        self._sizes = BatchSizes()
+        self.sizes = BatchSizes()
 
     def share(self, blobs: Blobs) -> None:
         """Share with workers by these blobs from now on; without that, by the files of the home."""
@@ -357,8 +357,8 @@ class Planner:
         """Return the room of a batch of a backlog."""
         if self._view.is_steady():
             return replace(self._most, records=min(self._most.records, STEADY))
-        self._sizes.follow(read_progress(self._view.control))
-        return replace(self._most, records=min(self._most.records, self._sizes.room))
+        self.sizes.follow(read_progress(self._view.control))
+        return replace(self._most, records=min(self._most.records, self.sizes.room))
 
     def _room_now(self, room: BatchLimit) -> BatchLimit:
         """Return the room of the next batch, which is smaller if it brings commands."""

@@ -6,9 +6,11 @@ Each assumption is a function or constant here, with the version for which it wa
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import subprocess
+import uuid
 import zlib
 from collections.abc import Sequence
 from functools import cache
@@ -18,6 +20,7 @@ from pathlib import Path
 from struct import unpack_from
 from typing import TYPE_CHECKING, Any
 
+from stqsh.checksums import DamagedFileError
 from stqsh.fs import settle
 from stqsh.storage import processes
 
@@ -122,6 +125,7 @@ with the fewest running tasks first."""
 _EXECUTOR_ID, _EXECUTOR_HOST = "--executor-id", "--hostname"
 """The arguments with which Spark 4.3 starts the Java process of an executor, whatever the master."""
 
+_METADATA = "metadata"
 _MASK = 0xFFFFFFFF
 _SEED = 42
 
@@ -147,6 +151,21 @@ def commit_file(batch: int) -> str:
 def offset_file(batch: int) -> str:
     """Return the name in the checkpoint of the file that Spark 4.3 writes before it begins a batch."""
     return f"offsets/{batch}"
+
+
+def has_metadata(checkpoint: Blobs) -> bool:
+    """Return whether the checkpoint's file `metadata` can be read: Spark 4.3 keeps the query's id there."""
+    try:
+        content = json.loads(memoryview(checkpoint.read(_METADATA)).tobytes())
+        return is_intact(checkpoint, _METADATA) and bool(uuid.UUID(content["id"]))
+    except (DamagedFileError, ValueError, TypeError, KeyError, AttributeError):
+        return False
+
+
+def write_metadata(checkpoint: Blobs) -> None:
+    """Write the checkpoint's file `metadata` with a new id, which nothing else names."""
+    remove_file(checkpoint, _METADATA)
+    checkpoint.put(_METADATA, [json.dumps({"id": str(uuid.uuid4())}).encode()])
 
 
 def is_intact(checkpoint: Blobs, name: str) -> bool:

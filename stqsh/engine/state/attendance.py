@@ -48,6 +48,16 @@ class Attendance:
         atomic_write(self._path, with_seal(msgspec.json.encode(known)))
         return before
 
+    def last(self, batch: int) -> dict[int, int]:
+        """Return the last batch of each slot up to a batch, by slot, of those that took part in one.
+
+        Raises:
+            DamagedFileError: the file is gone, or not what was written.
+        """
+        known = self._read(is_first=False)
+        last = {slot: ends[0] if ends[0] <= batch else ends[1] for slot, ends in known.items()}
+        return {slot: mine for slot, mine in last.items() if mine >= 0}
+
     def go_back(self, batch: int) -> None:
         """Let slots forget what they have stored of batches after one, which will be other batches.
 

@@ -68,6 +68,11 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     id: str = ""
     waiting: tuple[bytes, ...] = ()
 
+    @property
+    def file(self) -> str:
+        """The name of the snapshot's file."""
+        return f"snapshot.{self.snapshot}" + (f".{self.id}" if self.id else "")
+
 
 class SlotHead(Protocol):
     """Where the head of a slot is."""
@@ -218,8 +223,7 @@ class FileStore:
         """
         if not self._before.snapshot:
             return []
-        name = f"snapshot.{self._before.snapshot}" + (f".{self._before.id}" if self._before.id else "")
-        return [memoryview(self._blobs.read(self._name(name), self._before.seal))]
+        return [memoryview(self._blobs.read(self._name(self._before.file), self._before.seal))]
 
     def read_log(self) -> Iterator[list[Chunk]]:
         """Return the chunks of each version since the snapshot, in order.
@@ -288,6 +292,45 @@ def first_logged_rows(state: Path) -> dict[int, int]:
         for kept in _unpack_head(head.read_bytes(), str(head.relative_to(state.parent))):
             first = _merge_least(first, kept.rows)
     return first
+
+
+def check_slot(blobs: Blobs, name: str, batch: int, after: int, *, content: bool) -> None:
+    """Check that the files of a slot on one machine make the state that a batch follows.
+
+    Args:
+        blobs: the session's storage.
+        name: operator and slot, as in `evaluate-0`.
+        batch: the number of the batch.
+        after: the number of the slot's batch before it.
+        content: whether to read them through; else only the head is read.
+
+    Raises:
+        DamagedFileError: they do not.
+    """
+    store = FileStore.beside_head(blobs, name, batch, after)
+    store.read_meta()
+    if content:
+        store.read_snapshot()
+        for _ in store.read_log():
+            pass
+
+
+def sealed_files(state: Path) -> dict[str, Seal]:
+    """Return the seals of the files that heads name with one, by their paths within the session's folder.
+
+    Args:
+        state: the folder in which slots keep their state, or a copy of it.
+
+    Raises:
+        DamagedFileError: a head is not what was written.
+    """
+    seals: dict[str, Seal] = {}
+    for head in state.glob(f"*/{_HEAD}"):
+        folder = head.parent.relative_to(state.parent).as_posix()
+        for kept in _unpack_head(head.read_bytes(), f"{folder}/{_HEAD}"):
+            if kept.snapshot:
+                seals[f"{folder}/{kept.file}"] = kept.seal
+    return seals
 
 
 def forget_after(folder: Path, batch: int) -> None:

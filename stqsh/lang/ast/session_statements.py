@@ -107,3 +107,10 @@ class ExportDeadLetters(Statement):
 
     name: Name | None
     file: Literal
+
+
+@dataclass(frozen=True)
+class Save(Statement):
+    """`SAVE TO 'uri'`."""
+
+    uri: Literal

@@ -47,6 +47,7 @@ rules(
         "map_queries": lambda parts: statements.Map(queries=tuple(parts)),
         "dump": node_of(statements.Dump),
         "export": node_of(statements.ExportDeadLetters),
+        "save": node_of(statements.Save),
     }
 )
 

@@ -102,6 +102,14 @@ def export(statement: statements.ExportDeadLetters, catalogue: CatalogueView) ->
     return LettersExport(found.name, file)
 
 
+def save(statement: statements.Save) -> str:
+    """Bind SAVE TO to its URI."""
+    uri = str(statement.uri.value)
+    if not uri.strip():
+        raise BindError("SAVE TO needs a place", statement.uri.span, hint="SAVE TO '/backup/monday';")
+    return uri
+
+
 def play(statement: statements.Play, catalogue: CatalogueView) -> StreamPlayed:
     """Bind PLAY."""
     stream = stream_named(statement.stream, catalogue)

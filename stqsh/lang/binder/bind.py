@@ -188,4 +188,5 @@ _BINDERS: dict[type[statements.Statement], Binder] = {
     statements.Help: _as("help", lambda statement, _: statement.topic and statement.topic.text),
     statements.Dump: _as("dump", lambda statement, _: ()),
     statements.ExportDeadLetters: _as("export", administration.export),
+    statements.Save: _as("save", lambda statement, _: administration.save(statement)),
 }

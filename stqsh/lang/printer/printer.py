@@ -116,4 +116,5 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.Help: lambda node: joined(("HELP", node.topic and _topic(node.topic.text))),
     statements.Dump: lambda node: "DUMP",
     statements.ExportDeadLetters: _export,
+    statements.Save: lambda node: f"SAVE TO {constant(node.uri)}",
 }

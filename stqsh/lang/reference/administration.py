@@ -149,6 +149,16 @@ SET map.credit = '© …'             what pages say of their tiles""",
         _CHEAP,
     ),
     ReferenceEntry(
+        "SAVE",
+        "SAVE TO 'uri'",
+        "Save the whole session while it runs, as it stands after a step: definitions, queries, answers,"
+        " updates, records, positions of live streams and sinks. `stqsh restore NAME FROM 'uri'` makes a"
+        " session of it, which goes on from there. The URI is a folder, or s3://bucket/folder;"
+        " gs://, abfs:// and hdfs:// are alike. There must be nothing yet.",
+        "SAVE TO '/backup/monday'",
+        "Batches wait for some milliseconds; then the files are copied beside them.",
+    ),
+    ReferenceEntry(
         "DUMP",
         "DUMP",
         "Print every definition and query as a script that runs.",

@@ -7,7 +7,8 @@ updates a second, five times as many as a dictionary for each row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
@@ -24,8 +25,25 @@ from stqsh.shell.writers.columns import (
 from stqsh.shell.writers.text_columns import NULL, dumps
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
     from stqsh.shell.writers.writer import Target
+
+
+_SHORT, _BLOCK = 1024, 1 << 14
+"""Runs of fewer rows are rendered together, this many rows at a time."""
+
+_TABLES = 4
+"""The most tables of which rendered rows are kept: those that take turns."""
+
+
+class _Block(NamedTuple):
+    """The lines of the rows of a table from `begin` on."""
+
+    whole: pa.Table
+    begin: int
+    lines: list[bytes]
 
 
 class JsonLinesWriter:
@@ -33,11 +51,38 @@ class JsonLinesWriter:
 
     def __init__(self, target: Target) -> None:
         self._target = target
+        self._rendered: list[_Block] = []
 
     def updates(self, updates: Updates) -> None:
         """Write a line for each update."""
         if updates.table.num_rows:
-            self._target.write(b"".join(update_lines(updates)))
+            self._target.write(b"".join(self._lines(updates)))
+
+    def _lines(self, updates: Updates) -> list[bytes]:
+        """Return the lines of updates; short runs of a table are rendered together with what follows.
+
+        Where updates of several tables take turns in each step, to render some fifty rows costs as much as to
+        render a thousand.
+        """
+        place, count = updates.place, updates.table.num_rows
+        if place is None or place.table is not updates.table or count >= min(_SHORT, place.whole.num_rows):
+            return update_lines(updates)
+        at, end, lines = place.begin, place.begin + count, list[bytes]()
+        while at < end:
+            block = self._block(updates, place.whole, at)
+            lines += block.lines[at - block.begin : end - block.begin]
+            at = block.begin + len(block.lines)
+        return lines
+
+    def _block(self, updates: Updates, whole: pa.Table, at: int) -> _Block:
+        """Return the block of rendered rows of a table that has a row; make it if it is not there."""
+        for block in self._rendered:
+            if block.whole is whole and block.begin <= at < block.begin + len(block.lines):
+                return block
+        kept = [block for block in self._rendered if block.whole is not whole]
+        made = _Block(whole, at, update_lines(replace(updates, table=whole.slice(at, _BLOCK))))
+        self._rendered = [*kept, made][-_TABLES:]
+        return made
 
     def mark(self, mark: SnapshotMark) -> None:
         """Write `{"query":…,"step":…,"snapshot":"begin"}`, or the same with `end`."""

@@ -20,6 +20,7 @@ import msgspec
 from stqsh.storage.catalogue import SIZES_A_BUCKET
 from stqsh.storage.control_log import ControlDb, get_meta, last_seq, set_meta
 from stqsh.storage.layouts import PASSING
+from stqsh.storage.turns import forget_turns
 
 _DONE, _NUMBERED = "forgotten", "forgotten_names"
 _AT_ONCE = 200
@@ -51,6 +52,7 @@ def forget_queries(control: ControlDb, step: int) -> int:
     if up_to > after:
         with control.transaction():
             _forget_passing(control, up_to)
+            forget_turns(control)
             set_meta(control, _DONE, str(up_to))
     return count
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,28 @@ from numpy.typing import NDArray
 from stqsh.storage.update_log.reader import UpdateTable, key_ranks
 
 
+class OrderedRun(NamedTuple):
+    """Rows of one stream that follow each other in the order over all streams.
+
+    Attributes:
+        stream_id: the stream.
+        table: the rows, a slice of `whole`.
+        whole: all updates of their table, in order.
+        begin: where the rows begin in `whole`.
+    """
+
+    stream_id: int
+    table: pa.Table
+    whole: pa.Table
+    begin: int
+
+
 def ordered(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[tuple[int, pa.Table]]:
+    """Return the stream and the rows of each of `ordered_runs`."""
+    return [(run.stream_id, run.table) for run in ordered_runs(tables, names)]
+
+
+def ordered_runs(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[OrderedRun]:
     """Sort the tables of one batch into the order of language.md, "Output".
 
     The order is by step, query name, `-` before `+`, key (integers by value, strings by code point).
@@ -21,8 +43,7 @@ def ordered(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[tup
         names: the name of each query that occurs.
 
     Returns:
-        (stream id, slice) pairs: each slice is a run of rows of one stream, and the runs in sequence are the
-        order over all streams.
+        The runs of rows of one stream; in sequence they are the order over all streams.
     """
     steps, ranks = _dense(tables, "step"), _name_ranks(tables, names)
     sorted_tables, classes = [], []
@@ -33,7 +54,10 @@ def ordered(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[tup
         order = np.lexsort((query, key_ranks(table.table.column("key")), group))
         sorted_tables.append((table.stream_id, table.table.take(order)))
         classes.append(group[order])
-    return sorted_tables if len(tables) == 1 else _interleave(sorted_tables, classes)
+    if len(tables) == 1:
+        [(stream, only)] = sorted_tables
+        return [OrderedRun(stream, only, only, 0)]
+    return _interleave(sorted_tables, classes)
 
 
 def _dense(tables: Sequence[UpdateTable], column: str) -> list[NDArray[np.int64]]:
@@ -52,9 +76,7 @@ def _name_ranks(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list
     return [ranks[np.searchsorted(ids, table.table.column("query").to_numpy())] for table in tables]
 
 
-def _interleave(
-    tables: list[tuple[int, pa.Table]], classes: list[NDArray[np.int64]]
-) -> list[tuple[int, pa.Table]]:
+def _interleave(tables: list[tuple[int, pa.Table]], classes: list[NDArray[np.int64]]) -> list[OrderedRun]:
     """Merge sorted tables by their classes (step, name, op) into runs of rows of one stream."""
     source = np.repeat(np.arange(len(tables)), [len(group) for group in classes])
     merged = source[np.argsort(np.concatenate(classes), kind="stable")]
@@ -64,6 +86,6 @@ def _interleave(
     for start, stop in zip(edges, [*edges[1:], len(merged)], strict=True):
         which, length = int(merged[start]), int(stop - start)
         stream, table = tables[which]
-        runs.append((stream, table.slice(taken[which], length)))
+        runs.append(OrderedRun(stream, table.slice(taken[which], length), table, taken[which]))
         taken[which] += length
     return runs

@@ -1,0 +1,79 @@
+"""Savepoints: what the copy of a whole session says of itself, and what the engine puts aside for it.
+
+A client asks for a savepoint in a folder of the session's home. The engine puts there, between two batches,
+what the savepoint consists of, and says so; the client then copies it to where it is to be.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from stqsh.checksums import Seal
+
+FORMAT = 1
+"""The version of a savepoint's manifest and of the files that it names."""
+
+
+class StagedSession(Struct, frozen=True):
+    """What the engine has put aside for a savepoint.
+
+    Attributes:
+        batch: the last batch that is in it; all are complete.
+        step: its last step.
+        at_us: the event time of that step; None before the first.
+        slots: the number of slots.
+        state: the form of the slots' state, see `stqsh.engine.config.EngineSettings.state`.
+        seals: the seals of files that others name, by the files' paths within the home.
+        problem: why there is none; "" if there is one.
+    """
+
+    batch: int = -1
+    step: int = 0
+    at_us: int | None = None
+    slots: int = 0
+    state: str = ""
+    seals: dict[str, Seal] = {}
+    problem: str = ""
+
+
+class SavedFile(Struct, frozen=True, array_like=True):
+    """A file of the session in a savepoint.
+
+    Attributes:
+        path: its path within the session's home.
+        blob: the blob that holds it, perhaps among others.
+        start: where it begins there.
+        seal: its size and checksum.
+    """
+
+    path: str
+    blob: str
+    start: int
+    seal: Seal
+
+
+class Savepoint(Struct, frozen=True):
+    """The manifest of a savepoint, which is written last: without it there is none.
+
+    Attributes:
+        format: the version of the manifest.
+        version: the stqsh that wrote it.
+        session: the session's name.
+        saved_us: when it was written, in µs since the epoch.
+        staged: the step at which it was taken.
+        layout: the version of control.db.
+        files: its files.
+    """
+
+    format: int
+    version: str
+    session: str
+    saved_us: int
+    staged: StagedSession
+    layout: int
+    files: tuple[SavedFile, ...]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(file.seal.size for file in self.files)
