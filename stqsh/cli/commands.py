@@ -380,6 +380,9 @@ def pack(
         list[str] | None,
         typer.Option("--with", metavar="PACKAGE", help="a further installed package; repeatable"),
     ] = None,
+    without_kernels: Annotated[
+        bool, typer.Option("--without-kernels", help="let each host compile the kernels, some minutes, once")
+    ] = False,
 ) -> None:
     """Pack Python, stqsh and compiled kernels for the executors of a cluster.
 
@@ -387,7 +390,7 @@ def pack(
     """
     # By name: it compiles kernels, and the shell must not import them.
     packed = import_module("stqsh.cli.pack").pack
-    raise typer.Exit(run_guarded(lambda: packed(file, packages or ()) or 0))
+    raise typer.Exit(run_guarded(lambda: packed(file, packages or (), kernels=not without_kernels) or 0))
 
 
 @app.command(

@@ -8,6 +8,7 @@ Here the interpreter that runs is copied, and the copy is tried before it is kep
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -79,12 +80,15 @@ _IMPORTED = (
 """What executors import, and what of Python depends on libraries that may be missing."""
 
 
-def pack(file: Path, packages: Iterable[str] = (), show: Callable[[str], None] = print) -> None:
+def pack(
+    file: Path, packages: Iterable[str] = (), *, kernels: bool = True, show: Callable[[str], None] = print
+) -> None:
     """Make the archive; it replaces a file that is there.
 
     Args:
         file: its path, which ends as Spark expects.
         packages: further installed packages, such as those of the session's own functions.
+        kernels: whether compiled kernels are in it; without them, each host compiles them once.
         show: is told what is done, in lines.
 
     Raises:
@@ -101,8 +105,11 @@ def pack(file: Path, packages: Iterable[str] = (), show: Callable[[str], None] =
         for one in chosen:
             _copy_package(one, site)
         show(f"{len(chosen)} packages and Python {sys.version.split()[0]}")
-        show(f"compiling the kernels for {COMMON_CPU}, unless that was done before")
-        _ship_kernels(site / "stqsh")
+        if kernels and platform.machine() == "x86_64":
+            show(f"compiling the kernels for {COMMON_CPU}, unless that was done before")
+            _ship_kernels(site / "stqsh")
+        else:
+            show("without compiled kernels: each host compiles them, some minutes, once")
         _try_out(root, Path(work))
         with replacing(file) as hidden, tarfile.open(hidden, "w:gz", compresslevel=_COMPRESSION) as archive:
             for path in sorted(root.iterdir()):

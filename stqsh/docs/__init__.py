@@ -12,9 +12,10 @@ TOPICS: dict[str, str] = {
     "architecture": "how stqsh is built: the paths of a record and of a statement",
     "operations": "session homes, recovery, disk, memory, clusters, settings",
     "cluster": "Spark's clusters: what hosts need, settings, security, failures",
-    "extending": "write your own kind of query, or your own source",
+    "extending": "a package of your own: file formats, functions, kinds of query",
     "benchmarks": "figures, and how to measure them",
     "glossary": "the terms of the project",
+    "changelog": "what changed, by version",
 }
 """The topics of the documents, and a summary of each."""
 

@@ -35,7 +35,7 @@ def packed(namespaces: None) -> Iterator[Path]:
     """What `stqsh pack` makes: an archive."""
     with scratch_folder() as folder:
         file = folder / "stqsh.tar.gz"
-        pack(file, show=lambda line: None)
+        pack(file, kernels=False, show=lambda line: None)
         yield file
 
 

@@ -95,7 +95,7 @@ def test_an_example_in_python_is_python(one: Fence) -> None:
 
 
 def test_a_fence_says_what_it_is() -> None:
-    claims = {"sql", "sql not-supported", "console", "python", "text", "shell", "toml", "yaml"}
+    claims = {"sql", "sql not-supported", "console", "python", "text", "shell", "toml", "yaml", "dockerfile"}
     assert {one.claim for document in FILES for one in fences(document)} <= claims
 
 

@@ -51,7 +51,7 @@ def write_cars(folder: Path) -> str:
 
 LIGHT = (
     """
-CREATE MOVING STREAM cars FROM GENERATOR 'network' (objects => 200);
+CREATE MOVING STREAM cars FROM GENERATOR 'network' (objects => 200, bounds => '0, 0, 0.1, 0.1');
 REGISTER QUERY inside AS SELECT oid FROM cars INSIDE (0, 0, 0.05, 0.05);
 REGISTER QUERY many AS SELECT COUNT(*), AVG(speed) FROM cars GROUP BY kind;
 """

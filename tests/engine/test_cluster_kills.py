@@ -19,7 +19,7 @@ from tests.engine.test_cluster import run_alone, write_cars
 pytestmark = KILLS
 
 MIXED = """
-CREATE MOVING STREAM fleet FROM GENERATOR 'network' (objects => 3000);
+CREATE MOVING STREAM fleet FROM GENERATOR 'network' (objects => 3000, bounds => '0, 0, 0.2, 0.2');
 REGISTER QUERY held AS SELECT oid FROM fleet INSIDE (0, 0, 0.1, 0.1);
 REGISTER QUERY close AS SELECT oid, DISTANCE FROM fleet NEAREST 5 TO (0.05, 0.05);
 REGISTER QUERY counted AS SELECT COUNT(*), AVG(speed) FROM fleet GROUP BY kind;

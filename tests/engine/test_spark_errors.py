@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
 
 import pytest
 
 from stqsh.checksums import DamagedFileError
-from stqsh.engine.spark.spark_errors import reason, remedy
+from stqsh.engine.config import EngineSettings
+from stqsh.engine.spark.spark_errors import reason, remedy, start_error
 
 #: The shape of what Spark 4.3 says: headline, Java's frames and causes, then the query with its plan.
 SPARK = """[STREAM_FAILED] Query [id = 5e, runId = 7a] terminated with exception: \
@@ -77,3 +79,12 @@ def test_an_error_of_ours_keeps_its_sentence_and_its_hint() -> None:
 
 def test_a_query_that_just_ended_has_no_reason() -> None:
     assert reason(None) == "it ended without a reason"
+
+
+def test_an_error_whose_text_java_took_along_is_told_all_the_same(tmp_path: Path) -> None:
+    class Gone(Exception):
+        def __str__(self) -> str:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    told = start_error(EngineSettings(tmp_path, "spark://host:7077"), Gone())
+    assert told.message.startswith("Spark does not start: Java has ended: the cluster has not accepted")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import platformdirs
 import pyspark
 import yaml
 
@@ -58,6 +59,7 @@ class Cluster:
         self._number += 1
         name = f"worker-{self._number}"
         binds = {"spark": _SPARK, "java": Path(java()).parent.parent, "conf": self.folder / "conf"}
+        binds["cache/stqsh"] = platformdirs.user_cache_path("stqsh")  # for its compiled kernels
         host = self.hosts.add(name, binds | self.binds)
         self.workers[name] = host
         self.start_worker(name, cores, memory)
@@ -73,6 +75,7 @@ class Cluster:
         environ = {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": "/tmp/home",
+            "XDG_CACHE_HOME": "/srv/cache",
             "JAVA_HOME": "/srv/java",
             "SPARK_HOME": "/srv/spark",
             "SPARK_LOCAL_IP": host.address,

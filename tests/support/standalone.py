@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -22,17 +22,24 @@ _PATIENCE_S = 180.0
 
 
 @contextmanager
-def standalone(folder: Path, workers: int, memory: str) -> Iterator[str]:
+def standalone(
+    folder: Path, workers: int, memory: str, settings: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Start a master and `workers` workers of one core and `memory` each; the master's URL.
 
-    Their logs, and their executors', lie in `folder`. All are gone afterwards.
+    Their logs, and their executors', lie in `folder`. All are gone afterwards. `settings` are Spark's, for
+    master and workers.
     """
+    file = folder / "spark-daemons.conf"
+    file.write_text("".join(f"{key} {value}\n" for key, value in (settings or {}).items()), encoding="utf-8")
+    given = ("--properties-file", str(file))
     with ExitStack() as running:
-        log = running.enter_context(_daemon(folder, "master", f"{_DEPLOY}.master.Master", "--port", "0"))
+        main = f"{_DEPLOY}.master.Master"
+        log = running.enter_context(_daemon(folder, "master", main, "--port", "0", *given))
         url = _waited(log, _STARTED)
         for number in range(workers):
             name, work = f"worker-{number}", str(folder / f"work-{number}")
-            options = ("--cores", "1", "--memory", memory, "--work-dir", work, url)
+            options = ("--cores", "1", "--memory", memory, "--work-dir", work, *given, url)
             log = running.enter_context(_daemon(folder, name, f"{_DEPLOY}.worker.Worker", *options))
             _waited(log, re.compile(r"(Successfully registered) with master"))
         yield url

@@ -40,7 +40,11 @@ def start_error(settings: EngineSettings, error: Exception) -> StqshError:
 
 def _reason(error: Exception) -> str:
     """Return the most informative line of an error: Java's own if py4j passes one on."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    try:
+        text = str(error)
+    except Exception:  # py4j asks Java for the text, and Java has ended: whatever that raises says no more
+        return "Java has ended: the cluster has not accepted the session, or asks for another secret"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     java = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
     return java or (lines[0] if lines else type(error).__name__)
 
