@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from support.local import local_session
 from test_snapshots import CREATE, ask, write_files
 from test_snapshots_spark import ASKED, tables
 
-from stqsh.client.api import Session
+from stqsh.client.api import Session, connect
 from stqsh.client.read import live_keys
 from stqsh.client.read.live_keys import LiveKeys
 from stqsh.client.read.snapshots import PATIENCE_S
@@ -25,7 +26,7 @@ from stqsh.lang.syntax.parse import parse
 from stqsh.spec.query import AskSpec
 from stqsh.spec.stats import TaskTiming
 from stqsh.storage.control_log import entries_after
-from stqsh.storage.engine_info import EngineInfo, write_engine
+from stqsh.storage.engine_info import EngineInfo, read_engine, write_engine
 
 SLOTS = 3
 
@@ -163,3 +164,37 @@ def test_where_the_engine_has_not_said_where_slots_are_nothing_waits_for_arrays_
     assert session.snapshots.read(len, 50) is None
     assert time.monotonic() - begun < PATIENCE_S / 2
     located.stop()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_a_cluster_gives_the_answers_of_one_machine_without_a_batch_and_after_an_executor_has_died(
+    tmp_path: Path,
+) -> None:
+    write_files(tmp_path)
+    script = CREATE.format(folder=tmp_path) + "RUN FOR 50 s;"
+    with local_session(tmp_path / "local", published=True) as session:
+        list(session.execute(script))
+        expected = tables([ask(session, text, direct=True) for text in ASKED])
+    profile = tmp_path / "two.yaml"
+    profile.write_text(
+        "spark: {master: 'local-cluster[2,1,1024]', executor.memory: 512m}\nengine: {slots: 2, memory: 1g}\n"
+    )
+    with connect(home=tmp_path / "home", temporary=True, autoplay=False, profile=str(profile)) as session:
+        list(session.execute(script))
+        batch = session.progress().batch
+        assert tables([ask(session, text, direct=True) for text in ASKED]) == expected
+        assert (session.progress().batch, asked_by_log(session)) == (batch, 0)
+        _executors(session)[0].kill()
+        assert tables([ask(session, text, direct=True) for text in ASKED]) == expected
+        before = asked_by_log(session)
+        assert tables([ask(session, text, direct=True) for text in ASKED]) == expected
+        assert asked_by_log(session) == before, "the slots have said where they are now"
+
+
+def _executors(session: Session) -> list[psutil.Process]:
+    """The Java processes of a session's executors."""
+    info = read_engine(session.home)
+    assert info is not None
+    below = psutil.Process(info.pid).children(recursive=True)
+    return [process for process in below if "--executor-id" in process.cmdline() and "java" in process.name()]

@@ -36,7 +36,7 @@ from stqsh.fs import DURABILITY
 from stqsh.garbage import collect_seldom
 from stqsh.storage.arena_cleanup import claim_arena, name_arena, remove_lost_arenas
 from stqsh.storage.blobs import checkpoint_blobs
-from stqsh.storage.control_log import ControlDb, get_meta, set_meta
+from stqsh.storage.control_log import ControlDb, get_meta, session_uuid, set_meta
 from stqsh.storage.engine_info import COMPILING
 from stqsh.storage.home import SessionHome
 from stqsh.storage.orphans import is_orphaned
@@ -165,7 +165,7 @@ class Engine:
         if lost := remove_lost_arenas():
             log.info("%d arenas of sessions that are gone were removed", lost)
         self._wake(spark, settings)
-        preparer = StreamPreparer(self._home, control)
+        preparer = StreamPreparer(self._home, control, blobs=settings.blobs)
         preparer.start()
         self._heart.tell("starting", "starting the query")
         spool = payload_spool(settings)
@@ -312,13 +312,30 @@ def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
         StqshError: the state is where the engine would not look for it.
     """
     settings = EngineSettings.from_profile(home.path, session_settings(control))
-    slots = get_meta(control, "slots")
+    slots, stored = get_meta(control, "slots"), settings.for_session(session_uuid(control))
     if slots is None:
         set_meta(control, "slots", str(settings.slots))
         set_meta(control, "state", settings.state)
-        return settings
+        set_meta(control, "storage", settings.storage)
+        return stored
     check_state(get_meta(control, "state"), settings)
-    return settings.with_slots(int(slots))
+    check_storage(get_meta(control, "storage") or "", settings)
+    return stored.with_slots(int(slots))
+
+
+def check_storage(known: str, settings: EngineSettings) -> None:
+    """Raise `StqshError` if the files of a session are in another storage than that of the settings.
+
+    `known` is "" for its home, and for sessions that are older than this record.
+    """
+    if known != settings.storage:
+        places = [
+            f"session.storage = {place}" if place else "its home" for place in (known, settings.storage)
+        ]
+        raise StqshError(
+            f"this session keeps its files in {places[0]}: it cannot be continued with {places[1]}",
+            hint="start it with the session.storage that it had, or SAVE it and restore it from there",
+        )
 
 
 def check_state(mark: str | None, settings: EngineSettings) -> None:

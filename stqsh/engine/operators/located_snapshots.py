@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
-from pyspark import SparkContext
+from pyspark import RDD, SparkContext
 
 from stqsh.core.snapshots.select import answer, knows
 from stqsh.core.state.slot_state import SlotClock, SlotState
@@ -191,10 +191,15 @@ class LocatedSnapshots:
 
 def on_executors(context: SparkContext) -> RunTasks:
     """Return what runs tasks as jobs of Spark, in the pool `POOL`; for any thread."""
+    kept: dict[tuple[tuple[tuple[int, ...], str], ...], RDD[tuple[tuple[int, ...], str]]] = {}
 
     def run(task: AnswerSlots, parts: Sequence[tuple[tuple[int, ...], str]]) -> list[SlotShares]:
         context.setLocalProperty(POOL_PROPERTY, POOL)
-        located = located_tasks(context, [(part, part[1]) for part in parts])
+        located = kept.get(tuple(parts))
+        if located is None:  # slots stay where they are for a long time
+            located = located_tasks(context, [(part, part[1]) for part in parts])
+            kept.clear()
+            kept[tuple(parts)] = located
         found: list[SlotShares] = located.map(task).collect()
         return found
 
