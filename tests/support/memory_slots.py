@@ -57,7 +57,7 @@ class MemoryFiles:
 
     kept: dict[str, list[Kept]]
 
-    def beside_head(self, blobs: Blobs, name: str, batch: int, after: int, home: Path) -> MemoryStore:
+    def beside_head(self, blobs: Blobs, name: str, batch: int, after: int) -> MemoryStore:
         return MemoryStore(self.kept, name, batch, after)
 
 

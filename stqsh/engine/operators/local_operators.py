@@ -177,9 +177,7 @@ def read_task(task: SourceTask, context: OperatorContext) -> Iterator[pa.RecordB
 def _store(context: OperatorContext, fold: Fold, slot: int, batches: tuple[int, int]) -> FileStore:
     """Return the files of a slot's state, in the home; `batches` are the one before and the one to fold."""
     before, batch = batches
-    return FileStore.beside_head(
-        home_blobs(context.home), slot_name(fold.name, slot), batch, before, context.home
-    )
+    return FileStore.beside_head(home_blobs(context.home), slot_name(fold.name, slot), batch, before)
 
 
 def collect(chunks: DataFrame) -> pa.Table:
