@@ -18,7 +18,7 @@ from stqsh.engine.operators.data_source import StqshSource
 from stqsh.engine.operators.local_operators import LocalOperators, collect
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.operators.spark_operators import with_operator
-from stqsh.engine.spark.spark_internals import settle_batch
+from stqsh.engine.spark.spark_internals import checkpoint_place, settle_batch
 from stqsh.engine.spark.spark_session import without_generated_code
 from stqsh.engine.state.payload_files import Spool, open_spool
 from stqsh.fs import settle
@@ -73,7 +73,7 @@ def start_query(
 
     return (
         chunks.writeStream.queryName("stqsh")
-        .option("checkpointLocation", str(home.checkpoint))
+        .option("checkpointLocation", checkpoint_place(checkpoint))
         .trigger(processingTime="0 seconds")
         .foreachBatch(process_batch)
         .start()
