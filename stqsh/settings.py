@@ -326,6 +326,12 @@ KEYS: tuple[Key, ...] = (
         lambda: "0",
         ("'64 MB'", "'16 MB'", "0"),
     ),
+    Key(
+        "session.storage",
+        "URI of the folder where sessions keep the files that workers read; the session's home by default",
+        _text,
+        lambda: None,
+    ),
     Key("session.home_root", "folder that contains the session homes", _text, lambda: None),
     Key(
         "session.script",

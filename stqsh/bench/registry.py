@@ -58,6 +58,7 @@ BENCHMARKS = (
     Benchmark("freshness", "How late an update is read, at shares of the greatest load."),
     Benchmark("knn", "Records a second end to end against the number of kNN queries."),
     Benchmark("keyword", "Posts a second end to end against the number of keyword queries."),
+    Benchmark("steps", "Steps a second end to end with few records each, and queries of every kind."),
     Benchmark("kernels", "The cost of a record for each family of kernels on one core, without Spark."),
     Benchmark("scale", "What a batch costs driver and tasks at 2 to 64 slots, and what as many cores take."),
     Benchmark("snapshot", "How long snapshot SELECTs take over a million objects."),

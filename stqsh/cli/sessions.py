@@ -18,7 +18,7 @@ from stqsh.shell.writers.opening import open_writer
 from stqsh.shell.writers.text_columns import instant
 from stqsh.shell.writers.writer import Target
 from stqsh.storage.catalogue import count_queries, live_areas, live_streams, live_tables
-from stqsh.storage.control_log import ControlDb
+from stqsh.storage.control_log import ControlDb, get_meta, session_uuid
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.home import DEFAULT_NAME, SessionHome, list_sessions, open_home, remove_home, sessions_root
 from stqsh.storage.sinks.sink_catalogue import live_alerts, written_sinks
@@ -90,9 +90,29 @@ def remove_sessions(names: list[str], profile: str | None, *, force: bool) -> in
     for home in homes:
         held = _held(home)
         stop_engine(home)
+        _forget_storage(home)
         remove_home(home)
         print_message(f"session {home.name} removed: {held}")
     return 0
+
+
+def _forget_storage(home: SessionHome) -> None:
+    """Delete what a session has in a storage that is not its home.
+
+    Raises:
+        StorageError: the storage does not answer.
+    """
+    try:
+        db = ControlDb(home.path)
+    except StqshError:  # what cannot be read names no storage
+        return
+    storage = get_meta(db, "storage")
+    if storage:
+        from stqsh.sources.session_rebuild import forget_name  # pyarrow
+        from stqsh.storage.blobs import open_blobs
+
+        forget_name(open_blobs(storage), home.name, session_uuid(db))
+    db.close()
 
 
 def _held(home: SessionHome) -> str:

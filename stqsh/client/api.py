@@ -101,6 +101,11 @@ def connect(
     if temporary:
         remove_orphans(root)
     found = open_home(name, root=root, temporary=temporary)
+    storage = settings.text("session.storage")
+    if storage and not temporary:
+        from stqsh.sources.session_rebuild import rebuild_home  # pyarrow
+
+        rebuild_home(found, storage)
     return Session(found, settings, autoplay=autoplay, allow_run=allow_run)
 
 

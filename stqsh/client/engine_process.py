@@ -24,6 +24,7 @@ from stqsh.storage.engine_info import (
     is_alive,
     is_written_since,
     read_engine,
+    runs_elsewhere,
     write_engine,
 )
 from stqsh.storage.home import SessionHome, kept_log
@@ -86,9 +87,10 @@ def ensure_engine(home: SessionHome, command: Sequence[str] | None = None) -> En
     it; `--home DIR` is added.
 
     Raises:
-        EngineDeadError: the process cannot be started.
+        EngineDeadError: the process cannot be started, or the engine runs on another host.
     """
     with file_lock(home.path / "engine.lock"):
+        _check_is_here(home)
         info = _settled(home)
         if info is not None and info.state != "failed" and is_alive(info):
             return info
@@ -127,7 +129,11 @@ def stop_engine(home: SessionHome, timeout_s: float = STOP_TIMEOUT_S) -> bool:
 
     Returns:
         Whether one was running.
+
+    Raises:
+        EngineDeadError: it runs on another host.
     """
+    _check_is_here(home)
     info = read_engine(home)
     if info is None or not is_alive(info):
         return False
@@ -138,6 +144,14 @@ def stop_engine(home: SessionHome, timeout_s: float = STOP_TIMEOUT_S) -> bool:
         _wait_gone(info, timeout_s)
     _clear_remains(_current(home, info))
     return True
+
+
+def _check_is_here(home: SessionHome) -> None:
+    if host := runs_elsewhere(home):
+        raise EngineDeadError(
+            f"the engine of this session runs on the host {host}",
+            hint="use the session there, or stop its engine there",
+        )
 
 
 def _ask_to_stop(info: EngineInfo) -> None:
@@ -210,7 +224,7 @@ def _wait_gone(info: EngineInfo, timeout_s: float) -> bool:
 
 def _clear_remains(info: EngineInfo) -> None:
     """End what a dead engine left behind (its JVM, its workers): they share its process group."""
-    same_boot = info.boot == processes.boot_id()
+    same_boot = info.boot == processes.boot_id() and info.host in ("", processes.host())
     for pid in {info.pid, info.parent} - {0}:
         if same_boot and not processes.exists(pid):
             processes.kill_group(pid, info.heartbeat_us)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stqsh.storage.blobs import Blobs, home_blobs, open_blobs
 from stqsh.storage.home import SessionHome
 from stqsh.units import parse_size
 
@@ -179,6 +180,7 @@ class EngineSettings:
         max_records: the maximum number of records in a batch.
         spool_bytes: payloads of at least this size go through a file.
         java_options: further options for Java.
+        storage: the URI of the session's files, which ends in its uuid; "" if they are in its home.
         executor_memory: the memory of a cluster's executors; "" keeps the cluster's default.
         executor_cores: the cores of a cluster's executors; "" keeps the cluster's default.
         durability: what the session survives, as the setting says; executors are told.
@@ -193,6 +195,7 @@ class EngineSettings:
     max_records: int = 2_000_000
     spool_bytes: int = 16_384
     java_options: tuple[str, ...] = ()
+    storage: str = ""
     executor_memory: str = ""
     executor_cores: str = ""
     durability: str = "process"
@@ -208,6 +211,7 @@ class EngineSettings:
             slots=profile.number("engine.slots"),
             memory=profile.text("engine.memory"),
             max_records=profile.number("engine.max_records_per_batch"),
+            storage=profile.text("session.storage"),
             spool_bytes=profile.number("engine.spool_bytes"),
             executor_memory=profile.text("spark.executor.memory"),
             executor_cores=profile.text("spark.executor.cores"),
@@ -219,6 +223,16 @@ class EngineSettings:
     def with_slots(self, slots: int) -> EngineSettings:
         """Return the same settings with another number of slots."""
         return replace(self, slots=slots)
+
+    def for_session(self, name: str) -> EngineSettings:
+        """Return the settings with the storage of a session by its uuid, below that of the profile.
+
+        Raises:
+            StorageError: the URI names no store that is known, or has credentials.
+        """
+        if not self.storage:
+            return self
+        return replace(self, storage=open_blobs(self.storage).below(name).uri)
 
     @property
     def max_bytes(self) -> int:
@@ -239,6 +253,16 @@ class EngineSettings:
     def blob_bytes(self) -> int:
         """The least size of a payload that goes through a blob, which takes longer to read than a file."""
         return max(self.spool_bytes, TUNING.blob_bytes)
+
+    @property
+    def blobs(self) -> Blobs:
+        """The session's files as workers find them."""
+        return open_blobs(self.storage, self.cache) if self.storage else home_blobs(self.home)
+
+    @property
+    def cache(self) -> str:
+        """The folder for this machine's copies of blobs; "" on a cluster, whose hosts choose their own."""
+        return str(self.scratch / "blobs") if self.local else ""
 
     @property
     def state(self) -> str:

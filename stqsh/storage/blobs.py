@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from stqsh.checksums import Buffer, DamagedFileError, Seal, Sealer
 from stqsh.errors import StqshError
-from stqsh.fs import file_lock, replacing
+from stqsh.fs import atomic_write, file_lock, replacing
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -37,6 +37,8 @@ T = TypeVar("T")
 
 SCHEMES = ("file", "s3", "gs", "abfs", "abfss", "hdfs")
 """The schemes of URIs; `file` is a folder that all hosts of a session see, or one of the only host."""
+_CHECKPOINT_PLACE = "checkpoint.uri"
+"""The file of a home that says where Spark's checkpoint is, if it is elsewhere."""
 RETRY_S = 60.0
 """How long a store that fails is asked again, in seconds."""
 _WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
@@ -263,7 +265,17 @@ def home_blobs(folder: Path, within: str = "") -> Blobs:
 
 def checkpoint_blobs(home: Path) -> Blobs:
     """Return the files in which Spark keeps how far the session of a home has come."""
-    return home_blobs(home / "checkpoint")
+    try:
+        uri = (home / _CHECKPOINT_PLACE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return home_blobs(home / "checkpoint")
+    return replace(open_blobs(uri), within="checkpoint/")
+
+
+def place_checkpoint(home: Path, blobs: Blobs) -> None:
+    """Have Spark keep in a session's storage how far it has come, which a home of no batch yet remembers."""
+    if not (home / "checkpoint").exists():
+        atomic_write(home / _CHECKPOINT_PLACE, blobs.below("checkpoint").uri.encode())
 
 
 @lru_cache(maxsize=8)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -317,6 +318,15 @@ def set_meta(control: ControlDb, key: str, value: str) -> None:
     """Record a value about the session as a whole."""
     with control.transaction() as connection:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def session_uuid(control: ControlDb) -> str:
+    """Return the session's uuid, by which its files are named where hosts share a storage; made at first."""
+    with control.transaction() as connection:
+        connection.execute("INSERT OR IGNORE INTO meta VALUES ('uuid', ?)", (str(uuid.uuid4()),))
+    found = get_meta(control, "uuid")
+    assert found is not None, "it has just been recorded"
+    return found
 
 
 def read_settings(control: ControlDb) -> Mapping[str, Any]:

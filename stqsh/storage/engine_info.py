@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:  # the engine's parent process reads this module and nothing l
 
 EngineState = Literal["starting", "ready", "stopping", "failed"]
 
+_FRESH_S = 30.0
+"""An engine that runs writes its report each second; clocks of hosts may differ."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 COMPILING = "compiling kernels, only once"
@@ -40,6 +43,7 @@ class EngineInfo:
         restarts: how often it has done so.
         last_crash: why it last did so.
         boot: the machine's boot to which the times belong; "" in files of earlier versions.
+        host: the host to whose processes the pids belong; "" in files of earlier versions.
         cluster: whether the slots are in the executors of a cluster, so that no client can map their arrays.
     """
 
@@ -53,13 +57,14 @@ class EngineInfo:
     last_crash: str = ""
     boot: str = ""
     cluster: bool = False
+    host: str = ""
 
     @staticmethod
     def now(pid: int, state: EngineState, message: str = "", started_us: int | None = None) -> EngineInfo:
         """Return what an engine, or its parent, says of itself now; by default it begins now."""
         now = processes.uptime_us()
         started = now if started_us is None else started_us
-        return EngineInfo(pid, started, now, state, message, boot=processes.boot_id())
+        return EngineInfo(pid, started, now, state, message, boot=processes.boot_id(), host=processes.host())
 
     @property
     def restarted(self) -> str:
@@ -89,6 +94,17 @@ def write_engine(home: SessionHome, info: EngineInfo) -> None:
             raise
         with home.engine_json.open("r+b", buffering=0) as file:
             file.write(content.ljust(os.fstat(file.fileno()).st_size))  # a reader never sees half of it
+
+
+def runs_elsewhere(home: SessionHome) -> str:
+    """Return the host on which the engine of a home on a shared file system runs; "" for this one, or none.
+
+    Its pids say nothing here. It runs if it has written its report in the last `_FRESH_S` seconds.
+    """
+    info = read_engine(home)
+    if info is None or not _is_of_another_host(info) or info.state not in ("starting", "ready"):
+        return ""
+    return info.host if time.time() - home.engine_json.stat().st_mtime < _FRESH_S else ""
 
 
 def has_died(info: EngineInfo | None) -> bool:
@@ -121,4 +137,8 @@ def is_written_since(info: EngineInfo, uptime_us: int) -> bool:
 
 
 def _is_of_this_boot(info: EngineInfo) -> bool:
-    return info.boot == processes.boot_id()
+    return info.boot == processes.boot_id() and not _is_of_another_host(info)
+
+
+def _is_of_another_host(info: EngineInfo) -> bool:
+    return info.host not in ("", processes.host())

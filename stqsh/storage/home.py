@@ -5,7 +5,7 @@
       updates/          update log, one Arrow IPC file a batch, the oldest ones folded
       readers/          how far clients have read of it
       answers/          answers to snapshots that went through the log
-      checkpoint/       Spark's: how far the session has come
+      checkpoint/       Spark's: how far the session has come; or checkpoint.uri, which says where that is
       state/            the slots' snapshots and logs
       sinks/<id>/       how far a sink has written
       streams/<id>/     replay stores and dead letters, one a stream

@@ -10,7 +10,7 @@ from stqsh.storage import processes
 from stqsh.storage.catalogue import owned_queries
 from stqsh.storage.catalogue_writer import drop_if_live
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
-from stqsh.storage.engine_info import is_alive, read_engine
+from stqsh.storage.engine_info import is_alive, read_engine, runs_elsewhere
 from stqsh.storage.home import list_sessions, remove_home
 
 _OWNER = "owner"
@@ -37,7 +37,8 @@ def drop_orphans(db: ControlDb) -> None:
 def remove_orphans(root: Path) -> None:
     """Remove the temporary homes of clients that are gone, once their engines have ended."""
     for info in list_sessions(root):
-        if info.home.temporary and not is_alive(read_engine(info.home)) and _is_left(info.home.path):
+        is_running = is_alive(read_engine(info.home)) or runs_elsewhere(info.home)
+        if info.home.temporary and not is_running and _is_left(info.home.path):
             remove_home(info.home)
 
 

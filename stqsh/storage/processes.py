@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -63,6 +64,11 @@ def boot_id() -> str:
         return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""
+
+
+def host() -> str:
+    """Return the name of this host, or of this container: another one's pids are not those of this one."""
+    return socket.gethostname()
 
 
 def identity(pid: int | None = None) -> str:

@@ -104,6 +104,21 @@ def test_what_an_engine_wrote_before_the_machine_was_started_again_is_not_taken_
         assert stop_engine(home)
 
 
+def test_an_engine_on_another_host_is_neither_dead_nor_stopped_here(home):
+    now = processes.uptime_us()
+    there = EngineInfo(os.getpid(), now, now, "ready", boot=processes.boot_id(), host="another")
+    write_engine(home, there)
+    assert not is_alive(there)  # by its pid, which is one of ours
+    for act in (lambda: ensure_engine(home, command(GOOD)), lambda: stop_engine(home)):
+        with pytest.raises(EngineDeadError, match="the engine of this session runs on the host another"):
+            act()
+    long_ago = time.time() - 60
+    os.utime(home.engine_json, (long_ago, long_ago))  # the host is gone
+    started = ensure_engine(home, command(GOOD))
+    assert wait_until_ready(home).pid == started.pid
+    assert stop_engine(home)
+
+
 def test_nor_is_it_where_the_boots_of_a_machine_have_no_id(monkeypatch, home):
     monkeypatch.setattr(processes, "boot_id", lambda: "")
     ended = subprocess.Popen([sys.executable, "-c", ""])

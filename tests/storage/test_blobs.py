@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.s3 import CREDENTIALS, Gate, s3_gate
+from support.s3 import Gate, s3_environment, s3_gate
 
 from stqsh.checksums import DamagedFileError, Seal
 from stqsh.storage import blobs as blobs_module
@@ -18,12 +18,8 @@ from stqsh.storage.blobs import Blobs, StorageError, home_blobs, host_cache, ope
 
 @pytest.fixture(scope="module")
 def gate() -> Iterator[Gate]:
-    before = dict(os.environ)
-    os.environ.update(CREDENTIALS)
-    with s3_gate() as gate:
+    with s3_environment(), s3_gate() as gate:
         yield gate
-    os.environ.clear()
-    os.environ.update(before)
 
 
 @pytest.fixture(autouse=True)

@@ -34,7 +34,6 @@ from stqsh.engine.state.arena import Arena
 from stqsh.profile import load_profile
 from stqsh.spec.offset import Offset
 from stqsh.storage.arena_cleanup import claim_arena
-from stqsh.storage.blobs import home_blobs
 from stqsh.storage.control_log import ControlDb, set_meta, wall_clock_us
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home
@@ -65,7 +64,7 @@ class LocalEngine:
         self.memory, self.tuning = memory, tuning
         self.settings, self.home, self.mishaps = settings, SessionHome(settings.home), mishaps
         self.control = ControlDb(self.home.path, create=True)
-        self.preparer = StreamPreparer(self.home, self.control)
+        self.preparer = StreamPreparer(self.home, self.control, blobs=settings.blobs)
         claim_arena(self.home)
         self.spool = payload_spool(settings)
         assert self.spool is not None
@@ -73,7 +72,7 @@ class LocalEngine:
         self.delivery = Delivery(self.home, self.control, spool=self.spool)
         self.delivery.shedding.every = tuning.shedding_steps
         context = OperatorContext(
-            settings.slots, self.home.arena.folders, self.home.path, home_blobs(self.home.path), self.spool
+            settings.slots, self.home.arena.folders, self.home.path, settings.blobs, self.spool
         )
         self.operators = LocalOperators(EVALUATE, AGGREGATE, context)
         self.reader = self._new_reader()
@@ -123,7 +122,7 @@ class LocalEngine:
         settings = self.settings
         numbers = settings.slots, settings.max_records, settings.max_bytes, self.tuning.slices, 0
         reader = StqshReader(self.home.path, numbers, "")
-        reader.spool, reader.folds = self.spool, True
+        reader.spool, reader.folds, reader.blobs = self.spool, True, settings.blobs
         reader.planner._tuning = self.tuning
         return reader
 
@@ -182,15 +181,18 @@ def local_session(
     published: bool = False,
     spool_bytes: int = SPOOL_BYTES,
     tuning: EngineTuning = TUNING,
+    storage: str = "",
 ) -> Iterator[Session]:
     """A session in a new home below `folder`.
 
     published: the slots' state lies in files, and clients know where. spool_bytes: larger payloads go from
-    task to task by name. tuning: the tunables of the engine.
+    task to task by name. tuning: the tunables of the engine. storage: the URI of its files, "" for its home.
     """
     home = open_home("local", root=folder)
     link = LocalLink(home, ControlDb(home.path, create=True))
-    settings = EngineSettings(home.path, slots=slots, max_records=max_records, spool_bytes=spool_bytes)
+    settings = EngineSettings(
+        home.path, slots=slots, max_records=max_records, spool_bytes=spool_bytes, storage=storage
+    )
     link.engine = engine = LocalEngine(settings, mishaps, None if published else MemorySlots(), tuning)
     if published:
         set_meta(link.db, "slots", str(slots))

@@ -216,11 +216,17 @@ def routing(session: Session) -> dict[str, object]:
 
 
 def drive(
-    folder: Path, name: str, dealt: Dealt, script: str, statements: list[str]
+    folder: Path, name: str, dealt: Dealt, script: str, statements: list[str], storage: str = ""
 ) -> list[dict[str, object]]:
     """Run a script and a statement after every 20 steps; return the updates."""
     with local_session(
-        folder / name, dealt.slots, 100, mishaps={3, 7}, published=True, spool_bytes=dealt.spool_bytes
+        folder / name,
+        dealt.slots,
+        100,
+        mishaps={3, 7},
+        published=True,
+        spool_bytes=dealt.spool_bytes,
+        storage=storage,
     ) as session:
         run(session, script.format(folder=folder))
         for number, text in enumerate(statements):

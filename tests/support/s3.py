@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -117,3 +118,15 @@ def s3_gate() -> Iterator[Gate]:
     finally:
         gate.close()
         server.stop()
+
+
+@contextmanager
+def s3_environment() -> Iterator[None]:
+    """Have the environment of those who use the server."""
+    before = dict(os.environ)
+    os.environ.update(CREDENTIALS)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

@@ -13,6 +13,7 @@ from stqsh.client.api import Session
 from stqsh.client.run import RunHandle
 from stqsh.engine.launch.audit import audit_home
 from stqsh.engine.launch.main import engine_settings
+from stqsh.engine.launch.slot_rebuild import mend_slots
 from stqsh.engine.spark.spark_internals import last_commit, read_offset
 from stqsh.profile import load_profile
 from stqsh.spec.offset import Offset
@@ -51,6 +52,7 @@ def opened(home: SessionHome) -> Iterator[Session]:
     try:
         settings = replace(engine_settings(home, link.db), max_records=MAX_RECORDS)
         audit_home(home, link.db, settings)
+        mend_slots(home, link.db, settings, lambda _: None, content=True)
         link.engine = engine = LocalEngine(settings)
         done = last_commit(home_blobs(home.checkpoint))
         if done >= 0:

@@ -18,6 +18,7 @@ from pathlib import Path
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.file_store import first_logged_rows
+from stqsh.storage.blobs import Blobs
 from stqsh.storage.catalogue import dropped_streams, dropped_tables
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
@@ -29,10 +30,24 @@ log = logging.getLogger("stqsh.engine")
 
 
 class DroppedStores:
-    """The files of streams and tables that are dropped and have not been removed yet."""
+    """The files of streams and tables that are dropped and have not been removed yet.
 
-    def __init__(self, home: SessionHome, control: ControlDb, tuning: EngineTuning = TUNING) -> None:
+    Args:
+        home: the session's home.
+        control: its control log.
+        tuning: the tunables of the engine.
+        blobs: where workers find the session's files, None if in the home.
+    """
+
+    def __init__(
+        self,
+        home: SessionHome,
+        control: ControlDb,
+        tuning: EngineTuning = TUNING,
+        blobs: Blobs | None = None,
+    ) -> None:
         self._home, self._control, self._tuning = home, control, tuning
+        self._blobs = None if blobs is None or blobs.at_home else blobs
         self._left: list[StreamRow | TableRow] = []
         self._before, self._last = Progress(), Progress()
         self._looked = 0.0
@@ -66,6 +81,9 @@ class DroppedStores:
         except DamagedFileError:
             return  # the slot itself will complain
         for dropped in [one for one in self._left if self._is_over(one) and one.id not in named]:
+            if self._blobs is not None:
+                kind = "tables" if isinstance(dropped, TableRow) else "streams"
+                self._blobs.delete(self._blobs.names(f"{kind}/{dropped.id}/"))
             for path in [*self._files(dropped)]:
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)

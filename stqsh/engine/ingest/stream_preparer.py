@@ -22,6 +22,7 @@ from stqsh.engine.state.file_store import first_logged_rows
 from stqsh.sources.replay_store.manifest import Manifest
 from stqsh.sources.replay_store.preparation import extend
 from stqsh.sources.table_files import CONTENT
+from stqsh.storage.blobs import Blobs
 from stqsh.storage.catalogue import live_streams, live_tables
 from stqsh.storage.control_log import ControlDb, last_seq
 from stqsh.storage.disk_space import is_full
@@ -102,13 +103,26 @@ class EndlessStreams:
 
 
 class StreamPreparer:
-    """Prepares the tables and streams of a session, in a thread."""
+    """Prepares the tables and streams of a session, in a thread.
 
-    def __init__(self, home: SessionHome, control: ControlDb, tuning: EngineTuning = TUNING) -> None:
+    Args:
+        home: the session's home.
+        control: its control log.
+        tuning: the tunables of the engine.
+        blobs: where workers find the session's files, None if in the home.
+    """
+
+    def __init__(
+        self,
+        home: SessionHome,
+        control: ControlDb,
+        tuning: EngineTuning = TUNING,
+        blobs: Blobs | None = None,
+    ) -> None:
         self._home, self._control, self._tuning = home, control, tuning
         self._endless = EndlessStreams(home, control, tuning)
         self._live = Intakes(home)
-        self._dropped = DroppedStores(home, control, tuning)
+        self._dropped = DroppedStores(home, control, tuning, blobs)
         self._processes = PreparationProcesses(home, control)
         self._stopped = threading.Event()
         self._seen = -1

@@ -35,10 +35,11 @@ from stqsh.errors import OtherVersionError, StqshError
 from stqsh.fs import DURABILITY
 from stqsh.garbage import collect_seldom
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
-from stqsh.storage.blobs import checkpoint_blobs
-from stqsh.storage.control_log import ControlDb, get_meta, set_meta
+from stqsh.storage.blobs import checkpoint_blobs, open_blobs, place_checkpoint
+from stqsh.storage.control_log import ControlDb, get_meta, session_uuid, set_meta
+from stqsh.storage.control_mirror import ControlMirror, mirror_of
 from stqsh.storage.engine_info import COMPILING
-from stqsh.storage.home import SessionHome
+from stqsh.storage.home import TEMPORARY_PREFIX, SessionHome
 from stqsh.storage.orphans import is_orphaned
 from stqsh.storage.progress import read_progress
 from stqsh.storage.session_settings import session_settings
@@ -127,6 +128,8 @@ class Engine:
         control = ControlDb(self._home.path)
         settings = engine_settings(self._home, control)
         self._heart.cluster = not settings.local
+        if not settings.local and not settings.blobs.at_home:
+            place_checkpoint(self._home.path, settings.blobs)
         audit_home(self._home, control, settings)
         check_kinds(control)
         os.environ[DURABILITY] = durability = session_settings(control).text("durability")
@@ -163,7 +166,7 @@ class Engine:
         if lost := remove_lost_arenas():
             log.info("%d arenas of sessions that are gone were removed", lost)
         self._wake(spark, settings)
-        preparer = StreamPreparer(self._home, control)
+        preparer = StreamPreparer(self._home, control, blobs=settings.blobs)
         preparer.start()
         self._heart.tell("starting", "starting the query")
         spool = payload_spool(settings)
@@ -172,6 +175,7 @@ class Engine:
             self._home,
             control,
             spool=spool,
+            mirror=self._mirror(settings, control),
             on_first=lambda: self._came_up(FIRST_BATCH),
             on_timings=None if settings.local else snapshots.delivered,
         )
@@ -207,6 +211,16 @@ class Engine:
             preparer.stop()
             delivery.retention.stop()
             sinks.stop()
+
+    def _mirror(self, settings: EngineSettings, control: ControlDb) -> ControlMirror | None:
+        """Begin the mirror of the control log in the session's storage, if that is not the home."""
+        from stqsh.sources.session_rebuild import publish_name
+
+        mirror, storage = mirror_of(self._home, control, settings.blobs), get_meta(control, "storage")
+        if mirror is not None and storage and not self._home.path.name.startswith(TEMPORARY_PREFIX):
+            publish_name(open_blobs(storage), self._home.name, session_uuid(control))
+            mirror.publish()
+        return mirror
 
     def _wake(self, spark: SparkSession, settings: EngineSettings) -> None:
         """Start workers while the query is planned; a cluster's hosts have to be ready before it."""
@@ -310,13 +324,30 @@ def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
         StqshError: the state is where the engine would not look for it.
     """
     settings = EngineSettings.from_profile(home.path, session_settings(control))
-    slots = get_meta(control, "slots")
+    slots, stored = get_meta(control, "slots"), settings.for_session(session_uuid(control))
     if slots is None:
         set_meta(control, "slots", str(settings.slots))
         set_meta(control, "state", settings.state)
-        return settings
+        set_meta(control, "storage", settings.storage)
+        return stored
     check_state(get_meta(control, "state"), settings)
-    return settings.with_slots(int(slots))
+    check_storage(get_meta(control, "storage") or "", settings)
+    return stored.with_slots(int(slots))
+
+
+def check_storage(known: str, settings: EngineSettings) -> None:
+    """Raise `StqshError` if the files of a session are in another storage than that of the settings.
+
+    `known` is "" for its home, and for sessions that are older than this record.
+    """
+    if known != settings.storage:
+        places = [
+            f"session.storage = {place}" if place else "its home" for place in (known, settings.storage)
+        ]
+        raise StqshError(
+            f"this session keeps its files in {places[0]}: it cannot be continued with {places[1]}",
+            hint="start it with the session.storage that it had, or SAVE it and restore it from there",
+        )
 
 
 def check_state(mark: str | None, settings: EngineSettings) -> None:

@@ -22,6 +22,7 @@ from stqsh.engine.config import TUNING
 from stqsh.engine.spark.schema import SPARK_SCHEMA
 from stqsh.garbage import collect_seldom
 from stqsh.spec.offset import Offset, OffsetJson
+from stqsh.storage.blobs import home_blobs
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.staging import SAVING, stage_requested
@@ -60,6 +61,8 @@ class StqshSource(DataSource):
         cores: the number of cores that Spark has, and so of the slices that a batch is read in.
         max_results: the maximum size of what the driver gets from a batch's tasks, in bytes; 0 for any.
         boot: names this start of the query, whose first batch processes no data but starts everything.
+        storage: the URI of the session's files, "" if they are in its home.
+        cache: the folder for this machine's copies of them, "" on a cluster.
         transit: the folder or the URI for large payloads, see `stqsh.engine.state.payload_files`.
         spool_bytes: the least size in bytes of a payload that goes there.
         folds: `true` if tasks may fold what they read, as no operator of Spark's does it after them.
@@ -77,6 +80,7 @@ class StqshSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader that lives as long as the query."""
         from stqsh.engine.state.payload_files import open_spool
+        from stqsh.storage.blobs import open_blobs
 
         options = self.options
         names = ("slots", "max_records", "max_bytes", "cores", "max_results")
@@ -84,6 +88,8 @@ class StqshSource(DataSource):
         reader = StqshReader(Path(options["home"]), numbers, options["boot"])
         reader.spool = open_spool(Path(options["home"]), options["transit"], int(options["spool_bytes"]))
         reader.folds = options.get("folds") == "true"
+        if options.get("storage"):
+            reader.blobs = open_blobs(options["storage"], options["cache"])
         return reader
 
 
@@ -109,6 +115,7 @@ class StqshReader(DataSourceStreamReader):
     Attributes:
         spool: where large payloads are put, if they may be passed by name.
         folds: whether tasks may fold what they read.
+        blobs: the session's files.
     """
 
     spool: Spool | None = None
@@ -116,7 +123,7 @@ class StqshReader(DataSourceStreamReader):
 
     def __init__(self, home: Path, numbers: tuple[int, ...], boot: str) -> None:
         self._home, self._numbers, self._boot = home, numbers, boot
-        self._hold = home / HOLD_FILE
+        self._hold, self.blobs = home / HOLD_FILE, home_blobs(home)
         self._planner: Planner | None = None
         self._control: ControlDb | None = None
 
@@ -137,6 +144,7 @@ class StqshReader(DataSourceStreamReader):
             tuning = replace(TUNING, slices=cores)
             self._planner = Planner(self._home, slots, max_records, max_bytes, tuning, steady=_steady_us)
             self._planner.folds = self.folds
+            self._planner.share(self.blobs)
             bounds = BatchBounds.of_results(max_results, slots, are_spread=not self.folds)
             self._planner.sizes = BatchSizes(bounds)
             self._planner.live.ahead.folder = None if self.spool is None else self.spool.ahead
@@ -196,11 +204,10 @@ class StqshReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task in a worker, and fold what it reads where the task says so."""
         from stqsh.engine.operators import local_operators, slot_task
-        from stqsh.storage.blobs import home_blobs
 
         assert isinstance(partition, TaskPartition)
         slots, arena = self._numbers[0], SessionHome(self._home).arena.folders
-        context = slot_task.OperatorContext(slots, arena, self._home, home_blobs(self._home), self.spool)
+        context = slot_task.OperatorContext(slots, arena, self._home, self.blobs, self.spool)
         return local_operators.read_task(partition.task, context)
 
     def commit(self, end: OffsetJson) -> None:

@@ -33,7 +33,7 @@ from stqsh.engine.state.file_store import FileStore
 from stqsh.engine.state.slot_runner import Fold
 from stqsh.spec.chunk import CHUNK, Chunk, from_table, to_table
 from stqsh.spec.offset import Offset
-from stqsh.storage.blobs import checkpoint_blobs
+from stqsh.storage.blobs import checkpoint_blobs, home_blobs
 from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
@@ -175,9 +175,9 @@ def read_task(task: SourceTask, context: OperatorContext) -> Iterator[pa.RecordB
 
 
 def _store(context: OperatorContext, fold: Fold, slot: int, batches: tuple[int, int]) -> FileStore:
-    """Return the files of a slot's state; `batches` are the one before and the one to fold."""
+    """Return the files of a slot's state, in the home; `batches` are the one before and the one to fold."""
     before, batch = batches
-    return FileStore.beside_head(context.blobs, slot_name(fold.name, slot), batch, before)
+    return FileStore.beside_head(home_blobs(context.home), slot_name(fold.name, slot), batch, before)
 
 
 def collect(chunks: DataFrame) -> pa.Table:

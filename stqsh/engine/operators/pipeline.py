@@ -18,11 +18,11 @@ from stqsh.engine.operators.data_source import StqshSource
 from stqsh.engine.operators.local_operators import LocalOperators, collect
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.operators.spark_operators import with_operator
-from stqsh.engine.spark.spark_internals import settle_batch
+from stqsh.engine.spark.spark_internals import checkpoint_place, settle_batch
 from stqsh.engine.spark.spark_session import without_generated_code
 from stqsh.engine.state.payload_files import Spool, open_spool
 from stqsh.fs import settle
-from stqsh.storage.blobs import checkpoint_blobs, home_blobs
+from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.home import SessionHome
 from stqsh.units import parse_size
 
@@ -50,7 +50,7 @@ def start_query(
     """
     home, checkpoint = SessionHome(settings.home), checkpoint_blobs(settings.home)
     spool.prepare()
-    context = OperatorContext(settings.slots, home.arena.folders, home.path, home_blobs(home.path), spool)
+    context = OperatorContext(settings.slots, home.arena.folders, home.path, settings.blobs, spool)
     if settings.local:
         spark = without_generated_code(spark)
     chunks = _read_source(spark, settings, spool)
@@ -72,7 +72,7 @@ def start_query(
 
     return (
         chunks.writeStream.queryName("stqsh")
-        .option("checkpointLocation", str(home.checkpoint))
+        .option("checkpointLocation", checkpoint_place(checkpoint))
         .trigger(processingTime="0 seconds")
         .foreachBatch(process_batch)
         .start()
@@ -95,7 +95,7 @@ def payload_spool(settings: EngineSettings) -> Spool:
     home = SessionHome(settings.home)
     if settings.local:
         return open_spool(home.path, str(home.arena.folder / "spool"), settings.spool_bytes)
-    return open_spool(home.path, home_blobs(home.path).below("transit").uri, settings.blob_bytes)
+    return open_spool(home.path, settings.blobs.below("transit").uri, settings.blob_bytes)
 
 
 def _cores(spark: SparkSession, settings: EngineSettings) -> int:
@@ -125,6 +125,8 @@ def _read_source(spark: SparkSession, settings: EngineSettings, spool: Spool) ->
         .option("cores", _cores(spark, settings))
         .option("max_results", _max_results(spark))
         .option("boot", uuid.uuid4().hex)
+        .option("storage", settings.storage)
+        .option("cache", settings.cache)
         .option("transit", spool.place)
         .option("spool_bytes", spool.least)
         .option("folds", settings.local)

@@ -171,11 +171,14 @@ class Planner:
         head = self._with_log(head, tasks[0])
         tasks = [task if task.head is None else replace(task, head=head) for task in tasks]
         live = self.live.slices(first, last, ledger, self._tuning)
-        return with_live(tasks, live, self.live.access) if live else tasks
+        tasks = with_live(tasks, live, self.live.access) if live else tasks
+        tables = self._view.tables(defined)
+        return self._shared.publish(tasks, [table for table in tables if table not in head.unread])
 
     def committed(self, end: Offset) -> None:
         """Let go of what was kept for the batches up to an offset, which are committed."""
         self.live.committed(end)
+        self._shared.trim(end.live)
         self._attachments.keep([one for writer in self._summaries.values() for one in writer.attachments])
 
     def _terms(self, ledger: PlannerState, first: Offset, last: Offset) -> dict[int, tuple[TermsPart, ...]]:

@@ -1,12 +1,31 @@
-"""The files of a session that workers open: the planner has them ready before a task names them."""
+"""The files of a session that workers open: the planner has them ready before a task names them.
+
+Where the session's storage is its home, workers open the home's own files. Elsewhere the planner publishes
+what they need: a store's segments once they are written, a table, what a batch takes of a spool.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
+
+from stqsh.checksums import DamagedFileError, Seal
+from stqsh.engine.planning.tasks import LiveSlice, SourceTask
+from stqsh.sources.live.line_spool import SPOOL
+from stqsh.sources.live.registry import is_from_kafka, spool_parts
+from stqsh.sources.replay_store.manifest import Manifest, manifest_seal, publish_manifest, read_manifest
+from stqsh.sources.replay_store.segments import DAMAGED, ticks_path
+from stqsh.sources.table_files import CONTENT, SEAL
+from stqsh.spec.offset import LivePosition
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.blobs import Blobs
 from stqsh.storage.home import SessionHome
+
+log = logging.getLogger("stqsh.engine")
 
 
 class SharedFiles:
@@ -20,6 +39,8 @@ class SharedFiles:
     def __init__(self, home: SessionHome, blobs: Blobs) -> None:
         self._home, self._blobs = home, blobs
         self._previous: set[int] = set()
+        self._names: dict[str, set[str]] = {}
+        self._stores: dict[int, Manifest] = {}
 
     def keep_previous(self, ids: Iterable[int], streams: Mapping[int, StreamSpec]) -> None:
         """Have a file with the row before each row of replayed streams, by id; see `previous_rows`."""
@@ -27,7 +48,130 @@ class SharedFiles:
             spec = streams[stream]
             if stream in self._previous or spec.needs_dealer:
                 continue
-            from stqsh.sources.replay_store.previous_rows import keep_previous_rows  # numba: when needed
+            # Imports numba, which most sessions can do without here.
+            from stqsh.sources.replay_store.previous_rows import keep_previous_rows, previous_name
 
-            keep_previous_rows(self._home.stream(stream), spec.key, spec.time)
+            directory = self._home.stream(stream)
+            path = keep_previous_rows(directory, spec.key, spec.time)
+            if not self._blobs.at_home:
+                files = self._stream(stream)
+                self._put(files, previous_name(files, manifest_seal(directory)), path, None)
             self._previous.add(stream)
+
+    def publish(self, tasks: list[SourceTask], tables: Iterable[int]) -> list[SourceTask]:
+        """Publish what tasks read, unless that is in the home; return the tasks, which name what is new.
+
+        Args:
+            tasks: the tasks of a batch.
+            tables: the tables that the slots get with it.
+
+        Raises:
+            DamagedFileError: a file of the home is gone, or not what was written.
+            StorageError: the storage fails for longer than it is asked again.
+        """
+        if self._blobs.at_home:
+            return tasks
+        for table in tables:
+            self._publish_table(table)
+        stops = {piece.stream_id: piece.stop for task in tasks for piece in task.slices}
+        for piece in (piece for task in tasks for piece in task.slices):
+            stops[piece.stream_id] = max(piece.stop, stops[piece.stream_id])
+        for stream, spec in tasks[0].streams.items():
+            if not spec.is_live:
+                self._publish_store(stream, stops.get(stream, 0))
+        return self._with_spools(tasks)
+
+    def trim(self, live: Mapping[int, LivePosition]) -> None:
+        """Delete what was published of spools for batches that are committed, by the streams' positions."""
+        if self._blobs.at_home:
+            return
+        for stream, position in live.items():
+            spool = self._stream(stream).below(SPOOL)
+            taken = max(position.next.values(), default=0)
+            gone = {name for name in self._known(spool) if int(name.partition("/")[0].split("-")[1]) <= taken}
+            spool.delete(gone)
+            self._known(spool).difference_update(gone)
+
+    def _stream(self, stream: int) -> Blobs:
+        return self._blobs.below(f"streams/{stream}")
+
+    def _known(self, files: Blobs) -> set[str]:
+        """Return the names that there are in a folder of the storage, which is asked once."""
+        if files.uri not in self._names:
+            self._names[files.uri] = set(files.names())
+        return self._names[files.uri]
+
+    def _put(self, files: Blobs, name: str, path: Path, seal: Seal | None) -> None:
+        """Publish a file unless that has been done; one that is not what was written is not."""
+        known = self._known(files)
+        if name in known:
+            return
+        try:
+            with pa.memory_map(str(path)) as mapped:
+                content = mapped.read_buffer()
+        except FileNotFoundError:
+            raise DamagedFileError(f"{files.within}{name}", "is gone") from None
+        if seal is not None:
+            seal.check(memoryview(content), f"{files.within}{name}")
+        files.put(name, [content])
+        known.add(name)
+
+    def _publish_table(self, table: int) -> None:
+        directory, files = self._home.table(table), self._blobs.below(f"tables/{table}")
+        if (directory / SEAL).exists():
+            self._put(files, SEAL, directory / SEAL, None)
+        self._put(files, CONTENT, directory / CONTENT, None)
+
+    def _publish_store(self, stream: int, stop: int) -> None:
+        """Publish a store so that it has the rows before `stop`, and all once nothing will be added."""
+        known = self._stores.get(stream)
+        if known is not None and (known.complete or known.rows >= stop):
+            return
+        directory, files = self._home.stream(stream), self._stream(stream)
+        manifest = read_manifest(directory)
+        if manifest is None or manifest == known:
+            return
+        names = self._known(files)
+        if known is None and DAMAGED in names:
+            log.warning("the published files of %s are damaged; they are published again", files.within)
+            files.delete(names)
+            names.clear()
+        listed = {name for name, _, _ in _files_of(directory, manifest)}
+        for name, path, seal in _files_of(directory, manifest):
+            self._put(files, name, path, seal)
+        publish_manifest(files, directory)
+        gone = {name for name in names if name.startswith("seg-") and name not in listed}
+        files.delete(gone)
+        names -= gone
+        self._stores[stream] = manifest
+
+    def _with_spools(self, tasks: list[SourceTask]) -> list[SourceTask]:
+        """Publish what a batch takes of spools, and return tasks that name it."""
+        live = [piece for task in tasks for piece in task.live if not piece.ahead]
+        folders = {
+            stream: self._publish_spool(tasks[0].streams[stream], [p for p in live if p.stream_id == stream])
+            for stream in {piece.stream_id for piece in live}
+        }
+        return [
+            replace(task, live=tuple(replace(p, spool=folders.get(p.stream_id, "")) for p in task.live))
+            for task in tasks
+        ]
+
+    def _publish_spool(self, spec: StreamSpec, pieces: list[LiveSlice]) -> str:
+        if is_from_kafka(spec):
+            return ""
+        ranges = [found for piece in pieces for found in piece.ranges]
+        start, stop = min(found.start for found in ranges), max(found.stop for found in ranges)
+        folder, spool = f"{start:015d}-{stop:015d}", self._stream(spec.id).below(SPOOL)
+        for name, content in spool_parts(spec, self._home.stream(spec.id), start, stop):
+            spool.put(f"{folder}/{name}", [content])
+            self._known(spool).add(f"{folder}/{name}")
+        return folder
+
+
+def _files_of(directory: Path, manifest: Manifest) -> Iterator[tuple[str, Path, Seal | None]]:
+    """Yield the files of a store that its manifest lists: name, path and seal."""
+    for segment in manifest.segments:
+        path = directory / segment.file
+        yield path.name, path, segment.seal
+        yield ticks_path(path).name, ticks_path(path), segment.ticks_seal

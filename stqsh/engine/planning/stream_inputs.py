@@ -183,13 +183,18 @@ class SessionView:
         """Return whether a table is ready or cannot be read, so that nothing waits for it."""
         return self._tables.ready(table) or table in self._failed()
 
+    def tables(self, defined: tuple[int, int]) -> list[int]:
+        """Return the tables of rows `first < seq <= last` of the log."""
+        first, last = defined
+        rows = [*self.log.pending, *self.log.held] if first < last else []
+        return [row.seq for row in rows if isinstance(row.entry, TableSpec) and first < row.seq <= last]
+
     def unread(self, defined: tuple[int, int]) -> tuple[int, ...]:
         """Return the tables of rows `first < seq <= last` that could not be read, or were dropped before."""
-        first, last = defined
-        if first == last:
+        tables = self.tables(defined)
+        if not tables:
             return ()
         rows = [*self.log.pending, *self.log.held]
-        tables = [row.seq for row in rows if isinstance(row.entry, TableSpec) and first < row.seq <= last]
         given_up = self._failed() | {row.entry.id for row in rows if isinstance(row.entry, TableDropped)}
         return tuple(table for table in tables if table in given_up and not self._tables.ready(table))
 

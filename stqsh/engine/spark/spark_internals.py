@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from struct import unpack_from
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from stqsh.checksums import DamagedFileError
 from stqsh.fs import settle
@@ -128,6 +129,17 @@ _EXECUTOR_ID, _EXECUTOR_HOST = "--executor-id", "--hostname"
 _METADATA = "metadata"
 _MASK = 0xFFFFFFFF
 _SEED = 42
+
+
+def checkpoint_place(checkpoint: Blobs) -> str:
+    """Return where a checkpoint is, as Hadoop names it, through which Spark 4.3 writes.
+
+    Hadoop's file system for S3 is called s3a, takes its options from `spark.hadoop.*`, and knows no escapes
+    in names.
+    """
+    if checkpoint.at_home:
+        return str(checkpoint.folder)
+    return unquote(checkpoint.uri.partition("?")[0]).replace("s3://", "s3a://", 1)
 
 
 def read_offset(checkpoint: Blobs, batch: int) -> str:

@@ -251,6 +251,20 @@ class SpoolSource:
         """Do nothing: no file stays open."""
 
 
+def parts(folder: Path, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
+    """Yield files, by name, of a spool that has the lines start <= line < stop alone."""
+    texts = _numbered(folder, _FIRST_ENDING)
+    begun = [(first, path) for first, path in texts if first <= start][-1:]
+    for first, path in [*begun, *((first, path) for first, path in texts if start < first < stop)]:
+        yield f"{first:015d}{_FIRST_ENDING}", path.read_bytes()
+    found = segments(folder)
+    for (first, path), after in zip(found, [*(first for first, _ in found[1:]), stop], strict=True):
+        begin, end = max(first, start), min(after, stop)
+        if begin < end:
+            lines = path.read_bytes().split(b"\n")[begin - first : end - first]
+            yield f"{begin:015d}{_ENDING}", b"".join(line + b"\n" for line in lines)
+
+
 class SpoolReader:
     """A spool in a worker."""
 

@@ -68,6 +68,14 @@ def write_segment(spool: Path, first: int, segment: SpoolSegment, *, durable: bo
     return first + segment.places
 
 
+def parts(spool: Path, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
+    """Yield files, by name, of a spool that has the places start <= place < stop."""
+    found = segments(spool)
+    for (first, path), after in zip(found, [*(first for first, _ in found[1:]), stop], strict=True):
+        if first < stop and after > start:
+            yield path.name, path.read_bytes()
+
+
 class RecordReader:
     """A spool of records in a worker."""
 

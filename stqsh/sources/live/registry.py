@@ -121,6 +121,19 @@ def trim(directory: Path, position: Position) -> None:
         record_spool.trim(directory / SPOOL, position[record_spool.PART])
 
 
+def spool_parts(spec: StreamSpec, directory: Path, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
+    """Yield the files, by name, in whose folder a worker finds the places start <= place < stop of a spool.
+
+    Args:
+        spec: the stream.
+        directory: its folder in the session's home.
+        start, stop: the places.
+    """
+    if isinstance(spec.source, _OF_RECORDS):
+        return record_spool.parts(directory / SPOOL, start, stop)
+    return line_spool.parts(directory / SPOOL, start, stop)
+
+
 def open_message_reader(spec: StreamSpec, spool: Path | None, profile: str, *, skips: bool) -> MessageReader:
     """Open the source of a live stream in a worker; `skips` leaves out messages that are gone."""
     if isinstance(spec.source, KafkaSourceSpec):

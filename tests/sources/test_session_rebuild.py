@@ -1,0 +1,96 @@
+"""A session whose driver's host is lost: another host makes its home again from the storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.local import LocalLink, local_session
+
+from stqsh.client.api import Session
+from stqsh.client.run import RunHandle
+from stqsh.engine.spark.spark_internals import checkpoint_place, last_offset
+from stqsh.sources.session_rebuild import forget_name, publish_name, rebuild_home
+from stqsh.storage import control_mirror
+from stqsh.storage.blobs import checkpoint_blobs, open_blobs, place_checkpoint
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.control_mirror import mirror_of
+from stqsh.storage.home import open_home
+
+SCRIPT = """
+CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP)
+  KEY oid LOCATION (x, y) TIME ts FROM FILE '{folder}/taxis.csv' TICK 1 s PLANAR;
+CREATE TABLE favourites (oid STRING, who STRING) FROM FILE '{folder}/favourites.csv' KEY oid;
+CREATE REGION forecourt AS POLYGON ((2 2, 8 2, 8 8, 2 8));
+REGISTER QUERY within AS SELECT oid FROM taxis INSIDE forecourt;
+REGISTER QUERY liked AS SELECT T.oid, F.who FROM taxis T, favourites F WHERE T.oid = F.oid;
+"""
+
+
+def run(session: Session, text: str) -> None:
+    for outcome in session.outcomes(text):
+        if isinstance(outcome, RunHandle):
+            outcome.wait()
+
+
+def rows_of(control: ControlDb) -> dict[str, list[tuple[Any, ...]]]:
+    tables = [name for (name,) in control.query(control_mirror._TABLES)]
+    return {name: sorted(control.query(f"SELECT * FROM {name}"), key=repr) for name in tables}
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    found = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rows = [f"{n % 9},{n % 10},{n % 7},2024-06-15T00:00:{n // 9:02d}Z" for n in range(9 * 30)]
+    (tmp_path / "taxis.csv").write_text("\n".join(["oid,x,y,ts", *rows, ""]))
+    (tmp_path / "favourites.csv").write_text("oid,who\n1,ann\n2,bob\n")
+    return tmp_path
+
+
+def test_another_host_has_the_home_that_the_first_one_had(folder: Path) -> None:
+    uri = (folder / "storage").as_uri()
+    storage = open_blobs(uri)
+    blobs = storage.below("0123")
+    with local_session(folder / "first", 2, 40) as session:
+        assert isinstance(session.link, LocalLink) and session.link.engine is not None
+        engine, home = session.link.engine, session.home
+        engine.reader.planner.share(blobs)
+        engine.delivery._mirror = mirror_of(home, session.link.db, blobs)
+        run(session, SCRIPT.format(folder=folder) + "RUN 20 STEPS;")
+        publish_name(storage, "taxis", "0123")
+        blobs.put("checkpoint/offsets/7", [b"v1"])
+        other = open_home("taxis", root=folder / "second")
+        assert rebuild_home(other, uri)
+        control = ControlDb(other.path)
+        assert rows_of(control) == rows_of(session.link.db)
+        assert files_in(other.path / "updates") == files_in(home.path / "updates")
+        for part in ("tables", "streams"):  # dead letters stay where they were
+            kept = files_in(other.path / part)
+            assert kept and kept.items() <= files_in(home.path / part).items()
+        assert last_offset(checkpoint_blobs(other.path)) == 7
+        assert not rebuild_home(other, uri), "it has a session now"
+        control.close()
+    forget_name(storage, "taxis", "0123")
+    assert storage.names() == []
+    assert not rebuild_home(open_home("taxis", root=folder / "third"), uri)
+
+
+def test_a_checkpoint_is_named_as_hadoop_names_it(tmp_path: Path) -> None:
+    places = {
+        "s3://bucket/all%20of/0123/checkpoint?region=x": "s3a://bucket/all of/0123/checkpoint",
+        "hdfs://host:8020/all/0123/checkpoint": "hdfs://host:8020/all/0123/checkpoint",
+    }
+    for uri, place in places.items():
+        assert checkpoint_place(open_blobs(uri)) == place
+    assert checkpoint_place(checkpoint_blobs(tmp_path)) == str(tmp_path / "checkpoint")
+    place_checkpoint(tmp_path, open_blobs("hdfs://host:8020/all/0123"))
+    assert checkpoint_blobs(tmp_path).uri == "hdfs://host:8020/all/0123/checkpoint"
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint.uri").unlink()
+    place_checkpoint(tmp_path, open_blobs("hdfs://host:8020/all/0123"))
+    assert checkpoint_blobs(tmp_path).folder == tmp_path / "checkpoint", "the session has run"
