@@ -14,6 +14,7 @@ from pathlib import Path
 
 from stqsh.errors import SlotStateError
 from stqsh.storage import home as homes
+from stqsh.storage.blobs import host_cache
 from stqsh.storage.home import SessionHome
 from stqsh.storage.private_files import check_private_folder, make_private_folder
 
@@ -39,6 +40,25 @@ def claim_arena(home: SessionHome) -> Path:
     make_private_folder(folder)
     (folder / _OWNER).write_text(str(home.path.absolute()), encoding="utf-8")
     return folder
+
+
+def name_arena(home: SessionHome) -> None:
+    """Give a session on a cluster a name for its arena, if it has none: each host has a place of its own."""
+    if home.arena.folder.parent == home.path:
+        home.arena.choose_name()
+
+
+def host_folders(arena: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Return the folders of an arena on this host.
+
+    Those of a session on one machine are what they are. On a cluster an arena has only a name: its folders
+    are in the shared memory of the host, if that has room, and on the disk that Spark gives an executor.
+    """
+    if arena[0].is_absolute():
+        return arena
+    shared, disk = homes.SHM / arena[0], host_cache("") / arena[0]
+    is_shared = shared.is_dir() or homes.has_room(homes.SHM)
+    return shared if is_shared else disk / "arena", disk / "arena-on-disk"
 
 
 def _remove_open_folders(home: SessionHome) -> None:

@@ -179,6 +179,11 @@ class SessionArena:
         """The folders for slot state: the arena, and a folder on disk for when it is full."""
         return self.folder, self.home / "arena-on-disk"
 
+    @property
+    def on_hosts(self) -> tuple[Path, ...]:
+        """The arena by its name only, for the hosts of a cluster: see `host_folders`."""
+        return (Path(self.folder.name),)
+
     def choose_name(self) -> Path:
         """Choose a name that nobody can foresee for the folder in shared memory, and return its path."""
         name = f"stqsh-{os.getuid()}-{secrets.token_hex(16)}"

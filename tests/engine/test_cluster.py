@@ -21,6 +21,8 @@ from stqsh.engine.spark.spark_session import configuration
 from stqsh.errors import ProfileError
 from stqsh.profile import Value
 from stqsh.storage import home as homes
+from stqsh.storage.arena_cleanup import host_folders
+from stqsh.storage.blobs import host_cache
 
 SCRIPT = """
 CREATE MOVING STREAM cars FROM FILE '{folder}/cars.csv' REPORT EVERY 30 s;
@@ -49,7 +51,7 @@ def write_cars(folder: Path) -> str:
 
 LIGHT = (
     """
-CREATE MOVING STREAM cars FROM GENERATOR 'network' (objects => 200);
+CREATE MOVING STREAM cars FROM GENERATOR 'network' (objects => 200, bounds => '0, 0, 0.1, 0.1');
 REGISTER QUERY inside AS SELECT oid FROM cars INSIDE (0, 0, 0.05, 0.05);
 REGISTER QUERY many AS SELECT COUNT(*), AVG(speed) FROM cars GROUP BY kind;
 """
@@ -109,10 +111,25 @@ def test_a_host_that_does_not_see_the_home_keeps_the_arena_that_it_makes(
 ) -> None:
     monkeypatch.setattr(homes, "SHM", tmp_path)
     monkeypatch.setattr(cluster, "compile_kernels", lambda: None)
-    arena = tmp_path / f"stqsh-{os.getuid()}-{'a' * 32}"
+    monkeypatch.setattr(homes, "SHM_FREE_BYTES", 0)
+    arena = Path(f"stqsh-{os.getuid()}-{'a' * 32}")
     for _ in range(2):
-        prepare_host(str(arena))
-        assert arena.is_dir()
+        prepare_host((arena,))
+        assert (tmp_path / arena).is_dir()
+
+
+def test_a_host_without_shared_memory_has_the_arena_on_the_disk_that_spark_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homes, "SHM", tmp_path / "none")
+    monkeypatch.setenv("SPARK_EXECUTOR_DIRS", str(tmp_path / "given"))
+    host_cache.cache_clear()
+    name = Path("stqsh-0-" + "a" * 32)
+    folders = host_folders((name,))
+    host_cache.cache_clear()
+    assert len({*folders}) == 2
+    assert all(tmp_path / "given" in folder.parents and name.name in folder.parts for folder in folders)
+    assert host_folders((tmp_path, tmp_path / "more")) == (tmp_path, tmp_path / "more"), "of one machine"
 
 
 def test_the_driver_is_where_it_reaches_a_standalone_master_from() -> None:
@@ -223,3 +240,28 @@ def test_processes_of_a_cluster_within_this_machine_prove_themselves_by_a_secret
 def test_no_secret_is_in_what_settings_print(tmp_path: Path) -> None:
     settings = EngineSettings(tmp_path, secret="hidden", of_spark=given(hadoop_fs_s3a_secret_key="hidden"))
     assert "hidden" not in repr(settings)
+
+
+MANY = """
+CREATE MOVING STREAM cars FROM GENERATOR 'network' (objects => 40000);
+REGISTER QUERY all_of_them AS SELECT oid, lon, lat FROM cars;
+RUN 2 STEPS;
+SELECT COUNT(*) AS here FROM cars;
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_updates_pass_the_driver_as_names_so_that_its_limit_on_results_does_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "many.stq"
+    script.write_text(MANY, encoding="utf-8")
+    expected = run_alone(script, {"STQSH_HOME": str(tmp_path / "local")})
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.driver.maxResultSize 1m\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+    assert run_on_cluster("local-cluster[2,1,1024]", tmp_path, MANY) == expected
+    assert len(expected) > 4 << 20
+    [engine_log] = tmp_path.glob("home/*.engine.log")
+    assert "serialized results" not in engine_log.read_text(encoding="utf-8")

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 from support.local import local_session
 from test_snapshots import CREATE, ask, write_files
@@ -26,7 +25,7 @@ from stqsh.lang.syntax.parse import parse
 from stqsh.spec.query import AskSpec
 from stqsh.spec.stats import TaskTiming
 from stqsh.storage.control_log import entries_after
-from stqsh.storage.engine_info import EngineInfo, read_engine, write_engine
+from stqsh.storage.engine_info import EngineInfo, write_engine
 
 SLOTS = 3
 
@@ -168,7 +167,7 @@ def test_where_the_engine_has_not_said_where_slots_are_nothing_waits_for_arrays_
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_a_cluster_gives_the_answers_of_one_machine_without_a_batch_and_after_an_executor_has_died(
+def test_a_cluster_gives_the_answers_of_one_machine_without_a_batch(
     tmp_path: Path,
 ) -> None:
     write_files(tmp_path)
@@ -185,16 +184,3 @@ def test_a_cluster_gives_the_answers_of_one_machine_without_a_batch_and_after_an
         batch = session.progress().batch
         assert tables([ask(session, text, direct=True) for text in ASKED]) == expected
         assert (session.progress().batch, asked_by_log(session)) == (batch, 0)
-        _executors(session)[0].kill()
-        assert tables([ask(session, text, direct=True) for text in ASKED]) == expected
-        before = asked_by_log(session)
-        assert tables([ask(session, text, direct=True) for text in ASKED]) == expected
-        assert asked_by_log(session) == before, "the slots have said where they are now"
-
-
-def _executors(session: Session) -> list[psutil.Process]:
-    """The Java processes of a session's executors."""
-    info = read_engine(session.home)
-    assert info is not None
-    below = psutil.Process(info.pid).children(recursive=True)
-    return [process for process in below if "--executor-id" in process.cmdline() and "java" in process.name()]

@@ -34,7 +34,7 @@ from stqsh.engine.spark.spark_session import prepare_hosts, remove_scratch, star
 from stqsh.errors import OtherVersionError, StqshError
 from stqsh.fs import DURABILITY
 from stqsh.garbage import collect_seldom
-from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
+from stqsh.storage.arena_cleanup import claim_arena, name_arena, remove_lost_arenas
 from stqsh.storage.blobs import checkpoint_blobs, open_blobs, place_checkpoint
 from stqsh.storage.control_log import ControlDb, get_meta, session_uuid, set_meta
 from stqsh.storage.control_mirror import ControlMirror, mirror_of
@@ -163,6 +163,8 @@ class Engine:
             forget_unplanned(self._home.state, planned)
         remove_left(self._home)
         claim_arena(self._home)
+        if not settings.local:
+            name_arena(self._home)
         if lost := remove_lost_arenas():
             log.info("%d arenas of sessions that are gone were removed", lost)
         self._wake(spark, settings)

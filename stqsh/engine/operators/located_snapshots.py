@@ -30,6 +30,7 @@ from stqsh.errors import NotPublishedError
 from stqsh.spec.chunk import pack
 from stqsh.spec.query import AskSpec, SnapshotSpec
 from stqsh.spec.stats import TaskTiming
+from stqsh.storage.arena_cleanup import host_folders
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import Progress
 from stqsh.storage.slot_files import PublishedSlots
@@ -66,7 +67,7 @@ class AnswerSlots:
     """A worker's task: answer a question on some slots of its executor.
 
     Attributes:
-        arena: the folders of slot state.
+        arena: the folders of slot state, or the name of their arena, see `host_folders`.
         ask: the question.
         least: the step at which the slots have to be, or a later one.
     """
@@ -83,7 +84,7 @@ class AnswerSlots:
         reader = _readers.get((self.arena, slots))
         if reader is None:
             _readers.clear()  # those of slots that have moved
-            reader = _readers[self.arena, slots] = PublishedSlots(self.arena, slots)
+            reader = _readers[self.arena, slots] = PublishedSlots(host_folders(self.arena), slots)
         try:
             return reader.read(self._answer, self.least, lambda: 0.0)
         except NotPublishedError as error:
@@ -162,7 +163,7 @@ class LocatedSnapshots:
         places, groups = self._places, dict[str, list[int]]()
         for slot in range(self._slots):
             groups.setdefault(places[slot], []).append(slot)
-        task = AnswerSlots(self._home.arena.folders, ask, least)
+        task = AnswerSlots(self._home.arena.on_hosts, ask, least)
         found = self._run(task, [(tuple(slots), location) for location, slots in groups.items()])
         for one in found:
             if one.missed:

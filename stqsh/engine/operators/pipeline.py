@@ -50,7 +50,8 @@ def start_query(
     """
     home, checkpoint = SessionHome(settings.home), checkpoint_blobs(settings.home)
     spool.prepare()
-    context = OperatorContext(settings.slots, home.arena.folders, home.path, settings.blobs, spool)
+    arena = home.arena.folders if settings.local else home.arena.on_hosts
+    context = OperatorContext(settings.slots, arena, home.path, settings.blobs, spool)
     if settings.local:
         spark = without_generated_code(spark)
     chunks = _read_source(spark, settings, spool)

@@ -27,6 +27,7 @@ from stqsh.engine.state.slot_runner import Fold, SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotStore
 from stqsh.spec.chunk import FOR_DELIVER, Chunk, ChunkKind, ChunkOrder, in_order, pack, pack_json, unpack
 from stqsh.spec.stats import TaskTiming
+from stqsh.storage.arena_cleanup import host_folders
 from stqsh.storage.blobs import Blobs
 
 
@@ -36,10 +37,10 @@ class OperatorContext:
 
     Attributes:
         slots: the number of slots.
-        arena: the folders for slot state.
+        arena: the folders for slot state, or the arena's name, see `host_folders`.
         home: the session's directory.
         blobs: the session's files, with the replay stores to which slot logs refer.
-        spool: folders for large payloads if driver and workers share a machine; None: they go through Spark.
+        spool: where large payloads are; None: they go through Spark.
     """
 
     slots: int
@@ -107,7 +108,7 @@ def _advance(
 ) -> list[Chunk]:
     """Fold chunks, in order and all of one slot, into its state; return the chunks to send."""
     name = f"{fold.name}-{chunks[0].slot}"
-    arena, replay = Arena(context.arena, name), partial(replay_records, context.blobs)
+    arena, replay = Arena(host_folders(context.arena), name), partial(replay_records, context.blobs)
     runner = SlotRunner(fold, chunks[0].slot, store, arena, replay)
     answers, costs = runner.advance(chunks, logged)
     with open_writer(context.spool, name) as outgoing:

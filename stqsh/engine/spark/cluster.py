@@ -1,7 +1,7 @@
 """What differs where Spark runs on a cluster: the driver's address, and hosts that share only the home.
 
-There the spool is off (`stqsh.engine.state.payload_files`): payloads go through Spark. Each slot's arena is
-in the shared memory of the slot's host, and is rebuilt from the slot's files when the slot moves.
+There large payloads are blobs of the session's storage (`stqsh.engine.state.payload_files`). Each slot's
+arena is in the shared memory of the slot's host, and is rebuilt from the slot's files when the slot moves.
 Snapshots whose slots are on other hosts go through the log (`stqsh.client.read.snapshots`).
 """
 
@@ -19,7 +19,7 @@ from stqsh.core import compile_kernels
 from stqsh.engine.config import TUNING, EngineSettings
 from stqsh.errors import ProfileError
 from stqsh.fs import DURABILITY
-from stqsh.storage.arena_cleanup import remove_lost_arenas
+from stqsh.storage.arena_cleanup import host_folders, remove_lost_arenas
 from stqsh.storage.private_files import make_private_folder
 
 if TYPE_CHECKING:
@@ -197,12 +197,13 @@ def with_given(own: Mapping[str, str], given: Mapping[str, Value]) -> dict[str, 
     return found
 
 
-def prepare_host(arena: str) -> None:
+def prepare_host(arena: tuple[Path, ...]) -> None:
     """Make this host ready for a session, in a worker: its arena, and the kernels, compiled or loaded.
 
     Arenas of dead sessions are removed, because no client of theirs was ever on this host. The session's own
     names no home, as this host need not see it: it is removed once it has not been used for a day.
     """
-    make_private_folder(Path(arena))
+    for folder in host_folders(arena):
+        make_private_folder(folder)
     remove_lost_arenas()
     compile_kernels()

@@ -161,7 +161,7 @@ def start_workers(spark: SparkSession, count: int) -> None:
 
 def prepare_hosts(spark: SparkSession, settings: EngineSettings) -> None:
     """Make a cluster's hosts ready for the session; waits until there is an executor."""
-    arena, count = str(SessionHome(settings.home).arena.folder), settings.slots
+    arena, count = SessionHome(settings.home).arena.on_hosts, settings.slots
     spark.sparkContext.parallelize([arena] * count, count).foreach(prepare_host)
 
 
