@@ -161,6 +161,6 @@ def test_a_session_whose_files_are_in_a_storage_is_not_saved_without_them(tmp_pa
     home = new_home(tmp_path, "elsewhere")
     with opened(home) as session:
         set_meta(session.link.db, "storage", f"file://{tmp_path}/storage")
-        with pytest.raises(SavepointError, match="keeps its files in session.storage cannot be saved yet"):
+        with pytest.raises(SavepointError, match=r"keeps its files in session\.storage cannot be saved yet"):
             session.execute(f"SAVE TO '{tmp_path}/saved';")
     assert not (tmp_path / "saved").exists()
