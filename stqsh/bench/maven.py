@@ -26,7 +26,9 @@ class LibraryMissingError(StqshError):
     """A library cannot be had on this machine."""
 
 
-def bring(folder: str, group: str, module: str, version: str, cache: Path | None = None) -> Path:
+def bring(
+    folder: str, group: str, module: str, version: str, cache: Path | None = None, *, alone: bool = False
+) -> Path:
     """Return the directory with the jars of a library and of what it needs; bring them if they are not there.
 
     Args:
@@ -35,6 +37,7 @@ def bring(folder: str, group: str, module: str, version: str, cache: Path | None
         module: its name.
         version: its version.
         cache: where such directories are; by default the user's cache of stqsh.
+        alone: whether to bring the library without what it needs.
 
     Raises:
         LibraryMissingError: they cannot be had.
@@ -45,7 +48,7 @@ def bring(folder: str, group: str, module: str, version: str, cache: Path | None
         return jars
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix=f".{folder}-") as work:
-        _retrieve(Path(work), (group, module, version))
+        _retrieve(Path(work), (group, module, version), alone=alone)
         try:
             (Path(work) / "lib").rename(jars)
         except OSError:
@@ -59,7 +62,7 @@ def java() -> str:
     return str(find_java().home / "bin" / "java")
 
 
-def _retrieve(work: Path, library: tuple[str, str, str]) -> None:
+def _retrieve(work: Path, library: tuple[str, str, str], *, alone: bool) -> None:
     _, module, version = library
     ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"), None)
     if ivy is None:
@@ -68,6 +71,7 @@ def _retrieve(work: Path, library: tuple[str, str, str]) -> None:
     if root := os.environ.get("STQSH_MAVEN"):
         (work / "settings.xml").write_text(_SETTINGS.format(root=root), encoding="utf-8")
         command += ["-settings", str(work / "settings.xml")]
+    command += ["-notransitive"] if alone else []
     command += ["-dependency", *library, "-retrieve", f"{work}/lib/[artifact]-[revision].[ext]"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_BRING_S, check=False)

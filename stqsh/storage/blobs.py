@@ -23,13 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, parse_qs, quote_from_bytes, unquote, unquote_to_bytes, urlsplit
 
-import pyarrow as pa
-
 from stqsh.checksums import Buffer, DamagedFileError, Seal, Sealer
 from stqsh.errors import StqshError
 from stqsh.fs import atomic_write, file_lock, replacing
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # processes that only list files of a home do without pyarrow
+    import pyarrow as pa
     from pyarrow.fs import FileSystem
 
 log = logging.getLogger("stqsh.engine")
@@ -47,7 +46,6 @@ _RENAMING = ("hdfs",)
 """Stores in which others see a file while it is written: it gets its name by renaming."""
 _HOPELESS = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY", "SIGNATURE_DOES_NOT_MATCH")
 """Parts of the messages of object stores that another attempt does not change."""
-_PATIENT_WITH = (OSError, RuntimeError, pa.ArrowException)
 _SCRATCH = ("SPARK_EXECUTOR_DIRS", "LOCAL_DIRS", "SPARK_LOCAL_DIRS")
 """Variables by which Spark's masters name the folders of an executor, first the ones that only it has."""
 _SPARE_BYTES = 1 << 30
@@ -206,6 +204,8 @@ class Blobs:
 
     def _try(self, name: str, ask: Callable[[FileSystem, str], T]) -> T:
         """Ask the store for a blob, and again for a while if it fails."""
+        from pyarrow import ArrowException
+
         parts = urlsplit(self.uri)
         until, wait = time.monotonic() + RETRY_S, _WAIT_S
         while True:
@@ -214,7 +214,7 @@ class Blobs:
                 return ask(store, f"{base}/{name}" if name else base)
             except FileNotFoundError:
                 raise DamagedFileError(self.within + name, "is gone") from None
-            except _PATIENT_WITH as error:
+            except (OSError, RuntimeError, ArrowException) as error:
                 is_hopeless = isinstance(error, PermissionError) or any(
                     part in str(error) for part in _HOPELESS
                 )
@@ -388,8 +388,10 @@ def _list(store: FileSystem, path: str) -> list[str]:
 
 
 def _map(path: Path, name: str) -> pa.Buffer:
+    from pyarrow import memory_map
+
     try:
-        with pa.memory_map(str(path)) as mapped:
+        with memory_map(str(path)) as mapped:
             return mapped.read_buffer()
     except FileNotFoundError:
         raise DamagedFileError(name, "is gone") from None

@@ -92,6 +92,8 @@ def test_only_one_of_equal_queries_looks_for_members() -> None:
         return of(self, spec, positions)
 
     with mock.patch.object(RegionTallies, "of", noted):
-        slot.batch(1, 3, [(1, "a", 0.5, 0.5, 1, "free", 1), (1, "b", 1.5, 0.5, 1, "free", 2)], commands)
+        # A batch with one refresh looks for members; one with several finds how they change.
+        slot.batch(1, 1, [(1, "a", 0.5, 0.5, 1, "free", 1), (1, "b", 1.5, 0.5, 1, "free", 2)], commands)
+        slot.batch(2, 2, [])
     assert asked
     assert all(positions == [0, 1, 3] for positions in asked)

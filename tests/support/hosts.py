@@ -32,6 +32,8 @@ mount -t tmpfs -o mode=755 tmpfs /srv
 {binds}
 {hidden}
 mount -t proc proc /proc
+printf '127.0.0.1 localhost\n%s %s\n' "$3" "$1" > /srv/hosts
+mount --bind /srv/hosts /etc/hosts
 echo "$2" > /srv/boot_id
 mount --bind /srv/boot_id /proc/sys/kernel/random/boot_id
 ip link set lo up
@@ -164,7 +166,7 @@ class Hosts:
         words = ["unshare", *spaces, "--fork", "--kill-child=SIGKILL", "sh", "-c", boot, name, name]
         log = (self._folder / f"host-{name}.log").open("ab")
         parent = subprocess.Popen(
-            [*words, str(uuid.uuid4())], stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL
+            [*words, str(uuid.uuid4()), address], stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL
         )
         log.close()
         assert parent.stdout is not None

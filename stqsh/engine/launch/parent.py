@@ -23,6 +23,7 @@ from types import FrameType
 from stqsh.engine.config import CRASHED, STACKS_SIGNAL, TUNING, EngineTuning
 from stqsh.engine.spark.spark_internals import last_commit
 from stqsh.storage import processes
+from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.engine_info import EngineInfo, EngineState, read_engine, write_engine
 from stqsh.storage.home import SessionHome
 
@@ -102,8 +103,6 @@ class Parent:
                 return 0
 
     def _last_commit(self) -> int:
-        from stqsh.storage.blobs import checkpoint_blobs  # pyarrow, which takes a while
-
         return last_commit(checkpoint_blobs(self._home.path))
 
     def _run_engine(self) -> int:
