@@ -171,7 +171,7 @@ def test_streams_whose_objects_cannot_cross_say_so(session: Session, folder: Pat
     assert said[2].startswith("few: not supported yet: USING agrid on a stream that RETAINs")
 
 
-def test_a_file_of_previous_rows_that_is_damaged_is_made_again(
+def test_previous_rows_are_found_again_where_their_file_is_damaged_or_gone(
     folder: Path, usual: list[dict[str, object]]
 ) -> None:
     script = CREATE.format(folder=folder) + QUERIES
@@ -187,4 +187,3 @@ def test_a_file_of_previous_rows_that_is_damaged_is_made_again(
         file.unlink()
         run(session, f"RUN 20 STEPS; {OTHERS[3]} RUN 20 STEPS; {OTHERS[4]} RUN;")
         assert updates(session) == usual
-        assert file.exists()

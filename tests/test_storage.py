@@ -8,6 +8,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.local import LocalLink, local_session
@@ -147,6 +148,11 @@ def test_a_uri_that_names_no_storage_stops_the_start(tmp_path: Path, monkeypatch
         engine_settings(home, ControlDb(home.path, create=True))
 
 
+def told(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Updates without the columns that are NULL, which a file of several queries has for all of them."""
+    return [{name: value for name, value in row.items() if value is not None} for row in found]
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_reads_the_same_from_any_storage_when_it_is_killed(
@@ -165,7 +171,7 @@ def test_spark_reads_the_same_from_any_storage_when_it_is_killed(
             assert engine is not None
             os.kill(engine.pid, signal.SIGKILL)
         run(session, "RUN;")
-        assert updates(session) == expected
+        assert told(updates(session)) == told(expected)
         names = open_blobs(storage).below(session_uuid(session.link.db)).names("streams/")
         assert any("previous-" in name for name in names)
         stop_engine(session.link.home)

@@ -253,15 +253,16 @@ SELECT COUNT(*) AS here FROM cars;
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_updates_pass_the_driver_as_names_so_that_its_limit_on_results_does_not_matter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    script = tmp_path / "many.stq"
+    script, profile = tmp_path / "many.stq", tmp_path / "narrow.yaml"
     script.write_text(MANY, encoding="utf-8")
     expected = run_alone(script, {"STQSH_HOME": str(tmp_path / "local")})
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.driver.maxResultSize 1m\n")
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
-    assert run_on_cluster("local-cluster[2,1,1024]", tmp_path, MANY) == expected
+    profile.write_text(
+        "spark: {master: 'local-cluster[2,1,1024]', executor.memory: 700m, driver.maxResultSize: 1m}\n"
+        "engine: {slots: 4, memory: 1g}\n",
+        encoding="utf-8",
+    )
+    home = {"STQSH_HOME": str(tmp_path / "home")}
+    assert run_alone(script, home, "--profile", str(profile)) == expected
     assert len(expected) > 4 << 20
-    [engine_log] = tmp_path.glob("home/*.engine.log")
-    assert "serialized results" not in engine_log.read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -239,7 +240,10 @@ def test_java_is_started_with_sparks_own_options_but_the_vector_module(ran: Ran)
 @pytest.mark.spark
 def test_nobody_is_asked_for_packaged_data_sources(ran: Ran) -> None:
     ran.spark.range(1).count()
-    commands = [" ".join(process.cmdline()) for process in tree()]
+    commands = []
+    for process in tree():
+        with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):  # it has just ended
+            commands.append(" ".join(process.cmdline()))
     assert [command for command in commands if "create_data_source" in command] != []
     assert [command for command in commands if "lookup_data_sources" in command] == []
 
