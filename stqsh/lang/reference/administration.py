@@ -155,7 +155,7 @@ SET map.credit = '© …'             what pages say of their tiles""",
         " updates, records, positions of live streams and sinks. `stqsh restore NAME FROM 'uri'` makes a"
         " session of it, which goes on from there. The URI is a folder, or s3://bucket/folder;"
         " gs://, abfs:// and hdfs:// are alike. There must be nothing yet.",
-        "SAVE TO '/backup/monday'",
+        "SAVE TO 'backup/monday'",
         "Batches wait for some milliseconds; then the files are copied beside them.",
     ),
     ReferenceEntry(
