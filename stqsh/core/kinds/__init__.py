@@ -32,11 +32,10 @@ def _added() -> list[QueryKind]:
         except extensions.ExtensionError as error:
             log.error("%s", error)
             continue
-        kind: QueryKind = added()
-        if kind.name == name:
-            found.append(kind)
+        if isinstance(added, type) and issubclass(added, QueryKind) and added.name == name:
+            found.append(added())
         else:
-            log.error("the kind of query that is added as %r calls itself %r", name, kind.name)
+            log.error("what is added as the kind of query %r is no QueryKind of that name", name)
     return found
 
 

@@ -156,7 +156,7 @@ SET map.credit = '© …'             what pages say of their tiles""",
         " session of it, which goes on from there. The URI is a folder, or s3://bucket/folder;"
         " gs://, abfs:// and hdfs:// are alike. There must be nothing yet.",
         "SAVE TO 'backup/monday'",
-        "Batches wait for some milliseconds; then the files are copied beside them.",
+        "Batches wait while its files are listed; then they go on, and the files are copied.",
     ),
     ReferenceEntry(
         "DUMP",
