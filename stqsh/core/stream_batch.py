@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from time import perf_counter_ns
-from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +41,7 @@ from stqsh.core.state.string_dictionary import vacuum
 from stqsh.core.texts.term_table import tidy
 from stqsh.spec.chunk import ROLE, Chunk, ChunkKind, RecordRole, pack
 from stqsh.spec.clock import BatchClock
-from stqsh.spec.command import RegisterCommand, SlotCommand
+from stqsh.spec.command import AlterCommand, PauseCommand, RegisterCommand, SlotCommand
 from stqsh.spec.query import unpack_asks
 from stqsh.spec.stream import StreamSpec
 
@@ -116,7 +115,7 @@ def _unknown(
     It may know them from an earlier routing, or evaluate them over the copy by key.
     """
     if not any(
-        not command.are_new.all() if isinstance(command, NewQueries) else _is_known_elsewhere(command)
+        not command.are_new.all() if isinstance(command, NewQueries) else _may_be_unknown(command)
         for command in commands
     ):
         yield from commands
@@ -128,21 +127,44 @@ def _unknown(
     among = set(known.tolist())
     for command in commands:
         if isinstance(command, NewQueries):
-            yield command.those(command.are_new | ~np.isin(command.ids, known))
-        elif not _is_known_elsewhere(command) or command.query.id not in among:
+            mine = command.those(command.are_new | ~np.isin(command.ids, known))
+            among.update(mine.ids.tolist())
+            yield mine
+        elif isinstance(command, AlterCommand) and command.id not in among:
+            if not command.only_known:
+                among.add(command.id)
+                yield from _learned(command)
+        elif isinstance(command, RegisterCommand) and command.query.id in among:
+            continue
+        else:
+            if isinstance(command, RegisterCommand):
+                among.add(command.query.id)
             yield command
 
 
-def _is_known_elsewhere(command: SlotCommand) -> TypeGuard[RegisterCommand]:
-    """Return whether a command brings a query that other slots know."""
-    return isinstance(command, RegisterCommand) and command.step is not None
+def _learned(command: AlterCommand) -> Iterator[SlotCommand]:
+    """Yield the commands by which a slot learns of a query that moves to it."""
+    if command.step is None:
+        yield RegisterCommand(query=command.query)
+    else:
+        yield RegisterCommand(query=command.before, step=command.step)
+        yield command
+    if command.paused:
+        yield PauseCommand(id=command.id)
+
+
+def _may_be_unknown(command: SlotCommand) -> bool:
+    """Return whether a command is about a query that other slots know."""
+    if isinstance(command, RegisterCommand):
+        return command.step is not None
+    return isinstance(command, AlterCommand)
 
 
 def _check(commands: QueryCommands, timing: BatchTiming) -> None:
     """Check that commands take effect at a step, and that the kinds of queries exist."""
     if commands.any and timing.last < timing.first:
         raise ValueError("commands came in a batch without steps")
-    for spec in commands.registered.patterns:
+    for spec in (*commands.registered.patterns, *commands.altered.patterns):
         if spec.kind not in KINDS:
             raise ValueError(f"no query kind {spec.kind!r}; there are {', '.join(KINDS)}")
 
@@ -274,7 +296,8 @@ def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece, clock: 
 
 def _know_focals(focal: ObjectTable, commands: QueryCommands) -> None:
     """Give every focal object of a new query its row in the table, before versions are numbered."""
-    focal.intern(commands.registered.moving(focal.key_type)[1])
+    for some in (commands.registered, commands.altered):
+        focal.intern(some.moving(focal.key_type)[1])
 
 
 def _seeds_apart(

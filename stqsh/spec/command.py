@@ -44,6 +44,26 @@ class ResumeCommand(ChangeCommand, frozen=True, tag="resume"):
     """Resume paused queries."""
 
 
+class AlterCommand(ChangeCommand, frozen=True, kw_only=True, tag="alter"):
+    """Give a query another region.
+
+    A slot that has not known the query learns of it as it was before, and holds no member of it.
+
+    Attributes:
+        query: the query with its new region.
+        before: the query as it was.
+        step: the step in which it was registered; None if that is the one that changes it.
+        paused: whether it is paused.
+        only_known: whether a slot that does not know the query has no use for it.
+    """
+
+    query: SlotQuery
+    before: SlotQuery
+    step: int | None = None
+    paused: bool = False
+    only_known: bool = False
+
+
 class DropStreamCommand(CommandBase, frozen=True, tag="drop_stream"):
     """Drop the stream itself."""
 
@@ -81,7 +101,13 @@ class MemoryCommand(CommandBase, frozen=True, kw_only=True, omit_defaults=False,
 
 
 SlotCommand: TypeAlias = (
-    RegisterCommand | DropCommand | PauseCommand | ResumeCommand | DropStreamCommand | MemoryCommand
+    RegisterCommand
+    | DropCommand
+    | PauseCommand
+    | ResumeCommand
+    | AlterCommand
+    | DropStreamCommand
+    | MemoryCommand
 )
 
 _COMMANDS = msgspec.json.Decoder(tuple[SlotCommand, ...])

@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError
 from msgspec.json import Decoder
 
 from stqsh.errors import OtherVersionError
-from stqsh.spec.query import Place, QuerySpec, SnapshotSpec, read_spec
+from stqsh.spec.query import Place, QuerySpec, SlotQuery, SnapshotSpec, read_spec
 from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.sink import SinkSpec
@@ -59,6 +59,22 @@ class QueryPaused(QueryChanged, frozen=True):
 
 class QueryResumed(QueryChanged, frozen=True):
     """RESUME QUERY."""
+
+
+class QueryAltered(QueryChanged, frozen=True, kw_only=True):
+    """ALTER QUERY.
+
+    Attributes:
+        query: the query with its new region, under the same id.
+        before: the query as it was.
+        paused: whether it is paused.
+        step: the step before the batch in which it was registered, if there is one; the planner fills it in.
+    """
+
+    query: QuerySpec
+    before: SlotQuery
+    paused: bool = False
+    step: int | None = None
 
 
 class QueryBlock(Struct, frozen=True, omit_defaults=True):
@@ -200,6 +216,7 @@ LogKind = Literal[
     "drop",
     "pause_query",
     "resume_query",
+    "alter_query",
     "run",
     "stop_run",
     "play",
@@ -224,6 +241,7 @@ LogEntry: TypeAlias = (
     | QueryDropped
     | QueryPaused
     | QueryResumed
+    | QueryAltered
     | RunSpec
     | RunStopped
     | StreamPlayed
@@ -248,6 +266,7 @@ ENTRY_TYPES: dict[LogKind, Any] = {
     "drop": QueryDropped,
     "pause_query": QueryPaused,
     "resume_query": QueryResumed,
+    "alter_query": QueryAltered,
     "run": RunSpec,
     "stop_run": RunStopped,
     "play": StreamPlayed,

@@ -46,8 +46,8 @@ UNION ALL SELECT 'table' FROM tables WHERE name = ?1 AND dropped_seq IS NULL
 UNION ALL SELECT 'region' FROM areas WHERE name = ?1 AND dropped_seq IS NULL
 UNION ALL SELECT iif({IS_ALERT}, 'alert', 'sink') FROM sinks WHERE name = ?1 AND dropped_seq IS NULL
 LIMIT 1"""
-_OWN = "CASE WHEN pattern IS NULL THEN spec END"
-"""The spec of a query that was registered by itself; of others the pattern says what they ask about."""
+_OWN = "CASE WHEN spec <> '' THEN spec END"
+"""The spec of a query that was registered by itself, or altered; of others the pattern says what they ask."""
 
 
 Row = TypeVar("Row", StreamRow, TableRow, AreaRow)
@@ -182,7 +182,7 @@ def approximate_topk(db: ControlDb) -> list[str]:
 
 def _names_asking(db: ControlDb, asks: str, id_: int) -> list[str]:
     """Return the names of the live queries whose spec, or whose pattern's, satisfies an SQL condition."""
-    alike = f"pattern IN (SELECT id FROM patterns WHERE {asks.format('patterns.spec')})"
+    alike = f"spec = '' AND pattern IN (SELECT id FROM patterns WHERE {asks.format('patterns.spec')})"
     sql = f"SELECT name FROM queries WHERE {LIVE} AND ({asks.format(_OWN)} OR {alike}) ORDER BY id"
     return [name for (name,) in db.query(sql, id_)]
 
@@ -311,7 +311,5 @@ def _query(db: ControlDb, row: tuple[Any, ...]) -> QueryRow:
     query_id, name, stream_id, spec, state, seq, size, *rest, pattern_id = row
     if isinstance(size, bytes):
         size = int.from_bytes(size, "little")
-    content = (
-        read_spec(spec, QuerySpec) if pattern_id is None else db.template_rows(pattern_id).spec(query_id)
-    )
+    content = read_spec(spec, QuerySpec) if spec else db.template_rows(pattern_id).spec(query_id)
     return QueryRow(query_id, name, stream_id, content, state, seq, size, *rest)

@@ -57,10 +57,11 @@ _LAYOUT_8 = """
 CREATE TABLE taken (seq INTEGER PRIMARY KEY, step INTEGER);
 INSERT INTO taken SELECT seq, NULL FROM progress;
 """
-PASSING = "kind IN ('drop', 'pause_query', 'resume_query', 'found', 'ask', 'memory')"
+PASSING = "kind IN ('drop', 'pause_query', 'resume_query', 'alter_query', 'found', 'ask', 'memory')"
 """An SQL condition: rows of the log of no use once they have taken effect and their query is gone."""
-_LAYOUT_9 = f"""
-CREATE INDEX passing ON log (kind, json_extract(spec, '$.id')) WHERE {PASSING};
+_LAYOUT_9 = """
+CREATE INDEX passing ON log (kind, json_extract(spec, '$.id'))
+  WHERE kind IN ('drop', 'pause_query', 'resume_query', 'found', 'ask', 'memory');
 """
 PLAYING = "kind IN ('run', 'play', 'pause', 'drop_stream')"
 """An SQL condition: rows of the log that say what is to play; clients look at them again and again."""
@@ -80,6 +81,10 @@ _LAYOUT_12 = """
 CREATE TABLE turns (batch INTEGER PRIMARY KEY, after INTEGER NOT NULL, seq INTEGER NOT NULL,
   only_commands INTEGER NOT NULL, offsets TEXT NOT NULL);
 """
+_LAYOUT_13 = f"""
+DROP INDEX passing;
+CREATE INDEX passing ON log (kind, json_extract(spec, '$.id')) WHERE {PASSING};
+"""
 LAYOUTS = (
     _LAYOUT_1,
     _LAYOUT_2,
@@ -93,6 +98,7 @@ LAYOUTS = (
     _LAYOUT_10,
     _LAYOUT_11,
     _LAYOUT_12,
+    _LAYOUT_13,
 )
 """What each version adds to the one before it; an older home is migrated when it is opened."""
 SCHEMA_VERSION = len(LAYOUTS)

@@ -83,6 +83,8 @@ class MemoryEngine(LocalEngine):
         self.stats: Counter[str] = Counter()
         self.logged: dict[int, int] = {}
         """The log's number of what a case has under a number."""
+        self._specs: dict[int, Spec] = {}
+        self._paused: frozenset[int] = frozenset()
         for case in cases:
             self._create_stream(case)
         for case in cases:
@@ -140,9 +142,17 @@ class MemoryEngine(LocalEngine):
             case {"op": "register", "query": query}:
                 spec = {"stream": "", "text": ""} | self.renamed(query) | {"stream_id": case.spec["id"]}
                 self.logged[query["id"]] = append(self.control, entry("register", spec)).seq
+                self._specs[query["id"]] = spec | {"id": self.logged[query["id"]]}
             case {"op": "memory", **order}:
                 append(self.control, SheddingOrder(**order))
+            case {"op": "alter", "id": id_, "region": region, "areas": areas}:
+                before = self._specs[id_]
+                self._specs[id_] = before | self.renamed({"region": region, "areas": areas})
+                content = {"id": self.logged[id_], "stream_id": case.spec["id"], "before": before}
+                content |= {"query": self._specs[id_], "paused": id_ in self._paused}
+                append(self.control, entry("alter_query", content))
             case {"op": op, "id": id_}:
+                self._paused = self._paused | {id_} if op == "pause" else self._paused - {id_}
                 kind: Any = op if op == "drop" else f"{op}_query"
                 content = {"id": self.logged[id_], "stream_id": case.spec["id"]}
                 append(self.control, entry(kind, content))

@@ -55,8 +55,11 @@ def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
     _drop(logic)
     _pause(logic)
     rescaled = np.empty(0, np.int64) if batch.commands.memory is None else logic.rescale()
+    _alter(logic, PAUSED)
     resumed = np.empty(0, np.int64) if is_elsewhere else _resume(logic)
-    logic.begun = np.concatenate([rescaled, resumed, _register(logic)])
+    registered = _register(logic)
+    altered = _alter(logic, ACTIVE, resumed)
+    logic.begun = np.concatenate([np.setdiff1d(rescaled, altered), resumed, registered, altered])
     logic.on_events(logic.begun)
     _end(logic)
     output.chunks += logic.chunks()
@@ -151,6 +154,23 @@ def _register(logic: QueryLogic) -> Array:
     logic.register(at, new)
     begun: Array = at[(logic.queries.mode[at] == ACTIVE) & new.are_new]
     return begun
+
+
+def _alter(logic: QueryLogic, mode: int, resumed: Array | None = None) -> Array:
+    """Give the queries of a mode their new regions, except those that end at the first step; return them.
+
+    Those that are resumed in the same step have theirs already.
+    """
+    new, queries, first = logic.batch.commands.altered, logic.queries, logic.batch.timing.first
+    if not len(new):
+        return np.empty(0, np.int64)
+    at = queries.positions(new.ids)
+    at = at[(queries.mode[at] == mode) & (queries.until[at] > first)]
+    if resumed is not None:
+        at = np.setdiff1d(at, resumed)
+    if len(at):
+        logic.alter(at, new.those(np.isin(new.ids, queries.id[at])))
+    return at
 
 
 def _end(logic: QueryLogic) -> None:

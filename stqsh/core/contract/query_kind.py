@@ -278,9 +278,9 @@ class QueryLogic(ABC):
     """One batch of a kind's queries over one stream on one slot.
 
     `begun` has the positions of the queries whose answers begin at the first step. The methods are called in
-    this order: `retire`, `pause`, `rescale`, `resume`, `register`, `on_events`, `retire` again, `chunks`.
-    Those before `on_events` take effect at the batch's first step, before its records. Queries are given by
-    their positions in `queries`, ascending, int64 (n,).
+    this order: `retire`, `pause`, `rescale`, `alter` (paused queries), `resume`, `register`, `alter` (active
+    ones), `on_events`, `retire` again, `chunks`. Those before `on_events` take effect at the batch's first
+    step, before its records. Queries are given by their positions in `queries`, ascending, int64 (n,).
     """
 
     finds_crossings: ClassVar[bool] = False
@@ -301,8 +301,8 @@ class QueryLogic(ABC):
         on. A kind that never had a query over the stream on this slot is not called.
 
         Args:
-            begun: The positions of queries whose answers begin at the first step: those that are new, resumed
-                or rescaled. What a resumed query sent before it paused still counts as its answer.
+            begun: The positions of queries whose answers begin at the first step: those that are new,
+                resumed, rescaled or altered. What an older one has sent still counts as its answer.
         """
 
     @abstractmethod
@@ -347,6 +347,19 @@ class QueryLogic(ABC):
     def resume(self, positions: Array) -> None:
         """Prepare queries that are active again; `on_events` then has them in `begun`."""
         del positions
+
+    def alter(self, positions: Array, new: NewQueries) -> None:
+        """Give queries other regions (SOLE section 5.3); `on_events` has the active ones of them in `begun`.
+
+        What active ones have sent still counts as their answer, so that only the difference is sent.
+
+        Args:
+            positions: The queries, all of them active or all paused.
+            new: The same queries with their new regions, in the same order.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no method `alter`: its queries keep their regions"
+        )
 
     def rescale(self) -> Array:
         """Scale regions as load shedding requires; return the active queries whose answers begin again."""

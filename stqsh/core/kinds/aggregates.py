@@ -92,6 +92,10 @@ class AggregateLogic(QueryLogic):
         del positions
         self._regions.note_change()
 
+    def alter(self, positions: Array, new: NewQueries) -> None:
+        """Give queries other regions; the groups of active ones begin again at Aggregate."""
+        self._regions.relocate(positions, new)
+
     def rescale(self) -> Array:
         """Scale regions to the share of their area that load shedding leaves."""
         at, active = self._regions.changing()

@@ -20,7 +20,7 @@ from stqsh.core.matching.row_changes import RowChanges
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.sent_answers import SentAnswers
-from stqsh.core.queries.query_table import PAUSED
+from stqsh.core.queries.query_table import ACTIVE, PAUSED
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.query import FIRST
 
@@ -79,6 +79,13 @@ class FirstLogic(MergingLogic):
         """Load what queries had offered before they paused."""
         ids, objects = self._sent.pop_queries(self.queries.id[positions])
         self._offered = np.append(self._offered[0], ids), np.append(self._offered[1], objects)
+
+    def alter(self, positions: Array, new: NewQueries) -> None:
+        """Give queries other regions, and keep what active ones have offered."""
+        active = positions[self.queries.mode[positions] == ACTIVE]
+        ids, objects = self._tracker(self._context()).before(active)
+        self._offered = np.append(self._offered[0], ids), np.append(self._offered[1], objects)
+        self._regions.relocate(positions, new)
 
     def rescale(self) -> Array:
         """Scale regions to the share of their area that load shedding leaves."""

@@ -133,11 +133,26 @@ class NearestLogic(MergingLogic):
 
     def pause(self, positions: Array) -> None:
         """Store what queries have offered, and forget their circles."""
-        tracker = CircleTracker(self._context(), self._members, np.full(len(self.queries), -1))
-        query, objects = tracker.offered_before(positions)
+        query, objects = self._take_circles(positions)
         self._sent.add(self.queries.id[query], objects)
-        self._members.replace(positions, np.zeros(len(positions) + 1, np.int64), np.empty(0, np.int32))
         super().pause(positions)
+
+    def _take_circles(self, positions: Array) -> tuple[Array, Array]:
+        """Forget the circles of queries, and return what they have offered: positions and objects."""
+        tracker = CircleTracker(self._context(), self._members, np.full(len(self.queries), -1))
+        offered = tracker.offered_before(positions)
+        self._members.replace(positions, np.zeros(len(positions) + 1, np.int64), np.empty(0, np.int32))
+        return offered
+
+    def alter(self, positions: Array, new: NewQueries) -> None:
+        """Give queries other places, and keep what active ones have offered."""
+        active = positions[self.queries.mode[positions] == ACTIVE]
+        if len(active):
+            query, objects = self._take_circles(active)
+            frozen, theirs = self._frozen
+            self._frozen = np.append(frozen, query), np.append(theirs, objects)
+        self.queries.relocate(positions, new, self.batch.focal.table)
+        self.queries.radius[positions] = 0
 
     def resume(self, positions: Array) -> None:
         """Load what queries had offered before they paused."""

@@ -17,6 +17,7 @@ from stqsh.core.contract.query_kind import (
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
 from stqsh.core.kernels.events.updates import ENDED
 from stqsh.core.kernels.index.static_rects import QueryLifetimes
+from stqsh.core.matching.crossings import crossing_members
 from stqsh.core.matching.dwell import DwellTable
 from stqsh.core.matching.dwelling_rows import DwellingRows
 from stqsh.core.matching.earlier_answers import EarlierAnswers
@@ -29,7 +30,7 @@ from stqsh.core.matching.row_changes import RangeQueries, RowChanges
 from stqsh.core.matching.update_emitter import UpdateEmitter
 from stqsh.core.output.batch_output import BatchOutput, QueryUpdates
 from stqsh.core.output.sent_answers import SentAnswers
-from stqsh.core.queries.query_table import PAUSED, QueryTable
+from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.query import RANGE
 
@@ -85,6 +86,15 @@ class RangeLogic(QueryLogic):
         self._regions.rescale(at)
         self._earlier.add(members.query.astype(np.int64), members.obj)
         return active
+
+    def alter(self, positions: Array, new: NewQueries) -> None:
+        """Give queries other regions; the members of active ones, here or on another slot, have been sent."""
+        before = self.batch.timing.first - 1
+        context, active = self._context(), positions[self.queries.mode[positions] == ACTIVE]
+        members = context.members(active, before)
+        self._earlier.add(members.query.astype(np.int64), members.obj)
+        self._earlier.add_elsewhere(crossing_members(context, active, before))
+        self._regions.relocate(positions, new)
 
     def resume(self, positions: Array) -> None:
         """Load what queries had sent before they paused."""

@@ -75,6 +75,10 @@ class RefreshedNearestLogic(MergingLogic):
         if not len(self.queries):
             self._lookups.clear()
 
+    def alter(self, positions: Array, new: NewQueries) -> None:
+        """Give queries other places; they wait for their next refresh."""
+        self.queries.relocate(positions, new, self.batch.focal.table)
+
     def pause(self, positions: Array) -> None:
         """Say nothing more of queries, so that Aggregate keeps what was sent."""
         del positions

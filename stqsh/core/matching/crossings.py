@@ -12,8 +12,9 @@ import numpy as np
 from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import Transitions, places_after
 from stqsh.core.kernels.events.updates import UpdateArrays
-from stqsh.core.matching.query_context import QueryContext
+from stqsh.core.matching.query_context import NO_MEMBERS, AnswerMembers, QueryContext
 from stqsh.core.matching.row_changes import StayingMembers, came
+from stqsh.spec.chunk import RecordRole
 
 
 def without_crossings(
@@ -42,6 +43,22 @@ def _cross(updates: UpdateArrays, stays: Array, elsewhere: Array, wanted: Array)
     return came(UpdateArrays(*(column[stays] for column in updates)), elsewhere[stays], wanted)
 
 
+def crossing_members(context: QueryContext, positions: Array, step: int) -> AnswerMembers:
+    """Return the members after a step of objects that cross to this slot in the next one.
+
+    Their versions are those before that step.
+    """
+    objects = context.batch.objects
+    rows = objects.rows
+    if not len(rows.roles) or not len(positions):
+        return NO_MEMBERS
+    before = np.flatnonzero((rows.roles == RecordRole.PREVIOUS) & (rows.arrays.step == step + 1))
+    versions = (objects.numbers.objects + before).astype(np.int32)
+    arrivals = _arrived(context, versions, step)
+    pairs = context.holders(positions, arrivals, step)
+    return AnswerMembers(pairs.query, arrivals.obj[pairs.event], arrivals.new[pairs.event])
+
+
 def are_members(context: QueryContext, query: Array, versions: Array, steps: Array) -> Array:
     """Return whether versions are in the regions of queries after steps, and satisfy them, here or elsewhere.
 
@@ -55,15 +72,20 @@ def are_members(context: QueryContext, query: Array, versions: Array, steps: Arr
 
 
 def _are_members(context: QueryContext, query: Array, versions: Array, step: int) -> Array:
-    objects, queries = context.batch.objects, len(context.queries)
+    queries = len(context.queries)
     distinct, event = np.unique(versions, return_inverse=True)
-    versions = distinct.astype(np.int32)
-    steps = np.full(len(versions), step, np.int64)
-    x, y = places_after(versions, steps, *objects.sources, objects.timing)
-    nowhere, none = np.full(len(versions), np.nan), np.full(len(versions), -1, np.int32)
-    owners = objects.numbers.objects_of(versions)
-    arrivals = Transitions(steps, owners, none, versions, nowhere, nowhere, x, y)
+    arrivals = _arrived(context, distinct.astype(np.int32), step)
     held = context.holders(np.unique(query).astype(np.int64), arrivals, step)
     codes = held.event.astype(np.int64) * queries + held.query
     members: Array = np.isin(event.astype(np.int64) * queries + query, codes)
     return members
+
+
+def _arrived(context: QueryContext, versions: Array, step: int) -> Transitions:
+    """Return versions, int32, as arrivals where they are after a step."""
+    objects = context.batch.objects
+    steps = np.full(len(versions), step, np.int64)
+    x, y = places_after(versions, steps, *objects.sources, objects.timing)
+    nowhere, none = np.full(len(versions), np.nan), np.full(len(versions), -1, np.int32)
+    owners = objects.numbers.objects_of(versions)
+    return Transitions(steps, owners, none, versions, nowhere, nowhere, x, y)

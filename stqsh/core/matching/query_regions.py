@@ -59,6 +59,12 @@ class QueryRegions:
         """Scale regions to the share of their area that load shedding leaves."""
         scale(self._queries, self._area, positions)
 
+    def relocate(self, positions: Array, new: NewQueries) -> None:
+        """Give queries other regions, and scale them."""
+        self._queries.relocate(positions, new, self._batch.focal.table)
+        scale(self._queries, self._area, positions)
+        self._is_outdated = True
+
     def prepare(self, begun: Array, staying: bool | Array, matched: Array | None = None) -> bool:
         """Bring the index up to date before the events of a batch; return whether there are queries.
 

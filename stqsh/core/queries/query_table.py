@@ -15,8 +15,10 @@ from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.queries.query_polygons import assign_polygons, release_polygons
 from stqsh.core.queries.registrations import NewQueries, gathered
 from stqsh.core.state.retention_mode import RetentionOrder
+from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import Alias, ArraySpec, StateTable
 from stqsh.spec.command import (
+    AlterCommand,
     DropCommand,
     DropStreamCommand,
     MemoryCommand,
@@ -26,6 +28,7 @@ from stqsh.spec.command import (
     SlotCommand,
 )
 from stqsh.spec.expression import DistanceExpr, has_node
+from stqsh.spec.query import SlotQuery
 from stqsh.spec.region import (
     CircleSpec,
     EverywhereSpec,
@@ -102,27 +105,38 @@ class QueryTable(StateTable):
         regions, options = [spec.region for spec in specs], [spec.options for spec in specs]
         distance = [any(has_node(column.value, DistanceExpr) for column in spec.select) for spec in specs]
         neighbours = [region.k if isinstance(region, NearestSpec) else 0 for region in regions]
-        box, radius = _boxes(new)
-        area = assign_polygons(self.state, new, box)
         self.append(
             id=new.ids,
             mode=np.where(np.isin(new.ids, list(paused)), PAUSED, ACTIVE),
             until=_last_steps(new, timing),
-            shape=new.spread([_SHAPES.get(type(region), RECT) for region in regions], np.uint8),
-            x1=box[:, 0],
-            y1=box[:, 1],
-            x2=box[:, 2],
-            y2=box[:, 3],
-            radius=radius,
-            area=area,
             k=new.spread(neighbours, np.int32),
-            focal=_focals(new, focals),
+            **_region_columns(self.state, new, focals),
             template=np.full(len(new), -1),
             shows_distance=new.spread(distance, np.uint8),
             dwell=new.spread([given.dwell_us or 0 for given in options], np.int64),
             min_accuracy=new.spread([given.min_accuracy or 0.0 for given in options], np.float64),
         )
         return self._sort(new.ids)
+
+    def relocate(self, positions: Array, new: NewQueries, focals: ObjectTable) -> None:
+        """Give queries other regions, unscaled; nothing else of them changes.
+
+        Args:
+            positions: The queries.
+            new: The same queries with their new regions, in the same order.
+            focals: The table of the focal objects of all queries.
+
+        Raises:
+            KeyError: there is no such named region.
+        """
+        columns, before = _region_columns(self.state, new, focals), self.area[positions].copy()
+        for name, values in columns.items():
+            self.array(name)[positions] = values
+        if self.shares is not None:
+            for name in REGION:
+                self.whole(name)[positions] = columns[name]
+            self.array("whole/share")[positions] = 1
+        release_polygons(self.state, before)
 
     def _sort(self, ids: Array) -> Array:
         """Bring all queries into the order of their ids; return the positions of those with these ids."""
@@ -198,6 +212,7 @@ class QueryCommands:
         registered: The new queries, by id.
         still: The ids of new queries that are paused at once.
         dropped, paused, resumed: The ids of older queries.
+        altered: Older queries with their new regions.
         stream_dropped: Whether the whole stream is dropped.
         memory: What load shedding and caches do from the batch's first step, before new queries; None if
             unchanged.
@@ -208,6 +223,7 @@ class QueryCommands:
     dropped: set[int]
     paused: set[int]
     resumed: set[int]
+    altered: NewQueries
     stream_dropped: bool = False
     memory: RetentionOrder | None = None
 
@@ -215,11 +231,11 @@ class QueryCommands:
     def any(self) -> bool:
         """Whether there is anything to do."""
         there = len(self.registered) or self.dropped or self.paused or self.resumed or self.stream_dropped
-        return bool(there) or self.memory is not None
+        return bool(there or len(self.altered)) or self.memory is not None
 
     def of_kind(self, name: str) -> QueryCommands:
-        """Return the same commands, with the new queries of one kind only."""
-        return replace(self, registered=self.registered.of_kind(name))
+        """Return the same commands, with the new and the altered queries of one kind only."""
+        return replace(self, registered=self.registered.of_kind(name), altered=self.altered.of_kind(name))
 
 
 def digest(commands: Iterable[SlotCommand | NewQueries]) -> QueryCommands:
@@ -242,6 +258,7 @@ class _Digest:
         self.alike: list[NewQueries] = []
         self.cancelled: set[int] = set()
         self.last: dict[int, str] = {}
+        self.altered: dict[int, SlotQuery] = {}
         self.stream_dropped = False
         self.memory: RetentionOrder | None = None
 
@@ -264,6 +281,22 @@ class _Digest:
                 self.new[command.query.id] = command
             case DropCommand() | PauseCommand() | ResumeCommand():
                 self._change(command.id, _OPERATIONS[type(command)])
+            case AlterCommand():
+                self._alter(command.id, command.query)
+
+    def _alter(self, id_: int, query: SlotQuery) -> None:
+        """Note a query's last region; one that is new is registered with it."""
+        mine = self.new.get(id_)
+        if mine is not None and mine.step is None:
+            self.new[id_] = RegisterCommand(query=query)
+            return
+        for number, some in enumerate(self.alike):
+            at = np.flatnonzero(some.ids == id_)
+            if len(at) and some.are_new[at[0]]:
+                self.alike[number] = some.those(some.ids != id_)
+                self.new[id_] = RegisterCommand(query=query)
+                return
+        self.altered[id_] = query
 
     def _change(self, id_: int, op: str) -> None:
         if op == "drop" and self._is_new(id_):
@@ -290,9 +323,28 @@ class _Digest:
             last_is("drop"),
             last_is("pause"),
             last_is("resume"),
+            NewQueries.of([one for id_, one in sorted(self.altered.items()) if self.last.get(id_) != "drop"]),
             self.stream_dropped,
             self.memory,
         )
+
+
+def _region_columns(state: SlotState, new: NewQueries, focals: ObjectTable) -> dict[str, Array]:
+    """Return the columns of a table that define the regions of queries, and store their polygons."""
+    box, radius = _boxes(new)
+    area = assign_polygons(state, new, box)
+    regions = [spec.region for spec in new.patterns]
+    x1, y1, x2, y2 = box.T
+    return {
+        "shape": new.spread([_SHAPES.get(type(region), RECT) for region in regions], np.uint8),
+        "x1": x1,
+        "y1": y1,
+        "x2": x2,
+        "y2": y2,
+        "radius": radius,
+        "area": area,
+        "focal": _focals(new, focals),
+    }
 
 
 def _last_steps(new: NewQueries, timing: BatchTiming) -> Array:

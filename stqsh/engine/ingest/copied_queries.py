@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.sources.replay_store.previous_rows import Rows
 from stqsh.sources.replay_store.store import ReplayStore
-from stqsh.spec.command import DropCommand, PauseCommand, RegisterCommand
+from stqsh.spec.command import AlterCommand, DropCommand, PauseCommand, RegisterCommand
 from stqsh.spec.query import find_kind
 from stqsh.spec.query_rows import QueryRows
 from stqsh.storage.queries.living_queries import LivingQueries
@@ -59,11 +59,15 @@ def separated(
     older += [one for one in living.paused if one.id in were_paused]
     copied: list[Command] = []
     others: list[Command] = []
+    moved: set[int] = set()
     for command in commands:
         if isinstance(command, RegisterCommand | QueryRows):
             mine = _remembering(command, pausing, dwelling=True)
             copied += _those(command, mine)
             others += _those(command, ~mine)
+            moved |= set(_ids(command)[mine].tolist())
+        elif isinstance(command, AlterCommand) and command.id in moved:
+            copied.append(command)
         else:
             copied.append(command)
             others.append(command)
@@ -80,8 +84,11 @@ def _remembering(command: RegisterCommand | QueryRows, ids: set[int], *, dwellin
 
 
 def _among(command: RegisterCommand | QueryRows, ids: set[int]) -> NDArray[np.bool_]:
-    own = np.array([command.query.id]) if isinstance(command, RegisterCommand) else command.ids
-    return np.isin(own, np.array(sorted(ids), np.int64))
+    return np.isin(_ids(command), np.array(sorted(ids), np.int64))
+
+
+def _ids(command: RegisterCommand | QueryRows) -> NDArray[np.int64]:
+    return np.array([command.query.id]) if isinstance(command, RegisterCommand) else command.ids
 
 
 def _those(command: RegisterCommand | QueryRows, rows: NDArray[np.bool_]) -> list[Command]:

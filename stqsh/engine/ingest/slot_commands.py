@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stqsh.routing.query_routing import QueryRouting
 from stqsh.spec.command import (
+    AlterCommand,
     RegisterCommand,
     SlotCommand,
 )
@@ -44,13 +45,21 @@ def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
 
 
 def concerned_slots(routes: QueryRouting, stream: StreamSpec, commands: Sequence[Command]) -> Concerned:
-    """Return which slots each command of an event stream concerns: bool (queries, slots) for each."""
+    """Return which slots each command of a stream concerns: bool (queries, slots) for each.
+
+    ALTER concerns those of the new region; the others have to know of it if they know the query.
+    """
     everyone = np.ones((1, routes.slots), np.bool_)
-    new = [command for command in commands if isinstance(command, RegisterCommand | QueryRows)]
-    found = iter(routes.slots_of(stream, new))
-    return [
-        next(found) if isinstance(command, RegisterCommand | QueryRows) else everyone for command in commands
-    ]
+    regions = [_with_region(command) for command in commands]
+    found = iter(routes.slots_of(stream, [one for one in regions if one is not None]))
+    return [everyone if one is None else next(found) for one in regions]
+
+
+def _with_region(command: Command) -> RegisterCommand | QueryRows | None:
+    """Return the queries whose regions say which slots a command concerns; None for all slots."""
+    if isinstance(command, AlterCommand):
+        return RegisterCommand(query=command.query)
+    return command if isinstance(command, RegisterCommand | QueryRows) else None
 
 
 def for_slot(commands: Sequence[Command], concerned: Concerned, slot: int) -> list[Command]:
@@ -62,4 +71,6 @@ def for_slot(commands: Sequence[Command], concerned: Concerned, slot: int) -> li
             mine += [command.those(rows)] if rows.any() else []
         elif rows[0]:
             mine.append(command)
+        elif isinstance(command, AlterCommand):
+            mine.append(msgspec.structs.replace(command, only_known=True))
     return mine

@@ -8,21 +8,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+import msgspec
 import pyarrow as pa
 from msgspec import Struct, msgpack
+from msgspec.structs import replace
 
 from stqsh.engine.ingest.slot_commands import packed_commands
 from stqsh.routing.query_routing import MemberBoxes
 from stqsh.spec.chunk import ChunkKind
 from stqsh.spec.clock import Attachment
 from stqsh.spec.command import PauseCommand, RegisterCommand, unpack_commands
-from stqsh.spec.log import LogKind, QueryBlock, QueryDropped, QueryPaused, QueryResumed, decode_entry
+from stqsh.spec.log import (
+    LogKind,
+    QueryAltered,
+    QueryBlock,
+    QueryDropped,
+    QueryPaused,
+    QueryResumed,
+    decode_entry,
+)
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.query_rows import QueryRows, unpack_query_rows
 from stqsh.spec.region import NamedRegionSpec, Region
 from stqsh.storage.attachments import decoded_once
 from stqsh.storage.blobs import Blobs
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.progress import steps_taken
 from stqsh.storage.queries.living_queries import LivingQueries
 from stqsh.storage.rows import LogRow
 
@@ -40,6 +51,7 @@ TAKEN: tuple[LogKind, ...] = (
     "drop",
     "pause_query",
     "resume_query",
+    "alter_query",
     "found",
     "memory",
 )
@@ -107,10 +119,29 @@ def read_rows(control: ControlDb, span: tuple[int, int], kinds: Sequence[LogKind
     return tuple(LoggedRow(*row) for row in rows)
 
 
+def with_steps(control: ControlDb, rows: tuple[LoggedRow, ...], first: int) -> tuple[LoggedRow, ...]:
+    """Return the rows of a batch that begins with a step; those of ALTER say since when their queries live.
+
+    A batch that is repeated may be recorded already, and says the same.
+    """
+    if not any(row.kind == "alter_query" for row in rows):
+        return rows
+    step_of = steps_taken(control)
+    return tuple(_with_step(row, step_of, first) if row.kind == "alter_query" else row for row in rows)
+
+
+def _with_step(row: LoggedRow, step_of: Callable[[int], int | None], first: int) -> LoggedRow:
+    entry = decode_entry(row.kind, row.spec)
+    assert isinstance(entry, QueryAltered), "the row alters a query"
+    step = step_of(entry.id)
+    known = step is not None and step < first
+    return replace(row, spec=msgspec.json.encode(replace(entry, step=step if known else None)).decode())
+
+
 def stream_of(row: LoggedRow) -> int | None:
     """Return the stream whose queries a row changes, None if it changes none."""
     entry = decode_entry(row.kind, row.spec)
-    if isinstance(entry, QuerySpec | QueryBlock | QueryDropped | QueryPaused | QueryResumed):
+    if isinstance(entry, QuerySpec | QueryBlock | QueryDropped | QueryPaused | QueryResumed | QueryAltered):
         return entry.stream_id
     return None
 
@@ -178,12 +209,14 @@ def _unpack(packed: Packed) -> LivingQueries:
 def _regions(taken: Iterable[LoggedRow], living: Iterable[RegisterCommand | QueryRows]) -> Iterable[Region]:
     """Yield the regions of queries, of those that are alike one."""
     for row in taken:
-        if row.kind in ("register", "register_alike") and '"area"' in row.spec:
+        if row.kind in ("register", "register_alike", "alter_query") and '"area"' in row.spec:
             entry = decode_entry(row.kind, row.spec)
             if isinstance(entry, QueryBlock):
                 yield entry.example.region
             elif isinstance(entry, QuerySpec):
                 yield entry.region
+            elif isinstance(entry, QueryAltered):
+                yield entry.query.region
     for one in living:
         yield (one.query if isinstance(one, RegisterCommand) else one.pattern).region
 

@@ -13,6 +13,7 @@ from stqsh.engine.planning.planner_state import (
     focal_keys_of,
 )
 from stqsh.spec.log import (
+    QueryAltered,
     QueryBlock,
     RecordsFound,
     SnapshotAsked,
@@ -202,7 +203,7 @@ class FocalLookups:
         return [
             (row.seq, row.entry.stream_id, key)
             for row in self.rows
-            if isinstance(row.entry, QuerySpec | QueryBlock)
+            if isinstance(row.entry, QuerySpec | QueryBlock | QueryAltered)
             for key in focal_keys_of(row.entry)
             if not self.ledger.broadcasts(row.entry.stream_id, key)
         ]

@@ -34,7 +34,7 @@ from stqsh.engine.planning.event_clock import (
     within_data,
 )
 from stqsh.engine.planning.first_routing import FirstRouting
-from stqsh.engine.planning.head_log import DEFINING, TAKEN, pack_head_log, read_rows, stream_of
+from stqsh.engine.planning.head_log import DEFINING, TAKEN, pack_head_log, read_rows, stream_of, with_steps
 from stqsh.engine.planning.live_inputs import LiveInputs
 from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshots
 from stqsh.engine.planning.planner_state import PlannerState, last_step_of
@@ -204,7 +204,7 @@ class Planner:
         """
         control, first, last = self._view.control, *head.commands
         defined = read_rows(control, head.defined, DEFINING)
-        taken = read_rows(control, head.commands, TAKEN)
+        taken = with_steps(control, read_rows(control, head.commands, TAKEN), head.clock.first_step)
         before, after, begun = {}, {}, time.perf_counter_ns()
         learning = [stream for stream in head.routed if not _are_everywhere(task, stream, first)]
         copied = {*task.copied, *head.uncopied}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stqsh.spec.log import (
+    QueryAltered,
     QueryBlock,
     QueryDropped,
     QueryPaused,
@@ -30,7 +31,16 @@ from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.rows import LogRow
 
 #: Entries that change what slots hold: they take effect with a step.
-COMMANDS = (QuerySpec, QueryBlock, QueryDropped, QueryPaused, QueryResumed, StreamDropped, StreamRouted)
+COMMANDS = (
+    QuerySpec,
+    QueryBlock,
+    QueryDropped,
+    QueryPaused,
+    QueryResumed,
+    QueryAltered,
+    StreamDropped,
+    StreamRouted,
+)
 #: Entries that move the clock: they take effect between two batches.
 CLOCK_ENTRIES = (RunToEnd, RunUntil, RunFor, RunSteps, RunStopped, StreamPlayed, StreamPaused)
 #: Entries that define what queries may name: slots get them at once, before the step that uses them.
@@ -108,6 +118,10 @@ class PlannerState:
             case QueryPaused(query_id, stream_id=stream_id):
                 if not any(query_id in some for some in self._resent):
                     self.remembering.setdefault(stream_id, set()).add(query_id)
+            case QueryAltered(query_id, query=query):
+                if query_id in self._focal_of_query:
+                    self._forget_focal(query_id)
+                self._add_focal(query_id, query)
             case QueryDropped(query_id, stream_id=stream_id):
                 self.remembering.get(stream_id, set()).discard(query_id)
                 self.refreshed.pop(query_id, None)
@@ -181,13 +195,13 @@ class PlannerState:
             del counts[key]
 
 
-def focal_keys_of(new: QuerySpec | QueryBlock) -> Sequence[Key]:
-    """Return the keys of the focal objects of new queries, in the order of the queries' ids.
+def focal_keys_of(new: QuerySpec | QueryBlock | QueryAltered) -> Sequence[Key]:
+    """Return the keys of the focal objects of new or altered queries, in the order of the queries' ids.
 
     There are none if the queries are stationary; of queries in one block, all move or none does.
     """
     if isinstance(new, QueryBlock):
         shared = new.example.region.focal_key
         return new.focal or (() if shared is None else (shared,) * new.count)
-    key = new.region.focal_key
+    key = (new.query if isinstance(new, QueryAltered) else new).region.focal_key
     return () if key is None else (key,)

@@ -79,7 +79,7 @@ def _forget(control: ControlDb, ids: Iterable[int], up_to: int) -> int:
         connection.execute("DELETE FROM queries WHERE id BETWEEN ? AND ?", (first, last))
         connection.execute("DELETE FROM patterns WHERE id = ?", (last,))
         _forget_rows(control, "seq = ?", (last,), up_to)  # the one that registers them
-        for kind in ("drop", "pause_query", "resume_query"):
+        for kind in ("drop", "pause_query", "resume_query", "alter_query"):
             _forget_rows(
                 control, f"{PASSING} AND kind = ? AND {_ID} BETWEEN ? AND ?", (kind, first, last), up_to
             )

@@ -7,7 +7,7 @@ queries share are compared as they are written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.spec.command import PauseCommand, RegisterCommand
-from stqsh.spec.log import LogKind, QueryBlock, QueryDropped, QueryPaused, QueryResumed
+from stqsh.spec.log import LogKind, QueryAltered, QueryBlock, QueryDropped, QueryPaused, QueryResumed
 from stqsh.spec.query import QuerySpec, SlotQuery, slot_query
 from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.region import CircleSpec, NearestSpec, RectangleSpec, Region
@@ -111,20 +111,23 @@ def living_queries(
     """
     with control.reading():  # so a query that is forgotten while this reads is still there
         step_of = steps_taken(control)
-        dropped, paused = _changes(control, stream_id, up_to)
+        dropped, paused, altered = _changes(control, stream_id, up_to)
         found: OlderQueries = [
-            replace(query_rows_of(block, payload), step=step_of(seq) or 0)
+            replace(_as_registered(query_rows_of(block, payload), altered), step=step_of(seq) or 0)
             for seq, block, payload in _blocks(control, up_to)
             if block.stream_id == stream_id
         ]
         alike: dict[tuple[object, ...], list[_Registered]] = {}
         for one in _registered(control, up_to, portion):
-            if one.stream_id != stream_id or one.id in dropped:
+            if one.stream_id != stream_id or one.id in dropped or one.id in altered:
                 continue
             if (pattern := one.pattern) is None:
                 found.append(RegisterCommand(query=_query(control, one.id), step=step_of(one.id) or 0))
             else:
                 alike.setdefault(pattern, []).append(one)
+        found += [
+            RegisterCommand(query=query, step=step_of(id_) or 0) for id_, query in sorted(altered.items())
+        ]
         for some in alike.values():
             found += _columns(control, some, step_of)
     kept = [_kept(one, dropped, tick_us, step) for one in found]
@@ -134,16 +137,29 @@ def living_queries(
     )
 
 
-def _changes(control: ControlDb, stream_id: int, up_to: int) -> tuple[set[int], dict[int, bool]]:
-    """Return the queries of a stream that were dropped, and whether each was paused that ever was."""
-    kinds: tuple[LogKind, ...] = ("drop", "pause_query", "resume_query")
+def _as_registered(rows: QueryRows, altered: Collection[int]) -> QueryRows:
+    """Return those of some queries that have the regions with which they were registered."""
+    others = ~np.isin(rows.ids, list(altered))
+    return rows if others.all() else rows.those(others)
+
+
+def _changes(
+    control: ControlDb, stream_id: int, up_to: int
+) -> tuple[set[int], dict[int, bool], dict[int, SlotQuery]]:
+    """Return how queries of a stream were changed.
+
+    Returns:
+        Those that were dropped; whether each was paused that ever was; and those that have other regions now.
+    """
+    kinds: tuple[LogKind, ...] = ("drop", "pause_query", "resume_query", "alter_query")
     rows = control.query(
-        f"SELECT seq, kind, spec FROM log WHERE {PASSING} AND kind IN (?, ?, ?) AND seq <= ? ORDER BY seq",
+        f"SELECT seq, kind, spec FROM log WHERE {PASSING} AND kind IN (?, ?, ?, ?) AND seq <= ? ORDER BY seq",
         *kinds,
         up_to,
     )
     dropped: set[int] = set()
     paused: dict[int, bool] = {}
+    altered: dict[int, SlotQuery] = {}
     for seq, kind, spec in rows:
         entry = control.decoded(seq, kind, spec)
         match entry:
@@ -151,7 +167,9 @@ def _changes(control: ControlDb, stream_id: int, up_to: int) -> tuple[set[int], 
                 dropped.add(id_)
             case QueryPaused(id=id_, stream_id=of) | QueryResumed(id=id_, stream_id=of) if of == stream_id:
                 paused[id_] = isinstance(entry, QueryPaused)
-    return dropped, paused
+            case QueryAltered(id=id_, stream_id=of, query=query) if of == stream_id:
+                altered[id_] = slot_query(query)
+    return dropped, paused, altered
 
 
 def _blocks(control: ControlDb, up_to: int) -> Iterator[tuple[int, QueryBlock, bytes]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from stqsh.spec.chunk import unpack
 from stqsh.spec.command import (
+    AlterCommand,
     DropCommand,
     DropStreamCommand,
     PauseCommand,
@@ -16,7 +17,14 @@ from stqsh.spec.command import (
     ResumeCommand,
     SlotCommand,
 )
-from stqsh.spec.log import QueryBlock, QueryDropped, QueryPaused, QueryResumed, StreamDropped
+from stqsh.spec.log import (
+    QueryAltered,
+    QueryBlock,
+    QueryDropped,
+    QueryPaused,
+    QueryResumed,
+    StreamDropped,
+)
 from stqsh.spec.query import QuerySpec, slot_query
 from stqsh.spec.query_rows import QueryRows
 from stqsh.storage.queries.query_templates import QueryTemplate
@@ -52,6 +60,11 @@ def _command(row: LogRow) -> tuple[int, Command] | None:
             return entry.stream_id, query_rows_of(entry, row.payload or b"")
         case QueryDropped() | QueryPaused() | QueryResumed():
             return entry.stream_id, _CHANGES[type(entry)](id=entry.id)
+        case QueryAltered(query=query, before=before, step=step, paused=paused):
+            changed = slot_query(query)
+            return query.stream_id, AlterCommand(
+                id=entry.id, query=changed, before=before, step=step, paused=paused
+            )
         case StreamDropped():
             return entry.id, DropStreamCommand(id=entry.id)
     return None

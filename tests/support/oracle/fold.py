@@ -44,6 +44,7 @@ class Live:
     """A registered query: since which step, what its reader holds, what changed but has not dwelt yet.
 
     `told`, of a query with `changes`: what it selects of each object that its reader holds, and the row.
+    `earlier`: the query as it was before the step, if that gives it another region.
     """
 
     spec: Spec
@@ -52,6 +53,7 @@ class Live:
     paused: bool = False
     changed: dict[Any, int] = field(default_factory=dict)
     told: dict[Any, tuple[list[Any], Update]] = field(default_factory=dict)
+    earlier: Spec | None = None
 
 
 def world_of(case: Case) -> World:
@@ -95,6 +97,8 @@ class Oracle:
             else:
                 out += self._difference(n, query_id, query)
                 out += self._changes(n, query_id, query)
+        for query in self.queries.values():
+            query.earlier = None
         if self.spec["keep_us"] == 0:
             self._forget()
         return in_log_order(out)
@@ -210,6 +214,10 @@ class Oracle:
                 self.queries[command["query"]["id"]] = Live(since_when(command["query"], n), n)
             case "pause" | "resume" if command["id"] in self.queries:
                 self.queries[command["id"]].paused = command["op"] == "pause"
+            case "alter" if command["id"] in self.queries:
+                query = self.queries[command["id"]]
+                query.earlier = query.earlier or query.spec
+                query.spec = query.spec | {"region": command["region"]}
             case "drop":
                 return self._farewell(n, command["id"], "dropped", before)
             case "drop_stream":
@@ -228,7 +236,8 @@ class Oracle:
             return []
         query = self.queries.pop(query_id)
         then = Oracle(self.spec, self.clock, self.world, before)
-        return [then._update(n - 1, query_id, query.spec, name, why)._replace(step=n) for name in query.sent]
+        spec = query.earlier or query.spec
+        return [then._update(n - 1, query_id, spec, name, why)._replace(step=n) for name in query.sent]
 
     def _difference(self, n: int, query_id: int, query: Live) -> list[Update]:
         turned = query.sent ^ self.answer(query.spec, n)

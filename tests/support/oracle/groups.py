@@ -51,6 +51,9 @@ class GroupOracle(Oracle):
                     self.queries[command["query"]["id"]] = LiveGroups(since_when(command["query"], n), n)
                 case "pause" | "resume" if command["id"] in self.queries:
                     self.queries[command["id"]].paused = command["op"] == "pause"
+                case "alter" if command["id"] in self.queries:
+                    query = self.queries[command["id"]]
+                    query.spec = query.spec | {"region": command["region"]}
                 case "drop":
                     out += self._gone(n, command["id"], "dropped")
         for row in records:

@@ -41,12 +41,12 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
         "region": region,
         "condition": ["and", parts] if len(parts) > 1 else (parts or [None])[0],
         "join": join,
-        "areas": _areas(region, parts, select),
+        "areas": areas_in(region, parts, select),
         "select": select,
     }
 
 
-def _areas(*parts: Any) -> list[int]:
+def areas_in(*parts: Any) -> list[int]:
     """The ids of all named regions in a query."""
     found: set[int] = set()
     for part in parts:
@@ -55,7 +55,7 @@ def _areas(*parts: Any) -> list[int]:
         elif isinstance(part, list | tuple) and part[:1] == ["region_of"]:
             found.add(part[1])
         elif isinstance(part, list | tuple):
-            found.update(_areas(*part))
+            found.update(areas_in(*part))
     return sorted(found)
 
 

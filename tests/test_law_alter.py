@@ -1,0 +1,81 @@
+"""The first law of queries that move: after ALTER only the difference of the answers is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import memory, oracle
+from support.budget import share
+from support.cases import Case
+from support.group_updates import updates
+from support.oracle.groups import run_groups
+from support.oracle.refreshes import run_refreshes
+from support.strategies import cases, cut, cuts, restarts, slots
+from support.strategies.altering import altered_cases
+from support.strategies.first import first_cases
+from support.strategies.groups import group_cases
+from support.strategies.refreshes import refreshed_cases
+
+FEATURES = {
+    "rectangles": frozenset[str](),
+    "circles": frozenset({"circles", "expressions"}),
+    "nearest": frozenset({"nearest", "circles", "text"}),
+    "polygons": frozenset({"polygons", "inside", "events"}),
+    "events": frozenset({"events", "text", "circles", "nearest"}),
+    "forgotten": frozenset({"events", "forgotten", "text", "circles"}),
+    "dwell": frozenset({"dwell", "circles", "events"}),
+    "joins": frozenset({"joins", "expressions", "text"}),
+}
+
+
+def has_the_oracles_updates(case: Case, count: int, size: int | None, again: set[int]) -> None:
+    expected = oracle.run(case)
+    outcome = memory.run(case, count, cut(case, size), again)
+    assert outcome.updates == expected
+    sizes = {query: len(keys) for query, keys in oracle.fold(expected).items() if keys}
+    if case.spec["keep_us"] != 0:
+        assert {query: size for query, size in outcome.sizes.items() if size} == sizes
+
+
+@share(6)
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+@given(st.data(), cuts, slots, restarts)
+def test_updates_are_the_oracles(
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
+) -> None:
+    case = data.draw(altered_cases(cases(features), features))
+    has_the_oracles_updates(case, count, size, again)
+
+
+@share(4)
+@pytest.mark.parametrize("name", ["circles", "nearest", "polygons", "events"])
+@given(st.data(), cuts, slots, restarts)
+def test_updates_of_queries_with_limit_are_the_oracles(
+    name: str, data: st.DataObject, size: int | None, count: int, again: set[int]
+) -> None:
+    case = data.draw(altered_cases(first_cases(cases(FEATURES[name])), FEATURES[name]))
+    has_the_oracles_updates(case, count, size, again)
+
+
+@share(4)
+@pytest.mark.parametrize("name", ["circles", "nearest", "polygons", "events"])
+@given(st.data(), cuts, slots, restarts)
+def test_updates_of_groups_are_the_oracles(
+    name: str, data: st.DataObject, size: int | None, count: int, again: set[int]
+) -> None:
+    case = data.draw(altered_cases(group_cases(cases(FEATURES[name])), FEATURES[name]))
+    assert updates(case, count, cut(case, size), again) == run_groups(case)
+
+
+@share(4)
+@pytest.mark.parametrize("name", ["circles", "nearest", "events"])
+@given(st.data(), cuts, slots, restarts)
+def test_updates_of_refreshed_groups_are_the_oracles(
+    name: str, data: st.DataObject, size: int | None, count: int, again: set[int]
+) -> None:
+    drawn: Any = refreshed_cases(cases(FEATURES[name]))
+    case = data.draw(altered_cases(drawn, FEATURES[name]))
+    assert updates(case, count, cut(case, size), again) == run_refreshes(case)
