@@ -59,7 +59,14 @@ if TYPE_CHECKING:
 _TEMPORARY_STOP_S = 5.0
 """The time that the engine of a temporary session has to stop by itself."""
 
-_OWED: tuple[LogKind, ...] = ("register", "register_alike", "drop", "pause_query", "resume_query")
+_OWED: tuple[LogKind, ...] = (
+    "register",
+    "register_alike",
+    "drop",
+    "pause_query",
+    "resume_query",
+    "alter_query",
+)
 
 
 def connect(

@@ -12,6 +12,7 @@ from stqsh.errors import StqshError
 from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.log import (
     AreaDropped,
+    QueryAltered,
     QueryDropped,
     QueryPaused,
     QueryResumed,
@@ -19,7 +20,7 @@ from stqsh.spec.log import (
     StreamDropped,
     TableDropped,
 )
-from stqsh.spec.query import QuerySpec
+from stqsh.spec.query import QuerySpec, slot_query
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.spec.view import ViewSpec
 from stqsh.storage.catalogue import (
@@ -34,6 +35,7 @@ from stqsh.storage.catalogue import (
     known_views,
     queries_over_area,
     queries_over_table,
+    query_by_id,
 )
 from stqsh.storage.control_log import ControlDb, append, set_meta, to_text
 from stqsh.storage.layouts import LIVE
@@ -189,14 +191,36 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
         StqshError: another client has since dropped it, or it has ended.
     """
     with db.transaction() as connection:
-        if not _is_live(db, query):
-            raise StqshError(
-                f"query {query.name} is no longer registered",
-                hint="it has ended, or another shell has dropped it; SHOW QUERIES lists all queries",
-            )
+        _check_live(db, query)
         row = append(db, _CHANGES[kind](query.id, query.name, query.stream_id), text)
         connection.execute(
             "UPDATE queries SET state = ?, seq = ? WHERE id = ?", (_STATE_AFTER[kind], row.seq, query.id)
+        )
+    return row
+
+
+def alter_query(db: ControlDb, text: str, query: QueryRow, spec: QuerySpec) -> LogRow:
+    """Log an ALTER of a query and enter its new spec.
+
+    Raises:
+        StqshError: another client has since dropped the query or what its region names, or it has ended.
+    """
+    with db.transaction() as connection:
+        _check_live(db, query)
+        check_used(db, spec)
+        [(state,)] = db.query("SELECT state FROM queries WHERE id = ?", query.id)
+        before = query_by_id(db, query.id).spec
+        entry = QueryAltered(
+            query.id,
+            query.name,
+            query.stream_id,
+            query=spec,
+            before=slot_query(before),
+            paused=state == "paused",
+        )
+        row = append(db, entry, text)
+        connection.execute(
+            "UPDATE queries SET spec = ?, seq = ? WHERE id = ?", (to_text(spec), row.seq, query.id)
         )
     return row
 
@@ -206,6 +230,15 @@ def drop_if_live(db: ControlDb, query: QueryRow) -> None:
     with db.transaction():
         if _is_live(db, query):
             change_query(db, "drop", f"DROP QUERY {query.name};", query)
+
+
+def _check_live(db: ControlDb, query: QueryRow) -> None:
+    """Raise `StqshError` if a query has ended, or another client has dropped it."""
+    if not _is_live(db, query):
+        raise StqshError(
+            f"query {query.name} is no longer registered",
+            hint="it has ended, or another shell has dropped it; SHOW QUERIES lists all queries",
+        )
 
 
 def _is_live(db: ControlDb, query: QueryRow) -> bool:

@@ -31,6 +31,7 @@ from stqsh.storage.catalogue import (
     queries_over_area,
     queries_over_table,
 )
+from stqsh.storage.layouts import PASSING
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import AreaRow, QueryRow, SinkRow, StreamRow, StreamStatus, TableRow
 from stqsh.storage.sinks.sink_catalogue import live_sinks
@@ -42,6 +43,8 @@ _DEFINITIONS = (
     " 'create_sink')"
     " ORDER BY seq"
 )
+
+_ALTERED = f"SELECT DISTINCT json_extract(spec, '$.id') FROM log WHERE {PASSING} AND kind = 'alter_query'"
 
 
 def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
@@ -200,16 +203,21 @@ def dump(link: Connection) -> Script:
     live = {row.id for rows in (live_streams, live_tables, live_areas) for row in rows(link.db)}
     sinks = {sink.id: sink for sink in live_sinks(link.db)}
     queries = {row.id: row for row in live_queries(link.db) if row.owner is None}
+    altered = {id_ for (id_,) in link.db.query(_ALTERED)}
     lines = [*_last_settings(link), *_functions(link)]
+    later: list[str] = []  # a query that has another region may need a later definition
     for first, last, text in link.db.query(_DEFINITIONS):
         if last in sinks:
-            lines += _sink_creation(text, sinks[last], {row.name for row in queries.values()})
+            later += _sink_creation(text, sinks[last], {row.name for row in queries.values()})
         for id_ in range(first, last + 1):
-            if id_ in live or id_ in queries:
-                lines.append(text or _registration(link, last, queries[id_]))
+            if id_ in live:
+                lines.append(text)
+            elif id_ in queries:
+                said = _altered(text, queries[id_]) if text and id_ in altered else text
+                later.append(said or _registration(link, last, queries[id_]))
             if id_ in queries and queries[id_].state == "paused":
-                lines.append(f"PAUSE QUERY {_quoted(queries[id_].name)};")
-    lines += _routings(link)
+                later.append(f"PAUSE QUERY {_quoted(queries[id_].name)};")
+    lines += [*later, *_routings(link)]
     lines += (f"CREATE VIEW {_quoted(view.name)} AS {view.text};" for view in known_views(link.db).values())
     return Script("\n".join(lines) + "\n" if lines else "")
 
@@ -250,6 +258,14 @@ def _sink_creation(text: str, sink: SinkRow, queries: set[str]) -> Iterator[str]
     live = tuple(name for name in statement.queries if name.text in queries)
     if live or not sink.spec.queries:
         yield f"{to_sql(replace(statement, queries=live))};"
+
+
+def _altered(text: str, query: QueryRow) -> str:
+    """Return the statement of a query with the region that it has now."""
+    [statement], [select] = parse(text), parse(query.spec.text)
+    assert isinstance(statement, statements.RegisterQuery)
+    assert isinstance(select, statements.Select)
+    return f"{to_sql(replace(statement, select=select))};"
 
 
 def _registration(link: Connection, pattern: int, query: QueryRow) -> str:

@@ -203,6 +203,13 @@ def resume_query(desk: StatementContext, statement: statements.ResumeQuery) -> I
     yield _change_state(desk, statement, "resume_query", "active")
 
 
+def alter_query(desk: StatementContext, statement: statements.AlterQuery) -> Iterator[Outcome]:
+    """Execute ALTER QUERY."""
+    spec = bind(statement, desk.view).spec
+    catalogue_writer.alter_query(desk.link.db, _text(statement), _query(desk, spec.name), spec)
+    yield Message(f"query {spec.name} has another region from the next step on")
+
+
 def tail(desk: StatementContext, statement: statements.Tail) -> Iterator[Outcome]:
     """Execute TAIL."""
     bound = bind(statement, desk.view)
@@ -402,6 +409,7 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.Pause: pause,
     statements.PauseQuery: pause_query,
     statements.ResumeQuery: resume_query,
+    statements.AlterQuery: alter_query,
     statements.Tail: tail,
     statements.Follow: deferred("follow", "follow"),
     statements.Watch: watch,

@@ -120,6 +120,19 @@ class ResumeQuery(Statement):
 
 
 @dataclass(frozen=True)
+class AlterQuery(Statement):
+    """`ALTER QUERY name INSIDE region`, or `ALTER QUERY name NEAREST k TO place`.
+
+    WHERE is read so that the error can say that it is not supported.
+    """
+
+    name: Name
+    region: Region | None = None
+    nearest: Nearest | None = None
+    where: Expression | None = None
+
+
+@dataclass(frozen=True)
 class Tail(Statement):
     """`TAIL name [FROM START | FROM STEP n | FROM 'time' | SINCE d] [ONLY + | ONLY -] [WHERE c] [LIMIT n]`.
 

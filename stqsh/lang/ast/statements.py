@@ -20,6 +20,7 @@ from stqsh.lang.ast.definition_statements import (
     ValueRow,
 )
 from stqsh.lang.ast.query_statements import (
+    AlterQuery,
     CreateView,
     Explain,
     Follow,
@@ -74,6 +75,7 @@ from stqsh.lang.ast.statement import (
 __all__ = [
     "PLURALS",
     "AlertAction",
+    "AlterQuery",
     "ColumnDefinition",
     "CreateAlert",
     "CreateRegion",

@@ -35,6 +35,7 @@ rules(
         "pause": node_of(statements.Pause),
         "pause_query": node_of(statements.PauseQuery),
         "resume_query": node_of(statements.ResumeQuery),
+        "alter_query": lambda parts: fill(statements.AlterQuery(parts[0]), by_field(parts[1:])),
         "tail_since": clause_of("begin", "SINCE"),
         "name_like": only_part,
         "tail_only": lambda parts: Clause("only", parts[0], "ONLY"),

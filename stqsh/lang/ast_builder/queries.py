@@ -60,6 +60,8 @@ rules(
         "relations": list,
         "where_clause": clause_of("where", "WHERE"),
         "inside_clause": clause_of("region", "INSIDE"),
+        "altered_region": clause_of("region", "INSIDE"),
+        "altered_where": clause_of("where", "WHERE"),
         "group_clause": clause_of_list("group_by", "GROUP BY"),
         "having_clause": clause_of("having", "HAVING"),
         "order_by_clause": clause_of_list("order_by", "ORDER BY"),
@@ -104,6 +106,12 @@ def read_file(parts: Parts) -> statements.FileSource:
 @rule("nearest_clause")
 def nearest_clause(parts: Parts) -> Clause:
     """Build `NEAREST k TO place`."""
+    return Clause("nearest", nearest(_count(parts[0]), parts[1]), "NEAREST")
+
+
+@rule("altered_nearest")
+def altered_nearest(parts: Parts) -> Clause:
+    """Build `NEAREST k TO place` of ALTER QUERY."""
     return Clause("nearest", nearest(_count(parts[0]), parts[1]), "NEAREST")
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from stqsh.lang.ast import statements
-from stqsh.lang.binder import administration, inserts, live, queries, views
+from stqsh.lang.binder import administration, altering, inserts, live, queries, views
 from stqsh.lang.binder.definitions import named_regions, sinks, streams, tables
 from stqsh.lang.binder.definitions.column_roles import Columns, guess_roles
 from stqsh.lang.catalogue import Catalogue, CatalogueView
@@ -175,6 +175,7 @@ _BINDERS: dict[type[statements.Statement], Binder] = {
     statements.Pause: _as("pause", administration.pause),
     statements.PauseQuery: _as("pause_query", administration.pause_query),
     statements.ResumeQuery: _as("resume_query", administration.resume_query),
+    statements.AlterQuery: _as("alter_query", altering.alter_query),
     statements.Tail: _as("tail", live.tail),
     statements.Follow: _as("follow", live.follow),
     statements.Watch: _as("watch", administration.watch),

@@ -185,7 +185,7 @@ class _Substitution:
             if node.qualifier is not None and node.qualifier not in self._qualifiers:
                 raise self._unknown_qualifier(node.qualifier, node.span)
             return [
-                SelectItem(_placed(value, node.span), name, span=item.span)
+                SelectItem(placed(value, node.span), name, span=item.span)
                 for name, value in self._columns.items()
             ]
         value = self._value(node)
@@ -236,8 +236,8 @@ class _Substitution:
                 near=close,
                 hint=f"its columns are {', '.join(self._columns)}",
             )
-        placed: Expression = _placed(found, node.span)
-        return placed
+        value: Expression = placed(found, node.span)
+        return value
 
     def _unknown_qualifier(self, name: str, span: Span) -> BindError:
         known = [one for one in self._qualifiers if one is not None]
@@ -249,11 +249,11 @@ def _both(conditions: list[Expression | None]) -> Expression | None:
     return And(given, span=given[0].span) if len(given) > 1 else given[0] if given else None
 
 
-def _placed(part: Any, span: Span) -> Any:
+def placed(part: Any, span: Span) -> Any:
     """Return a part of a view's SELECT at the place of the column that stands for it."""
     if isinstance(part, tuple):
-        return tuple(_placed(one, span) for one in part)
+        return tuple(placed(one, span) for one in part)
     if not isinstance(part, Node) or not is_dataclass(part):
         return part
     old = {one.name: getattr(part, one.name) for one in fields(part) if one.name != "span"}
-    return replace(part, span=span, **{name: _placed(value, span) for name, value in old.items()})
+    return replace(part, span=span, **{name: placed(value, span) for name, value in old.items()})

@@ -139,3 +139,11 @@ def _order(node: statements.Select) -> str:
 def _order_item(item: statements.OrderItem) -> str:
     direction = " DESC" if item.descending else ""
     return expression(item.expression) + direction + (" NULLS FIRST" if item.nulls_first else "")
+
+
+def alter(node: statements.AlterQuery) -> str:
+    """Print ALTER QUERY."""
+    inside = None if node.region is None else f"INSIDE {region(node.region)}"
+    near = None if node.nearest is None else nearest(node.nearest)
+    where = None if node.where is None else f"WHERE {expression(node.where)}"
+    return joined((f"ALTER QUERY {identifier(node.name.text)}", inside, near, where))

@@ -40,6 +40,18 @@ SHOW STREAMS says what plays, and at which pace.""",
         "The answer is computed afresh once.",
     ),
     ReferenceEntry(
+        "ALTER QUERY",
+        "ALTER QUERY name INSIDE region\n\nALTER QUERY name NEAREST k TO (x, y) | id",
+        "Give a query another region while it runs. It takes effect with the next step, of which only the"
+        " difference is sent: objects that stay in the answer send nothing, those that fall out leave"
+        " (left), and new ones come. Name, FOR and what was sent before stay.",
+        "ALTER QUERY near INSIDE CIRCLE(116.42, 39.92, 800)",
+        "The answer is computed afresh once.",
+        """A paused query moves without a word, and RESUME sends the difference. Aggregates send the groups
+that changed, those with SYNC at the next refresh. With `dwell` objects wait as if the old region had moved
+there: one that was inside and still is goes on waiting, and one that falls out must stay out.""",
+    ),
+    ReferenceEntry(
         "TAIL",
         """TAIL query [FROM START | FROM STEP n | FROM 'time' | SINCE duration] [ONLY + | ONLY -]
    [WHERE condition] [LIMIT n] [FORMAT x]""",

@@ -1,0 +1,106 @@
+"""Bind ALTER QUERY: the query's SELECT with another region (SOLE section 5.3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace as with_fields
+
+from msgspec.structs import replace
+
+from stqsh.lang.ast.expressions import And, Inside, Region
+from stqsh.lang.ast.statements import AlterQuery, Select
+from stqsh.lang.binder.names import query_named
+from stqsh.lang.binder.queries import continuous
+from stqsh.lang.binder.regions import moves
+from stqsh.lang.binder.views import placed
+from stqsh.lang.catalogue import CatalogueView
+from stqsh.lang.errors import BindError, NotSupportedError
+from stqsh.lang.syntax.parse import parse
+from stqsh.spec.expression import DistanceExpr, has_node
+from stqsh.spec.query import BUILT_IN, QuerySpec
+from stqsh.spec.region import NearestSpec
+
+
+def alter_query(statement: AlterQuery, catalogue: CatalogueView) -> QuerySpec:
+    """Return the spec of a query with its new region, under its id and name.
+
+    Only the region may differ: what else the query means may depend on it, as DISTANCE does.
+
+    Raises:
+        BindError: there is no such query, or it has no region of that form.
+        NotSupportedError: more would change than the region.
+    """
+    if statement.where is not None:
+        raise NotSupportedError(
+            "ALTER QUERY … WHERE; drop the query and register it again", statement.name.span
+        )
+    query = query_named(statement.name, catalogue)
+    _check_kind(statement, query, catalogue)
+    [parsed] = parse(query.text)
+    assert isinstance(parsed, Select), "a query's text is its SELECT"
+    before: Select = placed(parsed, statement.name.span)
+    was, now = continuous(before, catalogue), continuous(_altered(statement, before), catalogue)
+    if replace(now, region=was.region, text=was.text, areas=was.areas) != was or _neighbours(
+        now
+    ) != _neighbours(was):
+        raise NotSupportedError(
+            "ALTER QUERY with a region by which the query means something else: another k, over the 180th"
+            " meridian, or with DISTANCE from something else",
+            statement.name.span,
+        )
+    return replace(query, region=now.region, text=now.text, areas=now.areas)
+
+
+def _check_kind(statement: AlterQuery, query: QuerySpec, catalogue: CatalogueView) -> None:
+    """Raise `NotSupportedError` for a query whose kind, stream or options do not go with ALTER."""
+    stream, place = catalogue.stream(query.stream), statement.name.span
+    if query.kind not in BUILT_IN:
+        raise NotSupportedError(f"ALTER QUERY of a query of the kind {query.kind}", place)
+    if stream is not None and stream.is_significant:
+        raise NotSupportedError("ALTER QUERY over a stream with RETAIN SIGNIFICANT", place)
+    values = [one.value for one in query.select]
+    values += [] if query.first is None else [one.value for one in query.first.order]
+    if query.options.changes and any(has_node(value, DistanceExpr) for value in values):
+        raise NotSupportedError("ALTER QUERY of a query with changes => true that selects DISTANCE", place)
+
+
+def _neighbours(query: QuerySpec) -> int | None:
+    return query.region.k if isinstance(query.region, NearestSpec) else None
+
+
+def _altered(statement: AlterQuery, select: Select) -> Select:
+    """Return a query's SELECT with the new region in the place of the one that it has."""
+    place = statement.name.span
+    if statement.nearest is not None:
+        if select.nearest is None:
+            raise BindError(
+                f"query {statement.name.text} has no NEAREST", place, hint="ALTER QUERY … INSIDE region"
+            )
+        return with_fields(select, nearest=statement.nearest)
+    assert statement.region is not None, "the grammar has one of both"
+    if select.nearest is not None:
+        hint = "ALTER QUERY … NEAREST k TO place"
+        raise BindError(
+            f"query {statement.name.text} looks for the nearest, not inside a region", place, hint=hint
+        )
+    if select.region is not None:
+        return with_fields(select, region=statement.region)
+    return with_fields(select, where=_replaced(statement, select, statement.region))
+
+
+def _replaced(statement: AlterQuery, select: Select, region: Region) -> And | Inside:
+    """Return the condition of a query with the region in the place of that in `loc INSIDE …`."""
+    parts = select.where.parts if isinstance(select.where, And) else (select.where,)
+    insides = [part for part in parts if isinstance(part, Inside)]
+    if not insides:
+        raise BindError(
+            f"query {statement.name.text} has no region",
+            statement.name.span,
+            hint="it sees all objects; drop it and register one with INSIDE",
+        )
+    chosen = next((part for part in insides if moves(part.region)), insides[0])
+    inside = with_fields(chosen, region=region)
+    if not isinstance(select.where, And):
+        return inside
+    return with_fields(
+        select.where, parts=tuple(inside if part is chosen else part for part in select.where.parts)
+    )
