@@ -17,6 +17,7 @@ from support.oracle.groups import run_groups
 from support.oracle.refreshes import run_refreshes
 from support.routed import REPLAY, WAYS, Routed, Way, events
 from support.strategies import cases
+from support.strategies.altering import altered_cases
 from support.strategies.first import first_cases
 from support.strategies.groups import group_cases
 from support.strategies.refreshes import refreshed_cases
@@ -113,6 +114,29 @@ def test_changes_of_the_routing_change_no_update(
     way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
 ) -> None:
     with way.run(data.draw(way.events(cases(features))), routing) as routed:
+        has_the_oracles_updates_and_stale_records(routed)
+
+
+@share(6)
+@pytest.mark.parametrize("features", EVENTS.values(), ids=EVENTS)
+@given(st.data(), changing)
+def test_changes_of_the_routing_and_of_regions_change_no_update(
+    way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
+) -> None:
+    drawn = altered_cases(cases(features), features)
+    with way.run(data.draw(way.events(drawn)), routing) as routed:
+        has_the_oracles_updates_and_stale_records(routed)
+
+
+@share(6)
+@pytest.mark.usefixtures("summaries")
+@given(st.data(), changing)
+def test_records_that_queries_with_other_regions_have_no_use_for_change_no_update(
+    way: Way, data: st.DataObject, routing: Routing
+) -> None:
+    features = PUBLISHED["all ask for words"]
+    drawn = altered_cases(cases(features), features)
+    with way.run(data.draw(way.events(drawn)), routing) as routed:
         has_the_oracles_updates_and_stale_records(routed)
 
 

@@ -27,7 +27,7 @@ from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.objects.presence import count_presence
 from stqsh.core.output.batch_output import BatchOutput, chunks_of, known_rows
-from stqsh.core.queries.query_table import QueryCommands, digest
+from stqsh.core.queries.query_table import QueryCommands, digest, is_over
 from stqsh.core.queries.registrations import NewQueries, commands_in
 from stqsh.core.retention.object_retention import compact, forget_silent
 from stqsh.core.retention.retention_step import close, take_out
@@ -74,7 +74,7 @@ def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
 def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiece:
     """Return all input of a stream as one piece."""
     timing = batch.timing(spec)
-    commands = digest(_unknown(batch.state, spec, [*commands_in(chunks)]))
+    commands = digest(_unknown(batch.state, spec, [*commands_in(chunks)], timing))
     _check(commands, timing)
     commands = replace(commands, registered=commands.registered.since(timing.first))
     copy = read_input(batch.state, spec, chunks)
@@ -108,11 +108,12 @@ def _records(
 
 
 def _unknown(
-    state: SlotState, spec: StreamSpec, commands: list[SlotCommand | NewQueries]
+    state: SlotState, spec: StreamSpec, commands: list[SlotCommand | NewQueries], timing: BatchTiming
 ) -> Iterator[SlotCommand | NewQueries]:
     """Yield commands without the older queries among them that the slot knows.
 
-    It may know them from an earlier routing, or evaluate them over the copy by key.
+    It may know them from an earlier routing, or evaluate them over the copy by key. A query that gets another
+    region and is not known comes as it was before; none does that is over.
     """
     if not any(
         not command.are_new.all() if isinstance(command, NewQueries) else _may_be_unknown(command)
@@ -131,7 +132,7 @@ def _unknown(
             among.update(mine.ids.tolist())
             yield mine
         elif isinstance(command, AlterCommand) and command.id not in among:
-            if not command.only_known:
+            if not (command.only_known or is_over(command.before, command.step, timing)):
                 among.add(command.id)
                 yield from _learned(command)
         elif isinstance(command, RegisterCommand) and command.query.id in among:

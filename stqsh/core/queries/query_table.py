@@ -354,6 +354,12 @@ def _last_steps(new: NewQueries, timing: BatchTiming) -> Array:
     return np.where(lasting < 0, NEVER, np.maximum(ends, timing.first))
 
 
+def is_over(query: SlotQuery, begun: int | None, timing: BatchTiming) -> bool:
+    """Return whether FOR ends a query in a batch's first step or before; it was registered in a step."""
+    steps = None if begun is None else [begun]
+    return bool(_last_steps(NewQueries.of([query], steps), timing)[0] <= timing.first) and begun is not None
+
+
 def _has(ids: Array, id_: int) -> bool:
     """Return whether an ascending array contains an id."""
     at = int(np.searchsorted(ids, id_))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from stqsh.routing.query_routing import QueryRouting
@@ -22,9 +23,9 @@ from stqsh.routing.table import RoutingTable
 from stqsh.sources.live.decoding import without_collections
 from stqsh.spec.chunk import pack, unpack
 from stqsh.spec.clock import Attachment, TermsPart
-from stqsh.spec.command import DropCommand, RegisterCommand
-from stqsh.spec.log import QueryBlock, QueryDropped
-from stqsh.spec.query import QuerySpec
+from stqsh.spec.command import RegisterCommand
+from stqsh.spec.log import QueryAltered, QueryBlock, QueryDropped
+from stqsh.spec.query import QuerySpec, slot_query
 from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.attachments import AttachmentWriter, read_attachment
@@ -33,6 +34,7 @@ from stqsh.storage.catalogue import area_boxes
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.progress import steps_taken
 from stqsh.storage.queries.query_commands import commands_of
+from stqsh.storage.rows import LogRow
 
 _MOST_STREAMS = 16
 """Streams that a process remembers."""
@@ -89,6 +91,7 @@ class SummaryWriter:
         self._control, self._stream, self._attachments = control, stream, attachments
         self._seq = 0
         self._parts: list[tuple[TermsPart, SummaryPart]] = []
+        self._last: dict[int, int] = {}  # the last ALTER of each query that has had one
 
     @property
     def attachments(self) -> list[Attachment]:
@@ -104,7 +107,7 @@ class SummaryWriter:
             step: the step in which queries that are new take effect.
         """
         if up_to < self._seq:  # a batch is repeated
-            self._seq, self._parts = 0, []
+            self._seq, self._parts, self._last = 0, [], {}
         if up_to > self._seq:
             found = self._read(up_to, tick_us, step)
             if len(found.needs.query) or len(found.dropped):
@@ -119,18 +122,37 @@ class SummaryWriter:
             mine = [
                 row
                 for row in read_log(self._control, self._seq, up_to)
-                if isinstance(row.entry, QuerySpec | QueryBlock | QueryDropped)
+                if isinstance(row.entry, QuerySpec | QueryBlock | QueryDropped | QueryAltered)
                 and row.entry.stream_id == stream.id
             ]
-            commands = commands_of(mine).get(stream.id, [])
-            new: list[NewQuery] = [one for one in commands if isinstance(one, RegisterCommand | QueryRows)]
-            dropped = np.array([one.id for one in commands if isinstance(one, DropCommand)], np.int64)
+            new, gone = self._needing(mine)
+            dropped = np.array(gone, np.int64)
             if not new:
                 return SummaryPart(_NOTHING, dropped)
             regions = QueryRouting(1, lambda _: [], lambda area: area_boxes(self._control, area))
             boxes = np.concatenate([regions.boxes(stream, one) for one in new])
             until = _last_steps(self._control, new, tick_us, step)
             return SummaryPart(NeededTerms.of(new, boxes, until, stream), dropped)
+
+    def _needing(self, rows: Sequence[LogRow]) -> tuple[list[NewQuery], list[int]]:
+        """Return the queries that need something anew by rows of the log, and the ids of those that do not.
+
+        A query with another region is one under the number of its ALTER, and the one that it was is gone.
+        """
+        new: list[NewQuery] = []
+        gone: list[int] = []
+        for row in rows:
+            match row.entry:
+                case QueryAltered(id=id_, query=query):
+                    gone.append(self._last.get(id_, id_))
+                    self._last[id_] = row.seq
+                    new.append(RegisterCommand(query=replace(slot_query(query), id=row.seq)))
+                case QueryDropped(id=id_):
+                    gone.append(self._last.pop(id_, id_))
+                case _:
+                    found = commands_of([row])[self._stream.id]
+                    new += [one for one in found if isinstance(one, RegisterCommand | QueryRows)]
+        return new, gone
 
     def _append(self, after: int, up_to: int, part: SummaryPart, least: int = _WITHIN) -> None:
         content = self._attachments.put(part.packed(), least=least)
