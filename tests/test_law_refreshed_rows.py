@@ -52,7 +52,8 @@ def test_cases_bring_updates_of_each_kind_and_reason() -> None:
         kinds = {(case.spec["id"], q["id"]): q["kind"] for case in cases for q in case.queries}
         return {(kinds[case.spec["id"], u.query], u.why) for case in cases for u in oracle.run(case)}
 
-    wanted = {(kind, why) for kind in REFRESHED for why in ("", "left", "overtaken", "expired", "disconnected")}
+    wanted = {(kind, why) for kind in REFRESHED for why in ("", "overtaken", "expired", "disconnected")}
+    wanted.add(("refreshed_first", "left"))
     drawn = drawn_until(refreshed_rows(FEATURES["all"]), lambda cases: wanted <= seen(cases))
     assert wanted <= seen(drawn)
     for case in [case for case in drawn if case.steps <= 200][:10]:

@@ -258,7 +258,7 @@ class RefreshedNearestFirstLogic(_RefreshedLogic):
         self.partials.offer(CandidateOffers(step, self.queries.id[query], op, why, show, distance, keys))
 
 
-class RefreshedNearestFirstKind(NearestKind):
+class RefreshedNearestFirstKind(MergingKind):
     """The nearest, or the first n of them by another order, as they are at refreshes.
 
     So are those whose order depends on NOW, which are refreshed in each step.
@@ -268,17 +268,13 @@ class RefreshedNearestFirstKind(NearestKind):
     logic = RefreshedNearestFirstLogic
     table = FirstQueries
 
-    def member_circles(self, batch: StreamBatch) -> None:
-        """Return None: a refresh may look at any object."""
-        del batch
-
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' candidates into the k nearest, and these into the first n."""
         return NearestFirstKind().merge(batch)
 
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: a refresh finds members as a snapshot does."""
-        found = super().explain(given)
+        found = NearestKind().explain(given)
         operators = order_operators(getattr(given.spec, "first", None))
         index = "none: each refresh searches the objects near"
         return replace(found, operators=(*found.operators, *operators), index=index, chance=0.0)

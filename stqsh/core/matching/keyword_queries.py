@@ -25,6 +25,7 @@ from stqsh.spec.stream import StreamSpec
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import StreamBatch
+    from stqsh.core.queries.query_table import QueryTable
     from stqsh.core.queries.registrations import NewQueries
 
 

@@ -249,7 +249,7 @@ def _refreshed(spec: QuerySpec, first: FirstSpec) -> QuerySpec:
     """
     is_nearest = spec.region.is_nearest
     order = first.order or ((OrderColumn(DistanceExpr(), False),) if is_nearest else ())
-    read = [one.value for one in (*order, *spec.select)]
+    read = [*(one.value for one in order), *(one.value for one in spec.select)]
     by_time = any(has_node(one.value, NowExpr) for one in order)
     each_step = by_time or (not is_nearest and _strays(spec.region, (*order, *spec.select)))
     kind = REFRESHED_NEAREST_FIRST if is_nearest else REFRESHED_FIRST
