@@ -25,7 +25,7 @@ from stqsh.core.first.first_offers import FirstOffers
 from stqsh.core.first.orders import FirstQueries, QueryOrders, order_operators
 from stqsh.core.first.sent_members import Sent, SentMembers, together
 from stqsh.core.first.stepped_members import SteppedFirst, SteppedMembers, changes_between
-from stqsh.core.groups.refresh_schedule import DueQueries, QueryTimings, RefreshSchedule
+from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule
 from stqsh.core.groups.refreshed_members import ObjectsAsOf, context_as_of
 from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
@@ -34,7 +34,7 @@ from stqsh.core.kinds.nearest_first import NearestFirstKind, PlaceLookup
 from stqsh.core.kinds.ranges import RangeKind
 from stqsh.core.matching.keyword_queries import add_keywords, follow_keywords
 from stqsh.core.matching.query_conditions import QueryConditions
-from stqsh.core.matching.query_context import QueryContext, context_of
+from stqsh.core.matching.query_context import context_of
 from stqsh.core.matching.query_regions import QueryRegions
 from stqsh.core.matching.row_changes import RowChanges
 from stqsh.core.nearest.candidate_changes import CandidateChanges, no_longer_candidates, sent_before_pause

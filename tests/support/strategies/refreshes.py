@@ -107,9 +107,9 @@ def refreshed_rows(draw: st.DrawFn, features: frozenset[str]) -> Case:
     ]
     for step, command in case.commands:
         query = command.get("query")
-        if query is not None and draw(st.integers(0, 3)) > 0:
-            command = command | {"query": draw(rows_refreshed(case, query))}
-        commands.append((step, command))
+        changes = query is not None and draw(st.integers(0, 3)) > 0
+        changed = {"query": draw(rows_refreshed(case, query))} if changes else {}
+        commands.append((step, command | changed))
     return replace(case, commands=commands)
 
 
