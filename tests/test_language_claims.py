@@ -11,6 +11,7 @@ import pytest
 from support.local import local_session
 from support.running import run_script
 
+from stqsh.client.results import Answer, Message
 from stqsh.lang.errors import NotSupportedError
 
 Play = Callable[..., list[dict[str, Any]]]
@@ -168,3 +169,22 @@ def test_now_has_moved_on_at_the_closing_refresh_though_the_neighbours_are_the_s
     ]
     assert updates[-1]["why"] == "left"
     assert [line["row"] for line in lines if "statement" in line] == [{"fresh": False}]
+
+
+def test_a_text_in_double_quotes_is_said_to_be_one(tmp_path: Path) -> None:
+    with local_session(tmp_path) as session:
+        session.execute(
+            "CREATE MOVING STREAM cars (id STRING, x DOUBLE, y DOUBLE, t TIMESTAMP) FROM INSERTS PLANAR;"
+            "INSERT INTO cars VALUES ('a', 1, 2, '2025-06-14');"
+        )
+        note, answer = session.execute('SELECT x FROM cars WHERE id = "a";')
+        asked = f"SELECT x FROM '{tmp_path}/cars.csv' WHERE id = \"a\";"
+        (tmp_path / "cars.csv").write_text("id,x\na,1\nb,2\n", encoding="utf-8")
+        [of_file] = session.execute(asked)
+    assert isinstance(note, Message)
+    assert isinstance(answer, Answer)
+    assert isinstance(of_file, Answer)
+    assert note.text == "'a' is a text: cars has no column of that name"
+    assert answer.table.to_pylist() == [{"x": 1.0}]
+    assert of_file.table.to_pylist() == [{"x": 1}]
+    assert of_file.remark.startswith("'a' is a text: ")
