@@ -195,6 +195,17 @@ def test_objects_that_cross_change_no_update(
 
 @share(6)
 @pytest.mark.parametrize("features", MOVING.values(), ids=MOVING)
+@given(st.data(), changing)
+def test_objects_that_cross_as_regions_change_change_no_update(
+    way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
+) -> None:
+    drawn = altered_cases(plain_or_first(features), features)
+    with way.run(data.draw(movements(drawn)), routing) as routed:
+        has_the_oracles_updates(routed)
+
+
+@share(6)
+@pytest.mark.parametrize("features", MOVING.values(), ids=MOVING)
 @given(st.data(), early)
 def test_what_is_remembered_of_objects_that_cross_changes_no_update(
     way: Way, features: frozenset[str], data: st.DataObject, routing: Routing

@@ -128,6 +128,10 @@ LiveSourceSpec: TypeAlias = (
 SourceSpec: TypeAlias = FileSourceSpec | GeneratorSourceSpec | LiveSourceSpec
 
 
+MOST_CELLS = 256
+"""The most cells in each direction that GRID may ask for: their numbers have 16 bits."""
+
+
 class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A stream of moving objects or of events.
 
@@ -138,6 +142,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         report_every_us: an object that does not report for this long is disconnected, µs.
         max_speed: metres a second, or units a second on the plane.
         bounds: x1, y1, x2, y2 of the area in which records are expected.
+        grid: the cells in each direction of the grids of regions and of objects; None for what suits them.
         keep_us: how long an event stays, µs; None for ever, 0 with KEEP NONE.
         archive: the folder to which events go that are no longer kept; None for none.
         pace: "max", a factor of real time, or None for the session's choice.
@@ -157,6 +162,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     report_every_us: int | None = None
     max_speed: float | None = None
     bounds: Bounds | None = None
+    grid: int | None = None
     order: ReplayOrder = "time"
     retain: Retention = "all"
     keep_us: int | None = None

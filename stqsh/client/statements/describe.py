@@ -62,6 +62,7 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
         ("report every", format_duration(spec.report_every_us)),
         ("max speed", None if speed is None else f"{speed:g} {'units/s' if spec.planar else 'm/s'}"),
         ("bounds", None if bounds is None else ", ".join(f"{value:g}" for value in bounds)),
+        ("grid", None if spec.grid is None else f"{spec.grid} x {spec.grid} cells"),
         ("order", spec.order),
         ("pace", spec.pace),
         *([] if event else [("retain", spec.retain)]),

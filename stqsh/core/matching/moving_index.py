@@ -137,7 +137,8 @@ class ObjectCellStore:
         """Build the cells over the places of this batch's objects, and insert the present ones."""
         state = self._batch.state
         _, x, y = self._batch.objects.at(self._batch.timing.first - 1)
-        side = int(np.clip((count / _OBJECTS_A_CELL) ** 0.5, _LEAST_SIDE, _MAX_SIDE))
+        suits = int(np.clip((count / _OBJECTS_A_CELL) ** 0.5, _LEAST_SIDE, _MAX_SIDE))
+        side = self._batch.spec.grid or suits
         xs, ys = np.concatenate([x, events.nx]), np.concatenate([y, events.ny])
         lattice = lattice_over(xs, ys, side, self._batch.spec.bounds)
         add_derived(state, self._prefix, "objects")

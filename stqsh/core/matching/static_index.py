@@ -66,7 +66,7 @@ class StaticRegionIndex:
             if not len(index):
                 release_keywords(self._batch, self._prefix)
         tag = 2 * np.arange(len(queries), dtype=np.int32) + checked
-        self._grid.fill(boxes, tag.astype(np.int32), bounds)
+        self._grid.fill(boxes, tag.astype(np.int32), bounds, self._batch.spec.grid)
 
     def count_terms(self) -> None:
         """Count the terms of a batch's new records, if there are keyword queries; `join` does so too."""

@@ -64,9 +64,9 @@ class StaticRectIndex:
     def __init__(self, state: SlotState, prefix: str) -> None:
         self._state, self._prefix = state, prefix
 
-    def fill(self, rects: Array, tag: Array, bounds: Bounds | None) -> None:
-        """Replace the rectangles, float64 (n, 4), and tags, int32 (n,), see `RectGrid`."""
-        lattice, lists = rect_lists(rects, tag, bounds)
+    def fill(self, rects: Array, tag: Array, bounds: Bounds | None, side: int | None = None) -> None:
+        """Replace the rectangles, float64 (n, 4), and tags, int32 (n,), see `rect_lists`."""
+        lattice, lists = rect_lists(rects, tag, bounds, side)
         self._state.replace(f"{self._prefix}/lattice", np.array(lattice, np.float64))
         self._state.replace(f"{self._prefix}/start", lists.start)
         self._state.replace(f"{self._prefix}/whole", lists.whole)
@@ -91,8 +91,10 @@ class StaticRectIndex:
         return GridFrame(x0, y0, per_x, per_y, int(side)), RectGrid(start, whole, rects.reshape(4, -1), tag)
 
 
-def rect_lists(rects: Array, tag: Array, bounds: Bounds | None = None) -> tuple[GridFrame, RectGrid]:
-    """List rectangles, float64 (n, 4), with tags, int32 (n,), in a grid that suits them.
+def rect_lists(
+    rects: Array, tag: Array, bounds: Bounds | None = None, side: int | None = None
+) -> tuple[GridFrame, RectGrid]:
+    """List rectangles, float64 (n, 4), with tags, int32 (n,), in a grid of `side` cells, or as many as suit.
 
     The grid covers the rectangles, within `bounds`, and a margin. Places elsewhere belong to border cells,
     whose lists are short.
@@ -101,7 +103,7 @@ def rect_lists(rects: Array, tag: Array, bounds: Bounds | None = None) -> tuple[
     if bounds is not None:
         x1, x2 = np.clip([x1, x2], bounds[0], bounds[2])
         y1, y2 = np.clip([y1, y2], bounds[1], bounds[3])
-    side = suitable_side(rects, [x1, y1, x2, y2])
+    side = side or suitable_side(rects, [x1, y1, x2, y2])
     around_x, around_y = (_AROUND / 2 * max(far - low, _TINY) / side for low, far in ((x1, x2), (y1, y2)))
     within = (x1 - around_x, y1 - around_y, x2 + around_x, y2 + around_y)
     lattice = lattice_over(rects[:0, 0], rects[:0, 0], side + _AROUND, within)

@@ -38,6 +38,7 @@ class CreateStream(Statement):
     time: Name | None = None
     text_column: Name | None = None
     bounds: tuple[float, float, float, float] | None = None
+    grid: Literal | None = None
     geometry: OneOf["PLANAR", "GEODETIC"] | None = None
     tick: Quantity | None = None
     report_every: Quantity | None = None

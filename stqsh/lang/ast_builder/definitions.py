@@ -58,6 +58,7 @@ rules(
         "time_clause": clause_of("time", "TIME"),
         "text_clause": clause_of("text_column", "TEXT"),
         "name_clause": clause_of("name_column", "NAME"),
+        "grid_clause": clause_of("grid", "GRID"),
         "geometry_clause": clause_of("geometry", "PLANAR or GEODETIC"),
         "tick_clause": clause_of("tick", "TICK"),
         "report_every_clause": clause_of("report_every", "REPORT EVERY"),

@@ -128,6 +128,7 @@ def _settings(node: statements.CreateStream) -> tuple[str | None, ...]:
     bounds = node.bounds and f"BOUNDS ({', '.join(map(number, node.bounds))})"
     return (
         bounds,
+        None if node.grid is None else f"GRID {constant(node.grid)}",
         node.geometry,
         quantity("TICK", node.tick),
         quantity("REPORT EVERY", node.report_every),

@@ -13,7 +13,8 @@ DEFINITIONS = (
     | KAFKA 'host:port' TOPIC 'topic', … [FROM EARLIEST | LATEST | TIMESTAMP 'time'] [FORMAT format]
     | STDIN [FORMAT format] | SOCKET 'host:port' [FORMAT format] | DIRECTORY 'dir' [FORMAT format]
     | INSERTS [FORMAT format] | HTTP PORT n
-  [TICK duration] [REPORT EVERY duration] [MAX SPEED speed] [BOUNDS (x1, y1, x2, y2)] [PLANAR | GEODETIC]
+  [TICK duration] [REPORT EVERY duration] [MAX SPEED speed] [BOUNDS (x1, y1, x2, y2)] [GRID n]
+  [PLANAR | GEODETIC]
   [ORDER BY TIME | ARRIVAL] [PACE 10x | MAX] [RETAIN ALL | SIGNIFICANT]""",
         "Define a stream of objects that move: each record replaces its key's earlier one.",
         """CREATE MOVING STREAM taxis
@@ -35,7 +36,7 @@ area. A new query is exact one REPORT EVERY later, and a snapshot sees only what
   [KEY column] [LOCATION (x, y)] [TIME column] [TEXT column]
   FROM FILE 'glob' [FORMAT format [(option => value, …)]]
   [KEEP duration [ARCHIVE TO 'folder'] | KEEP NONE]
-  [TICK duration] [BOUNDS (x1, y1, x2, y2)] [PLANAR | GEODETIC] [ORDER BY TIME | ARRIVAL]""",
+  [TICK duration] [BOUNDS (x1, y1, x2, y2)] [GRID n] [PLANAR | GEODETIC] [ORDER BY TIME | ARRIVAL]""",
         "Define a stream of things that happened once: records are never replaced, and expire after KEEP.",
         """CREATE EVENT STREAM posts (id BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, body STRING)
   KEY id LOCATION (lon, lat) TIME ts TEXT body FROM FILE 'sample_data/posts.jsonl' KEEP 5 min""",

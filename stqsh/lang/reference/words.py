@@ -44,6 +44,7 @@ ASC|ORDER BY speed ASC|the smallest first, which is usual
 AT|PLAY taxis AT 10x|the pace of a replay: a number with x, or MAX for as fast as possible
 BETWEEN|speed BETWEEN 5 AND 10|whether a value lies between two others, borders included
 BOUNDS|BOUNDS (x1, y1, x2, y2)|the extent of a stream; points outside it still count
+GRID|GRID n|the cells in each direction of a stream's grids; answers do not depend on it
 CIRCLE|CIRCLE(x, y, 500 m), CIRCLE(500 m) AROUND key|a circle; its border belongs to it
 CONTAINS|body CONTAINS 'taxi rain'|whether a text has all of the words; CONTAINS ANY: one of them
 DESC|ORDER BY speed DESC|the largest first

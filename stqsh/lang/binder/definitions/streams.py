@@ -14,6 +14,7 @@ from stqsh.lang.types import KEY_TYPES, NUMBERS, a_type
 from stqsh.spec.stream import (
     DEFAULT_TICK_US,
     LIVE_TICK_US,
+    MOST_CELLS,
     OWN_COLUMNS,
     Bounds,
     ColumnSpec,
@@ -81,6 +82,7 @@ def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRol
         report_every_us=_optional_us(stream.report_every, "REPORT EVERY"),
         max_speed=_speed(stream.max_speed),
         bounds=_bounds(stream),
+        grid=_grid(stream),
         order="arrival" if stream.order_by == "ARRIVAL" else "time",
         retain="significant" if stream.retain and stream.retain.text == "SIGNIFICANT" else "all",
         keep_us=_keep_us(stream),
@@ -95,6 +97,16 @@ def _tick_us(stream: CreateStream) -> int:
     if stream.tick is not None:
         return duration_us(stream.tick, "TICK")
     return LIVE_TICK_US if isinstance(stream.source, LIVE_SOURCES) else DEFAULT_TICK_US
+
+
+def _grid(stream: CreateStream) -> int | None:
+    """Return the number of cells of GRID; raise `BindError` for one that no grid has."""
+    if stream.grid is None:
+        return None
+    side = stream.grid.value
+    if not isinstance(side, int) or not 1 <= side <= MOST_CELLS:
+        raise BindError(f"GRID takes 1 to {MOST_CELLS} cells in each direction", stream.grid.span)
+    return side
 
 
 def _check_kind(stream: CreateStream) -> None:
