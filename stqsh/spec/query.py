@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.expression import Expr
-from stqsh.spec.region import Key, Region, RegionBase
-
-Place: TypeAlias = tuple[float, float]
+from stqsh.spec.expression import Expr, focal_keys_in, located
+from stqsh.spec.region import Key, Place, Region, RegionBase
 
 
 class SelectColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -114,6 +113,12 @@ class QuerySpec(SlotQuery, frozen=True, kw_only=True):
     name: str = ""
 
 
+def focal_keys(query: SlotQuery | SnapshotSpec) -> tuple[Key, ...]:
+    """Return the keys of the objects with which regions of a query or its condition move, each once."""
+    own = query.region.focal_key
+    return tuple(dict.fromkeys([*([] if own is None else [own]), *focal_keys_in(query.condition)]))
+
+
 def slot_query(query: QuerySpec) -> SlotQuery:
     """Return the part of a query that slots need."""
     return SlotQuery(
@@ -167,13 +172,30 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
 BoundQuery: TypeAlias = QuerySpec | SnapshotSpec
 
 
+_Bound = TypeVar("_Bound", QuerySpec, SnapshotSpec, BoundQuery)
+
+
+def at_places(query: _Bound, places: Mapping[Key, Place]) -> tuple[_Bound, Place | None]:
+    """Return a query with the regions of its condition where their focal objects are, and its own centre.
+
+    Args:
+        query: the query.
+        places: where focal objects are, by key, without those that are absent.
+    """
+    condition, own = query.condition, query.region.focal_key
+    if focal_keys_in(condition):
+        assert condition is not None, "it has regions"
+        query = msgspec.structs.replace(query, condition=located(condition, places))
+    return query, None if own is None else places.get(own)
+
+
 class AskSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot as a question to the slots.
 
     Attributes:
         ask: the number of the answer.
-        place: where the focal object is, None while it is absent. If it is unset, the slots are asked for
-            that place first.
+        place: where the focal object of the snapshot's region is, None while it is absent. If it is unset,
+            the slots are asked first where all focal objects are.
     """
 
     ask: int

@@ -31,8 +31,8 @@ from stqsh.spec.expression import (
     has_node,
     rewrite,
 )
-from stqsh.spec.query import Place, SnapshotSpec
-from stqsh.spec.region import Key
+from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.region import Key, Place
 from stqsh.spec.stream import stream_spec
 
 EVERYWHERE = np.array([-np.inf, -np.inf, np.inf, np.inf])

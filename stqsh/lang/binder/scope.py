@@ -63,6 +63,7 @@ class Scope:
         outputs: Further names: those of a query's select list, in TAIL and ORDER BY.
         no_distance: Why DISTANCE has no value; None if it has one.
         no_aggregate: Why there can be no aggregate.
+        no_moving_region: What no region can be here that moves; empty in WHERE, where one can.
         columns: The stream's columns and their types.
     """
 
@@ -73,6 +74,7 @@ class Scope:
     outputs: Mapping[str, TypedExpression] = field(default_factory=dict)
     no_distance: str | None = NO_CENTRE
     no_aggregate: str = NO_AGGREGATE
+    no_moving_region: str = "a moving region outside of WHERE"
     columns: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.cases import Clock, Spec
 from support.strategies.functions import computed
-from support.strategies.regions import ZONES, named_ids, still_regions
+from support.strategies.regions import ZONES, moving_regions, named_ids, still_regions
 from support.strategies.streams import EXTRAS, STRING_KEYS, Scope
 
 Join = dict[str, Any]
@@ -36,6 +36,8 @@ def conditions(draw: st.DrawFn, scope: Scope, join: Join | None = None, depth: i
         return ["not", draw(inner)] if op == "not" else [op, draw(st.lists(inner, min_size=2, max_size=3))]
     if "inside" in scope.features and draw(st.integers(0, 4)) == 0:
         return ["inside", draw(still_regions(scope))]
+    if moves_in_conditions(scope) and draw(st.integers(0, 3)) > 0:
+        return ["inside", draw(moving_regions(scope))]
     if scope.areas and draw(st.integers(0, 4)) == 0:
         same = st.builds(lambda op, name: ["cmp", op, zone_of(scope), name], _COMPARISONS, _ZONES)
         return draw(st.one_of(same, st.just(["isnull", zone_of(scope)])))
@@ -56,6 +58,11 @@ def conditions(draw: st.DrawFn, scope: Scope, join: Join | None = None, depth: i
         functions = "expressions" in scope.features and draw(st.booleans())
         return draw(_function_conditions(column) if functions else _time_conditions(column, scope.clock))
     return draw(_number_conditions(column, kind))
+
+
+def moves_in_conditions(scope: Scope) -> bool:
+    """Whether regions of conditions may move."""
+    return "around" in scope.features and scope.moving and scope.spec.get("retain") != "significant"
 
 
 @st.composite

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from support.cases import Command, Spec
 from support.oracle.expressions import parts_of
-from support.strategies.conditions import Join, conditions, contained, equalities, joined, select_lists
+from support.strategies.conditions import (
+    Join,
+    conditions,
+    contained,
+    equalities,
+    joined,
+    moves_in_conditions,
+    select_lists,
+)
 from support.strategies.regions import neighbourhoods, regions
 from support.strategies.streams import Scope
 
@@ -28,8 +36,9 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
         parts.append(draw(contained(["col", scope.spec["text"]])))
     if draw(st.integers(0, 3)) == 0:
         parts.append(draw(equalities(scope)))
-    if draw(st.integers(0, 2)) == 0:
+    if draw(st.integers(0, 2)) == 0 or (moves_in_conditions(scope) and draw(st.booleans())):
         parts.append(draw(conditions(scope, join)))
+        parts += _others(scope, parts)
     if join is not None:
         parts.append(["not", ["isnull", joined(join, join["key"])]])
     select = draw(select_lists(scope, region, join))
@@ -44,6 +53,13 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
         "areas": _areas(region, parts, select),
         "select": select,
     }
+
+
+def _others(scope: Scope, parts: list[Any]) -> list[Any]:
+    """That an object is not at the centre of a region of the condition, for each that moves."""
+    key = scope.spec["key"]
+    focals = [region["focal"] for _, region in parts_of(parts, "inside") if "focal" in region]
+    return [["cmp", "<>", ["col", key], ["lit", focal, scope.types[key]]] for focal in dict.fromkeys(focals)]
 
 
 def _areas(*parts: Any) -> list[int]:

@@ -151,6 +151,11 @@ def still_regions(scope: Scope) -> st.SearchStrategy[Spec]:
     return st.one_of(*out)
 
 
+def moving_regions(scope: Scope) -> st.SearchStrategy[Spec]:
+    """A region around an object."""
+    return st.one_of(moving_rects(scope), moving_circles(scope))
+
+
 def regions(scope: Scope) -> st.SearchStrategy[Spec]:
     """Any region of a range query."""
     moving = []
