@@ -45,10 +45,16 @@ class ColumnExpr(ExprBase, frozen=True, tag="col"):
 
 
 class JoinExpr(ExprBase, frozen=True, tag="join"):
-    """The column `wanted` of the row of a table whose key equals the stream's `column`; NULL without one."""
+    """The column `wanted` of the row of a table whose key equals `column`; NULL without one.
+
+    Attributes:
+        table: the id of the table.
+        column: a column of the stream, or one of a table that is joined before this one.
+        wanted: a column of the table.
+    """
 
     table: int
-    column: str
+    column: str | JoinExpr
     wanted: str
 
 

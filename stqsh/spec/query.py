@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.expression import Expr, focal_keys_in, located
+from stqsh.spec.expression import Expr, JoinExpr, focal_keys_in, located
 from stqsh.spec.region import Key, Place, Region, RegionBase
 
 
@@ -48,13 +48,37 @@ class FirstSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     timed: tuple[Expr, ...] = ()
 
 
-class JoinSpec(msgspec.Struct, frozen=True):
-    """A join with the row of a table whose `key` equals the stream's `column`."""
+class JoinSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A join with the row of a table whose `key` equals a column.
+
+    Attributes:
+        table, table_id: the name and the id of the table.
+        key: its key.
+        column: a column of the stream, or one of a table that is joined before this one.
+        further: the joins after the first one, in order; only the first one has them, so that the JSON of
+            queries with one join stays as it was.
+    """
 
     table: str
     table_id: int
     key: str
-    column: str
+    column: str | JoinExpr
+    further: tuple[JoinSpec, ...] = ()
+
+
+def _all_joins(join: JoinSpec | None) -> tuple[JoinSpec, ...]:
+    return () if join is None else (join, *join.further)
+
+
+def join_texts(query: QuerySpec | SnapshotSpec) -> tuple[str, ...]:
+    """Return each join of a query as a text, such as `favourites on oid = oid`."""
+    joins = query.joins
+    names = {join.table_id: join.table for join in joins}
+
+    def by(column: str | JoinExpr) -> str:
+        return column if isinstance(column, str) else f"{names[column.table]}.{column.wanted}"
+
+    return tuple(f"{join.table} on {join.key} = {by(join.column)}" for join in joins)
 
 
 class QueryOptions(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -112,6 +136,11 @@ class QuerySpec(SlotQuery, frozen=True, kw_only=True):
     areas: tuple[int, ...] = ()
     name: str = ""
 
+    @property
+    def joins(self) -> tuple[JoinSpec, ...]:
+        """The joins with tables, in order."""
+        return _all_joins(self.join)
+
 
 def focal_keys(query: SlotQuery | SnapshotSpec) -> tuple[Key, ...]:
     """Return the keys of the objects with which regions of a query or its condition move, each once."""
@@ -162,6 +191,11 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     order: tuple[OrderColumn, ...] = ()
     limit: int | None = None
     measure: int | None = None
+
+    @property
+    def joins(self) -> tuple[JoinSpec, ...]:
+        """The joins with tables, in order."""
+        return _all_joins(self.join)
 
     @property
     def adds_up(self) -> bool:

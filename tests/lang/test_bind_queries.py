@@ -502,7 +502,6 @@ def test_tail_knows_no_distance_that_is_not_selected(taxis: Catalogue) -> None:
     ("query", "what"),
     [
         ("SELECT * FROM taxis M, robots R", "joins of streams with each other"),
-        ("SELECT * FROM taxis, favourites, favourites", "joins with more than one table"),
         ("SELECT loc INSIDE CIRCLE(5) AROUND '7' AS near FROM taxis", "a moving region outside of WHERE"),
         ("SELECT DISTINCT oid FROM taxis GROUP BY oid, n", "SELECT DISTINCT without all that it groups by"),
         ("SELECT * FROM taxis NEAREST 3 TO '7' ORDER BY ts > NOW - 5 s LIMIT 2",

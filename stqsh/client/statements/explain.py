@@ -22,7 +22,7 @@ from stqsh.core.matching.keyword_queries import words_needed
 from stqsh.lang.binder.queries import AnalysedSelect, Explained
 from stqsh.spec.expression import InsideExpr, find_nodes
 from stqsh.spec.measure import QueryMeasure
-from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec
+from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec, join_texts
 from stqsh.spec.region import MOVING, EverywhereSpec, Key, MovingRectangleSpec, NearestSpec, RectangleSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import query_by_id
@@ -282,12 +282,15 @@ def _shared_operators(spec: BoundQuery) -> tuple[str, ...]:
     steps.append("box filter")
     if not isinstance(spec.region, EverywhereSpec | RectangleSpec | MovingRectangleSpec | NearestSpec):
         steps.append("region filter")
-    join = spec.join
-    if join is not None:
-        steps.append(f"hash join with {join.table} on {join.key} = {join.column}")
+    joins = join_texts(spec)
+    steps += [f"hash join with {join}" for join in joins]
     if spec.condition is not None:
-        steps.append("filter, with the table's columns" if join is not None else "filter")
+        steps.append(f"filter, with {_of_tables(len(joins))} columns" if joins else "filter")
     return tuple(steps)
+
+
+def _of_tables(count: int) -> str:
+    return "the table's" if count == 1 else "the tables'"
 
 
 def _order(spec: BoundQuery, kind: KindExplanation, measured: QueryMeasure, what: str) -> list[Item]:

@@ -133,7 +133,8 @@ class StoredRows:
         if isinstance(expr, ColumnExpr):
             return self._column(expr.name)
         if isinstance(expr, JoinExpr):
-            keys, tables = self._column(expr.column), self._present.resolver.tables
+            by, tables = expr.column, self._present.resolver.tables
+            keys = self._column(by) if isinstance(by, str) else self.value(by)
             joined: pa.Array[Any] = tables.values(expr.table, keys, expr.wanted)
             return joined
         if isinstance(expr, DistanceExpr):

@@ -57,8 +57,7 @@ class KeptShares(Protocol):
 
 def knows(state: SlotState, spec: BoundQuery) -> bool:
     """Return whether the slot knows the tables and areas that a snapshot refers to."""
-    tables = [] if spec.join is None else [spec.join.table_id]
-    named = [("tables", table) for table in tables] + [("areas", area) for area in spec.areas]
+    named = [("tables", join.table_id) for join in spec.joins] + [("areas", area) for area in spec.areas]
     return all(str(id_) in state.entry(kind) for kind, id_ in named)
 
 

@@ -398,11 +398,9 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
     if parts is not None:
         place = RectangleSpec(-ANTIMERIDIAN, parts.south, ANTIMERIDIAN, parts.north)
         conditions.append(is_inside(parts.regions))
-    join: JoinSpec | None = None
-    if source.joined is not None:
-        conditions.append(has_row(source.joined))
-        table = source.joined.table
-        join = JoinSpec(table.name, table.id, table.key, source.joined.column)
+    conditions += map(has_row, source.joined)
+    joins = [JoinSpec(one.table.name, one.table.id, one.table.key, one.column) for one in source.joined]
+    join = replace(joins[0], further=tuple(joins[1:])) if joins else None
     bound = conjunction(conditions)
     spec = QuerySpec(
         stream=source.stream.name,

@@ -107,7 +107,8 @@ def value(e: Any, row: Row, now: int, world: World = EMPTY, centre: Place | None
         case "region_of":
             return world.first_region(args[0], world.place(row))
         case "join":
-            return world.joined(args[0], row[args[1]], args[2])
+            key = row[args[1]] if isinstance(args[1], str) else of(args[1])
+            return world.joined(args[0], key, args[2])
         case "distance":
             place = world.place(row)
             return None if place is None or centre is None else distance(centre, place, world.planar)

@@ -69,9 +69,10 @@ def moves_in_conditions(scope: Scope) -> bool:
 def _columns(draw: st.DrawFn, scope: Scope, join: Join | None) -> tuple[Any, str]:
     """A column of the stream or of the table, with its type."""
     if join is not None and draw(st.booleans()):
-        table = scope.tables[join["table_id"]]
+        one = draw(st.sampled_from(joins_of(join)))
+        table = scope.tables[one["table_id"]]
         name, kind = draw(st.sampled_from([tuple(c) for c in table.spec["columns"]]))
-        return joined(join, name), kind
+        return joined(one, name), kind
     name, kind = draw(st.sampled_from([tuple(c) for c in scope.spec["columns"]]))
     return ["col", name], kind
 
@@ -96,6 +97,11 @@ def equalities(draw: st.DrawFn, scope: Scope) -> Any:
 def zone_of(scope: Scope) -> Any:
     """The region of the scope's set that holds a location."""
     return ["region_of", named_ids(scope.spec["id"])[1]]
+
+
+def joins_of(join: Join | None) -> list[Join]:
+    """The join of a query, and those after it."""
+    return [] if join is None else [join, *join.get("further", [])]
 
 
 def joined(join: Join, column: str) -> Any:
@@ -225,10 +231,10 @@ def select_lists(draw: st.DrawFn, scope: Scope, region: Spec, join: Join | None)
         out.append(["here", ["inside", draw(still_regions(scope))]])
     if ("x" in region or "focal" in region) and region["type"] != "moving_rect" and draw(st.booleans()):
         out.append(["far", ["distance"]])
-    if join is not None:
-        names = [name for name, _ in scope.tables[join["table_id"]].spec["columns"]]
+    for one in joins_of(join):
+        names = [name for name, _ in scope.tables[one["table_id"]].spec["columns"]]
         shown = draw(st.lists(st.sampled_from(names), unique=True))
-        out += [[f"t_{name}", joined(join, name)] for name in shown]
+        out += [[f"t_{name}", joined(one, name)] for name in shown]
     return out
 
 

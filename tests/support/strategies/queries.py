@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from support.cases import Command, Spec
+from support.cases import Command, Spec, Table
 from support.oracle.expressions import parts_of
 from support.strategies.conditions import (
     Join,
@@ -14,6 +14,7 @@ from support.strategies.conditions import (
     contained,
     equalities,
     joined,
+    joins_of,
     moves_in_conditions,
     select_lists,
 )
@@ -29,7 +30,7 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
     nearest = "nearest" in scope.features and scope.spec["keep_us"] != 0
     kind = "nearest" if nearest and draw(st.integers(0, 2)) == 0 else "range"
     region = draw(neighbourhoods(scope) if kind == "nearest" else regions(scope))
-    join = _join(scope) if scope.tables and draw(st.booleans()) else None
+    join = draw(_joins(scope)) if scope.tables and draw(st.booleans()) else None
     parts = []
     asks = scope.spec["text"] and "text" in scope.features
     if asks and ("keywords" in scope.features or draw(st.booleans())):
@@ -39,8 +40,7 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
     if draw(st.integers(0, 2)) == 0 or (moves_in_conditions(scope) and draw(st.booleans())):
         parts.append(draw(conditions(scope, join)))
         parts += _others(scope, parts)
-    if join is not None:
-        parts.append(["not", ["isnull", joined(join, join["key"])]])
+    parts += [["not", ["isnull", joined(one, one["key"])]] for one in joins_of(join)]
     select = draw(select_lists(scope, region, join))
     return {
         "stream": scope.spec["name"],
@@ -75,8 +75,13 @@ def _areas(*parts: Any) -> list[int]:
     return sorted(found)
 
 
-def _join(scope: Scope) -> Join:
-    (table,) = scope.tables.values()
+def _joins(scope: Scope) -> st.SearchStrategy[Join]:
+    """A join with the first table of a scope, and some with the one after it."""
+    first, *rest = map(_join, scope.tables.values())
+    return st.sampled_from([first, first | {"further": rest}] if rest else [first])
+
+
+def _join(table: Table) -> Join:
     return {
         "table": table.spec["name"],
         "table_id": table.spec["id"],
