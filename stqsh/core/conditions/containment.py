@@ -73,7 +73,9 @@ def _around(
     """Return whether each place is in the rectangle of its own width and height around its own centre."""
     (focal_x, focal_y), (xdist, ydist) = centres, sizes
     x, y = (frozen(one) for one in places)
-    boxes = extended_boxes(focal_x, focal_y, xdist, ydist, frozen(np.full(len(x), np.nan)), planar)
+    # Copies are not frozen, so that no further kernel has to be compiled.
+    around = (column.copy() for column in (focal_x, focal_y, xdist, ydist))
+    boxes = extended_boxes(*around, np.full(len(x), np.nan), planar)
     within: Array = (boxes[:, 0] <= x) & (x <= boxes[:, 2]) & (boxes[:, 1] <= y) & (y <= boxes[:, 3])
     # A rectangle that goes on at the other side of the 180th meridian has a box of all longitudes.
     over = np.flatnonzero(within & np.isneginf(boxes[:, 0]))

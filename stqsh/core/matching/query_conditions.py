@@ -198,7 +198,7 @@ class QueryConditions:
                 none = np.zeros(len(mine))
                 shape = [*sizes, none - 1] if len(sizes) > 1 else [none, none, *sizes]
                 rows.append(np.column_stack([self.focal_objects(t, region.focal, mine), *shape]))
-        found = np.unique(np.concatenate(rows), axis=0)
+        found = np.unique(np.concatenate(rows), axis=0) if len(rows) > 1 else rows[0]
         return found[:, 0].astype(np.int32), found[:, 1:3], found[:, 3]
 
     @property
