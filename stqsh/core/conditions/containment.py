@@ -74,8 +74,8 @@ def _around(
     (focal_x, focal_y), (xdist, ydist) = centres, sizes
     x, y = (frozen(one) for one in places)
     # Copies are not frozen, so that no further kernel has to be compiled.
-    around = (column.copy() for column in (focal_x, focal_y, xdist, ydist))
-    boxes = extended_boxes(*around, np.full(len(x), np.nan), planar)
+    sides = xdist.copy(), ydist.copy(), np.full(len(x), np.nan)
+    boxes = extended_boxes(focal_x.copy(), focal_y.copy(), *sides, planar)
     within: Array = (boxes[:, 0] <= x) & (x <= boxes[:, 2]) & (boxes[:, 1] <= y) & (y <= boxes[:, 3])
     # A rectangle that goes on at the other side of the 180th meridian has a box of all longitudes.
     over = np.flatnonzero(within & np.isneginf(boxes[:, 0]))
