@@ -47,7 +47,7 @@ def rebuild_home(home: SessionHome, uri: str, cache: str = "") -> bool:
         return False
     blobs = storage.below(session)
     _fetch_stores(home, blobs)
-    if blobs.names("checkpoint/"):
+    if blobs.names("checkpoint"):
         place_checkpoint(home.path, blobs)
     return restore_control(home, blobs)
 

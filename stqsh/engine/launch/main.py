@@ -128,7 +128,7 @@ class Engine:
         control = ControlDb(self._home.path)
         settings = engine_settings(self._home, control)
         self._heart.cluster = not settings.local
-        if not settings.local and not settings.blobs.at_home:
+        if not settings.local:
             place_checkpoint(self._home.path, settings.blobs)
         audit_home(self._home, control, settings)
         check_kinds(control)
@@ -185,7 +185,7 @@ class Engine:
 
         def start() -> StreamingQuery:
             self._mend(control, settings)
-            return start_query(spark, settings, delivery, spool, watchdog.batch)
+            return start_query(spark, settings, delivery, spool, watchdog.batch, supervisor.outgrown)
 
         supervisor = Supervisor(
             self._home.path,
