@@ -40,6 +40,8 @@ _CHECKPOINT_PLACE = "checkpoint.uri"
 """The file of a home that says where Spark's checkpoint is, if it is elsewhere."""
 _CHECKPOINT, _LATER = "checkpoint", "checkpoints/"
 """The folders of the first checkpoint, and of those that go on from others, named by their first batches."""
+BEFORE_FIRST = "initial"
+"""The file of such a folder that has the offset before its first batch; it comes last."""
 RETRY_S = 60.0
 """How long a store that fails is asked again, in seconds."""
 _WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
@@ -277,20 +279,29 @@ def checkpoint_blobs(home: Path) -> Blobs:
 
 
 def place_checkpoint(home: Path, blobs: Blobs) -> None:
-    """Have Spark keep in a session's storage how far it has come, which a home of no batch yet remembers.
-
-    Of several checkpoints, each of which goes on from the one before, it is the last that is complete.
-    """
-    begun = [name.split("/")[1] for name in blobs.names(_LATER) if name.endswith("/initial")]
-    folder = f"{_LATER}{max(begun, key=int)}" if begun else _CHECKPOINT
-    if begun or not (blobs.at_home or (home / _CHECKPOINT).exists()):
-        place = folder if blobs.at_home else blobs.below(folder).uri
-        atomic_write(home / _CHECKPOINT_PLACE, place.encode())
+    """Have Spark keep in a session's storage how far it has come, which a home of no batch yet remembers."""
+    if not any((home / name).exists() for name in (_CHECKPOINT, _CHECKPOINT_PLACE)):
+        atomic_write(home / _CHECKPOINT_PLACE, blobs.below(_CHECKPOINT).uri.encode())
 
 
-def next_checkpoint(blobs: Blobs, batch: int) -> Blobs:
-    """Return the files of a checkpoint that begins with a batch; see `place_checkpoint`."""
+def later_checkpoint(blobs: Blobs, batch: int) -> Blobs:
+    """Return the files of a checkpoint that begins with a batch, as it goes on from another one."""
     return blobs.below(f"{_LATER}{batch}")
+
+
+def place_later_checkpoint(home: Path, blobs: Blobs, batch: int) -> None:
+    """Have Spark go on with a checkpoint that begins with a batch."""
+    place = f"{_LATER}{batch}" if blobs.at_home else later_checkpoint(blobs, batch).uri
+    atomic_write(home / _CHECKPOINT_PLACE, place.encode())
+
+
+def find_checkpoint(home: Path, blobs: Blobs) -> None:
+    """Have a new home go on with what a session's storage has of checkpoints, that is, with the last one."""
+    later = [name.split("/")[1] for name in blobs.names(_LATER) if name.endswith(f"/{BEFORE_FIRST}")]
+    if later:
+        place_later_checkpoint(home, blobs, max(map(int, later)))
+    elif blobs.names(f"{_CHECKPOINT}/"):
+        place_checkpoint(home, blobs)
 
 
 @lru_cache(maxsize=8)

@@ -76,6 +76,22 @@ def test_a_query_is_stopped_though_no_file_can_be_made(tmp_path: Path) -> None:
     assert not query.isActive
 
 
+def test_another_query_goes_on_from_one_that_is_outgrown(tmp_path: Path) -> None:
+    first, last = FakeQuery(), FakeQuery()
+    queries = iter([first, last])
+
+    def start() -> FakeQuery:
+        query = next(queries)
+        act = supervisor.outgrown if query is first else supervisor.stop
+        threading.Timer(0.1, act).start()
+        return query
+
+    supervisor = Supervisor(tmp_path, start, batches=lambda: 3, jvm_alive=lambda: True)
+    supervisor.run()
+    assert not first.isActive and not last.isActive
+    assert not (tmp_path / HOLD_FILE).exists()
+
+
 def test_the_same_failure_again_and_again_ends_it_with_its_reason(tmp_path: Path) -> None:
     failing = [FakeQuery(ValueError("broken for good")) for _ in range(TUNING.query_attempts)]
     with pytest.raises(QueryFailedError, match="broken for good"):

@@ -128,7 +128,7 @@ class Engine:
         control = ControlDb(self._home.path)
         settings = engine_settings(self._home, control)
         self._heart.cluster = not settings.local
-        if not settings.local:
+        if not settings.local and not settings.blobs.at_home:
             place_checkpoint(self._home.path, settings.blobs)
         audit_home(self._home, control, settings)
         check_kinds(control)

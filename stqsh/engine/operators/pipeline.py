@@ -34,7 +34,7 @@ from stqsh.engine.spark.spark_session import without_generated_code
 from stqsh.engine.state.payload_files import Spool, open_spool
 from stqsh.fs import settle
 from stqsh.spec.offset import Offset
-from stqsh.storage.blobs import Blobs, checkpoint_blobs, next_checkpoint, place_checkpoint
+from stqsh.storage.blobs import Blobs, checkpoint_blobs, later_checkpoint, place_later_checkpoint
 from stqsh.storage.home import SessionHome
 from stqsh.units import parse_size
 
@@ -122,9 +122,9 @@ def _begin_dealers(spark: SparkSession, settings: EngineSettings) -> None:
         return
     offset = read_offset(before, batch)
     if Offset.from_json(json.loads(offset)).dealers:
-        after = next_checkpoint(settings.blobs, batch + 1)
+        after = later_checkpoint(settings.blobs, batch + 1)
         begin_checkpoint(after, offset, stored_heads(spark, before, settings.slots))
-        place_checkpoint(settings.home, settings.blobs)
+        place_later_checkpoint(settings.home, settings.blobs, batch + 1)
 
 
 def payload_spool(settings: EngineSettings) -> Spool:

@@ -25,6 +25,7 @@ from urllib.parse import unquote
 from stqsh.checksums import DamagedFileError
 from stqsh.fs import settle
 from stqsh.storage import processes
+from stqsh.storage.blobs import BEFORE_FIRST
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -131,7 +132,7 @@ _EXECUTOR_ID, _EXECUTOR_HOST = "--executor-id", "--hostname"
 """The arguments with which Spark 4.3 starts the Java process of an executor, whatever the master."""
 
 _METADATA = "metadata"
-_INITIAL, _HEADS = "initial", "heads"
+_HEADS = "heads"
 _BEGINS = re.compile(r"/checkpoints/(?P<first>\d+)(?:\?|$)")
 """Ends the URI of a checkpoint that does not begin with batch 0."""
 _MASK = 0xFFFFFFFF
@@ -179,7 +180,7 @@ def commit_file(batch: int, first: int = 0) -> str:
         batch: the session's number of the batch.
         first: that of the checkpoint's first batch, before which there is the file of what it goes on from.
     """
-    return f"commits/{batch - first}" if batch >= first else _INITIAL
+    return f"commits/{batch - first}" if batch >= first else BEFORE_FIRST
 
 
 def offset_file(batch: int, first: int = 0) -> str:
@@ -187,7 +188,7 @@ def offset_file(batch: int, first: int = 0) -> str:
 
     The arguments are those of `commit_file`.
     """
-    return f"offsets/{batch - first}" if batch >= first else _INITIAL
+    return f"offsets/{batch - first}" if batch >= first else BEFORE_FIRST
 
 
 def begin_checkpoint(checkpoint: Blobs, offset: str, heads: Heads) -> None:
@@ -195,11 +196,13 @@ def begin_checkpoint(checkpoint: Blobs, offset: str, heads: Heads) -> None:
 
     Spark 4.3 does not add operators to a checkpoint, nor does it begin one with another batch than 0. So the
     name of this one says which batch that is (`first_batch`), and it has the offset before that one, and what
-    the operators begin with. It is complete once it has the offset.
+    the operators begin with. It is complete once it has the offset; then this does nothing.
     """
+    if checkpoint.names(BEFORE_FIRST):
+        return
     checkpoint.put(_HEADS, [json.dumps(heads).encode()])
     write_metadata(checkpoint)
-    checkpoint.put(_INITIAL, [offset.encode()])
+    checkpoint.put(BEFORE_FIRST, [offset.encode()])
 
 
 def initial_heads(checkpoint: Blobs) -> Heads:
