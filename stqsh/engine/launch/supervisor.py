@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.operators.data_source import HOLD_FILE
-from stqsh.engine.spark.spark_errors import reason, remedy, waits_for_source
+from stqsh.engine.spark.spark_errors import has_late_worker, reason, remedy, waits_for_source
 from stqsh.errors import EngineError
 from stqsh.storage.processes import StopRequest
 
@@ -121,7 +121,8 @@ class Supervisor:
                 self._stopping.wait(self._tuning.source_wait_s)
                 continue
             # What users have to mend fails again, unless the start of the query mends it.
-            if failures >= (2 if hint else self._tuning.query_attempts):
+            most = self._tuning.late_attempts if has_late_worker(error) else self._tuning.query_attempts
+            if failures >= (2 if hint else most):
                 raise QueryFailedError(why, hint=hint)
             self._stopping.wait(0.2 * failures)
 
