@@ -9,7 +9,7 @@ query, so another query goes on from the heads of the slots that the one without
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, GroupedData, SparkSession
@@ -37,7 +37,11 @@ OPERATORS = (EVALUATE, AGGREGATE)
 
 
 def with_operators(
-    spark: SparkSession, chunks: DataFrame, context: OperatorContext, heads: Heads | None = None
+    spark: SparkSession,
+    chunks: DataFrame,
+    context: OperatorContext,
+    heads: Heads,
+    folds: Sequence[Fold] = OPERATORS,
 ) -> DataFrame:
     """Append the operators to a stream of chunks.
 
@@ -45,21 +49,24 @@ def with_operators(
         spark: the session that runs the query.
         chunks: the stream.
         context: what operators know about the session.
-        heads: what the operators begin with, whose query then has the streams' dealers, too.
+        heads: what the operators begin with, in a query that has dealers, too; {} for one without.
+        folds: the operators, in order.
     """
     if heads:
         chunks = _with_operator(chunks, Dealers(context.blobs, context.slots), context, None)
-    for fold in OPERATORS:
+    for fold in folds:
         initial = _frame(spark, heads[fold.name], context.slots) if heads else None
         chunks = _with_operator(chunks, fold, context, initial)
     return chunks
 
 
-def stored_heads(spark: SparkSession, checkpoint: Blobs, slots: int) -> Heads:
+def stored_heads(
+    spark: SparkSession, checkpoint: Blobs, slots: int, folds: Sequence[Fold] = OPERATORS
+) -> Heads:
     """Return the heads of all slots after the last complete batch of a query without dealers."""
     slot_of = {key: slot for slot, key in enumerate(slot_keys(slots))}
     found: Heads = {}
-    for operator, fold in enumerate(reversed(OPERATORS)):
+    for operator, fold in enumerate(reversed(folds)):
         rows = stored_values(spark, checkpoint, operator, _HEAD).collect()
         heads = {str(slot_of[row.key[0]]): b64encode(row.value[0]).decode() for row in rows}
         found[fold.name] = dict(sorted(heads.items()))
