@@ -8,7 +8,7 @@ import pytest
 
 from lang.binding import bound
 from stqsh.lang.binder.bind import Catalogue
-from stqsh.lang.errors import BindError
+from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 
@@ -42,6 +42,7 @@ def lit(value: int) -> list[Any]:
         ("MIN(ts)", ["min", TS, "TIMESTAMP", 0], ["min", M0, "TIMESTAMP"]),
         ("MAX(status)", ["max", STATUS, "STRING", 0], ["max", M0, "STRING"]),
         ("TOPK(status, 3)", ["topk", STATUS, "STRING", 3], ["topk", M0, "TOPK"]),
+        ("TOPK(status)", ["topk", STATUS, "STRING", 10], ["topk", M0, "TOPK"]),
         ("HOUR(MIN(ts))", ["min", TS, "TIMESTAMP", 0], ["hour", ["fn", "HOUR", M0, [], ""], "BIGINT"]),
         (
             "AVG(LENGTH(status))",
@@ -176,7 +177,7 @@ MISTAKES = [
     ("TOPK(status, 0) FROM taxis", "0", "the number of terms must be a whole number from 1 to 10000"),
     ("TOPK(status, 1.5) FROM taxis", "1.5", "the number of terms must be a whole number from 1 to 10000"),
     ("TOPK(status, n) FROM taxis", "n", "the number of terms must be a whole number from 1 to 10000"),
-    ("TOPK(status) FROM taxis", "TOPK", "TOPK takes a text and a number of terms"),
+    ("TOPK(status, 3, 4) FROM taxis", "TOPK", "TOPK takes a text and a number of terms"),
     ("COUNT() FROM taxis", "COUNT", "COUNT takes one argument"),
     ("COUNT(DISTINCT *) FROM taxis", "COUNT", "COUNT takes one argument"),
     ("SUM(*) FROM taxis", "SUM", "SUM takes one argument"),
@@ -236,6 +237,17 @@ def test_distinct_groups_by_the_whole_select_list(taxis: Catalogue) -> None:
     same = "status, HOUR(ts) AS h FROM taxis GROUP BY status, HOUR(ts) ORDER BY h LIMIT 3"
     assert found == aggregates(same, taxis)
     assert bound("SELECT DISTINCT * FROM taxis", taxis).spec.get("aggregates") is None
+
+
+@pytest.mark.parametrize("groups", ["status, HOUR(ts), speed", "n, 1, h", "h, MINUTE(ts), status"])
+def test_a_distinct_query_that_groups_by_more_than_it_shows_shows_each_row_once(
+    groups: str, taxis: Catalogue
+) -> None:
+    found = aggregates(f"DISTINCT status, HOUR(ts) AS h FROM taxis GROUP BY {groups}", taxis)
+    same = aggregates("DISTINCT status, HOUR(ts) AS h FROM taxis", taxis)
+    assert found["select"] and sorted(map(str, found["groups"])) == sorted(map(str, same["groups"]))
+    with pytest.raises(NotSupportedError):
+        bound("SELECT DISTINCT 1 AS one FROM taxis GROUP BY status", taxis)
 
 
 def test_a_distinct_query_orders_by_what_it_shows(taxis: Catalogue) -> None:
