@@ -16,6 +16,7 @@ FEATURES = {
     "circles": frozenset({"circles", "nearest", "expressions"}),
     "polygons": frozenset({"polygons", "inside", "events"}),
     "texts": frozenset({"events", "text"}),
+    "dwell": frozenset({"circles", "nearest", "events", "dwell"}),
     "joins": frozenset({"joins", "expressions", "text"}),
     "all": frozenset({"circles", "polygons", "inside", "events", "text", "joins", "expressions", "nearest"}),
 }

@@ -235,23 +235,13 @@ class QueryKindEntry:
 
 
 RANGE = QueryKindEntry("range")
-NEAREST = QueryKindEntry(
-    "nearest",
-    True,
-    {"dwell": "dwell on the nearest neighbours"},
-)
+NEAREST = QueryKindEntry("nearest", True)
 AGGREGATE = QueryKindEntry("aggregate", unsupported={"dwell": "dwell on aggregates"}, is_resent=True)
 NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True, {"dwell": "dwell on aggregates"})
 REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True, {"dwell": "dwell on aggregates"})
 
-NEAREST_FIRST = QueryKindEntry(
-    "nearest_first", True, unsupported={"dwell": "dwell on the nearest neighbours"}
-)
-FIRST = QueryKindEntry(
-    "first",
-    unsupported={"dwell": "dwell on queries with LIMIT"},
-)
-
+NEAREST_FIRST = QueryKindEntry("nearest_first", True)
+FIRST = QueryKindEntry("first")
 RECORDS = QueryKindEntry("records")
 """The kind of FOLLOW, which no SELECT has."""
 

@@ -251,6 +251,7 @@ class AggregateKind(MergingKind):
     name = AGGREGATE.name
     logic = AggregateLogic
     table = AggregateQueries
+    holds_back = False
 
     def release(self, batch: StreamBatch, positions: Array) -> bool:
         """Remove queries in whose regions this slot has no records any more; Aggregate keeps their rows."""

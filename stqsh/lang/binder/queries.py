@@ -63,6 +63,7 @@ from stqsh.spec.query import (
     AGGREGATE,
     FIRST,
     MOST_MEMBERS,
+    NEAREST,
     NEAREST_AGGREGATE,
     NEAREST_FIRST,
     RANGE,
@@ -142,9 +143,6 @@ def _registered(
         _check_stream(catalogue.stream(spec.stream), options, select.relations[0].span)
     first = spec.first
     if kind == RANGE.name and options.changes and _strays(spec.region, spec.select):
-        if options.dwell_us:
-            place = select.relations[0].span
-            raise NotSupportedError("changes of DISTANCE from a moving object together with dwell", place)
         kind, first = FIRST.name, FirstSpec((), MOST_MEMBERS, each_step=True)
     spec = replace(spec, for_us=for_us, kind=kind, options=options, first=first)
     stream = catalogue.stream(spec.stream)
@@ -160,12 +158,15 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
     """
     if spec.aggregates is not None or not any(has_node(one.value, NowExpr) for one in spec.select):
         return spec
-    if spec.options.dwell_us:
-        raise NotSupportedError("changes of what depends on NOW together with dwell", place)
+    region = spec.region
     if spec.kind == RANGE.name:
         spec = _limited(spec, FirstSpec((), MOST_MEMBERS))
+    elif spec.kind == NEAREST.name and isinstance(region, NearestSpec) and isinstance(region.k, int):
+        # The k nearest are the first k of all objects by distance.
+        by_distance = (OrderColumn(DistanceExpr(), False),)
+        spec = replace(spec, kind=FIRST.name, first=FirstSpec(by_distance, min(region.k, MOST_MEMBERS)))
     if spec.kind != FIRST.name or spec.first is None:
-        raise NotSupportedError("changes of what depends on NOW, of the nearest neighbours", place)
+        raise NotSupportedError("changes of what depends on NOW, of NEAREST with LIMIT or a parameter", place)
     timed = tuple(one.value for one in spec.select if has_node(one.value, NowExpr))
     return replace(spec, first=replace(spec.first, each_step=True, timed=timed))
 
