@@ -68,7 +68,7 @@ class Live:
     paused: bool = False
     changed: dict[Any, int] = field(default_factory=dict)
     told: dict[Any, tuple[list[Any], Update]] = field(default_factory=dict)
-    rows: dict[Any, HeldRow] = field(default_factory=dict)
+    held: dict[Any, HeldRow] = field(default_factory=dict)
 
     @property
     def is_held(self) -> bool:
@@ -79,7 +79,7 @@ class Live:
     def pause(self) -> None:
         """While it is paused, nothing waits."""
         self.changed = {}
-        for row in self.rows.values():
+        for row in self.held.values():
             row.since = None
 
 
@@ -258,7 +258,7 @@ class Oracle:
         query = self.queries.pop(query_id)
         then = Oracle(self.spec, self.clock, self.world, before)
         if query.is_held:
-            held = [row for row in query.rows.values() if row.is_sent]
+            held = [row for row in query.held.values() if row.is_sent]
             return [
                 row.parting._replace(step=n, why=why)
                 if row.parting
@@ -272,15 +272,15 @@ class Oracle:
         now, out = {self.key(name): name for name in self.answer(query.spec, n)}, []
         for key, name in now.items():
             told = self._selected(name, query.spec, n), self._update(n, query_id, query.spec, name, "")
-            row = query.rows.setdefault(key, HeldRow(name, told))
+            row = query.held.setdefault(key, HeldRow(name, told))
             if row.is_sent and query.spec["options"].get("changes") and row.told[0] != told[0]:
                 out += [row.told[1]._replace(step=n, op="-", why="changed"), told[1]]
             row.name, row.told, row.is_member, row.parting = name, told, True, None
-        for key, row in query.rows.items():
+        for key, row in query.held.items():
             if row.is_member and key not in now:
                 why = self._why(row.name, query.spec, n)
                 row.is_member, row.parting = False, self._update(n, query_id, query.spec, row.name, why)
-        for row in query.rows.values():
+        for row in query.held.values():
             if row.is_member == row.is_sent:
                 row.since = None
                 continue
@@ -290,7 +290,7 @@ class Oracle:
                 continue
             out.append(row.told[1] if row.is_member else row.parting._replace(step=n))
             row.is_sent, row.since = row.is_member, None
-        query.rows = {key: row for key, row in query.rows.items() if row.is_member or row.is_sent}
+        query.held = {key: row for key, row in query.held.items() if row.is_member or row.is_sent}
         return out
 
     def _difference(self, n: int, query_id: int, query: Live) -> list[Update]:
