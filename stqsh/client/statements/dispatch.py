@@ -43,6 +43,7 @@ from stqsh.errors import SourceError, StqshError
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import NOWHERE, Span
+from stqsh.lang.binder.bare_words import read_words
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.binder.views import view_columns
 from stqsh.lang.errors import BindError, NotSupportedError, locating
@@ -89,7 +90,9 @@ def perform(desk: StatementContext, statement: statements.Statement) -> Iterator
     if action is None:
         bind(statement, desk.view)  # raises if it is wrong or not supported yet
         raise NotSupportedError(statement.text)
-    yield from action(desk, statement)
+    reading = read_words(statement, desk.view)
+    yield from (Message(note) for note in reading.notes)
+    yield from action(desk, reading.statement)
 
 
 def register(desk: StatementContext, statement: statements.RegisterQuery) -> Iterator[Outcome]:
