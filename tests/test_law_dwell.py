@@ -1,4 +1,4 @@
-"""The first law of queries WITH (dwell => …): of regions, of neighbours, with LIMIT and changes."""
+"""The first law of queries WITH (dwell => …): of regions, of neighbours, with LIMIT and changes, added up."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from support import memory, oracle
 from support.budget import share
 from support.cases import Case
+from support.group_updates import updates
 from support.oracle import parts_of
-from support.strategies import cases, cut, cuts, slots
+from support.oracle.groups import run_groups
+from support.strategies import cases, cut, cuts, restarts, slots
 from support.strategies.first import elapsed, limited_query
+from support.strategies.groups import group_cases
 
 FEATURES: dict[str, frozenset[str]] = {
     "regions": frozenset({"circles", "expressions"}),
@@ -74,17 +77,34 @@ def _timed(draw: st.DrawFn, case: Case, query: dict[str, Any]) -> dict[str, Any]
     return query | {"kind": "first", "select": select, "first": first, "options": options}
 
 
-@share(1)
+@share(2)
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
 @given(st.data(), cuts, slots, st.sets(st.integers(0, 12)))
 def test_updates_are_the_oracles(
-    features: frozenset[str], data: st.DataObject, size: int | None, count: int, restarts: set[int]
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
 ) -> None:
     case = data.draw(dwelling_cases(features))
     expected = oracle.run(case)
-    outcome = memory.run(case, count, cut(case, size), restarts)
+    outcome = memory.run(case, count, cut(case, size), again)
     assert len(outcome.updates) == len(expected)
     for told, right in zip(outcome.updates, expected, strict=True):
         assert oracle.alike(told, right), (told, right)
     sizes = {query: len(keys) for query, keys in oracle.fold(expected).items() if keys}
     assert {query: size for query, size in outcome.sizes.items() if size} == sizes
+
+
+ADDED_UP: dict[str, frozenset[str]] = {
+    "objects": frozenset({"dwell", "circles", "expressions"}),
+    "events": frozenset({"dwell", "events", "text", "polygons", "inside"}),
+}
+
+
+@share(2)
+@pytest.mark.parametrize("features", ADDED_UP.values(), ids=ADDED_UP)
+@given(st.data(), cuts, slots, restarts)
+def test_members_of_aggregates_dwell(
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
+) -> None:
+    some = group_cases(cases(features))
+    case = data.draw(some.filter(lambda one: any("dwell_us" in query["options"] for query in one.queries)))
+    assert updates(case, count, cut(case, size), again) == run_groups(case)

@@ -236,9 +236,10 @@ class QueryKindEntry:
 
 RANGE = QueryKindEntry("range")
 NEAREST = QueryKindEntry("nearest", True)
-AGGREGATE = QueryKindEntry("aggregate", unsupported={"dwell": "dwell on aggregates"}, is_resent=True)
-NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True, {"dwell": "dwell on aggregates"})
-REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True, {"dwell": "dwell on aggregates"})
+AGGREGATE = QueryKindEntry("aggregate", is_resent=True)
+DWELLING_AGGREGATE = QueryKindEntry("dwelling_aggregate")
+NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True, {"dwell": "dwell on aggregates of NEAREST"})
+REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True, {"dwell": "dwell on aggregates of NEAREST"})
 
 NEAREST_FIRST = QueryKindEntry("nearest_first", True)
 FIRST = QueryKindEntry("first")
@@ -251,6 +252,7 @@ BUILT_IN = {
         RANGE,
         NEAREST,
         AGGREGATE,
+        DWELLING_AGGREGATE,
         NEAREST_AGGREGATE,
         REFRESHED_NEAREST,
         FIRST,

@@ -558,6 +558,19 @@ def test_since_now_is_for_events(taxis: Catalogue) -> None:
         bound("REGISTER QUERY q SINCE NOW AS SELECT oid FROM taxis", taxis)
 
 
+def test_members_of_aggregates_dwell(taxis: Catalogue) -> None:
+    select = "SELECT COUNT(*) FROM taxis"
+    assert (
+        bound(f"REGISTER QUERY q WITH (dwell => 5 s) AS {select}", taxis).spec["kind"] == "dwelling_aggregate"
+    )
+    for rest, message in (
+        (" SYNC 10 s", "dwell on aggregates with SYNC or WINDOW"),
+        (" NEAREST 3 TO (1, 2)", "dwell on aggregates of NEAREST"),
+    ):
+        with pytest.raises(NotSupportedError, match=message):
+            bound(f"REGISTER QUERY q WITH (dwell => 5 s) AS {select}{rest}", taxis)
+
+
 @pytest.mark.parametrize(
     ("rest", "kind"),
     [

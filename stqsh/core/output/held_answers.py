@@ -11,7 +11,7 @@ it returns or its leaving has lasted. It does not wait if its object went away.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +79,7 @@ class _Rows(NamedTuple):
 
     Attributes:
         query: The position of the query.
-        code: The query and the row's key as one number.
+        code: The query and the row's object as one number.
         step: When it came, left or changed; of a stored row that waits, when it began to wait.
         op, why, distance: As in updates.
         sent: Whether readers held it before the batch, bool.
@@ -148,7 +148,7 @@ class HeldAnswers:
         records = CandidateRecords(self._batch.state, f"{self._prefix}/records", self._batch.spec)
         records.take([*shown.show(news.show).columns, shown.looked_up(news.show).view(pa.string())])
         terms = self._terms(queries)
-        rows = _rows(queries.id, stored, news, records.keys(), terms)
+        rows = _rows(queries.id, stored, news, self._identities(records), terms)
         turns, waiting = _lasting(rows, terms, queries.dwell)
         sent = _sent_after(rows, turns)
         turned, retracted = _turned(rows, turns), _retracted(rows, terms, sent, waiting)
@@ -157,6 +157,19 @@ class HeldAnswers:
         updates = updates._replace(query=ids, distance=None if np.isnan(far).all() else far)
         self._store(rows, _kept(rows, terms, sent, waiting), records, terms)
         return MergedUpdates(updates, records)
+
+    def _identities(self, records: CandidateRecords) -> Array:
+        """Return a number for the object of each version, from 0 on.
+
+        A later event may have the key of one that has expired. It is later, so the time tells them apart.
+        """
+        keys = np.unique(records.keys(), return_inverse=True)[1]
+        spec = self._batch.spec
+        if not spec.is_event:
+            return keys
+        shown: Any = records.show(np.arange(len(records), dtype=np.int32)).column(spec.time)
+        times = np.unique(shown.cast(pa.int64()).to_numpy(zero_copy_only=False), return_inverse=True)[1]
+        return np.unique(keys * (len(keys) + 1) + times, return_inverse=True)[1]
 
     def _terms(self, queries: _HeldQueries) -> _Terms:
         """Return what the marks say; a query that is paused and resumed in one step goes on."""
@@ -193,16 +206,15 @@ class HeldAnswers:
         queries.keep(stays)
 
 
-def _rows(ids: Array, stored: _HeldRows, news: QueryUpdates, keys: Array, terms: _Terms) -> _Rows:
+def _rows(ids: Array, stored: _HeldRows, news: QueryUpdates, objects: Array, terms: _Terms) -> _Rows:
     """Return the stored rows and those of the batch; what a resumed query waits for begins to wait now."""
     known, new = len(stored), len(news.step)
     query = np.searchsorted(ids, np.concatenate([stored.query, news.query]))
-    codes = np.unique(keys, return_inverse=True)[1]
     since = np.where(terms.resumed[query[:known]], terms.first, stored.since)
     far = np.full(new, np.nan) if news.distance is None else news.distance
     return _Rows(
         query,
-        query * (len(keys) + 1) + codes,
+        query * (len(objects) + 1) + objects,
         np.concatenate([since, news.step]),
         np.concatenate([stored.op, news.op]).astype(np.int8),
         np.concatenate([stored.why, news.why]).astype(np.int8),

@@ -61,6 +61,7 @@ from stqsh.spec.expression import (
 )
 from stqsh.spec.query import (
     AGGREGATE,
+    DWELLING_AGGREGATE,
     FIRST,
     MOST_MEMBERS,
     NEAREST,
@@ -140,8 +141,13 @@ def _registered(
     if spec.aggregates is not None and options.error is not None:
         spec = replace(spec, aggregates=replace(spec.aggregates, error=options.error))
     if options.since_now or options.dwell_us:
-        _check_stream(catalogue.stream(spec.stream), options, select.relations[0].span)
+        place, adds_up = select.relations[0].span, spec.aggregates is not None
+        _check_stream(catalogue.stream(spec.stream), options, place, adds_up=adds_up)
     first = spec.first
+    if kind == AGGREGATE.name and options.dwell_us and spec.aggregates is not None:
+        if spec.aggregates.each_step or spec.aggregates.sync_us is not None:
+            raise NotSupportedError("dwell on aggregates with SYNC or WINDOW, or that time changes", place)
+        kind = DWELLING_AGGREGATE.name
     if kind == RANGE.name and options.changes and _strays(spec.region, spec.select):
         kind, first = FIRST.name, FirstSpec((), MOST_MEMBERS, each_step=True)
     spec = replace(spec, for_us=for_us, kind=kind, options=options, first=first)
@@ -171,15 +177,17 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
     return replace(spec, first=replace(spec.first, each_step=True, timed=timed))
 
 
-def _check_stream(stream: StreamSpec | None, options: QueryOptions, place: Span) -> None:
+def _check_stream(stream: StreamSpec | None, options: QueryOptions, place: Span, *, adds_up: bool) -> None:
     """Raise for SINCE NOW and dwell where a query's stream does not suit them."""
     assert stream is not None, "the SELECT is bound"
     if options.since_now and not stream.is_event:
         raise BindError(f"SINCE NOW is for event streams; {stream.name} is a moving stream", place)
     if options.dwell_us and stream.keeps_none:
         raise BindError(f"{stream.name} keeps no events (KEEP NONE), so none can dwell", place)
-    if options.changes and options.dwell_us and stream.is_significant:
-        raise NotSupportedError("changes together with dwell on a stream with RETAIN SIGNIFICANT", place)
+    waits_for_records = options.changes or adds_up
+    if waits_for_records and options.dwell_us and stream.is_significant:
+        what = "dwell on aggregates" if adds_up else "changes together with dwell"
+        raise NotSupportedError(f"{what} on a stream with RETAIN SIGNIFICANT", place)
 
 
 def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) -> bool:

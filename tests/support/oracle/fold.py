@@ -41,10 +41,10 @@ def alike(a: Update, b: Update) -> bool:
 
 @dataclass
 class HeldRow:
-    """A row of an answer that is held back, by its key.
+    """A row of an answer that is held back.
 
-    name: the object that it last was in the answer. told: what is selected of it then, and the row. parting:
-    how it left. since: when it began to differ from what the reader holds.
+    name: the object. told: what is selected of it as it last was in the answer, and the row. parting: how it
+    left. since: when it began to differ from what the reader holds.
     """
 
     name: Any
@@ -269,17 +269,17 @@ class Oracle:
 
     def _held(self, n: int, query_id: int, query: Live) -> list[Update]:
         """What is due of the rows of an answer. One that has left stays as it left."""
-        now, out = {self.key(name): name for name in self.answer(query.spec, n)}, []
-        for key, name in now.items():
+        now, out = self.answer(query.spec, n), []
+        for name in now:
             told = self._selected(name, query.spec, n), self._update(n, query_id, query.spec, name, "")
-            row = query.held.setdefault(key, HeldRow(name, told))
+            row = query.held.setdefault(name, HeldRow(name, told))
             if row.is_sent and query.spec["options"].get("changes") and row.told[0] != told[0]:
                 out += [row.told[1]._replace(step=n, op="-", why="changed"), told[1]]
-            row.name, row.told, row.is_member, row.parting = name, told, True, None
-        for key, row in query.held.items():
-            if row.is_member and key not in now:
-                why = self._why(row.name, query.spec, n)
-                row.is_member, row.parting = False, self._update(n, query_id, query.spec, row.name, why)
+            row.told, row.is_member, row.parting = told, True, None
+        for name, row in query.held.items():
+            if row.is_member and name not in now:
+                why = self._why(name, query.spec, n)
+                row.is_member, row.parting = False, self._update(n, query_id, query.spec, name, why)
         for row in query.held.values():
             if row.is_member == row.is_sent:
                 row.since = None
@@ -290,7 +290,7 @@ class Oracle:
                 continue
             out.append(row.told[1] if row.is_member else row.parting._replace(step=n))
             row.is_sent, row.since = row.is_member, None
-        query.held = {key: row for key, row in query.held.items() if row.is_member or row.is_sent}
+        query.held = {name: row for name, row in query.held.items() if row.is_member or row.is_sent}
         return out
 
     def _difference(self, n: int, query_id: int, query: Live) -> list[Update]:
