@@ -123,8 +123,8 @@ class DwellingAggregateLogic(RangeLogic):
             (staying.query, staying.step, staying.new, 1),
         ]
         signs = [np.full(len(part[0]), part[3], np.int8) for part in parts]
-        columns = (np.concatenate([part[i] for part in parts]) for i in range(3))
-        return MemberChanges(*columns, np.concatenate(signs))
+        query, step, version = (np.concatenate([part[i] for part in parts]) for i in range(3))
+        return MemberChanges(query, step, version, np.concatenate(signs))
 
     def _take_back(self, context: QueryContext, positions: Array, step: int, why: int) -> None:
         """Forget what queries wait for and count."""

@@ -32,6 +32,10 @@ _IN_STEPS = BatchTiming(1, 0, 1, 1, -1)
 """A clock whose time is the number of the step, because DWELL is in steps here."""
 
 
+_UNKNOWN = np.iinfo(np.int64).min
+"""The time of an event of which only the key is known."""
+
+
 class _HeldQueries(StateTable):
     """The queries with DWELL, by id."""
 
@@ -148,7 +152,7 @@ class HeldAnswers:
         records = CandidateRecords(self._batch.state, f"{self._prefix}/records", self._batch.spec)
         records.take([*shown.show(news.show).columns, shown.looked_up(news.show).view(pa.string())])
         terms = self._terms(queries)
-        rows = _rows(queries.id, stored, news, self._identities(records), terms)
+        rows = _rows(queries.id, stored, news, terms, (records.keys(), self._times(records)))
         turns, waiting = _lasting(rows, terms, queries.dwell)
         sent = _sent_after(rows, turns)
         turned, retracted = _turned(rows, turns), _retracted(rows, terms, sent, waiting)
@@ -158,18 +162,14 @@ class HeldAnswers:
         self._store(rows, _kept(rows, terms, sent, waiting), records, terms)
         return MergedUpdates(updates, records)
 
-    def _identities(self, records: CandidateRecords) -> Array:
-        """Return a number for the object of each version, from 0 on.
-
-        A later event may have the key of one that has expired. It is later, so the time tells them apart.
-        """
-        keys = np.unique(records.keys(), return_inverse=True)[1]
+    def _times(self, records: CandidateRecords) -> Array | None:
+        """Return the time of each version of events, `_UNKNOWN` where only the key is known; else None."""
         spec = self._batch.spec
         if not spec.is_event:
-            return keys
+            return None
         shown: Any = records.show(np.arange(len(records), dtype=np.int32)).column(spec.time)
-        times = np.unique(shown.cast(pa.int64()).to_numpy(zero_copy_only=False), return_inverse=True)[1]
-        return np.unique(keys * (len(keys) + 1) + times, return_inverse=True)[1]
+        times: Array = shown.cast(pa.int64()).fill_null(_UNKNOWN).to_numpy()
+        return times
 
     def _terms(self, queries: _HeldQueries) -> _Terms:
         """Return what the marks say; a query that is paused and resumed in one step goes on."""
@@ -206,22 +206,46 @@ class HeldAnswers:
         queries.keep(stays)
 
 
-def _rows(ids: Array, stored: _HeldRows, news: QueryUpdates, objects: Array, terms: _Terms) -> _Rows:
-    """Return the stored rows and those of the batch; what a resumed query waits for begins to wait now."""
+def _rows(
+    ids: Array, stored: _HeldRows, news: QueryUpdates, terms: _Terms, records: tuple[Array, Array | None]
+) -> _Rows:
+    """Return the stored rows and those of the batch; what a resumed query waits for begins to wait now.
+
+    `records` has the keys of all versions, and the times of events.
+    """
     known, new = len(stored), len(news.step)
     query = np.searchsorted(ids, np.concatenate([stored.query, news.query]))
     since = np.where(terms.resumed[query[:known]], terms.first, stored.since)
-    far = np.full(new, np.nan) if news.distance is None else news.distance
+    step, far = np.concatenate([since, news.step]), news.distance
+    keys, times = np.unique(records[0], return_inverse=True)[1], records[1]
+    code = query * (known + new + 1) + keys
+    if times is not None:
+        code = _told_apart(code, step, np.append(stored.op, news.op), times)
     return _Rows(
         query,
-        query * (len(objects) + 1) + objects,
-        np.concatenate([since, news.step]),
+        code,
+        step,
         np.concatenate([stored.op, news.op]).astype(np.int8),
         np.concatenate([stored.why, news.why]).astype(np.int8),
-        np.concatenate([stored.distance, far]),
+        np.concatenate([stored.distance, np.full(new, np.nan) if far is None else far]),
         np.concatenate([stored.sent, np.zeros(new, np.bool_)]),
         np.arange(known + new) < known,
     )
+
+
+def _told_apart(code: Array, step: Array, op: Array, times: Array) -> Array:
+    """Return codes that tell events of one key apart by their times, in the order of the codes given.
+
+    A later event may have the key of one that has expired. A row of which only the key is known shows the
+    last event before it that has the key.
+    """
+    order = np.lexsort((op, step, code))
+    known = np.maximum.accumulate(np.where(times[order] == _UNKNOWN, 0, np.arange(len(order))))
+    filled = np.empty_like(times)
+    filled[order] = times[order][known]
+    numbers = np.unique(filled, return_inverse=True)[1]
+    told_apart: Array = code * (len(code) + 1) + numbers
+    return told_apart
 
 
 def _turning(rows: _Rows) -> Array:
