@@ -107,7 +107,7 @@ def _take_over(logic: QueryLogic, older: QueryCommands) -> set[int]:
     at = queries.register(new, older.still, batch.timing, batch.focal.table)
     logic.register(at, new)
     at = at[(queries.mode[at] == ACTIVE) & ((queries.dwell[at] == 0) | logic.is_merged)]
-    if not len(at):
+    if not len(at) or find_kind(logic.kind).remembers:
         return set()
     logic.remember(at)
     queries.mode[at] = PAUSED

@@ -289,7 +289,7 @@ class QueryLogic(ABC):
     """Whether Aggregate knows what the kind's queries have sent, and holds it back for DWELL."""
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
-        self.batch, self.output = batch, output
+        self.batch, self.output, self.kind = batch, output, kind.name
         self.begun = np.empty(0, np.int64)
         self.prefix = kind.prefix(batch.spec.id)
         self.queries = kind.queries(batch.state, batch.spec.id)

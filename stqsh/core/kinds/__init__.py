@@ -19,6 +19,7 @@ from stqsh.core.kinds.nearest_aggregates import NearestAggregateKind
 from stqsh.core.kinds.nearest_first import NearestFirstKind
 from stqsh.core.kinds.ranges import RangeKind
 from stqsh.core.kinds.records import RecordsKind
+from stqsh.core.kinds.refreshed_first import RefreshedFirstKind, RefreshedNearestFirstKind
 from stqsh.core.kinds.refreshed_nearest import RefreshedNearestKind
 
 log = logging.getLogger("stqsh.extensions")
@@ -52,6 +53,8 @@ KINDS: dict[str, QueryKind] = {
         RefreshedNearestKind(),
         FirstKind(),
         NearestFirstKind(),
+        RefreshedFirstKind(),
+        RefreshedNearestFirstKind(),
         RecordsKind(),
     )
 }
