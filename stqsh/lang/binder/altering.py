@@ -16,7 +16,7 @@ from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.expression import DistanceExpr, has_node
-from stqsh.spec.query import BUILT_IN, QuerySpec
+from stqsh.spec.query import BUILT_IN, RANGE, QuerySpec
 from stqsh.spec.region import NearestSpec
 
 
@@ -57,6 +57,8 @@ def _check_kind(statement: AlterQuery, query: QuerySpec, catalogue: CatalogueVie
         raise NotSupportedError(f"ALTER QUERY of a query of the kind {query.kind}", place)
     if stream is not None and stream.is_significant:
         raise NotSupportedError("ALTER QUERY over a stream with RETAIN SIGNIFICANT", place)
+    if query.options.dwell_us and query.kind != RANGE.name:
+        raise NotSupportedError("ALTER QUERY with dwell on aggregates, LIMIT or the nearest", place)
     values = [one.value for one in query.select]
     values += [] if query.first is None else [one.value for one in query.first.order]
     if query.options.changes and any(has_node(value, DistanceExpr) for value in values):
