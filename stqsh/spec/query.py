@@ -139,6 +139,7 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
         order: ORDER BY.
         limit: the maximum number of rows.
         measure: requests the cost of the query with this id, or of the snapshot itself (0), not an answer.
+        past: whether events count that are no longer kept; slots say of what they have not archived yet.
     """
 
     stream: str = ""
@@ -157,6 +158,7 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     order: tuple[OrderColumn, ...] = ()
     limit: int | None = None
     measure: int | None = None
+    past: bool = False
 
     @property
     def adds_up(self) -> bool:
