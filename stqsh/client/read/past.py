@@ -30,7 +30,7 @@ from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.snapshots.analysis import OperatorRun, analyse
 from stqsh.core.snapshots.groups import NOW
 from stqsh.core.snapshots.row_snapshots import shares_over_events
-from stqsh.core.snapshots.select import LET_GO, nothing
+from stqsh.core.snapshots.select import LET_GO, nothing, window_of
 from stqsh.core.state.slot_state import SlotState
 from stqsh.errors import StqshError
 from stqsh.lang.errors import NotSupportedError
@@ -85,8 +85,9 @@ class SlotsOfPast:
     @property
     def now_us(self) -> int:
         """What NOW is, µs."""
-        found = {share.schema.metadata[NOW] for share in self.shares if NOW in (share.schema.metadata or {})}
-        return int(found.pop()) if found else (self.progress.at_us() or 0)
+        if not self.shares:
+            return self.progress.at_us() or 0
+        return int((self.shares[0].schema.metadata or {})[NOW])
 
 
 def with_past(spec: SnapshotSpec, stream: StreamSpec) -> SnapshotSpec:
@@ -187,7 +188,7 @@ def _times(spec: SnapshotSpec, stream: StreamSpec, now_us: int) -> TimeRange:
     """Return a range that has the times which a snapshot asks for."""
     times = time_bounds(spec.condition, stream.time, now_us)
     assert times is not None, "a snapshot of the past bounds the time"
-    window = None if spec.aggregates is None else spec.aggregates.window_us
+    window = window_of(spec)
     return times if window is None else times.within(TimeRange(now_us - window, now_us))
 
 

@@ -18,7 +18,7 @@ from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
 from stqsh.core.kernels.index.scan import EVER
 from stqsh.core.objects.row_table import RowTable
-from stqsh.core.snapshots.select import noting_failures, share_of, whole
+from stqsh.core.snapshots.select import noting_failures, share_of, whole, window_of
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.query import Place, SnapshotSpec
 from stqsh.spec.stream import StreamSpec
@@ -72,12 +72,12 @@ def shares_over_events(
         state: has the tables and areas that the snapshot refers to.
     """
     resolver = Resolver(state, stream)
-    reach = reach_of(spec.region, resolver, place)
+    reach, window_us = reach_of(spec.region, resolver, place), window_of(spec)
     for rows in batches:
         # As in a slot, an event without a place is in no answer.
         present = PresentObjects(RowTable(stream, rows, np.nan, is_timed=True), resolver, now_us, EVER)
-        if spec.aggregates is not None and spec.aggregates.window_us is not None:
-            present = present.within(spec.aggregates.window_us)
+        if window_us is not None:
+            present = present.within(window_us)
         share = noting_failures(partial(share_of, SnapshotSelection(present, spec, reach)))
         assert share is not None, "all rows are looked at"
         yield share

@@ -28,7 +28,7 @@ from stqsh.core.contract.query_kind import QueryKind
 from stqsh.core.contract.snapshot_selection import EVERYWHERE, PresentObjects, SnapshotSelection, StoredRows
 from stqsh.core.kinds import KINDS
 from stqsh.core.objects.event_objects import let_go_so_far
-from stqsh.core.snapshots.groups import groups_part, groups_whole
+from stqsh.core.snapshots.groups import NOW, groups_part, groups_whole
 from stqsh.core.snapshots.query_cost import measure
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.aggregate import AggregateSpec, GroupColumn
@@ -133,6 +133,9 @@ def part(
     found = noting_failures(lambda: _part(state, spec, place, selecting, kept))
     if found is None or not spec.past:
         return found
+    present = _present(state, spec)
+    assert present is not None, "the slot has a share"
+    found = _with_metadata(found, NOW, str(present.now).encode())
     return _with_metadata(found, LET_GO, str(let_go_so_far(state, spec.stream_id)).encode())
 
 
@@ -195,8 +198,8 @@ def selection_of(
     present = _present(state, spec)
     if present is None:
         return None
-    if spec.aggregates is not None and spec.aggregates.window_us is not None:
-        present = present.within(spec.aggregates.window_us)
+    if (window_us := window_of(spec)) is not None:
+        present = present.within(window_us)
     return selecting(present, spec, reach_of(spec.region, present.resolver, place))
 
 
@@ -257,10 +260,14 @@ def _present(state: SlotState, spec: BoundQuery) -> PresentObjects | None:
 
     It is the step's time, with WINDOW the end of the step's tick (language.md section 7).
     """
-    is_windowed = spec.aggregates is not None and spec.aggregates.window_us is not None
-    present = PresentObjects.of(state, spec.stream_id, at_end=is_windowed)
+    present = PresentObjects.of(state, spec.stream_id, at_end=window_of(spec) is not None)
     is_past = isinstance(spec, SnapshotSpec) and spec.past
     return present.of_all_times() if is_past and present is not None else present
+
+
+def window_of(spec: BoundQuery) -> int | None:
+    """Return the window of a query or a snapshot, µs; None without one."""
+    return spec.window_us if spec.aggregates is None else spec.aggregates.window_us
 
 
 def _without_tables(spec: AggregateSpec) -> AggregateSpec:
