@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.asked_slots import AskedSlots
-from stqsh.client.read.slot_answers import focal_place
+from stqsh.client.read.slot_answers import placed
 from stqsh.core.conditions.evaluation import columns_read
 from stqsh.core.conditions.region_test import reach_of
 from stqsh.core.conditions.resolver import Resolver
@@ -35,7 +35,8 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.errors import StqshError
 from stqsh.lang.errors import NotSupportedError
 from stqsh.spec.chunk import unpack
-from stqsh.spec.query import BoundQuery, Place, SnapshotSpec
+from stqsh.spec.query import BoundQuery, SnapshotSpec, focal_keys
+from stqsh.spec.region import Place
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.archive_files import ArchiveFile, archived_files, first_files
 from stqsh.storage.archive_reader import Wanted, check_files, read_events
@@ -66,12 +67,14 @@ class SlotsOfPast:
     """What the slots say of a snapshot of the past, at one step.
 
     Attributes:
+        spec: the snapshot, with its moving regions where their focal objects are.
         shares: their shares.
         progress: the step.
         place: where the focal object of its region is, None while it is absent.
         lookups: has the tables and areas that the snapshot refers to.
     """
 
+    spec: SnapshotSpec
     shares: list[pa.RecordBatch]
     progress: Progress
     place: Place | None
@@ -120,10 +123,10 @@ def slots_of_past(
     asked: AskedSlots, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec
 ) -> SlotsOfPast:
     """Return what the slots' states say; raise `NotPublishedError` if they lack what it needs."""
-    place, clock = focal_place(states, spec), states[0].clock
+    (spec, place), clock = placed(states, spec), states[0].clock
     shares = asked.shares(states, spec, stream, place)
     progress = Progress(step=clock.step, base_tick=clock.base_tick, tick_us=clock.tick_us)
-    return SlotsOfPast(shares, progress, place, _lookups(states[0], spec))
+    return SlotsOfPast(spec, shares, progress, place, _lookups(states[0], spec))
 
 
 def remote_slots(
@@ -134,17 +137,17 @@ def remote_slots(
     Raises:
         NotSupportedError: the snapshot needs more of them.
     """
-    if spec.join is not None or spec.region.focal_key is not None:
-        what = "a join" if spec.join is not None else "a region around an object"
+    if spec.joins or focal_keys(spec):
+        what = "a join" if spec.joins else "a region around an object"
         raise NotSupportedError(f"{what} over archived events, where the slots' state is not on this host")
     lookups = SlotState.fresh(0)
     for area in spec.areas:
         PolygonTable(lookups).define(area, unpack(area_geometry(link.db, area)))
-    return SlotsOfPast(shares, progress, None, lookups)
+    return SlotsOfPast(spec, shares, progress, None, lookups)
 
 
 def archived_shares(
-    link: Connection, found: SlotsOfPast, spec: SnapshotSpec, stream: StreamSpec
+    link: Connection, found: SlotsOfPast, stream: StreamSpec
 ) -> tuple[Iterator[pa.RecordBatch], ArchiveUse]:
     """Return the archive's shares of an answer, beside those of the slots, and what is read for them.
 
@@ -153,7 +156,7 @@ def archived_shares(
         EngineDeadError: a batch was under way, and its engine has died.
     """
     assert stream.archive is not None, "the stream has an archive"
-    folder, now_us = Path(stream.archive), found.now_us
+    spec, folder, now_us = found.spec, Path(stream.archive), found.now_us
     use = archive_use(_files_of(link, stream, found.let_go), spec, stream, now_us)
     check_files(folder, stream.name, use.read)
     box = reach_of(spec.region, Resolver(found.lookups, stream), found.place).box
@@ -173,12 +176,12 @@ def analysis_of_past(
     link: Connection, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec
 ) -> tuple[OperatorRun, ...]:
     """Return what each operator did for a snapshot of the past; raise as `archived_shares` does."""
-    place, clock = focal_place(states, spec), states[0].clock
+    (spec, place), clock = placed(states, spec), states[0].clock
     progress = Progress(step=clock.step, base_tick=clock.base_tick, tick_us=clock.tick_us)
 
     def archived(shares: list[pa.RecordBatch]) -> tuple[int, Iterator[pa.RecordBatch]]:
-        found = SlotsOfPast(shares, progress, place, _lookups(states[0], spec))
-        others, use = archived_shares(link, found, spec, stream)
+        found = SlotsOfPast(spec, shares, progress, place, _lookups(states[0], spec))
+        others, use = archived_shares(link, found, stream)
         return sum(file.events for file in use.read), others
 
     return analyse(states, spec, place, nothing(stream, spec), archived)
@@ -230,7 +233,7 @@ def _columns(spec: SnapshotSpec, stream: StreamSpec) -> list[str]:
         *([] if aggregates is None else aggregates.over_records),
     ]
     location = stream.x, stream.y
-    read = {*location, stream.time} | ({spec.join.column} if spec.join is not None else set())
+    read = {*location, stream.time}
     if not spec.adds_up or spec.region.is_nearest or spec.region.focal_key is not None:
         read.add(stream.key)
     for value in values:
@@ -240,8 +243,8 @@ def _columns(spec: SnapshotSpec, stream: StreamSpec) -> list[str]:
 
 def _lookups(state: SlotState, spec: SnapshotSpec) -> SlotState:
     """Return a state with copies of a slot's tables and areas, which stay when the slot goes on."""
-    prefixes = ("areas/",) if spec.join is None else ("areas/", f"t{spec.join.table_id}/")
-    names = [name for name in state.names(prefixes) if spec.areas or not name.startswith("areas/")]
+    tables = [f"t{join.table_id}/" for join in spec.joins]
+    names = state.names(tuple(["areas/", *tables] if spec.areas else tables))
     header = {**deepcopy(state.header), "lengths": {}}
     copied = SlotState(header)
     for name in names:

@@ -143,7 +143,7 @@ class SnapshotReader:
         from stqsh.client.read.slot_answers import merged
 
         found = self._of_past(spec, stream, step)
-        shares, use = archived_shares(self._link, found, spec, stream)
+        shares, use = archived_shares(self._link, found, stream)
         return dataclasses.replace(
             merged([*found.shares, *shares], spec, stream, found.progress), archive=use
         )

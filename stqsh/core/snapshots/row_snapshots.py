@@ -20,7 +20,8 @@ from stqsh.core.kernels.index.scan import EVER
 from stqsh.core.objects.row_table import RowTable
 from stqsh.core.snapshots.select import noting_failures, share_of, whole, window_of
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.query import Place, SnapshotSpec
+from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.region import Place
 from stqsh.spec.stream import StreamSpec
 
 
