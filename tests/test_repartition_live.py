@@ -17,15 +17,15 @@ from support.local import LocalLink, local_session
 from support.repartition import POSTS, SNAPSHOTS, TAXIS, Dealt, dealt_in_all_ways, routing, rows, run, updates
 
 from stqsh.client.api import Session
+from stqsh.client.read.asked_slots import KeptTables
 from stqsh.client.run import RunHandle
 from stqsh.engine.config import TUNING
 from stqsh.engine.delivery import balancer
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.ingest import dealer
-from stqsh.engine.ingest.dropped_stores import DroppedStores
+from stqsh.engine.ingest.stream_preparer import DroppedStores
 from stqsh.lang.errors import NotSupportedError
 from stqsh.routing import strategies, text_splits
-from stqsh.sources.kept_routes import KeptTables
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import set_meta
 from stqsh.storage.session_settings import session_settings

@@ -28,9 +28,8 @@ from stqsh.client.read.subscription import OnIdle, UpdateReader
 from stqsh.client.results import BulkRegistration, Outcome, Updates
 from stqsh.client.run import RunHandle
 from stqsh.client.sink_wait import finish_sinks
-from stqsh.client.statement_groups import groups_of, parsed, performed
 from stqsh.client.statements.context import StatementContext
-from stqsh.client.statements.dispatch import start_run
+from stqsh.client.statements.dispatch import groups_of, parsed, performed, start_run
 from stqsh.lang.ast import statements as ast
 from stqsh.profile import Profile, load_profile
 from stqsh.spec.log import LogKind, RunSteps, RunToEnd

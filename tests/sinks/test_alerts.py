@@ -24,7 +24,7 @@ from stqsh.errors import StqshError
 from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.sinks import alert_target, sink_runner
-from stqsh.sinks.alert_command import AlertFailedError, run_command
+from stqsh.sinks.alert_target import AlertFailedError, run_command
 from stqsh.sinks.http_target import HttpSink
 from stqsh.storage.sinks.notices import NoticeReader
 from stqsh.storage.sinks.sink_position import SinkPosition, write_position

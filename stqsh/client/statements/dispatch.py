@@ -6,8 +6,9 @@ outcomes. A statement that is not in the table is not built yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +20,7 @@ from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wai
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.swapped_axes import swapped_remark
 from stqsh.client.read.watch import WatchFeed
-from stqsh.client.results import Message, Outcome, Script, WaitNotice
+from stqsh.client.results import Answer, Message, Outcome, Script, WaitNotice
 from stqsh.client.run import RunHandle
 from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
@@ -48,6 +49,7 @@ from stqsh.lang.binder.views import view_columns
 from stqsh.lang.errors import BindError, NotSupportedError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.queries import registration
+from stqsh.lang.syntax.parse import parse
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
 from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
 from stqsh.spec.region import EVERYWHERE
@@ -72,6 +74,7 @@ from stqsh.units import format_duration
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
@@ -480,3 +483,62 @@ def _query(desk: StatementContext, name: str) -> QueryRow:
     if query is None or not query.live:
         raise StqshError(f"there is no query {name}", hint="SHOW QUERIES lists all queries")
     return query
+
+
+_QUICK = (statements.RegisterQuery, statements.Drop, statements.PauseQuery, statements.ResumeQuery)
+_GROUP = 500
+"""Maximum number of quick statements in one transaction."""
+_SHORT = 1000
+"""Maximum length in characters of a text whose statements are cached."""
+
+
+def performed(desk: StatementContext, group: list[statements.Statement], number: int) -> Iterator[Outcome]:
+    """Execute the statements of a group, in one transaction if there are several.
+
+    `number` is that of the last one.
+    """
+    if len(group) > 1:
+        yield from _perform_together(desk, group)
+        return
+    for outcome in perform(desk, group[0]):
+        yield replace(outcome, statement=number) if isinstance(outcome, Answer) else outcome
+        if isinstance(outcome, RunHandle):
+            outcome.wait()
+
+
+def groups_of(script: Sequence[statements.Statement]) -> Iterator[list[statements.Statement]]:
+    """Yield the statements of a script one by one, but runs of those that only change queries as groups."""
+    group: list[statements.Statement] = []
+    for statement in script:
+        if group and not (
+            isinstance(group[-1], _QUICK) and isinstance(statement, _QUICK) and len(group) < _GROUP
+        ):
+            yield group
+            group = []
+        group.append(statement)
+    if group:
+        yield group
+
+
+def parsed(text: str, file: str | None) -> Sequence[statements.Statement]:
+    """Return the statements of a text; those of short texts, which may be repeated often, are cached."""
+    return _parsed_before(text, file) if len(text) <= _SHORT else parse(text, file)
+
+
+_parsed_before = lru_cache(256)(parse)
+
+
+def _perform_together(desk: StatementContext, group: list[statements.Statement]) -> Iterator[Outcome]:
+    """Execute quick statements in one transaction, up to the first that fails; raise its error at the end."""
+    outcomes: list[Outcome] = []
+    failed: StqshError | None = None
+    with desk.link.db.transaction():
+        for statement in group:
+            try:
+                outcomes += perform(desk, statement)
+            except StqshError as error:
+                failed = error
+                break
+    yield from outcomes
+    if failed is not None:
+        raise failed
