@@ -8,7 +8,7 @@ from typing import Any
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import Accuracy, accuracy_shown
-from stqsh.client.read.region_text import region_text
+from stqsh.client.read.spec_text import region_text
 from stqsh.client.results import Rows, Script
 from stqsh.client.show.subjects import source_text
 from stqsh.errors import SourceError

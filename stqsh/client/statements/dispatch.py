@@ -285,7 +285,7 @@ def explain_statement(desk: StatementContext, statement: statements.Explain) -> 
 def select(desk: StatementContext, statement: statements.Select) -> Iterator[Outcome]:
     """Execute SELECT: answer a snapshot once; with SYNC it is a SUBSCRIBE."""
     if any(relation.file is not None for relation in statement.relations):
-        from stqsh.client.statements.select_file import select_file  # numba and pyarrow: only when needed
+        from stqsh.client.statements.select_rows import select_file  # numba and pyarrow: only when needed
 
         yield from select_file(desk, statement)
         return
