@@ -41,12 +41,16 @@ class FirstSpec(msgspec.Struct, frozen=True, omit_defaults=True):
         limit: LIMIT.
         each_step: whether the order, or what is shown, may change in steps without records.
         timed: what is shown and reads NOW, of a query with `changes`.
+        sync_us: the duration between refreshes, µs; None to follow every step.
+        window_us: the age of the oldest record that counts at a refresh, µs; None for all.
     """
 
     order: tuple[OrderColumn, ...]
     limit: int
     each_step: bool = False
     timed: tuple[Expr, ...] = ()
+    sync_us: int | None = None
+    window_us: int | None = None
 
 
 class JoinSpec(msgspec.Struct, frozen=True):
@@ -97,6 +101,18 @@ class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):
     aggregates: AggregateSpec | None = None
     first: FirstSpec | None = None
 
+    @property
+    def sync_us(self) -> int | None:
+        """The duration between refreshes, µs; None for a query that follows every step."""
+        shown = self.aggregates or self.first
+        return None if shown is None else shown.sync_us
+
+    @property
+    def window_us(self) -> int | None:
+        """The age of the oldest record that counts at a refresh, µs; None for all."""
+        shown = self.aggregates or self.first
+        return None if shown is None else shown.window_us
+
 
 class QuerySpec(SlotQuery, frozen=True, kw_only=True):
     """A continuous query.
@@ -138,6 +154,7 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
         aggregates: other aggregates, with their own ORDER BY and LIMIT.
         order: ORDER BY.
         limit: the maximum number of rows.
+        window_us: the age of the oldest record that counts, µs; None for all. Aggregates have their own.
         measure: requests the cost of the query with this id, or of the snapshot itself (0), not an answer.
     """
 
@@ -156,6 +173,7 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     aggregates: AggregateSpec | None = None
     order: tuple[OrderColumn, ...] = ()
     limit: int | None = None
+    window_us: int | None = None
     measure: int | None = None
 
     @property
@@ -226,12 +244,15 @@ class QueryKindEntry:
         unsupported: the options that its queries cannot have, each with the text of the error.
         is_resent: whether a query that is resumed gets its whole answer again, so that it does not matter
             which slots have sent what.
+        remembers: whether its queries remember which objects they have sent, so that a stream that is
+            repartitioned evaluates them over its copy by key.
     """
 
     name: str
     depends_on_slots: bool = False
     unsupported: dict[str, str] = field(default_factory=dict)
     is_resent: bool = False
+    remembers: bool = False
 
 
 RANGE = QueryKindEntry("range")
@@ -251,6 +272,12 @@ FIRST = QueryKindEntry(
     "first",
     unsupported={"dwell": "dwell on queries with LIMIT"},
 )
+REFRESHED_FIRST = QueryKindEntry(
+    "refreshed_first", unsupported={"dwell": "dwell together with SYNC or WINDOW"}, remembers=True
+)
+REFRESHED_NEAREST_FIRST = QueryKindEntry(
+    "refreshed_nearest_first", True, {"dwell": "dwell on the nearest neighbours"}, remembers=True
+)
 
 RECORDS = QueryKindEntry("records")
 """The kind of FOLLOW, which no SELECT has."""
@@ -265,6 +292,8 @@ BUILT_IN = {
         REFRESHED_NEAREST,
         FIRST,
         NEAREST_FIRST,
+        REFRESHED_FIRST,
+        REFRESHED_NEAREST_FIRST,
         RECORDS,
     )
 }

@@ -33,6 +33,7 @@ from stqsh.errors import OptionError, SourceError
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statement import FileSource
 from stqsh.lang.ast.statements import Relation, Select
+from stqsh.lang.binder.bare_words import read_words
 from stqsh.lang.binder.bind import bind, guess_roles
 from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.joins import NO_STREAM
@@ -275,11 +276,13 @@ def answer_rows(
     Raises:
         BindError: the SELECT does not fit the rows.
     """
-    spec: SnapshotSpec = bind(statement, WithRows(desk, stream)).spec
+    reading = read_words(statement, WithRows(desk, stream))
+    spec: SnapshotSpec = bind(reading.statement, WithRows(desk, stream)).spec
     at_us = progress.at_us()
     now_us = wall_clock_us() if at_us is None else at_us
     table = answer_over_rows(rows, spec, stream, now_us=now_us, state=_areas(desk, spec))
-    return answer_of(SnapshotResult(table, progress.step, at_us), spec, stream, desk.link.db)
+    answer = answer_of(SnapshotResult(table, progress.step, at_us), spec, stream, desk.link.db)
+    return replace(answer, remark="\n".join(reading.notes)) if reading.notes else answer
 
 
 def _areas(desk: StatementContext, spec: SnapshotSpec) -> SlotState:

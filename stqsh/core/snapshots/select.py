@@ -178,8 +178,8 @@ def selection_of(
     present = _present(state, spec)
     if present is None:
         return None
-    if spec.aggregates is not None and spec.aggregates.window_us is not None:
-        present = present.within(spec.aggregates.window_us)
+    if (window_us := _window_us(spec)) is not None:
+        present = present.within(window_us)
     return selecting(present, spec, reach_of(spec.region, present.resolver, place))
 
 
@@ -240,8 +240,11 @@ def _present(state: SlotState, spec: BoundQuery) -> PresentObjects | None:
 
     It is the step's time, with WINDOW the end of the step's tick (language.md section 7).
     """
-    is_windowed = spec.aggregates is not None and spec.aggregates.window_us is not None
-    return PresentObjects.of(state, spec.stream_id, at_end=is_windowed)
+    return PresentObjects.of(state, spec.stream_id, at_end=_window_us(spec) is not None)
+
+
+def _window_us(spec: BoundQuery) -> int | None:
+    return spec.window_us if spec.aggregates is None else spec.aggregates.window_us
 
 
 def _without_tables(spec: AggregateSpec) -> AggregateSpec:

@@ -124,7 +124,7 @@ class PlannerState:
 
     def _add_refreshed(self, seq: int, new: QuerySpec | QueryBlock) -> None:
         example, count = (new.example, new.count) if isinstance(new, QueryBlock) else (new, 1)
-        if example.aggregates is not None and example.aggregates.sync_us is not None:
+        if example.sync_us is not None:
             query = RefreshedQuery(example.stream_id, seq, example.for_us)
             self.refreshed |= dict.fromkeys(range(seq + 1 - count, seq + 1), query)
 
@@ -135,7 +135,7 @@ class PlannerState:
             if self._resent and self._resent[-1].stop == ids.start:
                 ids = range(self._resent.pop().start, ids.stop)
             self._resent.append(ids)
-        elif example.options.dwell_us:
+        elif example.options.dwell_us or find_kind(example.kind).remembers:
             self.remembering.setdefault(example.stream_id, set()).update(ids)
 
     @property

@@ -144,7 +144,7 @@ Fractions are rounded to whole numbers, halves to the even one. Texts become tim
     ReferenceEntry(
         "GROUP BY",
         """SELECT expression | aggregate, … FROM … GROUP BY expression, … [HAVING condition]
-  COUNT(*) | COUNT(x) | COUNT(DISTINCT x) | SUM(x) | AVG(x) | MIN(x) | MAX(x) | TOPK(text, k)""",
+  COUNT(*) | COUNT(x) | COUNT(DISTINCT x) | SUM(x) | AVG(x) | MIN(x) | MAX(x) | TOPK(text [, k])""",
         "Compute aggregates of each group of rows; without GROUP BY, of all of them.",
         "SELECT status, COUNT(*) AS cabs, AVG(speed) FROM taxis GROUP BY status ORDER BY cabs DESC",
         "One scan of all objects. Sums are exact: the order of records never shows.",

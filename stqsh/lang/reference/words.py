@@ -123,7 +123,7 @@ _AGGREGATES = {
     "AVG": ("AVG(x)", "the exact sum, divided by the number of values"),
     "MIN": ("MIN(x)", "the least value; of texts the first one"),
     "MAX": ("MAX(x)", "the greatest value; of texts the last one"),
-    "TOPK": ("TOPK(text, k)", "the k words that most rows have, with their numbers"),
+    "TOPK": ("TOPK(text [, k])", "the k words that most rows have, 10 unless said, with their numbers"),
 }
 _OTHERS = {
     "REGION": ("REGION(zones)", "the name of the first region of a set that holds the place; NULL in none"),
