@@ -29,7 +29,7 @@ from stqsh.errors import StqshError
 from stqsh.shell.writers.columns import AnyColumn, head_columns, occurring, selected_columns
 from stqsh.shell.writers.text_columns import NULL
 from stqsh.sinks.file_target import json_lines
-from stqsh.sinks.http_target import JSON_LINES, HttpSink
+from stqsh.sinks.http_target import JSON_LINES, HttpTarget
 from stqsh.sinks.sink_reader import SinkPart
 from stqsh.sinks.target import TargetBusyError, TargetRefusedError
 from stqsh.spec.aggregate import group_column
@@ -145,7 +145,7 @@ class AlertTarget:
             case RunActionSpec(command, folder):
                 return lambda update: run_command(command, folder, self._body(update))
             case PostActionSpec(url):
-                return lambda update: self._post(HttpSink(url, identity, authorization, POST_S), update)
+                return lambda update: self._post(HttpTarget(url, identity, authorization, POST_S), update)
             case NotifyActionSpec() | BellActionSpec():
                 return self._say
 
@@ -154,7 +154,7 @@ class AlertTarget:
         text = self._target.action.text
         return filled(text, self._alert.name, update).encode() if text else json_lines((update,))
 
-    def _post(self, target: HttpSink, update: Updates) -> None:
+    def _post(self, target: HttpTarget, update: Updates) -> None:
         # EVERY is longer than nothing, so an alert acts at most once in a step: the step makes the key.
         step = int(update.table.column("step")[0].as_py())
         text = self._target.action.text

@@ -18,7 +18,7 @@ from stqsh.client.show.load import show_cache, show_load
 from stqsh.client.show.sinks import show_alerts, show_sinks
 from stqsh.name_patterns import glob_of, is_like
 from stqsh.profile import Profile
-from stqsh.settings import KEYS, Setting, is_secret
+from stqsh.settings import KEYS, SettingValue, is_secret
 from stqsh.sources.dead_letters import read_dead_letters
 from stqsh.spec.stats import BatchStats, LiveState
 from stqsh.spec.stream import (
@@ -308,7 +308,7 @@ def show_settings(link: Connection, profile: Profile) -> Iterator[Rows]:
     yield Rows("settings", ("setting", "value", "origin", "meaning"), rows)
 
 
-def _shown(key: str, value: Setting) -> Setting:
+def _shown(key: str, value: SettingValue) -> SettingValue:
     """Return a setting's value, but of a secret only that there is one."""
     return "(set)" if is_secret(key) and value is not None else value
 
