@@ -49,6 +49,7 @@ MOVING = {
     "nearest": frozenset({"nearest", "circles"}),
     "texts": frozenset({"text", "joins", "expressions"}),
     "dwell": frozenset({"dwell", "circles", "inside", "changes"}),
+    "around": frozenset({"around", "circles", "nearest", "dwell"}),
 }
 
 

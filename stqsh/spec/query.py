@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.expression import Expr
-from stqsh.spec.region import Key, Region, RegionBase
-
-Place: TypeAlias = tuple[float, float]
+from stqsh.spec.expression import Expr, JoinExpr, focal_keys_in, located
+from stqsh.spec.region import Key, Place, Region, RegionBase
 
 
 class SelectColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -53,13 +52,37 @@ class FirstSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     window_us: int | None = None
 
 
-class JoinSpec(msgspec.Struct, frozen=True):
-    """A join with the row of a table whose `key` equals the stream's `column`."""
+class JoinSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A join with the row of a table whose `key` equals a column.
+
+    Attributes:
+        table, table_id: the name and the id of the table.
+        key: its key.
+        column: a column of the stream, or one of a table that is joined before this one.
+        further: the joins after the first one, in order; only the first one has them, so that the JSON of
+            queries with one join stays as it was.
+    """
 
     table: str
     table_id: int
     key: str
-    column: str
+    column: str | JoinExpr
+    further: tuple[JoinSpec, ...] = ()
+
+
+def _all_joins(join: JoinSpec | None) -> tuple[JoinSpec, ...]:
+    return () if join is None else (join, *join.further)
+
+
+def join_texts(query: QuerySpec | SnapshotSpec) -> tuple[str, ...]:
+    """Return each join of a query as a text, such as `favourites on oid = oid`."""
+    joins = query.joins
+    names = {join.table_id: join.table for join in joins}
+
+    def by(column: str | JoinExpr) -> str:
+        return column if isinstance(column, str) else f"{names[column.table]}.{column.wanted}"
+
+    return tuple(f"{join.table} on {join.key} = {by(join.column)}" for join in joins)
 
 
 class QueryOptions(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -129,6 +152,17 @@ class QuerySpec(SlotQuery, frozen=True, kw_only=True):
     areas: tuple[int, ...] = ()
     name: str = ""
 
+    @property
+    def joins(self) -> tuple[JoinSpec, ...]:
+        """The joins with tables, in order."""
+        return _all_joins(self.join)
+
+
+def focal_keys(query: SlotQuery | SnapshotSpec) -> tuple[Key, ...]:
+    """Return the keys of the objects with which regions of a query or its condition move, each once."""
+    own = query.region.focal_key
+    return tuple(dict.fromkeys([*([] if own is None else [own]), *focal_keys_in(query.condition)]))
+
 
 def slot_query(query: QuerySpec) -> SlotQuery:
     """Return the part of a query that slots need."""
@@ -177,6 +211,11 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     measure: int | None = None
 
     @property
+    def joins(self) -> tuple[JoinSpec, ...]:
+        """The joins with tables, in order."""
+        return _all_joins(self.join)
+
+    @property
     def adds_up(self) -> bool:
         """Whether it asks for what its members add up to, and not for these themselves."""
         return self.aggregates is not None or self.aggregate == "count"
@@ -185,13 +224,30 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
 BoundQuery: TypeAlias = QuerySpec | SnapshotSpec
 
 
+_Bound = TypeVar("_Bound", QuerySpec, SnapshotSpec, BoundQuery)
+
+
+def at_places(query: _Bound, places: Mapping[Key, Place]) -> tuple[_Bound, Place | None]:
+    """Return a query with the regions of its condition where their focal objects are, and its own centre.
+
+    Args:
+        query: the query.
+        places: where focal objects are, by key, without those that are absent.
+    """
+    condition, own = query.condition, query.region.focal_key
+    if focal_keys_in(condition):
+        assert condition is not None, "it has regions"
+        query = msgspec.structs.replace(query, condition=located(condition, places))
+    return query, None if own is None else places.get(own)
+
+
 class AskSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot as a question to the slots.
 
     Attributes:
         ask: the number of the answer.
-        place: where the focal object is, None while it is absent. If it is unset, the slots are asked for
-            that place first.
+        place: where the focal object of the snapshot's region is, None while it is absent. If it is unset,
+            the slots are asked first where all focal objects are.
     """
 
     ask: int

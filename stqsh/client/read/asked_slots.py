@@ -30,8 +30,8 @@ from stqsh.routing.table import RoutingTable
 from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.sources.replay_store.spatial_extent import initial_table
-from stqsh.spec.query import BoundQuery, Place, SnapshotSpec
-from stqsh.spec.region import NearestSpec, Region
+from stqsh.spec.query import BoundQuery, SnapshotSpec
+from stqsh.spec.region import NearestSpec, Place, Region
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_boxes
 from stqsh.storage.control_log import ControlDb, get_meta

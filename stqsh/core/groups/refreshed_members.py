@@ -113,7 +113,7 @@ def context_as_of(
     """Return the context of the one step of a refresh."""
     focal = ObjectsAsOf(batch.focal, due)
     as_of = replace(batch, timing=objects.timing, objects=objects, focal=focal)
-    return context_of(as_of, queries, QueryConditions(batch.state, prefix, queries, objects), prefix)
+    return context_of(as_of, queries, QueryConditions(batch.state, prefix, queries, objects, focal), prefix)
 
 
 class RefreshedMembers:

@@ -186,7 +186,8 @@ class AggregateLogic(QueryLogic):
             return none
         others = self._forms.durations(lambda one: 1 if one.error > 0 or compared_in(one) else None) > 0
         at = dues[0].positions
-        at = at[(self.queries.focal[at] < 0) & ~others[at]]
+        moves = (self.queries.focal[at] >= 0) | self._regions.conditions.move[at]
+        at = at[~moves & ~others[at]]
         return at if len(at) <= _QUERIES_A_REFRESH * len(dues) else none
 
     def _changes(self, context: QueryContext, changes: MemberChanges, after: int) -> Iterator[States]:

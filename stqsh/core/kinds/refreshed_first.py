@@ -199,7 +199,7 @@ class RefreshedNearestFirstLogic(_RefreshedLogic):
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
-        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
+        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects, batch.focal)
         self._lookup = PlaceLookup(batch, self.queries, self._conditions, self.partials)
 
     def register(self, positions: Array, new: NewQueries) -> None:

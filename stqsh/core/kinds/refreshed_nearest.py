@@ -51,7 +51,7 @@ class RefreshedNearestLogic(MergingLogic):
     def __init__(self, kind: RefreshedNearestKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         self._forms = QueryForms(batch.state, self.prefix, self.queries)
-        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
+        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects, batch.focal)
         self._groups = SpokenMarks()
         self._lookups = Lookups(batch.state, self.prefix)
 

@@ -88,6 +88,7 @@ from stqsh.spec.query import (
 )
 from stqsh.spec.region import (
     EVERYWHERE,
+    MOVING,
     CircleSpec,
     Key,
     MovingCircleSpec,
@@ -428,17 +429,16 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
     elif region is not None:
         place = bound_region(region, source.stream, catalogue)
     names = source.stream, source.qualifiers, catalogue, source.joined
-    members = Scope(*names, no_distance=NOT_IN_WHERE, no_aggregate=NO_AGGREGATE_IN_WHERE)
+    members = Scope(*names, no_distance=NOT_IN_WHERE, no_aggregate=NO_AGGREGATE_IN_WHERE, no_moving_region="")
     conditions = [condition(part, members) for part in rest]
+    conditions += _without_focal_objects(conditions, source.stream)
     parts = over_meridian(place, source.stream, catalogue)
     if parts is not None:
         place = RectangleSpec(-ANTIMERIDIAN, parts.south, ANTIMERIDIAN, parts.north)
         conditions.append(is_inside(parts.regions))
-    join: JoinSpec | None = None
-    if source.joined is not None:
-        conditions.append(has_row(source.joined))
-        table = source.joined.table
-        join = JoinSpec(table.name, table.id, table.key, source.joined.column)
+    conditions += map(has_row, source.joined)
+    joins = [JoinSpec(one.table.name, one.table.id, one.table.key, one.column) for one in source.joined]
+    join = replace(joins[0], further=tuple(joins[1:])) if joins else None
     bound = conjunction(conditions)
     spec = QuerySpec(
         stream=source.stream.name,
@@ -453,11 +453,19 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
     return _Query(spec, Scope(*names, no_distance=None if place.has_centre else NO_CENTRE))
 
 
+def _without_focal_objects(conditions: list[Expr], stream: StreamSpec) -> list[Expr]:
+    """Return conditions that leave out the focal objects of moving regions, wherever these stand."""
+    regions = [node.region for part in conditions for node in find_nodes(part, InsideExpr)]
+    keys = dict.fromkeys(region.focal for region in regions if isinstance(region, MOVING))
+    column = ColumnExpr(stream.key)
+    return [CompareExpr("<>", column, LiteralExpr(key, stream.types[stream.key])) for key in keys]
+
+
 def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Region | None]:
     """Return the remaining conditions, and the query's region, taken out of them.
 
-    A moving region comes first, since only a query's region can move; then that of the INSIDE clause; then
-    the first `loc INSIDE …` that AND joins. Beside NEAREST, all of them are conditions.
+    A moving region comes first, because an index holds it; then that of the INSIDE clause; then the first
+    `loc INSIDE …` that AND joins. Beside NEAREST, all of them are conditions.
     """
     conditions = list(source.conditions)
     if select.region is not None:

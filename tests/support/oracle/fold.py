@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
 from typing import Any, NamedTuple
 
 from support.cases import Case, Clock, Command, Row, Spec
 from support.oracle.expressions import World, parts_of, value
-from support.oracle.geometry import Place, distance, is_around
+from support.oracle.geometry import Place, distance
 
 
 class Update(NamedTuple):
@@ -197,18 +197,15 @@ class Oracle:
             return False
         if self.arrived.get(name, n) < query.get("first_step", 0):
             return False
-        truth = value(query["condition"] or ["lit", True], self.stored[name], self.clock.at(n), self.world)
+        world = replace(self.world, focal=lambda key: self.place(key, n))
+        truth = value(query["condition"] or ["lit", True], self.stored[name], self.clock.at(n), world)
         return truth is True
 
     def _inside(self, name: Any, region: Spec, n: int) -> bool:
         place, centre = self.place(name, n), self.centre(region, n)
         if "focal" not in region or place is None:
             return self.world.inside(place, region)
-        if centre is None:
-            return False
-        if region["type"] == "moving_circle":
-            return distance(centre, place, self.world.planar) <= region["radius"]
-        return is_around(place, centre, region["xdist"], region["ydist"], self.world.planar)
+        return centre is not None and self.world.around(place, centre, region)
 
     def _is_inside_now(self, name: Any, query: Spec, n: int) -> bool:
         """Whether an object is in the region of a query, as it is after step n."""
