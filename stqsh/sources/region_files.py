@@ -19,12 +19,20 @@ from stqsh.sources.formats.json_documents import features_crs, has_features
 from stqsh.sources.formats.json_file import JsonObject, as_text
 from stqsh.sources.formats.layer_file import LAYER_FORMATS
 from stqsh.sources.formats.parquet_file import geoparquet_geometry
-from stqsh.sources.formats.places import PlaceOptions, find_geometry, geometries_of, usual_geometries
+from stqsh.sources.formats.places import PlaceOptions, find_geometry, geometries_of
 from stqsh.sources.formats.record_parser import python_values
 from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.formats.reference_systems import Projection, projection
 from stqsh.sources.inference import columns_of_file
-from stqsh.sources.source_files import UNREADABLE, find_files, format_of, options_of, own_crs, reader_of
+from stqsh.sources.source_files import (
+    UNREADABLE,
+    find_files,
+    format_named,
+    format_of,
+    geometry_names,
+    options_of,
+    own_crs,
+)
 from stqsh.spec.region import PolygonSpec
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec
 
@@ -292,9 +300,9 @@ def _of_table(path: Path, source: FileSourceSpec) -> Iterator[RegionShape]:
     form, options, places = format_of(path, source), options_of(path, source), PlaceOptions.of(source.options)
 
     def read(layout: RecordSchema) -> Any:
-        return reader_of(form)(path, layout, options)
+        return format_named(form).read(path, layout, options)
 
-    names = usual_geometries(path, form) if places.geometry is None else (places.geometry,)
+    names = geometry_names(path, form) if places.geometry is None else (places.geometry,)
     geometry = find_geometry(read, names)
     if geometry is None:
         hint = "such as polygons in WKT; FORMAT CSV (geometry => 'column') names it"
