@@ -28,7 +28,7 @@ from stqsh.engine.ingest.task_reader import chosen_rows, chunks
 from stqsh.engine.planning.planner import Planner
 from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.state import payload_files as spooling
-from stqsh.engine.state.file_store import pack_chunks, unpack_chunks
+from stqsh.engine.state.chunk_logs import pack_chunks, unpack_chunks
 from stqsh.engine.state.payload_files import (
     PayloadBlobs,
     PayloadFolders,

@@ -34,17 +34,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
-import pyarrow as pa
 
 from stqsh.checksums import DamagedFileError, Seal, seal_line, split_seal, with_seal, without_seal
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.ingest.record_replay import first_rows
+from stqsh.engine.state.chunk_logs import pack_chunks, unpack_logs
 from stqsh.errors import EngineError
 from stqsh.fs import atomic_write
-from stqsh.spec.chunk import CHUNK, Chunk, from_table, to_table
+from stqsh.spec.chunk import Chunk
 from stqsh.storage.blobs import Blobs
-
-_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)  # payloads are one column
 
 
 class StaleBatchError(EngineError):
@@ -114,36 +112,6 @@ class SlotStore(Protocol):
 
     def read_log(self) -> Iterator[list[Chunk]]:
         """Return the chunks of each batch since the snapshot, in order."""
-
-
-def pack_chunks(chunks: list[Chunk]) -> pa.Buffer:
-    """Return the chunks of a batch as compressed bytes."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, CHUNK, options=_LZ4) as writer:
-        writer.write_table(to_table(chunks))
-    return sink.getvalue()
-
-
-def unpack_chunks(content: bytes | memoryview) -> list[Chunk]:
-    """Read the chunks of a batch back."""
-    [chunks] = unpack_logs(content)
-    return chunks
-
-
-def unpack_logs(content: bytes | memoryview) -> Iterator[list[Chunk]]:
-    """Yield the chunks of each batch that `pack_chunks` has packed, one behind the other."""
-    source = pa.BufferReader(pa.py_buffer(content))
-    while source.tell() < source.size():
-        yield from_table(pa.ipc.open_stream(source).read_all())
-
-
-_HEAD = "head"
-#: The folder of a session's storage that has the slots' folders.
-STATE = "state"
-#: The size of the checksum at the beginning of a log.
-_LINK = 8
-#: Logs wait in a head of Spark's until they have this many bytes.
-_WAITING_BYTES = 64 << 10
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
