@@ -45,6 +45,15 @@ from stqsh.spec.chunk import Chunk
 from stqsh.storage.blobs import Blobs
 
 
+_HEAD = "head"
+#: The folder of a session's storage that has the slots' folders.
+STATE = "state"
+#: The size of the checksum at the beginning of a log.
+_LINK = 8
+#: Logs wait in a head of Spark's until they have this many bytes.
+_WAITING_BYTES = 64 << 10
+
+
 class StaleBatchError(EngineError):
     """A batch that comes after a slot has stored a later one: a late attempt, or older files of Spark's."""
 
