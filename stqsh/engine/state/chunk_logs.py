@@ -30,12 +30,3 @@ def unpack_logs(content: bytes | memoryview) -> Iterator[list[Chunk]]:
     source = pa.BufferReader(pa.py_buffer(content))
     while source.tell() < source.size():
         yield from_table(pa.ipc.open_stream(source).read_all())
-
-
-_HEAD = "head"
-#: The folder of a session's storage that has the slots' folders.
-STATE = "state"
-#: The size of the checksum at the beginning of a log.
-_LINK = 8
-#: Logs wait in a head of Spark's until they have this many bytes.
-_WAITING_BYTES = 64 << 10

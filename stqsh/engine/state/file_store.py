@@ -44,7 +44,6 @@ from stqsh.fs import atomic_write
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.blobs import Blobs
 
-
 _HEAD = "head"
 #: The folder of a session's storage that has the slots' folders.
 STATE = "state"
