@@ -390,6 +390,7 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.CreateStream: create_stream,
     statements.CreateTable: create_table,
     statements.CreateView: create_view,
+    statements.CreateFunction: deferred("create_function", "create_function"),
     statements.CreateRegion: deferred("create_region", "create_region"),
     statements.CreateRegions: deferred("create_region", "create_regions"),
     statements.CreateSink: deferred("create_sink", "create_sink"),

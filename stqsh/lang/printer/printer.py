@@ -89,6 +89,7 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.CreateRegion: definitions.create_region,
     statements.CreateRegions: definitions.create_regions,
     statements.CreateView: queries.create_view,
+    statements.CreateFunction: definitions.create_function,
     statements.CreateSink: definitions.create_sink,
     statements.CreateAlert: definitions.create_alert,
     statements.Drop: definitions.drop,
