@@ -237,6 +237,12 @@ def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outc
 
 def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
     """Execute SHOW."""
+    if statement.what == "CELLS":
+        from stqsh.client.show.cells import show_cells  # numba: only when needed
+
+        bind(statement, desk.view)
+        yield from show_cells(desk.link, desk.snapshots, statement.stream and statement.stream.text)
+        return
     subject = SUBJECTS.get(bind(statement, desk.view).spec)
     if subject is None:
         raise NotSupportedError(f"SHOW {statement.what}")

@@ -209,7 +209,8 @@ def _dropped(statement: statements.Drop, name: Name, catalogue: CatalogueView) -
 
 def show(statement: statements.Show, catalogue: CatalogueView) -> str:
     """Bind SHOW to what it shows; raise `BindError` for a pattern where there are no names."""
-    del catalogue
+    if statement.stream is not None:
+        stream_named(statement.stream, catalogue)
     if statement.like is not None and statement.what not in NAMED:
         raise BindError(
             f"SHOW {statement.what} lists no names that LIKE could choose from",

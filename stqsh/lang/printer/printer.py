@@ -106,7 +106,13 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.Pause: lambda node: f"PAUSE {_name(node.stream)}",
     statements.PauseQuery: lambda node: f"PAUSE QUERY {_name(node.name)}",
     statements.ResumeQuery: lambda node: f"RESUME QUERY {_name(node.name)}",
-    statements.Show: lambda node: joined((f"SHOW {node.what}", node.like and f"LIKE {constant(node.like)}")),
+    statements.Show: lambda node: joined(
+        (
+            f"SHOW {node.what}",
+            node.stream and _name(node.stream),
+            node.like and f"LIKE {constant(node.like)}",
+        )
+    ),
     statements.ShowQuery: lambda node: f"SHOW QUERY {_name(node.name)}",
     statements.Describe: lambda node: f"DESCRIBE {_name(node.name)}",
     statements.Repartition: _repartition,

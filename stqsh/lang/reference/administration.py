@@ -67,6 +67,17 @@ often they stood for a cell, and how many events of these cells were not tested 
 Answers are the same to the byte with all of these and without them.""",
     ),
     ReferenceEntry(
+        "SHOW CELLS",
+        "SHOW CELLS [stream] [FORMAT x]",
+        "Show how many objects the slots count in each cell of their grids, the fullest first.",
+        "SHOW CELLS taxis",
+        _CHEAP,
+        """x1, y1, x2, y2: the corners of a cell; empty where it has all that lies beyond. count: never too
+low; what has moved away or expired may still be counted. records since: those since the slot counted all of
+its objects, which it does once there were as many. A snapshot passes over slots without a count in its
+region.""",
+    ),
+    ReferenceEntry(
         "SHOW QUERY",
         "SHOW QUERY name [FORMAT x]",
         "Show one query in full, with its counters.",
