@@ -73,7 +73,7 @@ shell: $(USABLE)  ## the shell
 	@$(BIN)/stqsh
 
 kafka-demo: $(READY)  ## live updates from a Kafka broker, which it brings and starts
-	@$(BIN)/python -m stqsh.bench.kafka_demo
+	@$(BIN)/python -m stqsh.broker.demo
 
 test: $(INSTALLED) $(READY)     ## the quick tests, two at a time; TESTERS=4 says otherwise
 	@echo "the quick tests: without Spark, clusters, Kafka, browsers, other systems, and what is slow (make test-systems)"

@@ -100,8 +100,6 @@ def test_infinities_that_a_row_computes_are_ordered_as_null_in_every_answer(
 @pytest.mark.parametrize(
     ("options", "rest", "what"),
     [
-        ("", " NEAREST 2 TO (0, 0)", ", of the nearest neighbours"),
-        ("", " NEAREST 2 TO (0, 0) ORDER BY v LIMIT 1", ", of the nearest neighbours"),
         (", dwell => 1 s", "", " together with dwell"),
     ],
 )

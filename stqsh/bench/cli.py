@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +21,9 @@ from stqsh.bench.options import Choice, choices, chosen
 from stqsh.bench.registry import BENCHMARKS, Benchmark
 from stqsh.bench.report import answer, show_differences
 from stqsh.bench.results import BenchmarkRun, Recorder, encoded, measure, read
+
+if TYPE_CHECKING:
+    from stqsh.bench.papers.runner import Paper
 
 _NAME = "stqsh bench"
 
@@ -99,40 +101,30 @@ def compare_command(
     raise typer.Exit(_compared(_saved(now, "NOW"), _saved(then, "THEN"), how))
 
 
-@contextmanager
-def _figures_checked() -> Iterator[None]:
-    """Say on the command line which figures there are, where one is asked for that is not there."""
-    try:
-        yield
-    except ValueError as fault:
-        raise typer.BadParameter(str(fault), param_hint="--figure") from None
-
-
 def sole_command(
-    figure: Annotated[list[int] | None, typer.Option(help="A figure of the paper; may be repeated.")] = None,
+    figure: Annotated[list[str] | None, typer.Option(help="A figure of the paper; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A tiny town: shows only that it runs.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for JSON and plots.")] = Path("sole"),
 ) -> None:
     """Repeat the figures of SOLE section 7: cache areas, sharing, response, load shedding."""
-    from stqsh.bench.sole.run import run
+    from stqsh.bench.papers.figures import SOLE
+    from stqsh.bench.papers.sole import town
 
-    with _figures_checked():
-        run(figure or [], out, _say, quick=quick)
+    _run_figures(SOLE, figure, town.QUICK if quick else town.TownScale(), out)
 
 
 def star_command(
-    figure: Annotated[list[int] | None, typer.Option(help="A figure of the paper; may be repeated.")] = None,
+    figure: Annotated[list[str] | None, typer.Option(help="A figure of the paper; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few posts: shows only that it runs.")] = False,
     posts: Annotated[int | None, typer.Option(help="How many posts.")] = None,
     memory: Annotated[int | None, typer.Option(help="MiB for views.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for JSON and plots.")] = Path("star"),
 ) -> None:
     """Repeat figures of STAR section 8: snapshots of aggregates with views, indexes of continuous queries."""
-    from stqsh.bench.star import asking, figure_run
+    from stqsh.bench.papers.figures import STAR
+    from stqsh.bench.papers.star.asking import scale_of
 
-    with _figures_checked():
-        scale = asking.scale_of(quick=quick, posts=posts, mebibytes=memory)
-        figure_run.run(figure or [], out, _say, scale)
+    _run_figures(STAR, figure, scale_of(quick=quick, posts=posts, mebibytes=memory), out)
 
 
 def routing_command(
@@ -144,10 +136,20 @@ def routing_command(
     ] = "",
 ) -> None:
     """Measure what routing strategies and load adjusters bring, beside the figures of their papers."""
-    from stqsh.bench.routing.runner import run
+    from stqsh.bench.papers.figures import ROUTING
+    from stqsh.bench.papers.routing.trials import FULL, QUICK
 
-    with _figures_checked():
-        run(figure or [], out, _say, quick=quick, places=places)
+    _run_figures(ROUTING, figure, replace(QUICK if quick else FULL, places=places), out)
+
+
+def _run_figures(paper: Paper, figures: Sequence[str] | None, scale: Any, out: Path | None) -> None:
+    """Run figures of papers; an error of the command line lists which there are, where one is not."""
+    from stqsh.bench.papers.runner import run
+
+    try:
+        run(paper, figures or [], _say, scale=scale, out=out)
+    except ValueError as fault:
+        raise typer.BadParameter(str(fault), param_hint="--figure") from None
 
 
 _OWN: dict[str, Callable[..., None]] = {

@@ -8,8 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from support import toy_bench
 
+from bench import toy_bench
 from stqsh.bench import cli
 from stqsh.bench.options import choices
 from stqsh.bench.registry import BENCHMARKS, Benchmark, find
@@ -20,7 +20,7 @@ Bench = Callable[..., int]
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Run `stqsh bench` where there is a toy only, and give the exit code."""
-    toys = (Benchmark("toy", "Nothing.", module="support.toy_bench"), Benchmark("big", "More.", in_all=False))
+    toys = (Benchmark("toy", "Nothing.", module="bench.toy_bench"), Benchmark("big", "More.", in_all=False))
     monkeypatch.setattr(cli, "BENCHMARKS", toys)
 
     def run(*words: str) -> int:

@@ -14,16 +14,17 @@ from routing.maps import FOUR_MAPS, leaves_are_rectangles, load_of, squares_arou
 
 from stqsh.arrays import Floats
 from stqsh.bench import cli
-from stqsh.bench.paper_figures import Goal
-from stqsh.bench.routing.baselines import BASELINES
-from stqsh.bench.routing.driven_slots import Answers, DrivenSlots
-from stqsh.bench.routing.maps import read_places, resampled
-from stqsh.bench.routing.measuring import QUICK, RoutingScale, Trial, check_answers, measured
-from stqsh.bench.routing.runner import ROUTING, run
-from stqsh.bench.routing.sstd.asking import RoutedPosts, bound, under_all
-from stqsh.bench.routing.sstd.sstd11 import TEXTS, trial_of
-from stqsh.bench.routing.sstd.sstd12 import terms_query
-from stqsh.bench.routing.world import EVENTS, POSTS, load_by, queries_like, range_queries, records
+from stqsh.bench.papers.figure import Goal
+from stqsh.bench.papers.figures import ROUTING
+from stqsh.bench.papers.routing.baselines import BASELINES
+from stqsh.bench.papers.routing.driven_slots import Answers, DrivenSlots
+from stqsh.bench.papers.routing.maps import read_places, resampled
+from stqsh.bench.papers.routing.trials import QUICK, RoutingScale, Trial, check_answers, measured
+from stqsh.bench.papers.routing.world import EVENTS, POSTS, load_by, queries_like, range_queries, records
+from stqsh.bench.papers.runner import run
+from stqsh.bench.papers.sstd.merged_queries import terms_query
+from stqsh.bench.papers.sstd.snapshots import RoutedPosts, bound, under_all
+from stqsh.bench.papers.sstd.textual_splits import TEXTS, trial_of
 from stqsh.routing.load import slot_loads
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import RoutingTable
@@ -50,7 +51,7 @@ def silent(_: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ROUTING.functions)
 def test_every_figure_has_rows_for_its_columns_and_goals(name: str, tmp_path: Path) -> None:
-    [result] = run([name], tmp_path, silent, scale=TINY)
+    [result] = run(ROUTING, [name], silent, scale=TINY, out=tmp_path)
     assert result.name == name
     assert result.rows and result.notes and result.goals
     for row in result.rows:
@@ -74,14 +75,14 @@ def test_real_places_are_one_more_map_of_cheetah7(tmp_path: Path) -> None:
     assert len(resampled(read)(rng, 10)) == 10
     with pytest.raises(ValueError, match="no files"):
         read_places(str(tmp_path / "*.txt"))
-    [result] = run(["cheetah7"], None, silent, scale=replace(TINY, places=pattern))
+    [result] = run(ROUTING, ["cheetah7"], silent, scale=replace(TINY, places=pattern))
     assert "real objects" in {row["map"] for row in result.rows}
     assert len(result.goals) == 2
 
 
 def test_unknown_figures_are_refused() -> None:
     with pytest.raises(ValueError, match="no figure 'sstd7'; there are balance"):
-        run(["sstd7"], None, silent)
+        run(ROUTING, ["sstd7"], silent, scale=TINY)
     with pytest.raises(SystemExit) as left:
         cli.app(["routing", "--figure", "sstd7"])
     assert left.value.code == 2

@@ -7,36 +7,40 @@ import json
 import numpy as np
 import pytest
 
-from stqsh.bench import paper_run
-from stqsh.bench.drawing import MISSING, can_draw, draw
-from stqsh.bench.paper_figures import Chart, FigureResult, Line
-from stqsh.bench.sole import run as running
-from stqsh.bench.sole import served
-from stqsh.bench.sole.curves import Curve
-from stqsh.bench.sole.figures import SOLE, FigureRun
-from stqsh.bench.sole.pipeline import central
-from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
-from stqsh.bench.sole.supported import supported
-from stqsh.bench.sole.town import SIDE, Drive, TownQueries, TownScale
+from stqsh.bench.papers import runner
+from stqsh.bench.papers.drawing import MISSING, can_draw, draw
+from stqsh.bench.papers.figure import Chart, FigureResult, Line
+from stqsh.bench.papers.figures import SOLE
+from stqsh.bench.papers.sole import served
+from stqsh.bench.papers.sole.curves import Curve
+from stqsh.bench.papers.sole.figure_run import FigureRun
+from stqsh.bench.papers.sole.pipeline import central
+from stqsh.bench.papers.sole.slot_driver import DrivenSlot, memory, registered
+from stqsh.bench.papers.sole.supported import supported
+from stqsh.bench.papers.sole.town import SIDE, Drive, TownQueries, TownScale
 from stqsh.spec.region import MovingRectangleSpec, RectangleSpec
 
 VILLAGE = TownScale(first=300, coming=10, units=4, nodes=100, share=0.004, points=2, span=2)
 
 EXPECTED = {
-    12: ["12"],
-    13: ["13a", "13b"],
-    14: ["14"],
-    16: ["16"],
-    17: ["17"],
-    18: ["18"],
-    19: ["19"],
-    20: ["20"],
-    21: ["21a", "21b", "21c"],
-    22: ["22"],
-    23: ["23"],
-    24: ["24"],
-    25: ["25a", "25b"],
+    "12": ["12"],
+    "13": ["13a", "13b"],
+    "14": ["14"],
+    "16": ["16"],
+    "17": ["17"],
+    "18": ["18"],
+    "19": ["19"],
+    "20": ["20"],
+    "21": ["21a", "21b", "21c"],
+    "22": ["22"],
+    "23": ["23"],
+    "24": ["24"],
+    "25": ["25a", "25b"],
 }
+
+
+def run_figure(name, out, say=lambda text: None):
+    return runner.run(SOLE, [name], say, scale=VILLAGE, out=out)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +55,8 @@ def world(bench):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "number", [pytest.param(number, marks=[pytest.mark.spark] * (number == 21)) for number in SOLE.functions]
+    "number",
+    [pytest.param(number, marks=[pytest.mark.spark] * (number == "21")) for number in SOLE.functions],
 )
 def test_every_figure_has_rows_for_its_columns_and_curves_to_draw(bench, number, tmp_path, monkeypatch):
     # Figure 21c plays at the pace of the clock: the fewest batches of which some are left to count, and steps
@@ -68,7 +73,7 @@ def test_every_figure_has_rows_for_its_columns_and_curves_to_draw(bench, number,
             assert set(result.columns) <= set(row)
         for chart in result.charts:
             assert all(len(line.x) == len(line.y) for line in chart.lines)
-        paper_run.write_figure(result, "sole", VILLAGE, tmp_path, drawn=can_draw())
+        runner.write_figure(result, "sole", VILLAGE, tmp_path, drawn=can_draw())
         written = json.loads((tmp_path / f"figure-{result.name}.json").read_bytes())
         assert list(written["columns"]) == list(result.columns)
         assert len(written["results"]) == len(result.rows)
@@ -150,26 +155,24 @@ def test_supported_queries_are_where_the_load_crosses_the_budget():
 
 
 def test_a_figure_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ValueError, match="no figure 15; there are 12, 13"):
-        running.run([15], tmp_path, lambda text: None)
+    with pytest.raises(ValueError, match="no figure '15'; there are 12, 13"):
+        run_figure("15", tmp_path)
 
 
 def test_without_matplotlib_tables_come_and_what_to_do_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(paper_run, "can_draw", lambda: False)
-    monkeypatch.setattr(running, "QUICK", VILLAGE)
+    monkeypatch.setattr(runner, "can_draw", lambda: False)
     said = []
-    running.run([17], tmp_path, said.append, quick=True)
+    run_figure("17", tmp_path, said.append)
     assert MISSING in said
     assert "join first" in capsys.readouterr().out
     assert (tmp_path / "figure-17.json").exists()
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_the_town_is_kept_for_the_next_call(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "QUICK", VILLAGE)
-    running.run([17], tmp_path, lambda text: None, quick=True)
+def test_the_town_is_kept_for_the_next_call(tmp_path):
+    run_figure("17", tmp_path)
     said = []
-    running.run([17], tmp_path, said.append, quick=True)
+    run_figure("17", tmp_path, said.append)
     assert not any("letting the town fill" in text for text in said)
 
 

@@ -11,11 +11,12 @@ from unittest import mock
 import pytest
 
 from stqsh.bench import cli
-from stqsh.bench.star.asking import StarScale, World, ask
-from stqsh.bench.star.contenders import Contender, baseline_1, baseline_2, q_cache, scan
-from stqsh.bench.star.figure_run import run
-from stqsh.bench.star.workload import COMBINATIONS, Workload, bound
-from stqsh.bench.star.world import make_posts
+from stqsh.bench.papers.figures import STAR
+from stqsh.bench.papers.runner import run
+from stqsh.bench.papers.star.asking import StarScale, World, ask
+from stqsh.bench.papers.star.contenders import Contender, baseline_1, baseline_2, q_cache, scan
+from stqsh.bench.papers.star.workload import COMBINATIONS, Workload, bound
+from stqsh.bench.papers.star.world import make_posts
 from stqsh.core.views import time_slots
 
 TINY = StarScale(posts=3000, past=24, asked=3, budget=8 << 20, queries=(20,), updates=5_000)
@@ -67,15 +68,15 @@ def test_views_are_chosen_by_the_past(world: World) -> None:
 
 @pytest.mark.slow
 def test_a_figure_is_written(tmp_path: Path) -> None:
-    results = run([13], tmp_path, lambda text: None, TINY)
+    results = run(STAR, ["13"], lambda text: None, scale=TINY, out=tmp_path)
     assert [result.name for result in results] == ["13a", "13b", "13c", "13d"]
     written = json.loads((tmp_path / "figure-13b.json").read_text())
     assert len(written["results"]) == 3
 
 
-@pytest.mark.parametrize("number", [9, 11])
-def test_a_figure_is_measured_on_several_numbers_of_slots(number: int, tmp_path: Path) -> None:
-    [result] = run([number], tmp_path, lambda text: None, TINY)
+@pytest.mark.parametrize("number", ["9", "11"])
+def test_a_figure_is_measured_on_several_numbers_of_slots(number: str, tmp_path: Path) -> None:
+    [result] = run(STAR, [number], lambda text: None, scale=TINY, out=tmp_path)
     assert {row["slots"] for row in result.rows} == {1, 2, 4, 8}
 
 

@@ -14,21 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import times
 
-from stqsh.bench.star.asking import StarScale
-from stqsh.bench.star.continuous import measuring, standing
-from stqsh.bench.star.continuous.ch_tree import ENDLESS, ChIndex
-from stqsh.bench.star.continuous.forest import Fast, Forest, RarestFirst
-from stqsh.bench.star.continuous.measuring import Stream, match_costs, upkeep_costs
-from stqsh.bench.star.continuous.peers import OpIndex, RPTrees, packed
-from stqsh.bench.star.continuous.posted import CountedCells
-from stqsh.bench.star.continuous.quad import Quad
-from stqsh.bench.star.continuous.questions import ContinuousWorkload, Cubes, Questions, shared
-from stqsh.bench.star.continuous.standing import Pairs, Standing
-from stqsh.bench.star.continuous.tables import PLACE, TEXT, TOPIC, Posted, Predicates
-from stqsh.bench.star.continuous.tallies import MOST
-from stqsh.bench.star.continuous.upkeep import MT, RECOMPUTING, WAYS, Upkeep
-from stqsh.bench.star.figure_run import run
-from stqsh.bench.star.world import make_posts
+from stqsh.bench.papers.figures import STAR
+from stqsh.bench.papers.runner import run
+from stqsh.bench.papers.star.asking import StarScale
+from stqsh.bench.papers.star.continuous import standing, timing
+from stqsh.bench.papers.star.continuous.ch_tree import ENDLESS, ChIndex
+from stqsh.bench.papers.star.continuous.forest import Fast, Forest, RarestFirst
+from stqsh.bench.papers.star.continuous.peers import OpIndex, RPTrees, packed
+from stqsh.bench.papers.star.continuous.posted import CountedCells
+from stqsh.bench.papers.star.continuous.quad import Quad
+from stqsh.bench.papers.star.continuous.questions import ContinuousWorkload, Cubes, Questions, shared
+from stqsh.bench.papers.star.continuous.standing import Pairs, Standing
+from stqsh.bench.papers.star.continuous.tables import PLACE, TEXT, TOPIC, Posted, Predicates
+from stqsh.bench.papers.star.continuous.tallies import MOST
+from stqsh.bench.papers.star.continuous.timing import Stream, match_costs, upkeep_costs
+from stqsh.bench.papers.star.continuous.upkeep import MT, RECOMPUTING, WAYS, Upkeep
+from stqsh.bench.papers.star.world import make_posts
 
 TINY = StarScale(posts=3000, past=24, asked=3, budget=8 << 20, queries=(20,), updates=5_000)
 TERMS, TOPICS = 7, 4
@@ -292,16 +293,16 @@ def test_an_index_that_matches_otherwise_is_found(stream: Stream) -> None:
 
     questions: Questions = stream.draw(ContinuousWorkload("C1", 2), 50)
     with (
-        mock.patch.object(measuring, "INDEXES", (Forest, Wrong)),
+        mock.patch.object(timing, "INDEXES", (Forest, Wrong)),
         pytest.raises(ValueError, match="wrong matches other records"),
     ):
         match_costs(stream, questions)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "parts"), [(7, "7a 7b 7c 7d 7e 7f"), (10, "10a 10c")])
-def test_figures_of_continuous_queries_are_written(number: int, parts: str, tmp_path: Path) -> None:
-    results = run([number], tmp_path, lambda text: None, scale=TINY)
+@pytest.mark.parametrize(("number", "parts"), [("7", "7a 7b 7c 7d 7e 7f"), ("10", "10a 10c")])
+def test_figures_of_continuous_queries_are_written(number: str, parts: str, tmp_path: Path) -> None:
+    results = run(STAR, [number], lambda text: None, scale=TINY, out=tmp_path)
     assert [result.name for result in results] == parts.split()
     for result in results:
         assert result.rows and all(set(row) <= set(result.columns) for row in result.rows)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.hosts import missing, scratch_folder
 
-from stqsh.bench.maven import LibraryMissingError
+from stqsh.broker.maven import LibraryMissingError
 from stqsh.cli.pack import pack
 
 _LEAST_MEMORY = 6 << 30

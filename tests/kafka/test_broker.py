@@ -9,7 +9,7 @@ import psutil
 import pytest
 from support.kafka import consume, make_topic, send
 
-from stqsh.bench.kafka_broker import KafkaBroker, running_broker
+from stqsh.broker.kafka import KafkaBroker, running_broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -32,7 +32,7 @@ def test_a_killed_broker_starts_again_with_its_messages(kafka_jars: Path, tmp_pa
 _RUNS = """
 import signal, sys
 from pathlib import Path
-from stqsh.bench.kafka_broker import running_broker
+from stqsh.broker.kafka import running_broker
 with running_broker(Path(sys.argv[1])) as broker:
     print(broker.pid, flush=True)
     signal.pause()

@@ -24,7 +24,7 @@ from support.kafka_traffic import COLUMNS, PARTITIONS, answers, start
 from support.killing import Disturber
 
 import stqsh
-from stqsh.bench.kafka_broker import KafkaBroker, running_broker
+from stqsh.broker.kafka import KafkaBroker, running_broker
 from stqsh.client.api import Session
 from stqsh.errors import StqshError
 from stqsh.storage.engine_info import read_engine

@@ -15,7 +15,7 @@ from support.kafka import readers_of, send
 from support.specs import kafka_stream
 
 import stqsh
-from stqsh.bench.kafka_broker import KafkaBroker
+from stqsh.broker.kafka import KafkaBroker
 from stqsh.engine.ingest.live_reader import read_live
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
 from stqsh.sources.live.pieces import ReadOrder, piece_named, ready_file

@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from support.kafka import send
 
-from stqsh.bench.kafka_broker import KafkaBroker
+from stqsh.broker.kafka import KafkaBroker
 from stqsh.sources.live.kafka_reader import KafkaReader
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError
 

@@ -20,7 +20,7 @@ from support.kafka_security import (
 )
 
 import stqsh
-from stqsh.bench.kafka_broker import KafkaBroker, running_broker
+from stqsh.broker.kafka import KafkaBroker, running_broker
 from stqsh.client.results import Rows
 from stqsh.sinks.kafka_target import KafkaSink
 from stqsh.sinks.sink_reader import SinkPart

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from support.kafka import add_partitions, make_topic, send, without_reading_ahead
 
 import stqsh
-from stqsh.bench.kafka_broker import KafkaBroker, running_broker
+from stqsh.broker.kafka import KafkaBroker, running_broker
 from stqsh.client.api import Session
 from stqsh.client.results import Answer, Rows
 from stqsh.errors import EngineDeadError, HomeError, StqshError

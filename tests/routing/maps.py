@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stqsh.arrays import Floats
-from stqsh.bench.routing.maps import FOUR_MAPS, UNIT, Places, orbit, squares_around
+from stqsh.bench.papers.routing.maps import FOUR_MAPS, UNIT, Places, orbit, squares_around
 from stqsh.routing.cells import Cells
 from stqsh.routing.load import Load
 from stqsh.routing.partitioning import CellBlock, PrefixSums

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from support.kafka import consume
 from support.sinks import folded, printed_log, run_text, runner_of
 
-from stqsh.bench.kafka_broker import KafkaBroker
+from stqsh.broker.kafka import KafkaBroker
 from stqsh.client.api import Session
 from stqsh.sinks.kafka_target import KafkaSink
 from stqsh.sinks.sink_reader import SinkPart

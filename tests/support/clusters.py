@@ -16,8 +16,8 @@ import platformdirs
 import pyspark
 import yaml
 
-from stqsh.bench.kafka_broker import bring_jars
-from stqsh.bench.maven import bring, java
+from stqsh.broker.kafka import bring_jars
+from stqsh.broker.maven import bring, java
 from support.hosts import ROOT, Host, Hosts, until
 from support.s3 import BUCKET, CREDENTIALS
 
@@ -265,7 +265,7 @@ def start_kafka(made: Cluster) -> str:
     """Start a broker of Kafka's; its address."""
     bring_jars()
     address = made.services.address
-    command = [sys.executable, "-m", "stqsh.bench.kafka_broker", "9092", address]
+    command = [sys.executable, "-m", "stqsh.broker", "9092", address]
     log = made.folder / "kafka.log"
     made.processes["kafka"] = made.services.start(command, log, {**os.environ, "PYTHONPATH": str(ROOT)})
     until(f"{address}:9092", log)

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from stqsh.bench.kafka_broker import KafkaBroker, bring_jars, running_broker
-from stqsh.bench.maven import LibraryMissingError
+from stqsh.broker.kafka import KafkaBroker, bring_jars, running_broker
+from stqsh.broker.maven import LibraryMissingError
 from stqsh.storage.home import SessionHome
 
 Message = tuple[bytes | None, bytes | None]

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from stqsh.bench.kafka_broker import BrokerSecurity
+from stqsh.broker.kafka import BrokerSecurity
 
 USER, PASSWORD = "reader", "qz-Secret-of-the-reader-7"
 PLAIN_PASSWORD = "qz-Plain-secret-8"

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from stqsh.bench.maven import bring
 from stqsh.bench.peers.peer import PeerFailedError, last_words
+from stqsh.broker.maven import bring
 from stqsh.engine.spark.java import find_java
 
 VERSION = "4.2.0"

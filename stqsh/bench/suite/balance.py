@@ -25,8 +25,8 @@ from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.drive import Say, execute, run, temporary_folder
 from stqsh.bench.harness.registration import statements
 from stqsh.bench.options import option
-from stqsh.bench.routing.maps import ROUND, orbiting, squares_around
-from stqsh.bench.routing.measuring import modelled_ratio
+from stqsh.bench.papers.routing.maps import ROUND, orbiting, squares_around
+from stqsh.bench.papers.routing.trials import modelled_ratio
 from stqsh.client.api import Session
 from stqsh.routing.load import Load
 from stqsh.routing.table import RoutingTable

@@ -28,10 +28,10 @@ from stqsh.bench.harness.drive import REPETITIONS, Say, execute, tailed
 from stqsh.bench.harness.kafka_load import KafkaLoad
 from stqsh.bench.harness.registration import statements
 from stqsh.bench.harness.workload import rectangles
-from stqsh.bench.kafka_broker import KafkaBroker, running_broker
 from stqsh.bench.options import option
 from stqsh.bench.peers import flink, kafka_flink, kafka_spark
 from stqsh.bench.peers.peer import PeerFailedError
+from stqsh.broker.kafka import KafkaBroker, running_broker
 from stqsh.client.api import Session
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import StreamStatus

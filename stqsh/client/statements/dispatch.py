@@ -108,10 +108,10 @@ def register(desk: StatementContext, statement: statements.RegisterQuery) -> Ite
 
 def window_remark(desk: StatementContext, spec: QuerySpec) -> str:
     """Return a remark on a window that is longer than the time for which events are kept, else ""."""
-    if spec.aggregates is None or spec.aggregates.window_us is None:
-        return ""
-    stream, window = stream_by_id(desk.link.db, spec.stream_id), spec.aggregates.window_us
+    stream, window = stream_by_id(desk.link.db, spec.stream_id), spec.window_us
     keep = stream.spec.keep_us
+    if window is None:
+        return ""
     if not keep or keep >= window:
         return ""
     kept, wanted = format_duration(keep), format_duration(window)

@@ -106,7 +106,7 @@ INSIDE region | zones['member']""",
   AND | OR | NOT | column CONTAINS [ANY] 'words' | ts AFTER '10 mins ago' | ts > NOW - 10 min
   + - * / % DIV || | CASE … END | CAST(x AS type) | ROUND(x, 2) and other FUNCTIONS
   REGION(zones) | location INSIDE region""",
-        "Select what satisfies a condition on the columns of the stream and of a joined table.",
+        "Select what satisfies a condition on the columns of the stream and of joined tables.",
         "SELECT id, body FROM posts WHERE body CONTAINS ANY 'taxi cab' AND HOUR(ts) = 18",
         "Conditions are evaluated after regions. CONTAINS on a TEXT column, joined by AND, comes first: a"
         " query is considered only where its rarest term occurs.",

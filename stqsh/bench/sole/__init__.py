@@ -1,7 +1,0 @@
-"""`stqsh bench sole`: the figures of SOLE section 7, on the core in memory, beside those of the paper.
-
-One slot takes in the records of the network generator, without Spark, so that counts depend on the options
-alone; only times depend on the machine. `town` makes objects, records and queries; `slot_driver` drives the
-core; `result` is the result of a figure, `drawing` its picture; `figures` lists the figures and `run`
-measures them. Each of the other modules has one figure or a few that belong together.
-"""
