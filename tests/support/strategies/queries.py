@@ -38,7 +38,7 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
     if draw(st.integers(0, 3)) == 0:
         parts.append(draw(equalities(scope)))
     if draw(st.integers(0, 2)) == 0 or (moves_in_conditions(scope) and draw(st.booleans())):
-        parts.append(draw(conditions(scope, join)))
+        parts.append(_within(draw(conditions(scope, join)), region))
         parts += _others(scope, parts)
     parts += [["not", ["isnull", joined(one, one["key"])]] for one in joins_of(join)]
     select = draw(select_lists(scope, region, join))
@@ -53,6 +53,18 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
         "areas": _areas(region, parts, select),
         "select": select,
     }
+
+
+def _within(condition: Any, region: Spec) -> Any:
+    """A condition that leaves the query its own region, although AND joins one that moves with it."""
+    is_own = "focal" in region or not any("focal" in one for one in _joined_regions(condition))
+    return condition if is_own else ["not", ["not", condition]]
+
+
+def _joined_regions(condition: Any) -> list[Spec]:
+    if condition[0] == "and":
+        return [region for part in condition[1] for region in _joined_regions(part)]
+    return [condition[1]] if condition[0] == "inside" else []
 
 
 def _others(scope: Scope, parts: list[Any]) -> list[Any]:
