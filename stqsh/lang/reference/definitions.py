@@ -76,7 +76,7 @@ FUNCTIONS = (
         """CREATE FUNCTION [IF NOT EXISTS] name (parameter [TYPE], …)
   [RETURNS STRING | BIGINT | DOUBLE | BOOLEAN] FROM 'file.py' | AS 'code'""",
         "Make a function of a Python file, for the expressions of statements.",
-        "CREATE FUNCTION topic (body STRING) RETURNS STRING FROM 'sample_data/topic.py'",
+        "CREATE FUNCTION size (s STRING) RETURNS BIGINT AS 'def size(s): return [len(one) for one in s]'",
         "The function runs over whole columns wherever it is called; a query pays for its own calls.",
         """The file defines a Python function of that name, in any case. It takes an Arrow array for each
 parameter, and returns as many values. Without RETURNS its annotation says the type (str, int, float, bool).
