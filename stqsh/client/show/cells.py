@@ -37,9 +37,9 @@ def show_cells(link: Connection, snapshots: SnapshotReader, name: str | None) ->
         if found is None:
             yield Message(f"{stream.name}: there are no slots on this machine that count its objects")
             continue
-        found.sort(key=lambda one: (-one[1].count, one[0], one[1].place))
+        found.sort(key=lambda one: (-one[1].objects, one[0], one[1].place))
         shown = tuple(
-            (stream.name, slot, *cell.bounds, cell.count, cell.noted) for slot, cell in found[:MOST_CELLS]
+            (stream.name, slot, *cell.bounds, cell.objects, cell.noted) for slot, cell in found[:MOST_CELLS]
         )
         more = f"the fullest {len(shown):,} of {len(found):,} cells" if len(shown) < len(found) else "cells"
         yield Rows(f"{more} of {stream.name}", _COLUMNS, shown)

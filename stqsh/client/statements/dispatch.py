@@ -241,7 +241,8 @@ def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome
         from stqsh.client.show.cells import show_cells  # numba: only when needed
 
         bind(statement, desk.view)
-        yield from show_cells(desk.link, desk.snapshots, statement.stream and statement.stream.text)
+        of = statement.stream
+        yield from show_cells(desk.link, desk.snapshots, None if of is None else of.text)
         return
     subject = SUBJECTS.get(bind(statement, desk.view).spec)
     if subject is None:

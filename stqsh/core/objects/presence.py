@@ -71,13 +71,13 @@ class CountedCell(NamedTuple):
     Attributes:
         place: Its number in the grid, row by row.
         bounds: x1, y1, x2, y2; None where it is open, as a cell at the border has all that lies beyond.
-        count: How many objects there are at most.
+        objects: How many there are at most.
         noted: The records since all objects were counted: how fresh the count is.
     """
 
     place: int
     bounds: tuple[float | None, float | None, float | None, float | None]
-    count: int
+    objects: int
     noted: int
 
 
