@@ -312,27 +312,19 @@ class QueryKindEntry:
 
 
 RANGE = QueryKindEntry("range")
-NEAREST = QueryKindEntry(
-    "nearest",
-    True,
-    {"dwell": "dwell on the nearest neighbours"},
-)
-AGGREGATE = QueryKindEntry("aggregate", unsupported={"dwell": "dwell on aggregates"}, is_resent=True)
-NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True, {"dwell": "dwell on aggregates"})
-REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True, {"dwell": "dwell on aggregates"})
+NEAREST = QueryKindEntry("nearest", True)
+AGGREGATE = QueryKindEntry("aggregate", is_resent=True)
+DWELLING_AGGREGATE = QueryKindEntry("dwelling_aggregate")
+NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True, {"dwell": "dwell on aggregates of NEAREST"})
+REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True, {"dwell": "dwell on aggregates of NEAREST"})
 
-NEAREST_FIRST = QueryKindEntry(
-    "nearest_first", True, unsupported={"dwell": "dwell on the nearest neighbours"}
-)
-FIRST = QueryKindEntry(
-    "first",
-    unsupported={"dwell": "dwell on queries with LIMIT"},
-)
+NEAREST_FIRST = QueryKindEntry("nearest_first", True)
+FIRST = QueryKindEntry("first")
 REFRESHED_FIRST = QueryKindEntry(
     "refreshed_first", unsupported={"dwell": "dwell together with SYNC or WINDOW"}, remembers=True
 )
 REFRESHED_NEAREST_FIRST = QueryKindEntry(
-    "refreshed_nearest_first", True, {"dwell": "dwell on the nearest neighbours"}, remembers=True
+    "refreshed_nearest_first", True, {"dwell": "dwell on the nearest, looked at now and then"}, remembers=True
 )
 
 RECORDS = QueryKindEntry("records")
@@ -344,6 +336,7 @@ BUILT_IN = {
         RANGE,
         NEAREST,
         AGGREGATE,
+        DWELLING_AGGREGATE,
         NEAREST_AGGREGATE,
         REFRESHED_NEAREST,
         FIRST,

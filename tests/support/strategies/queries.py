@@ -111,7 +111,7 @@ def queries(draw: st.DrawFn, scope: Scope, query_id: int) -> Spec:
     if not scope.moving and draw(st.integers(0, 3)) == 0:
         options["since_now"] = True
     lingers = "dwell" in scope.features and scope.spec["keep_us"] != 0
-    if lingers and select["kind"] == "range" and draw(st.booleans()):
+    if lingers and draw(st.booleans()):
         options["dwell_us"] = draw(st.sampled_from([1, tick, 2 * tick, 2 * tick + 1, 4 * tick]))
     waits = "dwell_us" in options and scope.spec.get("retain") == "significant"
     if not waits and draw(st.integers(0, 2)) == 0:
