@@ -190,6 +190,7 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
         limit: the maximum number of rows.
         window_us: the age of the oldest record that counts, µs; None for all. Aggregates have their own.
         measure: requests the cost of the query with this id, or of the snapshot itself (0), not an answer.
+        past: whether events count that are no longer kept; slots say of what they have not archived yet.
     """
 
     stream: str = ""
@@ -209,6 +210,7 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     window_us: int | None = None
     measure: int | None = None
+    past: bool = False
 
     @property
     def joins(self) -> tuple[JoinSpec, ...]:
