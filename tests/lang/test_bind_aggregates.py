@@ -8,7 +8,7 @@ import pytest
 
 from lang.binding import bound
 from stqsh.lang.binder.bind import Catalogue
-from stqsh.lang.errors import BindError, NotSupportedError
+from stqsh.lang.errors import BindError
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 
@@ -237,17 +237,6 @@ def test_distinct_groups_by_the_whole_select_list(taxis: Catalogue) -> None:
     same = "status, HOUR(ts) AS h FROM taxis GROUP BY status, HOUR(ts) ORDER BY h LIMIT 3"
     assert found == aggregates(same, taxis)
     assert bound("SELECT DISTINCT * FROM taxis", taxis).spec.get("aggregates") is None
-
-
-@pytest.mark.parametrize("groups", ["status, HOUR(ts), speed", "n, 1, h", "h, MINUTE(ts), status"])
-def test_a_distinct_query_that_groups_by_more_than_it_shows_shows_each_row_once(
-    groups: str, taxis: Catalogue
-) -> None:
-    found = aggregates(f"DISTINCT status, HOUR(ts) AS h FROM taxis GROUP BY {groups}", taxis)
-    same = aggregates("DISTINCT status, HOUR(ts) AS h FROM taxis", taxis)
-    assert found["select"] and sorted(map(str, found["groups"])) == sorted(map(str, same["groups"]))
-    with pytest.raises(NotSupportedError):
-        bound("SELECT DISTINCT 1 AS one FROM taxis GROUP BY status", taxis)
 
 
 def test_a_distinct_query_orders_by_what_it_shows(taxis: Catalogue) -> None:

@@ -503,8 +503,7 @@ def test_tail_knows_no_distance_that_is_not_selected(taxis: Catalogue) -> None:
     [
         ("SELECT * FROM taxis M, robots R", "joins of streams with each other"),
         ("SELECT loc INSIDE CIRCLE(5) AROUND '7' AS near FROM taxis", "a moving region outside of WHERE"),
-        ("SELECT DISTINCT COUNT(*) FROM taxis GROUP BY oid",
-         "SELECT DISTINCT of what it computes of its groups, without all that it groups by"),
+        ("SELECT DISTINCT oid FROM taxis GROUP BY oid, n", "SELECT DISTINCT without all that it groups by"),
     ],
 )  # fmt: skip
 def test_queries_to_come(query: str, what: str, taxis: Catalogue) -> None:

@@ -17,6 +17,7 @@ from stqsh.core.contract.query_kind import (
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
 from stqsh.core.kernels.events.updates import ENDED
 from stqsh.core.kernels.index.static_rects import QueryLifetimes
+from stqsh.core.matching.condition_templates import split
 from stqsh.core.matching.dwell import DwellingRows, DwellTable
 from stqsh.core.matching.earlier_answers import EarlierAnswers
 from stqsh.core.matching.keyword_queries import keyword_mode, requires_values
@@ -31,6 +32,7 @@ from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.query import RANGE
+from stqsh.spec.region import EVERYWHERE
 
 
 class RangeLogic(QueryLogic):
@@ -182,11 +184,17 @@ class RangeKind(QueryKind):
         """Return what EXPLAIN shows of a range query."""
         spec, measure = given.spec, given.measure
         present, terms = measure.objects, keyword_mode(spec, given.stream)
-        fixed = "moving cells" if spec.region.focal_key is not None else "grid"
+        is_covered = spec.region == EVERYWHERE and bool(
+            split(spec.condition)[0].cover if spec.condition else ()
+        )
+        fixed = "moving cells" if spec.region.focal_key is not None or is_covered else "grid"
+        chance = measure.boxed / present if present else 0.0
+        if is_covered and measure.sampled:  # about as many as are members
+            chance *= measure.satisfied / measure.sampled
         return KindExplanation(
             index="keyword index" if terms or requires_values(spec, given.stream) else fixed,
             access=f"scan of {present} objects against the box",
-            chance=measure.boxed / present if present else 0.0,
+            chance=chance,
             operators=given.operators,
             terms=terms,
         )

@@ -104,11 +104,8 @@ def is_aggregated(select: Select) -> bool:
 def without_distinct(select: Select) -> Select:
     """Return a SELECT DISTINCT as the query over groups that it is; other queries as they are.
 
-    Where it groups by more than it shows, but computes nothing of its groups, the rest of GROUP BY only says
-    which rows are alike, and is left out.
-
     Raises:
-        NotSupportedError: what it computes of its groups may be alike for two groups.
+        NotSupportedError: it does not show all that it groups by, so that rows of two groups may be alike.
     """
     if not select.distinct:
         return select
@@ -117,36 +114,14 @@ def without_distinct(select: Select) -> Select:
         listed = [item.expression for item in select.items]
         listed += [Column(item.alias) for item in select.items if item.alias is not None]
         hidden = [one for one in select.group_by if one not in listed and not isinstance(one, Literal)]
-        if not hidden:
-            return plain
-        kept = tuple(one for one in select.group_by if one not in hidden)
-        if not kept or select.having is not None or not _shows_groups_only(select):
-            raise NotSupportedError(
-                "SELECT DISTINCT of what it computes of its groups, without all that it groups by",
-                hidden[0].span,
-            )
-        return replace(plain, group_by=kept)
+        if hidden:
+            raise NotSupportedError("SELECT DISTINCT without all that it groups by", hidden[0].span)
+        return plain
     if is_aggregated(plain) or any(isinstance(item.expression, Star) for item in select.items):
         return plain  # one row, or rows that differ by their keys
     constants = (Literal, Parameter)
     shown = [item.expression for item in select.items]
     return replace(plain, group_by=tuple(one for one in shown if not isinstance(one, constants)))
-
-
-def _shows_groups_only(select: Select) -> bool:
-    """Return whether each column of the select list is a constant or in GROUP BY, itself or by its name."""
-    places = {
-        place_in_list(one, len(select.items), "GROUP BY")
-        for one in select.group_by
-        if isinstance(one, Literal)
-    }
-    return all(
-        isinstance(item.expression, Literal | Parameter)
-        or item.expression in select.group_by
-        or (item.alias is not None and Column(item.alias) in select.group_by)
-        or number in places
-        for number, item in enumerate(select.items)
-    ) and not any(_has_aggregate(item.expression) for item in select.order_by)
 
 
 def aggregated(select: Select, records: Scope, over_nearest: bool) -> AggregateSpec:

@@ -18,7 +18,7 @@ from support.strategies.conditions import (
     moves_in_conditions,
     select_lists,
 )
-from support.strategies.regions import neighbourhoods, regions
+from support.strategies.regions import moving_regions, neighbourhoods, regions
 from support.strategies.streams import Scope
 
 Schedule = list[tuple[int, Command]]
@@ -38,6 +38,10 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
     if draw(st.integers(0, 3)) == 0:
         parts.append(draw(equalities(scope)))
     if draw(st.integers(0, 2)) == 0 or (moves_in_conditions(scope) and draw(st.booleans())):
+        if kind == "range" and moves_in_conditions(scope) and draw(st.integers(0, 2)) == 0:
+            either = st.lists(moving_regions(scope).map(lambda one: ["inside", one]), min_size=2, max_size=3)
+            region = {"type": "all"}
+            parts.append(["or", draw(either)])
         parts.append(_within(draw(conditions(scope, join)), region))
         parts += _others(scope, parts)
     parts += [["not", ["isnull", joined(one, one["key"])]] for one in joins_of(join)]
