@@ -271,6 +271,20 @@ KEYS: tuple[Setting, ...] = (
         ("1.3", "1.5", "2"),
     ),
     Setting(
+        "balance.every",
+        "batches with steps between two looks of balance at the loads",
+        _count,
+        lambda: 8,
+        ("8", "4", "32"),
+    ),
+    Setting(
+        "balance.looks",
+        "in how many looks running a stream has to be uneven before balance acts",
+        _count,
+        lambda: 2,
+        ("2", "1", "3"),
+    ),
+    Setting(
         "routing.text_leaves",
         "whether REPARTITION USING qttree may split events by the words of their texts, too",
         _flag,

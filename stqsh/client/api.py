@@ -82,8 +82,8 @@ def connect(
         profile: the name or the path of the settings.
         autoplay: whether streams play as soon as they are created, unless the profile says otherwise;
             without it they wait for RUN.
-        allow_run: whether scripts (statements of a file, or without `autoplay`) may make alerts that run
-            commands.
+        allow_run: whether scripts (statements of a file, or without `autoplay`) may run commands
+            (alerts) and Python code (CREATE FUNCTION).
 
     Raises:
         HomeError: the session's folder cannot be used.

@@ -258,6 +258,13 @@ def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outc
 
 def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
     """Execute SHOW."""
+    if statement.what == "CELLS":
+        from stqsh.client.show.cells import show_cells  # numba: only when needed
+
+        bind(statement, desk.view)
+        of = statement.stream
+        yield from show_cells(desk.link, desk.snapshots, None if of is None else of.text)
+        return
     subject = SUBJECTS.get(bind(statement, desk.view).spec)
     if subject is None:
         raise NotSupportedError(f"SHOW {statement.what}")
@@ -415,6 +422,7 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.CreateStream: create_stream,
     statements.CreateTable: create_table,
     statements.CreateView: create_view,
+    statements.CreateFunction: deferred("create_function", "create_function"),
     statements.CreateRegion: deferred("create_region", "create_region"),
     statements.CreateRegions: deferred("create_region", "create_regions"),
     statements.CreateSink: deferred("create_sink", "create_sink"),

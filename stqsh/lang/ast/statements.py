@@ -9,6 +9,7 @@ from __future__ import annotations
 from stqsh.lang.ast.definition_statements import (
     PLURALS,
     CreateAlert,
+    CreateFunction,
     CreateRegion,
     CreateRegions,
     CreateSink,
@@ -17,6 +18,7 @@ from stqsh.lang.ast.definition_statements import (
     Drop,
     Insert,
     ObjectKind,
+    Parameters,
     ValueRow,
 )
 from stqsh.lang.ast.query_statements import (
@@ -76,6 +78,7 @@ __all__ = [
     "AlertAction",
     "ColumnDefinition",
     "CreateAlert",
+    "CreateFunction",
     "CreateRegion",
     "CreateRegions",
     "CreateSink",
@@ -104,6 +107,7 @@ __all__ = [
     "ObjectKind",
     "Options",
     "OrderItem",
+    "Parameters",
     "Pause",
     "PauseQuery",
     "Play",
