@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 FORMATS = "stqsh.formats"
-"""File formats: the name after FORMAT, and a `stqsh.sources.source_files.FileFormat`."""
+"""File formats: the name after FORMAT, and a `stqsh.sources.formats.file_formats.FileFormat`."""
 FUNCTIONS = "stqsh.functions"
 """Functions of expressions: the name, and a Python function of Arrow arrays with an annotated result."""
 KINDS = "stqsh.kinds"

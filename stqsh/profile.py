@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.errors import ProfileError
-from stqsh.settings import KEYS, Key, Setting
+from stqsh.settings import KEYS, Setting, SettingValue
 
 if TYPE_CHECKING:
     import yaml
@@ -39,7 +39,7 @@ SPARK = "spark."
 class Value:
     """A setting's value and its origin: `default`, `file:line` or the name of an environment variable."""
 
-    value: Setting
+    value: SettingValue
     origin: str
 
 
@@ -212,20 +212,20 @@ def _is_group(name: str) -> bool:
     return any(key.startswith(f"{name}.") for key in _BY_NAME)
 
 
-def _known(name: str, where: str) -> Key:
+def _known(name: str, where: str) -> Setting:
     if name not in _BY_NAME:
         hint = _near(name, _BY_NAME) or f"known: {', '.join(_BY_NAME)}"
         raise ProfileError(f"{where}: unknown setting '{name}'", hint=hint)
     return _BY_NAME[name]
 
 
-def _convert(key: Key, text: str, where: str) -> Setting:
+def _convert(key: Setting, text: str, where: str) -> SettingValue:
     try:
         return key.read(text.strip())
     except ValueError as error:
         raise ProfileError(f"{where}: {key.name} is '{text}', expected {error}", hint=None) from error
 
 
-def _near(name: str, known: Mapping[str, Key] | list[str]) -> str | None:
+def _near(name: str, known: Mapping[str, Setting] | list[str]) -> str | None:
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"maybe you meant {close[0]}" if close else None

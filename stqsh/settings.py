@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stqsh.units import parse_duration, parse_size
 
-Setting = str | int | float | bool | None
+SettingValue = str | int | float | bool | None
 FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
 """The formats of results, as FORMAT, --format and shell.format name them."""
 SCHEMES = ("auto", "dark", "light", "none")
@@ -19,7 +19,7 @@ BALANCE = ("off", "auto", "shift", "splitmerge", "pm", "fm", "fg", "greedy", "bo
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class Setting:
     """A setting: its name, meaning, parser and default, and the values that completion offers.
 
     A secret comes from the profile or the environment only, and is never shown.
@@ -27,8 +27,8 @@ class Key:
 
     name: str
     help: str
-    read: Callable[[str], Setting]
-    default: Callable[[], Setting]
+    read: Callable[[str], SettingValue]
+    default: Callable[[], SettingValue]
     choices: tuple[str, ...] = ()
     is_secret: bool = False
 
@@ -143,197 +143,211 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     return read
 
 
-KEYS: tuple[Key, ...] = (
-    Key(
+KEYS: tuple[Setting, ...] = (
+    Setting(
         "spark.master",
         "the Spark master, such as local[4] or a cluster's URL",
         _text,
         lambda: f"local[{cores()},4]",
     ),
-    Key("spark.executor.memory", "memory of each executor of a cluster", _memory, lambda: None),
-    Key("spark.executor.cores", "cores of each executor of a cluster", _count, lambda: None),
-    Key(
+    Setting("spark.executor.memory", "memory of each executor of a cluster", _memory, lambda: None),
+    Setting("spark.executor.cores", "cores of each executor of a cluster", _count, lambda: None),
+    Setting(
         "spark.authenticate.secret",
         "the secret of a standalone cluster whose processes authenticate each other",
         _text,
         lambda: None,
         is_secret=True,
     ),
-    Key("engine.slots", "number of partitions (slots) of the objects; one for each core", _count, cores),
-    Key("engine.memory", "memory of the Spark driver", _memory, driver_memory),
-    Key(
+    Setting("engine.slots", "number of partitions (slots) of the objects; one for each core", _count, cores),
+    Setting("engine.memory", "memory of the Spark driver", _memory, driver_memory),
+    Setting(
         "engine.max_records_per_batch",
         "upper limit of records per batch; the actual number follows the cost of earlier batches",
         _count,
         lambda: 2_000_000,
     ),
-    Key(
+    Setting(
         "engine.spool_bytes",
         "on one machine, payloads of at least this many bytes pass through files instead of Spark",
         _count,
         lambda: 16_384,
     ),
-    Key(
+    Setting(
         "updates.keep",
         "size of the update log kept in full; older updates are compacted into the answers they lead to",
         _size,
         lambda: "1 GB",
         ("'1 GB'", "'10 GB'"),
     ),
-    Key(
+    Setting(
         "sources.gone",
         "what a live stream does if its source has removed messages that it had not read: wait or skip",
         _one_of(("wait", "skip")),
         lambda: "wait",
         ("wait", "skip"),
     ),
-    Key(
+    Setting(
         "sinks.keep",
         "size of the update log kept for a sink that lags; a sink that lags further is given up",
         _size,
         lambda: "10 GB",
         ("'10 GB'", "'100 GB'"),
     ),
-    Key(
+    Setting(
         "sinks.wait",
         "how long a script waits at its end for sinks that make no progress",
         _duration,
         lambda: "30 s",
         ("'30 s'", "'5 min'"),
     ),
-    Key(
+    Setting(
         "sinks.http.authorization",
         "the header Authorization of sinks that write TO HTTP",
         _text,
         lambda: None,
         is_secret=True,
     ),
-    Key(
+    Setting(
         "durability",
         "what a session survives: process, the death of every process; disk, also a power failure",
         _one_of(DURABILITY),
         lambda: "process",
         DURABILITY,
     ),
-    Key(
+    Setting(
         "shell.autoplay",
         "whether streams created in the shell play at once",
         _flag,
         lambda: True,
         ("true", "false"),
     ),
-    Key(
+    Setting(
         "shell.format",
         "output format of results; auto: table on a terminal, jsonl elsewhere",
         _one_of(("auto", *FORMATS)),
         lambda: "auto",
         ("auto", *FORMATS),
     ),
-    Key(
+    Setting(
         "shell.scheme",
         "colours of the prompt: for a dark or a light terminal, or none",
         _one_of(SCHEMES),
         lambda: "auto",
         SCHEMES,
     ),
-    Key(
+    Setting(
         "shell.keys",
         "keys of the prompt: those of emacs or of vi",
         _one_of(("emacs", "vi")),
         lambda: "emacs",
         ("emacs", "vi"),
     ),
-    Key(
+    Setting(
         "map.tiles",
         "where the pages of maps get tiles from, such as https://HOST/{z}/{x}/{y}.png; off: from nowhere",
         _tiles,
         lambda: "off",
         ("off",),
     ),
-    Key(
+    Setting(
         "map.credit",
         "what the pages of maps say of their tiles, such as © OpenStreetMap contributors",
         str,
         lambda: "",
     ),
-    Key(
+    Setting(
         "balance",
         "whether and how streams routed by space are rebalanced when the loads of slots are uneven",
         _one_of(BALANCE),
         lambda: "off",
         BALANCE,
     ),
-    Key(
+    Setting(
         "balance.above",
         "balance acts when the largest load of a slot exceeds the mean by this factor",
         _ratio,
         lambda: 1.3,
         ("1.3", "1.5", "2"),
     ),
-    Key(
+    Setting(
+        "balance.every",
+        "batches with steps between two looks of balance at the loads",
+        _count,
+        lambda: 8,
+        ("8", "4", "32"),
+    ),
+    Setting(
+        "balance.looks",
+        "in how many looks running a stream has to be uneven before balance acts",
+        _count,
+        lambda: 2,
+        ("2", "1", "3"),
+    ),
+    Setting(
         "routing.text_leaves",
         "whether REPARTITION USING qttree may split events by the words of their texts, too",
         _flag,
         lambda: False,
         ("true", "false"),
     ),
-    Key(
+    Setting(
         "groups.above",
         "the number of groups in the answer of one aggregate query beyond which SHOW STATUS warns",
         _count,
         lambda: 100_000,
         ("100000", "1000000"),
     ),
-    Key(
+    Setting(
         "shedding",
         "what is dropped when the budget is exceeded: objects that few queries need, or parts of queries",
         _one_of(SHEDDING),
         lambda: "off",
         SHEDDING,
     ),
-    Key(
+    Setting(
         "shedding.budget",
         "upper limit for streams that RETAIN SIGNIFICANT: a number of objects, or a size",
         _budget,
         lambda: None,
         ("100000", "'64 MB'"),
     ),
-    Key(
+    Setting(
         "shedding.keep",
         "share of the budget that shedding reduces the load to, 0 to 1",
         _share,
         lambda: 0.9,
         ("0.9", "0.8", "0.5"),
     ),
-    Key(
+    Setting(
         "cache.factor",
         "share of the cache area kept around regions that move or grow, 0 to 1",
         _share,
         lambda: 1.0,
         ("1", "0.5", "0.25", "0"),
     ),
-    Key(
+    Setting(
         "cache.views",
         "memory in which a client keeps views and word lists for snapshots of events; 0 for none",
         _size_or_none,
         lambda: "64 MB",
         ("'64 MB'", "'256 MB'", "0"),
     ),
-    Key(
+    Setting(
         "cache.objects",
         "memory in which a client keeps events along the edges of cells for such snapshots; 0 for none",
         _size_or_none,
         lambda: "0",
         ("'64 MB'", "'16 MB'", "0"),
     ),
-    Key(
+    Setting(
         "session.storage",
         "URI of the folder where sessions keep the files that workers read; the session's home by default",
         _text,
         lambda: None,
     ),
-    Key("session.home_root", "folder that contains the session homes", _text, lambda: None),
-    Key(
+    Setting("session.home_root", "folder that contains the session homes", _text, lambda: None),
+    Setting(
         "session.script",
         "script that runs first in a new session; relative to the profile that names it",
         _text,

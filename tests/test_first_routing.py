@@ -15,7 +15,7 @@ from support.repartition import POSTS, Dealt, routing, run, updates
 
 from stqsh.client.api import Session
 from stqsh.engine.config import TUNING
-from stqsh.engine.planning import first_routing
+from stqsh.engine.planning import routes
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.errors import StqshError
 from stqsh.sources.recent_input import recent_input
@@ -97,7 +97,7 @@ def test_a_choice_that_fails_is_logged_and_the_stream_begins_with_its_grid(
     def fail(*_: object) -> None:
         raise RuntimeError("no choice")
 
-    monkeypatch.setattr(first_routing, "plan_first", fail)
+    monkeypatch.setattr(routes, "plan_first", fail)
     with choosing(folder / "home", 6, 1000) as session:
         run(session, POSTS.create.format(folder=folder) + QUERIES + "RUN 5 STEPS;")
         assert (routing(session)["strategy"], session.link.progress().step) == ("grid", 5)
@@ -124,7 +124,7 @@ def test_updates_and_snapshots_are_those_of_a_grid(folder: Path, slots: int, mis
 def test_a_stream_that_is_dropped_while_its_routing_is_planned_is_not_routed(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    plan_first = first_routing.plan_first
+    plan_first = routes.plan_first
     with choosing(folder / "home", 6, 1000) as session:
 
         def drop_meanwhile(*given: Any) -> Any:
@@ -132,7 +132,7 @@ def test_a_stream_that_is_dropped_while_its_routing_is_planned_is_not_routed(
             assert list(session.execute(drops + "DROP STREAM posts;"))
             return plan_first(*given)
 
-        monkeypatch.setattr(first_routing, "plan_first", drop_meanwhile)
+        monkeypatch.setattr(routes, "plan_first", drop_meanwhile)
         run(session, POSTS.create.format(folder=folder) + QUERIES + "RUN 5 STEPS;")
         assert not stream_routes(session.link.db, 1)
         assert "stream posts has been dropped" in caplog.text

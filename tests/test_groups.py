@@ -11,7 +11,7 @@ from support.local import LocalLink, local_session
 from support.running import run_script
 
 from stqsh.client.api import Session
-from stqsh.client.map.query_members import QueryMembers
+from stqsh.client.map.object_places import QueryMembers
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.read.watch import WatchFeed
 from stqsh.client.results import SnapshotMark

@@ -17,15 +17,14 @@ from support.local import LocalLink, local_session
 from support.repartition import POSTS, SNAPSHOTS, TAXIS, Dealt, dealt_in_all_ways, routing, rows, run, updates
 
 from stqsh.client.api import Session
+from stqsh.client.read.asked_slots import KeptTables
 from stqsh.client.run import RunHandle
 from stqsh.engine.config import TUNING
-from stqsh.engine.delivery import balancer
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.ingest import dealer
-from stqsh.engine.ingest.dropped_stores import DroppedStores
+from stqsh.engine.ingest.stream_preparer import DroppedStores
 from stqsh.lang.errors import NotSupportedError
 from stqsh.routing import strategies, text_splits
-from stqsh.sources.kept_routes import KeptTables
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import set_meta
 from stqsh.storage.session_settings import session_settings
@@ -388,10 +387,10 @@ def test_a_stream_is_repartitioned_before_its_first_record(tmp_path: Path) -> No
 
 
 def test_an_uneven_stream_is_balanced_by_itself(
-    live: tuple[Session, Clock], monkeypatch: pytest.MonkeyPatch
+    live: tuple[Session, Clock],
 ) -> None:
     session, clock = live
-    monkeypatch.setattr(balancer, "LOOK_EVERY", 1 << 30)  # looks are the test's
+    run(session, "SET balance.every = 1000000000;")  # looks are the test's
     run(session, "REPARTITION taxis USING grid INTO 3 SLOTS; SET balance = auto; SET balance.above = 1.1;")
     corner = ", ".join(f"('{key}', {key % 7 / 9}, {key % 5 / 9}, NOW, TRUE)" for key in range(60))
     run(session, f"INSERT INTO taxis VALUES {corner};")

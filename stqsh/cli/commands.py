@@ -90,7 +90,8 @@ Variables = Annotated[
     ),
 ]
 AllowRun = Annotated[
-    bool, typer.Option("--allow-run", help="let scripts make alerts that run commands (DO RUN)")
+    bool,
+    typer.Option("--allow-run", help="let scripts run commands (DO RUN) and Python code (CREATE FUNCTION)"),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print only results and errors")]
 

@@ -28,9 +28,8 @@ from stqsh.client.read.subscription import OnIdle, UpdateReader
 from stqsh.client.results import BulkRegistration, Outcome, Updates
 from stqsh.client.run import RunHandle
 from stqsh.client.sink_wait import finish_sinks
-from stqsh.client.statement_groups import groups_of, parsed, performed
 from stqsh.client.statements.context import StatementContext
-from stqsh.client.statements.dispatch import start_run
+from stqsh.client.statements.dispatch import groups_of, parsed, performed, start_run
 from stqsh.lang.ast import statements as ast
 from stqsh.profile import Profile, load_profile
 from stqsh.spec.log import LogKind, RunSteps, RunToEnd
@@ -90,8 +89,8 @@ def connect(
         profile: the name or the path of the settings.
         autoplay: whether streams play as soon as they are created, unless the profile says otherwise;
             without it they wait for RUN.
-        allow_run: whether scripts (statements of a file, or without `autoplay`) may make alerts that run
-            commands.
+        allow_run: whether scripts (statements of a file, or without `autoplay`) may run commands
+            (alerts) and Python code (CREATE FUNCTION).
 
     Raises:
         HomeError: the session's folder cannot be used.

@@ -111,6 +111,8 @@ class SessionCatalogue:
         """Return the names in use of a kind, in order of creation; of very many queries only the last."""
         if kind == "view":
             return list(known_views(self._db))
+        if kind == "function":
+            return list(known_functions(self._db))
         return [row[0] for row in self._db.query(_NAMES[kind])]
 
     @property

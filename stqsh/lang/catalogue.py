@@ -117,6 +117,7 @@ class Catalogue:
     @property
     def _named(self) -> Mapping[str, Mapping[str, object]]:
         return {
+            "function": self.functions,
             "stream": self.streams,
             "query": self.queries,
             "table": self.tables,

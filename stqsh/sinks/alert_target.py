@@ -1,14 +1,22 @@
 """Alerts: an action for updates of a query, at most one in EVERY of the session's clock.
 
 What an alert does takes its own thread's time only. An action that takes longer than EVERY misses the updates
-that come while it runs, so an alert never falls behind.
+that come while it runs, so an alert never falls behind. A command reads the update on its standard input, and
+never in its text.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,13 +25,17 @@ from numpy.typing import NDArray
 from stqsh.client.connection import Connection
 from stqsh.client.results import Updates
 from stqsh.control_characters import shorten
-from stqsh.sinks.alert_command import AlertFailedError, run_command
-from stqsh.sinks.alert_text import filled, is_json_text, row_in_words
+from stqsh.errors import StqshError
+from stqsh.shell.writers.columns import AnyColumn, head_columns, occurring, selected_columns
+from stqsh.shell.writers.text_columns import NULL
 from stqsh.sinks.file_target import json_lines
-from stqsh.sinks.http_target import JSON_LINES, HttpSink
+from stqsh.sinks.http_target import JSON_LINES, HttpTarget
 from stqsh.sinks.sink_reader import SinkPart
 from stqsh.sinks.target import TargetBusyError, TargetRefusedError
+from stqsh.spec.aggregate import group_column
 from stqsh.spec.chunk import WHY
+from stqsh.spec.expression import ColumnExpr
+from stqsh.spec.message import message_parts
 from stqsh.spec.sink import (
     AlertEdge,
     AlertTargetSpec,
@@ -33,11 +45,15 @@ from stqsh.spec.sink import (
     RunActionSpec,
 )
 from stqsh.storage.rows import SinkRow
-from stqsh.storage.sinks.alert_state import AlertState, read_alert_state, write_alert_state
 from stqsh.storage.sinks.notices import Notice, post_notice
-from stqsh.storage.sinks.sink_position import SinkPosition
+from stqsh.storage.sinks.sink_position import AlertState, SinkPosition, read_alert_state, write_alert_state
 from stqsh.storage.update_log.reader import key_ranks
 from stqsh.units import format_instant
+
+
+class AlertFailedError(StqshError):
+    """An action that did not succeed."""
+
 
 POST_S = 10.0
 """How long a server may take for an answer."""
@@ -129,7 +145,7 @@ class AlertTarget:
             case RunActionSpec(command, folder):
                 return lambda update: run_command(command, folder, self._body(update))
             case PostActionSpec(url):
-                return lambda update: self._post(HttpSink(url, identity, authorization, POST_S), update)
+                return lambda update: self._post(HttpTarget(url, identity, authorization, POST_S), update)
             case NotifyActionSpec() | BellActionSpec():
                 return self._say
 
@@ -138,7 +154,7 @@ class AlertTarget:
         text = self._target.action.text
         return filled(text, self._alert.name, update).encode() if text else json_lines((update,))
 
-    def _post(self, target: HttpSink, update: Updates) -> None:
+    def _post(self, target: HttpTarget, update: Updates) -> None:
         # EVERY is longer than nothing, so an alert acts at most once in a step: the step makes the key.
         step = int(update.table.column("step")[0].as_py())
         text = self._target.action.text
@@ -177,3 +193,116 @@ def _counting(updates: Updates, edge: AlertEdge | None) -> NDArray[np.bool_]:
     numbers = np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)
     entered: NDArray[np.bool_] = (ops > 0) & ~np.isin(numbers, numbers[is_old])
     return entered
+
+
+COMMAND_S = 30.0
+"""How long a command may take."""
+_READ_BYTES = 4096
+
+
+def run_command(command: str, folder: str, record: bytes, patience_s: float = COMMAND_S) -> None:
+    """Run a command of the shell with a record on its standard input.
+
+    Raises:
+        AlertFailedError: it ends with another code than 0, or is ended since it takes too long.
+    """
+    # Files instead of pipes: a command need not read its input, and what it leaves running may keep them.
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
+        given.write(record)
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", command],
+                stdin=given,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                cwd=folder,
+                start_new_session=True,
+            )
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise AlertFailedError(f"the command cannot be run in {folder}: {reason}") from error
+        try:
+            code = process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise AlertFailedError(f"the command was ended after {patience_s:g} s") from None
+        if code != 0:
+            said.seek(0)
+            lines = said.read(_READ_BYTES).decode(errors="replace").strip().splitlines()
+            raise AlertFailedError(f"exit code {code}" + (f": {lines[-1]}" if lines else ""))
+
+
+def row_in_words(update: Updates) -> str:
+    """Return an update of one row in words: `near + 368: lon 116.4, status free`.
+
+    The key comes first, and is not among the columns again; a group whose values are all among them has no
+    need of it: `jams +: district north, cars 12`.
+    """
+    head, [query] = head_columns(update), occurring(update)
+    op, why = _value(head.op), _value(head.why)
+    columns = selected_columns(update, query)
+    keys = _key_values(update)
+    if (form := query.spec.aggregates) is not None:
+        shown = [column.value for column in form.select]
+        if all(group_column(number) in shown for number in range(len(form.groups))):
+            keys = []
+    else:
+        key = ColumnExpr(update.stream.spec.key)
+        listed = zip(columns, query.spec.select, strict=True)
+        columns = [column for column, choice in listed if choice.value != key]
+    said = ", ".join(f"{column.name} {_value(column)}" for column in columns)
+    reason = f" ({why})" if op == "-" else ""
+    beginning = " ".join(filter(None, (query.name, op, ", ".join(keys)))) + reason
+    return f"{beginning}: {said}" if said else beginning
+
+
+def filled(text: str, alert: str, update: Updates) -> str:
+    """Return a text with the values of an update of one row.
+
+    A text that begins as JSON does, with a brace or a bracket, gets them as JSON: a value between double
+    quotes is escaped as such.
+
+    Raises:
+        AlertFailedError: the query has another select list than when the alert was made.
+    """
+    head, [query] = head_columns(update), occurring(update)
+    known: dict[str, AnyColumn] = {column.name: column for column in head}
+    known |= {column.name: column for column in selected_columns(update, query)}
+    is_json = is_json_text(text)
+    parts: list[str] = []
+    for part in message_parts(text):
+        if part.kind != "field":
+            parts.append(part.text)
+            continue
+        if part.text in known:
+            value = _value(known[part.text])
+        elif part.text == "alert":
+            value = alert
+        elif part.text == "row":
+            value = row_in_words(update)
+        else:
+            raise AlertFailedError(f"{query.name} has no column {part.text!r} for the text any more")
+        parts.append(json.dumps(value, ensure_ascii=False)[1:-1] if is_json else value)
+    return "".join(parts)
+
+
+def is_json_text(text: str) -> bool:
+    """Return whether a text is to become JSON: it begins with `{{` or `[`."""
+    return text.lstrip().startswith(("{{", "["))
+
+
+def _value(column: AnyColumn) -> str:
+    """Return the only value of a column for people; `null` for a null."""
+    [shown], [fragment] = column.readable(), column.json()
+    return "null" if fragment == NULL else shown
+
+
+def _key_values(update: Updates) -> list[str]:
+    """Return the values of an update's key in words."""
+    [text] = head_columns(update).key.json()
+    key: Any = json.loads(text)
+    values = key if isinstance(key, list) else [key]
+    return [value if isinstance(value, str) else json.dumps(value) for value in values]

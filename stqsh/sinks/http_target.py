@@ -32,7 +32,7 @@ _HEADER = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 _NO_HEADER = "sinks.http.authorization cannot be sent: it has a character that no header may have"
 
 
-class HttpSink:
+class HttpTarget:
     """POSTs a sink's parts to one address."""
 
     rows = 10_000

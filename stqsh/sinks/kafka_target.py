@@ -23,8 +23,14 @@ from stqsh.shell.writers.columns import head_columns
 from stqsh.shell.writers.jsonl import update_lines
 from stqsh.sinks.sink_reader import SinkPart
 from stqsh.sinks.target import TargetBusyError, TargetRefusedError
-from stqsh.sources.live.kafka_client import ClientSettings, client_settings, silent_logger
-from stqsh.sources.live.kafka_errors import Complaints, explain, settings_error
+from stqsh.sources.live.kafka_client import (
+    ClientSettings,
+    Complaints,
+    client_settings,
+    explain,
+    settings_error,
+    silent_logger,
+)
 from stqsh.spec.sink import KafkaTargetSpec
 from stqsh.storage.sinks.sink_position import SinkPosition
 

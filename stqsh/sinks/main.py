@@ -22,7 +22,7 @@ from stqsh.fs import DURABILITY, file_lock
 from stqsh.profile import Profile
 from stqsh.sinks.alert_target import AlertTarget
 from stqsh.sinks.file_target import FileSink
-from stqsh.sinks.http_target import HttpSink
+from stqsh.sinks.http_target import HttpTarget
 from stqsh.sinks.sink_runner import SinkRunner
 from stqsh.sinks.target import SinkTarget
 from stqsh.spec.sink import AlertTargetSpec, FileTargetSpec, HttpTargetSpec, KafkaTargetSpec
@@ -59,7 +59,7 @@ def target_of(link: Connection, sink: SinkRow, settings: Profile, session: str) 
         case FileTargetSpec():
             return FileSink(spec, spec.target)
         case HttpTargetSpec(url):
-            return HttpSink(url, identity, authorization)
+            return HttpTarget(url, identity, authorization)
         case AlertTargetSpec():
             return AlertTarget(link, sink, spec.target, identity, authorization)
         case KafkaTargetSpec():

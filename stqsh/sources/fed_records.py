@@ -30,7 +30,7 @@ from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.sources.live.message_formats import with_seconds
 from stqsh.sources.live.record_spool import SpoolSegment
 from stqsh.sources.source_check import number_unit
-from stqsh.sources.source_files import UNREADABLE, format_of, options_of, reader_of
+from stqsh.sources.source_files import UNREADABLE, format_named, format_of, options_of
 from stqsh.spec.stream import FileSourceSpec, InsertsSourceSpec, Options, StreamSpec
 
 STDIN = "stdin"
@@ -229,11 +229,11 @@ def _file_blocks(
     name: str, path: Path, form: str, layout: RecordSchema, options: Options
 ) -> Iterator[_FedBlock]:
     """Yield the blocks of a file; the first one shows what numbers of time count."""
-    blocks = reader_of(form)(path, layout, options)
+    blocks = format_named(form).read(path, layout, options)
     if "timestamp" not in options and (first := next(blocks, None)) is not None:
         layout = number_unit(FileBlock(0, name, first), layout).layout
         # The unit says which digits of numbers count; a pipe cannot be read again.
-        blocks = reader_of(form)(path, layout, options) if path.is_file() else chain([first], blocks)
+        blocks = format_named(form).read(path, layout, options) if path.is_file() else chain([first], blocks)
     for rows in blocks:
         yield _FedBlock(layout, FileBlock(0, name, rows))
 

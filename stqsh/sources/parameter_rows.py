@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from stqsh.errors import SourceError
 from stqsh.fs import readable_path
 from stqsh.sources.formats.casting import cast_column
+from stqsh.sources.formats.file_formats import kind_of_arrow
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_parser import python_values
 from stqsh.sources.formats.record_schema import RecordSchema
-from stqsh.sources.inference import kind_of_arrow
-from stqsh.sources.source_files import UNREADABLE, find_files, format_of, options_of, reader_of
+from stqsh.sources.source_files import UNREADABLE, find_files, format_named, format_of, options_of
 from stqsh.spec.chunk import arrow_type
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec
 
@@ -70,7 +70,7 @@ def read_parameters(source: FileSourceSpec, columns: Mapping[str, str]) -> Itera
     """
     layout = RecordSchema(tuple(ColumnSpec(*column) for column in columns.items()), next(iter(columns)))
     for file in find_files(source):
-        read, first = reader_of(format_of(file.path, source)), 0
+        read, first = format_named(format_of(file.path, source)).read, 0
         try:
             for block in read(file.path, layout, options_of(file.path, source)):
                 faults = tuple(RowFault(readable_path(file.path), at.line, why) for at, why in block.dead)

@@ -24,14 +24,15 @@ from stqsh.errors import SourceError
 from stqsh.lang.binder.definitions.column_roles import usual_names
 from stqsh.sources.formats.casting import cast_column, without_null_words
 from stqsh.sources.formats.csv_file import CsvDialect, csv_reader, joined_times, without_empty
+from stqsh.sources.formats.file_formats import first_fields
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.formats.row_blocks import COMPRESSIONS, SalvagingStream, open_bytes
 from stqsh.sources.formats.text_encodings import Utf8Stream, find_encoding
 from stqsh.sources.formats.time_formats import TimeFormat
-from stqsh.sources.inference import first_fields, infer
+from stqsh.sources.inference import infer
 from stqsh.sources.sampling import sampled
-from stqsh.sources.source_files import UNREADABLE, SourceFile, find_files, format_of, options_of, reader_of
+from stqsh.sources.source_files import UNREADABLE, SourceFile, find_files, format_named, format_of, options_of
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, Options
 
 #: The bytes of text by which rows are divided, and those of all files that are looked at for their encoding.
@@ -405,7 +406,7 @@ def column_values(source: FileSourceSpec, names: Sequence[str]) -> dict[str, Arr
     some = np.unique(np.linspace(0, len(files) - 1, _SAMPLED_FILES).astype(np.int64)).tolist()
     with sampled([files[number] for number in some], source, _SAMPLED_BYTES) as sample:
         for file in sample.files:
-            reader, left = reader_of(format_of(file.path, source)), _SAMPLED_BYTES
+            reader, left = format_named(format_of(file.path, source)).read, _SAMPLED_BYTES
             with suppress(*UNREADABLE, SourceError):  # the check of the source says so
                 for block in reader(file.path, layout, options_of(file.path, source)):
                     for name, column in zip(names, block.columns, strict=True):

@@ -9,7 +9,7 @@ import numpy as np
 
 from stqsh.errors import StqshError
 from stqsh.routing.adjusters import ADJUSTERS
-from stqsh.routing.adjusters.ladder import even_out
+from stqsh.routing.adjusters.adjuster_choice import even_out
 from stqsh.routing.cells import Cells
 from stqsh.routing.choice import AskedQueries, Prediction, chosen, predict, predictions
 from stqsh.routing.load import Load, balance_of, slot_loads

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import glob
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -17,17 +16,14 @@ from stqsh.errors import OptionError, SourceError
 from stqsh.extensions import FORMATS, ExtensionError, extension_names, find_extension
 from stqsh.fs import readable_path
 from stqsh.sources.dead_letters import DeadLetter
-from stqsh.sources.formats.csv_file import check_csv_header, read_csv_blocks
-from stqsh.sources.formats.geojson_file import read_geojson_blocks
-from stqsh.sources.formats.gpx_file import read_gpx_blocks
-from stqsh.sources.formats.json_documents import features_crs, read_json_blocks
-from stqsh.sources.formats.layer_file import LAYER_FORMATS, layer_crs, read_layer_blocks
-from stqsh.sources.formats.parquet_file import geoparquet_geometry, read_parquet_blocks
+from stqsh.sources.formats.csv_file import check_csv_header
+from stqsh.sources.formats.file_formats import BUILT_IN, FileFormat
+from stqsh.sources.formats.json_documents import features_crs
 from stqsh.sources.formats.places import (
+    USUAL_GEOMETRIES,
     OwnPlaces,
     PlaceOptions,
     read_with_places,
-    usual_geometries,
     without_places,
 )
 from stqsh.sources.formats.record_parser import FileBlock, ParsedRecords, RowBlock, parse
@@ -35,57 +31,6 @@ from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
 from stqsh.spec.stream import AreaSpec, FileSourceSpec, Options, StreamSpec, TableSpec
 
-
-class Reader(Protocol):
-    """Reads a file in blocks of about `size` bytes of text, or of rows."""
-
-    def __call__(
-        self, path: Path, layout: RecordSchema, options: Options, size: int | None = None, /
-    ) -> Iterator[RowBlock]:
-        """Yield the blocks of a file."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileFormat:
-    """A file format that a package adds, see `stqsh/docs/extending.md`.
-
-    Attributes:
-        read: yields the rows of a file.
-        endings: the endings of files of this format, such as ".rep", in lower case.
-        columns: returns the columns of a file and their types, None where all values are null; without it,
-            statements have to list the columns.
-    """
-
-    read: Reader
-    endings: tuple[str, ...] = ()
-    columns: Callable[[Path, Options], Mapping[str, str | None]] | None = None
-
-
-_READERS: dict[str, Reader] = {
-    "csv": read_csv_blocks,
-    "jsonl": read_json_blocks,
-    "geojson": read_geojson_blocks,
-    "parquet": read_parquet_blocks,
-    "gpx": read_gpx_blocks,
-    **dict.fromkeys(LAYER_FORMATS, read_layer_blocks),
-}
-_EXTENSIONS = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".geojson": "geojson",
-    ".geojsonl": "geojson",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".geoparquet": "parquet",
-    ".gpx": "gpx",
-    ".gpkg": "gpkg",
-    ".shp": "shapefile",
-    ".fgb": "fgb",
-}
 #: Small files are parsed together, up to this many bytes.
 GROUP_BYTES = 8 << 20
 #: The size of a small block from the beginning of a file: bytes of text, or rows.
@@ -103,21 +48,14 @@ class SourceFile:
     size: int
 
 
-def reader_of(form: str) -> Reader:
-    """Return the reader of a format, stqsh's own or one that a package adds.
+def format_named(form: str) -> FileFormat:
+    """Return a format, stqsh's own or one that a package adds.
 
     Raises:
-        SourceError: there is no such format here.
+        SourceError: there is no such format here, or it cannot be loaded.
     """
-    return _READERS.get(form) or added_format(form).read
-
-
-def added_format(form: str) -> FileFormat:
-    """Return a format that a package adds.
-
-    Raises:
-        SourceError: no package does, or it cannot be loaded.
-    """
+    if form in BUILT_IN:
+        return BUILT_IN[form]
     try:
         found = find_extension(FORMATS, form)
     except ExtensionError as error:
@@ -209,11 +147,12 @@ def _ending(path: Path) -> str:
 def _known_format(path: Path) -> str | None:
     suffix = _ending(path).lower()
     endings = [suffix, Path(suffix).stem] if suffix else []
-    known = next((_EXTENSIONS[one] for one in endings if one in _EXTENSIONS), None)
-    if known is not None or not endings:
-        return known
-    added = ((form, added_format(form).endings) for form in extension_names(FORMATS))
-    return next((form for form, theirs in added if any(one in theirs for one in endings)), None)
+    known = (form for form in (*BUILT_IN, *extension_names(FORMATS)) if _has_ending(form, endings))
+    return next(known, None) if endings else None
+
+
+def _has_ending(form: str, endings: Sequence[str]) -> bool:
+    return not set(endings).isdisjoint(format_named(form).endings)
 
 
 def _glob(pattern: str) -> list[str]:
@@ -271,18 +210,23 @@ def read_file_blocks(
         places = replace(places, crs=features_crs(path))
 
     def read(columns: RecordSchema) -> Iterator[RowBlock]:
-        return reader_of(form)(path, columns, options, size)
+        return format_named(form).read(path, columns, options, size)
 
-    own = OwnPlaces(lambda: usual_geometries(path, form), lambda: own_crs(path, form, options))
+    own = OwnPlaces(lambda: geometry_names(path, form), lambda: own_crs(path, form, options))
     return read_with_places(read, layout, places, own)
 
 
 def own_crs(path: Path, form: str, options: Options) -> str | None:
-    """Return the reference system of a file's column of geometries; None where it says none."""
-    if form in LAYER_FORMATS:
-        return layer_crs(path, options)
-    found = geoparquet_geometry(path) if form == "parquet" else None
-    return None if found is None else found[1]
+    """Return the reference system of a file's column of geometries; None where it names none."""
+    crs = format_named(form).crs
+    return None if crs is None else crs(path, options)
+
+
+def geometry_names(path: Path, form: str) -> tuple[str, ...]:
+    """Return names that a file's column of geometries may have, the best first; one that the file names."""
+    geometry = format_named(form).geometry
+    named = None if geometry is None else geometry(path)
+    return USUAL_GEOMETRIES if named is None else (named,)
 
 
 def group_files(files: Iterable[SourceFile], limit: int = GROUP_BYTES) -> Iterator[list[SourceFile]]:

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from stqsh.sources.formats.casting import cast_column
 from stqsh.sources.formats.csv_file import POINTED, CsvDialect
+from stqsh.sources.formats.file_formats import first_fields
 from stqsh.sources.formats.pyarrow_typing import Array
 from stqsh.sources.formats.time_formats import TimeFormat
-from stqsh.sources.inference import first_fields
 from stqsh.sources.source_files import find_files, format_of, options_of
 from stqsh.spec.stream import FileSourceSpec, Options
 

@@ -27,11 +27,17 @@ class FunctionSpec(msgspec.Struct, frozen=True):
         name: the name by which statements call it, in upper case.
         code: the function as `pickle` reads it, in base64.
         returns: the type of its values.
+        parameters: what it takes, where CREATE FUNCTION made it: names and types, "" for any type.
+        text: the text of its Python file, where CREATE FUNCTION made it.
+        origin: where that was.
     """
 
     name: str
     code: str
     returns: ResultType
+    parameters: tuple[tuple[str, str], ...] | None = None
+    text: str = ""
+    origin: str = ""
 
 
 class ExprBase(msgspec.Struct, frozen=True, array_like=True, tag_field="node"):

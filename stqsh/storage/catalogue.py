@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FUNCTIONS = "functions"
 """The name of the entry of control.db with the functions of a session."""
 
+FUNCTION_CHANGES = "function_changes"
+"""The name of the entry of control.db with the number of changes of its functions."""
 ADDED_KINDS = "kinds"
 """The name of the entry of control.db with the kinds of query of a session that packages add."""
 VIEWS = "views"
@@ -118,6 +120,11 @@ def kind_named(db: ControlDb, name: str) -> str | None:
 def known_functions(db: ControlDb) -> dict[str, FunctionSpec]:
     """Return the functions of a session by name, in upper case; queries carry the code of those they call."""
     return msgspec.json.decode(get_meta(db, FUNCTIONS) or "{}", type=dict[str, FunctionSpec])
+
+
+def find_function(db: ControlDb, name: str) -> FunctionSpec | None:
+    """Return the function of that name, in any case."""
+    return known_functions(db).get(name.upper())
 
 
 def added_kinds(db: ControlDb) -> list[str]:

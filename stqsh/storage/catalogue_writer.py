@@ -25,6 +25,7 @@ from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.spec.view import ViewSpec
 from stqsh.storage.catalogue import (
     ADDED_KINDS,
+    FUNCTION_CHANGES,
     FUNCTIONS,
     VIEWS,
     added_kinds,
@@ -37,7 +38,7 @@ from stqsh.storage.catalogue import (
     queries_over_table,
     query_by_id,
 )
-from stqsh.storage.control_log import ControlDb, append, set_meta, to_text
+from stqsh.storage.control_log import ControlDb, append, get_meta, set_meta, to_text
 from stqsh.storage.layouts import LIVE
 from stqsh.storage.rows import AreaRow, LogRow, QueryRow, QueryState, StreamRow, TableRow
 
@@ -70,8 +71,20 @@ class Registered:
 def add_function(db: ControlDb, spec: FunctionSpec) -> None:
     """Add a function, or replace the one of that name."""
     with db.transaction():
-        functions = known_functions(db) | {spec.name: spec}
-        set_meta(db, FUNCTIONS, msgspec.json.encode(functions).decode())
+        _write_functions(db, known_functions(db) | {spec.name: spec})
+
+
+def drop_function(db: ControlDb, text: str, spec: FunctionSpec) -> None:
+    """Remove a function; queries and streams that were made with it keep it."""
+    del text
+    with db.transaction():
+        others = {name: one for name, one in known_functions(db).items() if name != spec.name}
+        _write_functions(db, others)
+
+
+def _write_functions(db: ControlDb, functions: dict[str, FunctionSpec]) -> None:
+    set_meta(db, FUNCTIONS, msgspec.json.encode(functions).decode())
+    set_meta(db, FUNCTION_CHANGES, str(int(get_meta(db, FUNCTION_CHANGES) or "0") + 1))
 
 
 def note_added_kind(db: ControlDb, kind: str) -> None:

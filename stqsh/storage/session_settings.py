@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stqsh.errors import StqshError
 from stqsh.profile import Profile, Value, load_profile, profile_folders
-from stqsh.settings import KEYS, Setting
+from stqsh.settings import KEYS, SettingValue
 from stqsh.storage.control_log import ControlDb, get_meta, last_seq, read_settings, set_meta
 
 _PROFILE = "profile"
@@ -49,7 +49,7 @@ def session_settings(db: ControlDb, profile: Profile | None = None) -> Profile:
     return replace(profile, values_={**profile.values_, **given})
 
 
-def check_setting(key: str, text: str) -> Setting:
+def check_setting(key: str, text: str) -> SettingValue:
     """Return the value that SET gives a setting; raise `StqshError` for an unknown key or a bad value."""
     by_name = {known.name: known for known in KEYS}
     if key not in by_name:

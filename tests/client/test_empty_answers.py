@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from stqsh.client.api import Session
-from stqsh.client.read.followed import Followed
 from stqsh.client.results import Answer, Message
+from stqsh.client.statements.follow import Followed
 from tests.support.local import local_session
 
 CREATE = """

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from stqsh.client.api import Session
-from stqsh.client.map.object_places import PlacesRequest, places
-from stqsh.client.map.query_members import QueryMembers
+from stqsh.client.map.object_places import PlacesRequest, QueryMembers, places
 from stqsh.client.map.region_outlines import circle
 from stqsh.client.map.scene import MapFeed, Scene
 from stqsh.core.kernels.geometry.distance import distances
@@ -161,7 +160,7 @@ def test_a_long_log_folds_as_a_short_one_does(session: Session, monkeypatch: pyt
     for _ in range(6):
         run(session, "RUN 1 STEPS;")
         step_by_step.advance(session.progress().batch)
-    monkeypatch.setattr("stqsh.client.map.query_members._FOLD_AT", 3)
+    monkeypatch.setattr("stqsh.client.map.object_places._FOLD_AT", 3)
     at_once = QueryMembers(session.link, stream.id)
     at_once.advance(session.progress().batch)
     for query in session.queries():

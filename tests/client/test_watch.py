@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.client.map.query_members import QueryMembers
+from stqsh.client.map.object_places import QueryMembers
 from stqsh.client.read.answer_fold import folded
 from stqsh.client.read.watch import WatchFeed
 from stqsh.errors import EngineDeadError

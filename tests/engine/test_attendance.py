@@ -8,8 +8,7 @@ import pytest
 
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.state.attendance import Attendance, forget_unplanned
-from stqsh.engine.state.file_store import FileStore
-from stqsh.engine.state.slot_store import SlotMeta, StaleBatchError
+from stqsh.engine.state.file_store import FileStore, SlotMeta, StaleBatchError
 from stqsh.storage.blobs import home_blobs
 
 

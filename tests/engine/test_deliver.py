@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.engine.delivery.batch_stats import by_slot, time_split
-from stqsh.engine.delivery.deliver import Delivery, merge_growth, read_outcome
+from stqsh.engine.delivery.deliver import Delivery, by_slot, merge_growth, read_outcome, time_split
 from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, ChunkOrder, pack, pack_json, to_table, unpack
 from stqsh.spec.stats import SlotStats, TimeSplit
 from stqsh.storage.control_log import ControlDb, read_log

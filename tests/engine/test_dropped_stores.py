@@ -12,8 +12,8 @@ from stqsh.checksums import DamagedFileError
 from stqsh.client.api import Session
 from stqsh.client.run import RunHandle
 from stqsh.engine.config import TUNING
-from stqsh.engine.ingest import dropped_stores
-from stqsh.engine.ingest.dropped_stores import DroppedStores
+from stqsh.engine.ingest import stream_preparer
+from stqsh.engine.ingest.stream_preparer import DroppedStores
 from stqsh.engine.state.file_store import first_logged_rows
 from stqsh.storage.catalogue import live_streams
 
@@ -45,7 +45,7 @@ def stores(session: Session) -> set[int]:
 def test_a_store_goes_two_batches_after_the_drop_unless_a_log_names_it(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dropped_stores, "first_logged_rows", lambda state: named)
+    monkeypatch.setattr(stream_preparer, "first_logged_rows", lambda state: named)
     with local_session(tmp_path / "home", published=True) as session:
         run(session, script + "RUN 5 STEPS;")
         ids = {stream.name: stream.id for stream in live_streams(session.link.db)}
@@ -69,7 +69,7 @@ def test_a_store_goes_two_batches_after_the_drop_unless_a_log_names_it(
 def test_batches_that_may_be_repeated_keep_the_store(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dropped_stores, "first_logged_rows", lambda state: {})
+    monkeypatch.setattr(stream_preparer, "first_logged_rows", lambda state: {})
     with local_session(tmp_path / "home") as session:
         run(session, script + "RUN 5 STEPS;")
         kept = DroppedStores(session.home, session.link.db, replace(TUNING, dropped_look_s=0.0))
@@ -111,7 +111,7 @@ def test_a_damaged_head_keeps_all(script: str, tmp_path: Path, monkeypatch: pyte
     def damaged(state: Path) -> dict[int, int]:
         raise DamagedFileError("head", "is damaged")
 
-    monkeypatch.setattr(dropped_stores, "first_logged_rows", damaged)
+    monkeypatch.setattr(stream_preparer, "first_logged_rows", damaged)
     with local_session(tmp_path / "home") as session:
         run(session, script + "RUN 5 STEPS; DROP QUERY of_goes; DROP STREAM goes;")
         kept = DroppedStores(session.home, session.link.db, replace(TUNING, dropped_look_s=0.0))

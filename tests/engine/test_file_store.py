@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stqsh.engine.state.file_store import FileStore, first_logged_rows
-from stqsh.engine.state.slot_store import SlotMeta
+from stqsh.engine.state.file_store import FileStore, SlotMeta, first_logged_rows
 from stqsh.spec.chunk import Chunk, ChunkOrder
 from stqsh.spec.payload_refs import Reference
 from stqsh.storage.blobs import home_blobs

@@ -18,7 +18,7 @@ from stqsh.client.results import Message, Rows
 from stqsh.engine.ingest import http_streams
 from stqsh.engine.ingest.http_streams import HttpIntake
 from stqsh.lang.errors import BindError, StatementSyntaxError
-from stqsh.sources.live.http_token import token_of
+from stqsh.sources.live.http_port import token_of
 from stqsh.sources.live.inserted_records import InsertedSource
 from stqsh.sources.live.line_spool import SPOOL
 from stqsh.sources.live.protocol import MessageRange

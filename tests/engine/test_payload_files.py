@@ -28,6 +28,7 @@ from stqsh.engine.ingest.task_reader import chosen_rows, chunks
 from stqsh.engine.planning.planner import Planner
 from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.state import payload_files as spooling
+from stqsh.engine.state.chunk_logs import pack_chunks, unpack_chunks
 from stqsh.engine.state.payload_files import (
     PayloadBlobs,
     PayloadFolders,
@@ -35,7 +36,6 @@ from stqsh.engine.state.payload_files import (
     load_payloads,
     open_writer,
 )
-from stqsh.engine.state.slot_store import pack_chunks, unpack_chunks
 from stqsh.spec.chunk import Chunk, ChunkOrder, from_table, pack, to_table
 from stqsh.spec.payload_refs import reference_in
 from stqsh.storage.blobs import Blobs, home_blobs

@@ -22,9 +22,8 @@ from stqsh.engine.config import EngineSettings
 from stqsh.engine.ingest.store_repair import check_store
 from stqsh.engine.launch.audit import AuditError, audit_home
 from stqsh.engine.spark.spark_internals import last_commit, read_offset, settle_batch
-from stqsh.engine.state.file_store import FileStore
+from stqsh.engine.state.file_store import FileStore, SlotMeta, StaleBatchError
 from stqsh.engine.state.payload_files import PayloadFolders, open_writer
-from stqsh.engine.state.slot_store import SlotMeta, StaleBatchError
 from stqsh.errors import HomeError
 from stqsh.fs import DURABILITY, force, settle
 from stqsh.sources.replay_store.manifest import MANIFEST

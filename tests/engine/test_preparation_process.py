@@ -14,7 +14,7 @@ import pytest
 from support.specs import stream_spec
 
 from stqsh.engine.config import EngineTuning
-from stqsh.engine.ingest.preparation_process import PreparationProcesses, is_large
+from stqsh.engine.ingest.preparation import PreparationProcesses, is_large
 from stqsh.engine.ingest.stream_preparer import StreamPreparer
 from stqsh.sources.replay_store.store import open_store
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
@@ -129,7 +129,7 @@ def test_no_process_outlives_the_engine(control: ControlDb, tmp_path: Path) -> N
         connection.execute("UPDATE streams SET spec = ? WHERE id = 1", (text,))
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from stqsh.engine.ingest.preparation_process import PreparationProcesses\n"
+        "from stqsh.engine.ingest.preparation import PreparationProcesses\n"
         "from stqsh.storage.catalogue import live_streams\n"
         "from stqsh.storage.control_log import ControlDb\n"
         "from stqsh.storage.home import SessionHome\n"

@@ -20,9 +20,8 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state import slot_runner
 from stqsh.engine.state.arena import Arena
-from stqsh.engine.state.file_store import FileStore, SparkHead
+from stqsh.engine.state.file_store import FileStore, SlotMeta, SlotStore, SparkHead, StaleBatchError
 from stqsh.engine.state.slot_runner import SlotRunner, SlotTiming
-from stqsh.engine.state.slot_store import SlotMeta, SlotStore, StaleBatchError
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.blobs import home_blobs
 from stqsh.storage.slot_files import PublishedSlots, mapped_files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import convert, to_builtins
 
-from stqsh.engine.delivery.warmup import MOST, WarmupBatch, ask_for_more, warmup_after
+from stqsh.engine.delivery.shedding_controller import MOST, WarmupBatch, ask_for_more, warmup_after
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stats import Warmup
 

@@ -79,7 +79,7 @@ def test_commands(text: str, kind: str, spec: Any, taxis: Catalogue) -> None:
         ("SELECT * FROM nothing n, favourites f", "SHOW STREAMS and SHOW TABLES list them"),
         (
             "SELECT zzz(oid) FROM taxis",
-            "HELP FUNCTIONS lists them; session.register_function adds one in Python",
+            "HELP FUNCTIONS lists them; CREATE FUNCTION makes one of a Python file",
         ),
         (
             "DESCRIBE nothing",

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from routing.maps import FOUR_MAPS, UNIT, leaves_are_rectangles, leaves_are_squares, load_of, odd_loads, orbit
 
 from stqsh.routing.adjusters import ADJUSTERS, greedy, ratio
+from stqsh.routing.adjusters.adjuster_choice import moved_queries, proposals, suggest
 from stqsh.routing.adjusters.greedy import best_remedy, query_copies
-from stqsh.routing.adjusters.ladder import moved_queries, proposals, suggest
 from stqsh.routing.adjusters.tiles import united_where_one_slot_has_both
 from stqsh.routing.cells import Cells
 from stqsh.routing.load import Load, slot_loads

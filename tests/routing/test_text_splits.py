@@ -12,7 +12,7 @@ from routing.maps import leaves_are_squares
 from stqsh.core.kernels.index.hashing import hash_integers, hash_keys
 from stqsh.core.kernels.text.keyword_lists import grow_lists
 from stqsh.routing.adjusters import ADJUSTERS, ratio
-from stqsh.routing.adjusters.ladder import even_out
+from stqsh.routing.adjusters.adjuster_choice import even_out
 from stqsh.routing.cells import Cells
 from stqsh.routing.load import PAIR, Load, balance_of, leaf_costs, slot_loads, slot_records
 from stqsh.routing.strategies import STRATEGIES

@@ -8,6 +8,7 @@ import pytest
 from support.local import local_session
 
 import stqsh
+from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Message
 from stqsh.client.statements import help
@@ -19,6 +20,7 @@ from stqsh.lang.reference import ALL, IN_ORDER
 from stqsh.lang.reference.words import words
 from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.parse import parse
+from stqsh.profile import load_profile
 from stqsh.settings import KEYS
 from stqsh.shell.repl.help_text import help_text
 from stqsh.spec.functions import FUNCTIONS
@@ -93,7 +95,9 @@ def test_what_is_carried_out_has_a_page() -> None:
 def test_each_example_runs_on_the_sample_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
     monkeypatch.chdir(tmp_path)  # an example writes a file
-    with local_session(tmp_path / "home", published=True) as session:
+    with local_session(tmp_path / "home", published=True) as of_scripts:
+        link = of_scripts.link
+        session = Session(of_scripts.home, load_profile(None, {}), autoplay=False, allow_run=True, link=link)
         for entry in (one for one in IN_ORDER if is_built(one) and one.name != "INSERT INTO"):
             outcomes = list(session.execute(f"{entry.example};"))
             assert outcomes, entry.name

@@ -18,8 +18,8 @@ import pexpect
 import pytest
 
 from stqsh.lang.syntax.parse import parse
+from stqsh.shell.repl.executor import InterruptNotice
 from stqsh.shell.repl.session_thread import import_in_thread
-from stqsh.shell.scripting.interrupt_notice import InterruptNotice
 from stqsh.shell.terminal.interrupts import force_on_second_interrupt, ignore_interrupts
 from stqsh.spec.log import SnapshotAsked, StreamPaused
 from stqsh.spec.query import SnapshotSpec

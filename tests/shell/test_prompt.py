@@ -8,7 +8,7 @@ import pytest
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.history import InMemoryHistory
 
-from stqsh.settings import KEYS, SCHEMES, Key
+from stqsh.settings import KEYS, SCHEMES, Setting
 from stqsh.shell.repl.prompt import StatementSuggest, open_history, toolbar
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.terminal.colours import STYLES, scheme_name
@@ -72,7 +72,7 @@ def test_a_dead_engine_stands_out_in_the_toolbar() -> None:
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if key.choices], ids=lambda key: key.name)
-def test_what_completion_offers_for_a_setting_can_be_set(key: Key) -> None:
+def test_what_completion_offers_for_a_setting_can_be_set(key: Setting) -> None:
     for choice in key.choices:
         key.read(choice.strip("'"))  # SET takes a text in quotes
 

@@ -21,8 +21,7 @@ from stqsh.lang.ast.statements import Statement
 from stqsh.profile import load_profile
 from stqsh.shell.repl.app import Shell
 from stqsh.shell.repl.completion.completer import StqlCompleter
-from stqsh.shell.repl.highlighter import StqlHighlighter
-from stqsh.shell.repl.prompt import may_run, toolbar_text
+from stqsh.shell.repl.prompt import StqlHighlighter, may_run, toolbar_text
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.scripting.backslash_commands import COMMANDS
 from stqsh.spec.stats import BatchStats

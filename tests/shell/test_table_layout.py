@@ -5,7 +5,7 @@ import io
 import pytest
 
 from stqsh.client.results import Rows
-from stqsh.shell.writers.table_layout import drawn
+from stqsh.shell.writers.update_table import drawn
 from stqsh.shell.writers.writer import Target
 
 TEXT = "SELECT id, speed FROM boats WHERE status = 'free' INSIDE RECT(4 km, 4 km) AROUND 'boat3'"

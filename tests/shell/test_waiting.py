@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from stqsh.shell.repl import waiting as patience
-from stqsh.shell.repl.waiting import WaitIndicator
+from stqsh.shell.repl import executor
+from stqsh.shell.repl.executor import WaitIndicator
 from stqsh.shell.terminal.screen import Screen
 
 
 @pytest.fixture
 def paper(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
-    monkeypatch.setattr(patience, "SILENCE_S", 0.05)
-    monkeypatch.setattr(patience, "_EVERY_S", 0.01)
+    monkeypatch.setattr(executor, "SILENCE_S", 0.05)
+    monkeypatch.setattr(executor, "_EVERY_S", 0.01)
     return io.BytesIO()
 
 

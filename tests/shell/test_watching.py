@@ -18,8 +18,8 @@ from stqsh.shell.live.scrollback import ScrollBuffer
 from stqsh.shell.live.update_filter import UpdateFilter, wanted
 from stqsh.shell.terminal.fullscreen import cut, joined
 from stqsh.shell.terminal.screen import fitted
-from stqsh.shell.watch.bars import slots_line, sparkline, steps_line
 from stqsh.shell.watch.dashboard import Dashboard, left_text, shared
+from stqsh.shell.watch.panel import slots_line, sparkline, steps_line
 from stqsh.spec.stats import BatchStats, SlotStats
 from stqsh.storage.rows import Progress
 from tests.shell.samples import START_US, query, updates

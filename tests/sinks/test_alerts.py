@@ -24,8 +24,8 @@ from stqsh.errors import StqshError
 from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.sinks import alert_target, sink_runner
-from stqsh.sinks.alert_command import AlertFailedError, run_command
-from stqsh.sinks.http_target import HttpSink
+from stqsh.sinks.alert_target import AlertFailedError, run_command
+from stqsh.sinks.http_target import HttpTarget
 from stqsh.storage.sinks.notices import NoticeReader
 from stqsh.storage.sinks.sink_position import SinkPosition, write_position
 
@@ -329,7 +329,7 @@ def test_a_post_with_a_text_is_json_where_it_begins_so(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[tuple[bytes, str]] = []
-    monkeypatch.setattr(HttpSink, "send", lambda self, body, kind, step: sent.append((body, kind)))
+    monkeypatch.setattr(HttpTarget, "send", lambda self, body, kind, step: sent.append((body, kind)))
     address = "POST 'http://localhost:9/'"
     run_text(session, f"CREATE ALERT b ON west DO {address} WITH '{{row}}';")
     said_by(

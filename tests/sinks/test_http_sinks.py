@@ -20,7 +20,7 @@ from stqsh.client.api import Session
 from stqsh.lang.errors import BindError
 from stqsh.sinks import http_target, sink_runner
 from stqsh.sinks.alert_target import AlertTarget
-from stqsh.sinks.http_target import HttpSink
+from stqsh.sinks.http_target import HttpTarget
 from stqsh.sinks.target import TargetRefusedError
 from stqsh.spec.sink import AlertTargetSpec
 from stqsh.storage.sinks.sink_catalogue import find_alert
@@ -82,7 +82,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sink_runner, "LONGEST_WAIT_S", 0.01)
 
 
-def until_written(session: Session, target: HttpSink) -> None:
+def until_written(session: Session, target: HttpTarget) -> None:
     runner = runner_of(session, "hook", target)
     for _ in range(500):
         if runner.step():
@@ -95,7 +95,7 @@ def test_a_server_that_answers_badly_takes_each_part_once(session: Session, serv
     expected = printed_log(session, "RUN;")
     draw = random.Random(3)
     server.plan = draw.choices([200, 500, 503, 429, 408, "drop", "stall"], [6, 2, 1, 1, 1, 2, 0.5], k=120)
-    until_written(session, HttpSink(server.address, "s-1", "Bearer secret", timeout_s=0.3))
+    until_written(session, HttpTarget(server.address, "s-1", "Bearer secret", timeout_s=0.3))
     assert b"".join(server.taken.values()) == expected
     assert len(server.seen) > len(server.taken) > 5
     for key, body in server.seen:
@@ -140,7 +140,7 @@ def test_a_certificate_that_is_not_trusted_may_be_another_one_later(
 
     monkeypatch.setattr(http.client.HTTPSConnection, "connect", refuse)
     run_text(session, "CREATE SINK hook FOR ALL TO HTTP 'https://localhost:1/'; RUN 5 STEPS;")
-    assert not runner_of(session, "hook", HttpSink("https://localhost:1/", "s-1", "")).step()
+    assert not runner_of(session, "hook", HttpTarget("https://localhost:1/", "s-1", "")).step()
     [rows] = list(session.execute("DESCRIBE hook;"))
     shown = dict(rows.rows)  # type: ignore[union-attr]
     assert shown["state"] == "waiting"
@@ -156,7 +156,7 @@ def test_a_header_that_cannot_be_sent_stops_the_sink_and_is_not_told(
         f"CREATE SINK hook FOR west TO HTTP '{server.address}';"
         f"CREATE ALERT alert ON west DO POST '{server.address}';",
     )
-    runner = runner_of(session, "hook", HttpSink(server.address, "s-1", secret))
+    runner = runner_of(session, "hook", HttpTarget(server.address, "s-1", secret))
     with pytest.raises(TargetRefusedError):  # before there is an update
         runner.step()
     runner.run()
@@ -194,7 +194,7 @@ def test_an_address_without_a_possible_host_is_refused(session: Session, server:
         run_text(session, "CREATE SINK hook FOR west TO HTTP 'http://a..b/';")
     run_text(session, f"CREATE SINK hook FOR west TO HTTP '{server.address}'; RUN 5 STEPS;")
     with pytest.raises(TargetRefusedError, match=r"a\.\.b cannot be the name of a host"):
-        runner_of(session, "hook", HttpSink("http://a..b/", "s-1", "")).step()
+        runner_of(session, "hook", HttpTarget("http://a..b/", "s-1", "")).step()
 
 
 @pytest.mark.parametrize("wait", ["²", "9" * 400, "Mon, 99 Jan 2024 00:00:00 GMT", "soon"])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stqsh.core.state.slot_state import HeapAllocator
 from stqsh.engine.operators import local_operators, slot_task
-from stqsh.engine.state.slot_store import SlotMeta
+from stqsh.engine.state.file_store import SlotMeta
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.blobs import Blobs
 from stqsh.storage.slot_files import HeadFile

@@ -15,7 +15,7 @@ _MB = 1 << 20
 _ROLES = {
     b"stqsh.sinks": "sinks",
     b"stqsh.engine.delivery.log_retention": "helpers",
-    b"stqsh.engine.ingest.preparation_process": "helpers",
+    b"stqsh.engine.ingest.preparation": "helpers",
 }
 """What a process is, by a part of its command line; others below the engine are workers."""
 _COUNTED = ("Pss_Anon:", "Pss_Shmem:")

@@ -24,7 +24,7 @@ from stqsh.client.connection import Connection
 from stqsh.engine.config import TUNING, EngineSettings
 from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.ingest.stream_preparer import StreamPreparer
-from stqsh.engine.ingest.task_output import write_task
+from stqsh.engine.ingest.task_output import read_task_batches
 from stqsh.engine.operators.local_operators import LocalSlotTask
 from stqsh.engine.operators.pipeline import payload_spool
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
@@ -170,7 +170,7 @@ def _timed(work: Callable[[], T]) -> tuple[float, T]:
 
 
 def _read(task: bytes, slots: int, spool: Spool) -> list[pa.RecordBatch]:
-    return list(write_task(pickle.loads(task), slots, spool))
+    return list(read_task_batches(pickle.loads(task), slots, spool))
 
 
 def _note(file: Path, content: bytes) -> None:

@@ -11,8 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.client.connection import Connection
-from stqsh.client.map.object_places import ObjectColumns, PlacesRequest, places
-from stqsh.client.map.query_members import QueryMembers
+from stqsh.client.map.object_places import ObjectColumns, PlacesRequest, QueryMembers, places
 from stqsh.client.map.region_outlines import RegionOutline, RegionOutlines
 from stqsh.client.map.region_shades import GroupAnswers, RegionShades
 from stqsh.lang.binder.bind import bind

@@ -14,7 +14,7 @@ from stqsh.client.python import notebook
 from stqsh.client.python.tables import answer_table, rows_table
 from stqsh.client.results import Answer, Message, Outcome, RegionColumn, Rows, Script
 from stqsh.client.run import RunHandle
-from stqsh.client.statement_groups import parsed
+from stqsh.client.statements.dispatch import parsed
 from stqsh.errors import StqshError
 from stqsh.lang.ast import statements as ast
 from stqsh.units import format_instant

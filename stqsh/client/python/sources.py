@@ -27,7 +27,7 @@ from stqsh.lang.printer.values import column_name, identifier, quoted
 from stqsh.lang.syntax.parse import parse
 from stqsh.sources.fed_records import as_table
 from stqsh.sources.formats.casting import cast_column
-from stqsh.sources.inference import kind_of_text
+from stqsh.sources.formats.file_formats import kind_of_text
 from stqsh.spec.stream import StreamSpec
 
 if TYPE_CHECKING:

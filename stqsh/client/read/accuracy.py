@@ -136,7 +136,7 @@ def expected_accuracy(stream: StreamSpec, area: float, factor: float) -> float:
 def settled_at(query: QueryRow, stream: StreamRow, progress: Progress) -> int:
     """Return the step from which a query has seen all that it needs, 0 if that is past.
 
-    See `stqsh.engine.delivery.warmup`.
+    See `stqsh.engine.delivery.shedding_controller`.
     """
     settling = Warmup() if progress.stats.memory is None else progress.stats.memory.settling
     until = settling.all_until

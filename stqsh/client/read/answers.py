@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from stqsh.client.read.member_shapes import member_shapes
-from stqsh.client.read.selected_values import lengths_in, region_in
+from stqsh.client.read.selected_values import lengths_in, member_shapes, region_in
 from stqsh.client.read.snapshots import SnapshotResult
 from stqsh.client.results import Answer, RegionColumn
 from stqsh.spec.expression import ColumnExpr

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from stqsh.client.read.member_shapes import member_shapes
+from stqsh.client.read.selected_values import member_shapes
 from stqsh.errors import StqshError
 from stqsh.spec.chunk import WHY, unpack
 from stqsh.spec.expression import (

@@ -8,7 +8,7 @@ import numpy as np
 import shapely
 
 from stqsh.arrays import Array
-from stqsh.client.read.region_text import box_text
+from stqsh.client.read.spec_text import box_text
 from stqsh.core.kernels.geometry.distance import EARTH_M
 from stqsh.spec.chunk import unpack
 from stqsh.spec.region import CircleSpec

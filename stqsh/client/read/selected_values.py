@@ -1,4 +1,4 @@
-"""What the columns of a select list hold, for those who show them: lengths in metres, names of regions."""
+"""What the columns of a select list hold, for those who show them: lengths, names and shapes of regions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from stqsh.spec.expression import ColumnExpr, DistanceExpr, DistanceToExpr, Expr, FunctionExpr, RegionOfExpr
+from stqsh.storage.catalogue import area_geometry
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stqsh.spec.query import BoundQuery
+    from stqsh.storage.control_log import ControlDb
+
 
 _KEEPING = ("min", "max", "avg", "sum")
 """Aggregate functions whose values have the unit of their argument."""
@@ -60,3 +65,16 @@ def _values(spec: BoundQuery) -> Iterator[tuple[int, Expr]]:
             value = (groups | measured).get(column.value.name)
             if value is not None:
                 yield place, value
+
+
+def member_shapes(db: ControlDb, area: int) -> Mapping[str, bytes]:
+    """Return the geometries of a set's members as GeoJSON texts, by name; the set may have been dropped."""
+    import shapely  # this and pyarrow take a while to load
+
+    from stqsh.spec.chunk import unpack
+
+    geometry = unpack(area_geometry(db, area))
+    names = geometry.column("member").to_pylist()
+    shapes = shapely.from_wkb(geometry.column("wkb").to_numpy(zero_copy_only=False))
+    texts = shapely.to_geojson(shapes).tolist()
+    return {name: text.encode() for name, text in zip(names, texts, strict=True) if name is not None}

@@ -29,7 +29,7 @@ from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.measure import QueryMeasure, total
 from stqsh.spec.query import BoundQuery, SnapshotSpec
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.catalogue import VIEWS
+from stqsh.storage.catalogue import FUNCTION_CHANGES, VIEWS
 from stqsh.storage.control_log import append, get_meta, last_seq
 from stqsh.storage.engine_info import has_process, is_alive, read_engine
 from stqsh.storage.rows import Progress
@@ -86,7 +86,7 @@ class SnapshotReader:
         self._link, self._profile, self.direct = link, profile, direct
         self._states = SlotStates(link)
         self._asked: AskedSlots | None = None
-        self._bound: dict[str, tuple[tuple[int, str | None], SnapshotSpec, StreamSpec]] = {}
+        self._bound: dict[str, tuple[tuple[int, str | None, str | None], SnapshotSpec, StreamSpec]] = {}
         self._kept: KeptAnswers | None = None
 
     @property
@@ -100,7 +100,8 @@ class SnapshotReader:
 
     def bound(self, statement: Select, view: SessionCatalogue) -> tuple[SnapshotSpec, StreamSpec]:
         """Return the spec of a SELECT and that of its stream; cached while log and views are the same."""
-        version = last_seq(self._link.db), get_meta(self._link.db, VIEWS)
+        db = self._link.db
+        version = last_seq(db), get_meta(db, VIEWS), get_meta(db, FUNCTION_CHANGES)
         known = self._bound.get(statement.text)
         if known is None or known[0] != version:
             spec = bind(statement, view).spec

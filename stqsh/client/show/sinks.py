@@ -13,9 +13,14 @@ from stqsh.profile import Profile
 from stqsh.spec.sink import AlertTargetSpec
 from stqsh.storage import processes
 from stqsh.storage.rows import SinkRow
-from stqsh.storage.sinks.alert_state import read_alert_state
 from stqsh.storage.sinks.sink_catalogue import live_alerts, written_sinks
-from stqsh.storage.sinks.sink_position import SinkPosition, SinkReport, read_position, read_report
+from stqsh.storage.sinks.sink_position import (
+    SinkPosition,
+    SinkReport,
+    read_alert_state,
+    read_position,
+    read_report,
+)
 from stqsh.storage.update_log.files import batch_path, logged_files
 from stqsh.storage.update_log.leases import kept_for_sink
 from stqsh.units import format_age, format_duration, format_size

@@ -16,10 +16,12 @@ from stqsh.client.results import Message, Rows
 from stqsh.client.show.activity import activity, stream_activities
 from stqsh.client.show.load import show_cache, show_load
 from stqsh.client.show.sinks import show_alerts, show_sinks
+from stqsh.extensions import FUNCTIONS, extension_names, package_of
 from stqsh.name_patterns import glob_of, is_like
 from stqsh.profile import Profile
-from stqsh.settings import KEYS, Setting, is_secret
+from stqsh.settings import KEYS, SettingValue, is_secret
 from stqsh.sources.dead_letters import read_dead_letters
+from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.stats import BatchStats, LiveState
 from stqsh.spec.stream import (
     DirectorySourceSpec,
@@ -33,6 +35,7 @@ from stqsh.spec.stream import (
 from stqsh.storage.catalogue import (
     approximate_topk,
     count_queries,
+    known_functions,
     known_views,
     large_queries,
     live_areas,
@@ -253,6 +256,32 @@ def show_text_views(link: Connection, profile: Profile) -> Iterator[Rows]:
     yield Rows("views", ("name", "select"), rows)
 
 
+def show_functions(link: Connection, profile: Profile) -> Iterator[Rows]:
+    """Yield SHOW FUNCTIONS: the functions of the session and of packages, and where they are from."""
+    del profile
+    own = known_functions(link.db)
+    rows: list[tuple[str | None, ...]]
+    added = {name.upper(): name for name in extension_names(FUNCTIONS) if name.upper() not in own}
+    rows = [
+        (
+            spec.name,
+            _parameters(spec),
+            spec.returns,
+            spec.origin or ("CREATE FUNCTION" if spec.text else "Python"),
+        )
+        for spec in own.values()
+    ]
+    rows += [(name, None, None, package_of(FUNCTIONS, given)) for name, given in added.items()]
+    yield Rows("functions", ("name", "parameters", "returns", "from"), tuple(rows))
+
+
+def _parameters(spec: FunctionSpec) -> str | None:
+    """Return what a function takes, as CREATE FUNCTION says it; None for one that Python registered."""
+    if spec.parameters is None:
+        return None
+    return ", ".join(f"{name} {kind}".rstrip() for name, kind in spec.parameters)
+
+
 def show_slots(link: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW SLOTS: the load of each slot in the last batch that had records."""
     del profile
@@ -308,7 +337,7 @@ def show_settings(link: Connection, profile: Profile) -> Iterator[Rows]:
     yield Rows("settings", ("setting", "value", "origin", "meaning"), rows)
 
 
-def _shown(key: str, value: Setting) -> Setting:
+def _shown(key: str, value: SettingValue) -> SettingValue:
     """Return a setting's value, but of a secret only that there is one."""
     return "(set)" if is_secret(key) and value is not None else value
 
@@ -321,6 +350,7 @@ SUBJECTS: dict[str, Subject] = {
     "TABLES": show_tables,
     "REGIONS": show_regions,
     "VIEWS": show_text_views,
+    "FUNCTIONS": show_functions,
     "SINKS": show_sinks,
     "ALERTS": show_alerts,
     "SLOTS": show_slots,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stqsh.client.read.expression_text import expression_text
-from stqsh.client.read.region_text import box_text
 from stqsh.client.read.snapshots import SnapshotReader
+from stqsh.client.read.spec_text import box_text, expression_text
 from stqsh.client.results import Rows
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import ControlDb

@@ -25,7 +25,7 @@ class StatementContext:
     Attributes:
         autoplay: whether streams play as soon as they are made (in the shell, unless its settings differ).
         is_script: whether there is no user, so that a TAIL ends when no step is due.
-        allow_run: whether scripts may make alerts that run commands.
+        allow_run: whether scripts may run commands and Python code.
         subscribed: the queries, by id, that go when this client does.
     """
 

@@ -10,7 +10,6 @@ import msgspec
 
 from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
-from stqsh.client.statements.http_port import check_port, posting_notes
 from stqsh.client.statements.source_paths import make_folder, pointing_at_source, with_absolute_files
 from stqsh.client.stdin_pump import check_stdin, pump_stdin
 from stqsh.lang.ast import statements
@@ -22,6 +21,7 @@ from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
+from stqsh.sources.live.http_port import check_port, posting_notes
 from stqsh.spec.source_facts import MUCH, SourceFacts, facts_lines
 from stqsh.spec.stream import (
     DEFAULT_TICK_US,

@@ -8,11 +8,13 @@ from typing import Any
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import Accuracy, accuracy_shown
-from stqsh.client.read.region_text import region_text
+from stqsh.client.read.spec_text import region_text
 from stqsh.client.results import Rows, Script
 from stqsh.client.show.subjects import source_text
 from stqsh.errors import SourceError
 from stqsh.lang.ast import statements
+from stqsh.lang.ast.expressions import Literal, Name
+from stqsh.lang.ast.statements import CreateFunction, Parameters
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.measure import QueryMeasure
@@ -229,8 +231,19 @@ def describe_view(view: ViewSpec, columns: tuple[str, ...]) -> Iterator[Rows]:
 
 
 def _functions(link: Connection) -> Iterator[str]:
-    """Yield a comment for each function that is registered from Python."""
-    for name in known_functions(link.db):
+    """Yield the CREATE of each function with its code, and a comment for one that Python registered."""
+    for name, spec in known_functions(link.db).items():
+        if spec.parameters is not None:
+            names, types = [one for one, _ in spec.parameters], [kind for _, kind in spec.parameters]
+            made = CreateFunction(
+                Name(name.lower()),
+                Parameters(tuple(names), tuple(types)),
+                Literal(spec.text, "STRING"),
+                is_file=False,
+                returns=Name(spec.returns),
+            )
+            yield f"{to_sql(made)};"
+            continue
         yield f"-- {name} is a Python function: session.register_function({name.lower()!r}, …)"
 
 

@@ -6,8 +6,9 @@ outcomes. A statement that is not in the table is not built yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +20,7 @@ from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wai
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.swapped_axes import swapped_remark
 from stqsh.client.read.watch import WatchFeed
-from stqsh.client.results import Message, Outcome, Script, WaitNotice
+from stqsh.client.results import Answer, Message, Outcome, Script, WaitNotice
 from stqsh.client.run import RunHandle
 from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
@@ -49,6 +50,7 @@ from stqsh.lang.binder.views import view_columns
 from stqsh.lang.errors import BindError, NotSupportedError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.queries import registration
+from stqsh.lang.syntax.parse import parse
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
 from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
 from stqsh.spec.region import EVERYWHERE
@@ -73,6 +75,7 @@ from stqsh.units import format_duration
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
@@ -262,6 +265,13 @@ def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outc
 
 def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
     """Execute SHOW."""
+    if statement.what == "CELLS":
+        from stqsh.client.show.cells import show_cells  # numba: only when needed
+
+        bind(statement, desk.view)
+        of = statement.stream
+        yield from show_cells(desk.link, desk.snapshots, None if of is None else of.text)
+        return
     subject = SUBJECTS.get(bind(statement, desk.view).spec)
     if subject is None:
         raise NotSupportedError(f"SHOW {statement.what}")
@@ -310,7 +320,7 @@ def explain_statement(desk: StatementContext, statement: statements.Explain) -> 
 def select(desk: StatementContext, statement: statements.Select) -> Iterator[Outcome]:
     """Execute SELECT: answer a snapshot once; with SYNC it is a SUBSCRIBE."""
     if any(relation.file is not None for relation in statement.relations):
-        from stqsh.client.statements.select_file import select_file  # numba and pyarrow: only when needed
+        from stqsh.client.statements.select_rows import select_file  # numba and pyarrow: only when needed
 
         yield from select_file(desk, statement)
         return
@@ -419,6 +429,7 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.CreateStream: create_stream,
     statements.CreateTable: create_table,
     statements.CreateView: create_view,
+    statements.CreateFunction: deferred("create_function", "create_function"),
     statements.CreateRegion: deferred("create_region", "create_region"),
     statements.CreateRegions: deferred("create_region", "create_regions"),
     statements.CreateSink: deferred("create_sink", "create_sink"),
@@ -513,3 +524,62 @@ def _query(desk: StatementContext, name: str) -> QueryRow:
     if query is None or not query.live:
         raise StqshError(f"there is no query {name}", hint="SHOW QUERIES lists all queries")
     return query
+
+
+_QUICK = (statements.RegisterQuery, statements.Drop, statements.PauseQuery, statements.ResumeQuery)
+_GROUP = 500
+"""Maximum number of quick statements in one transaction."""
+_SHORT = 1000
+"""Maximum length in characters of a text whose statements are cached."""
+
+
+def performed(desk: StatementContext, group: list[statements.Statement], number: int) -> Iterator[Outcome]:
+    """Execute the statements of a group, in one transaction if there are several.
+
+    `number` is that of the last one.
+    """
+    if len(group) > 1:
+        yield from _perform_together(desk, group)
+        return
+    for outcome in perform(desk, group[0]):
+        yield replace(outcome, statement=number) if isinstance(outcome, Answer) else outcome
+        if isinstance(outcome, RunHandle):
+            outcome.wait()
+
+
+def groups_of(script: Sequence[statements.Statement]) -> Iterator[list[statements.Statement]]:
+    """Yield the statements of a script one by one, but runs of those that only change queries as groups."""
+    group: list[statements.Statement] = []
+    for statement in script:
+        if group and not (
+            isinstance(group[-1], _QUICK) and isinstance(statement, _QUICK) and len(group) < _GROUP
+        ):
+            yield group
+            group = []
+        group.append(statement)
+    if group:
+        yield group
+
+
+def parsed(text: str, file: str | None) -> Sequence[statements.Statement]:
+    """Return the statements of a text; those of short texts, which may be repeated often, are cached."""
+    return _parsed_before(text, file) if len(text) <= _SHORT else parse(text, file)
+
+
+_parsed_before = lru_cache(256)(parse)
+
+
+def _perform_together(desk: StatementContext, group: list[statements.Statement]) -> Iterator[Outcome]:
+    """Execute quick statements in one transaction, up to the first that fails; raise its error at the end."""
+    outcomes: list[Outcome] = []
+    failed: StqshError | None = None
+    with desk.link.db.transaction():
+        for statement in group:
+            try:
+                outcomes += perform(desk, statement)
+            except StqshError as error:
+                failed = error
+                break
+    yield from outcomes
+    if failed is not None:
+        raise failed

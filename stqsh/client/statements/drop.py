@@ -18,10 +18,12 @@ from stqsh.name_patterns import glob_of
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import (
     find_area,
+    find_function,
     find_query,
     find_stream,
     find_table,
     find_view,
+    known_functions,
     known_views,
     live_areas,
     live_queries,
@@ -47,6 +49,7 @@ _LIVE: dict[str, Callable[[ControlDb], Iterable[str]]] = {
     "TABLE": lambda db: [one.name for one in live_tables(db)],
     "REGION": lambda db: [one.name for one in live_areas(db)],
     "VIEW": known_views,
+    "FUNCTION": known_functions,
     "QUERY": lambda db: [one.name for one in live_queries(db)],
     "SINK": lambda db: [one.name for one in written_sinks(db)],
     "ALERT": lambda db: [one.name for one in live_alerts(db)],
@@ -55,7 +58,7 @@ _LIVE: dict[str, Callable[[ControlDb], Iterable[str]]] = {
 
 
 def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome]:
-    """Execute DROP of streams, tables, regions, views, queries, sinks and alerts: of all the names, or none.
+    """Execute DROP of anything that has a name: of all the names, or none.
 
     Raises:
         StqshError: live queries need one of them.
@@ -144,4 +147,5 @@ _DROPS: dict[str, tuple[Callable[[ControlDb, str], Any], Callable[[ControlDb, st
     "SINK": (find_sink, drop_sink),
     "ALERT": (find_alert, drop_sink),
     "VIEW": (find_view, catalogue_writer.drop_view),
+    "FUNCTION": (find_function, catalogue_writer.drop_function),
 }

@@ -1,29 +1,146 @@
-"""SELECT … FROM a registered query, whose current answer it asks, and SELECT without FROM."""
+"""SELECT over rows that no stream holds: of files, of the answer of a query, and the one without FROM.
+
+They are asked once, without the engine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec.structs import replace
+from msgspec import structs
 
+from stqsh.client.catalogue_view import SessionCatalogue
 from stqsh.client.read.accuracy import AccuracyWatch
+from stqsh.client.read.answers import answer_of
 from stqsh.client.read.projection import at_step, project
+from stqsh.client.read.snapshots import SnapshotResult
 from stqsh.client.read.subscription import UpdateReader, wait_for_begin
-from stqsh.client.results import Message, Outcome, Updates
+from stqsh.client.results import Answer, Message, Outcome, Updates
 from stqsh.client.statements.context import StatementContext
-from stqsh.client.statements.row_answers import answer_rows
+from stqsh.client.statements.source_paths import find_files
 from stqsh.core.aggregates.answers import output_type
-from stqsh.lang.ast.statements import Select
+from stqsh.core.regions.polygon_table import PolygonTable
+from stqsh.core.snapshots.row_snapshots import answer_over_rows
+from stqsh.core.state.slot_state import SlotState
+from stqsh.errors import OptionError, SourceError
+from stqsh.lang.ast.expressions import Literal, Quantity
+from stqsh.lang.ast.statement import FileSource
+from stqsh.lang.ast.statements import Relation, Select
+from stqsh.lang.binder.bare_words import read_words
+from stqsh.lang.binder.bind import bind, guess_roles
+from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.joins import NO_STREAM
 from stqsh.lang.binder.live import types_selected
-from stqsh.lang.errors import BindError, NotSupportedError, locating
+from stqsh.lang.errors import BindError, NotSupportedError, locating, near
+from stqsh.lang.types import NUMBERS, a_type
+from stqsh.sources.file_rows import FileRows
+from stqsh.sources.recognition import recognize
+from stqsh.spec.chunk import unpack
 from stqsh.spec.expression import ColumnExpr
-from stqsh.spec.stream import ROW, ColumnSpec, StreamSpec
+from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.stream import ROW, ColumnSpec, FileSourceSpec, StreamSpec
+from stqsh.storage.catalogue import area_geometry
+from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.rows import Progress, QueryRow
+
+_ROLES = ("x", "y", "planar")
+"""The options that say what columns are; the others are those of the format."""
+
+Given = Mapping[str, Literal | Quantity]
+
+
+def select_file(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
+    """Answer a SELECT whose FROM is a file; what it sets aside is told.
+
+    Raises:
+        BindError: the file cannot be read, or the SELECT does not fit it.
+    """
+    relation = statement.relations[0]
+    assert relation.file is not None, "the statement reads a file"
+    with locating(statement.piece):
+        _check_file(statement)
+        try:
+            stream = _file_as_stream(desk, relation, relation.file)
+            rows = FileRows(stream)
+            answer = answer_rows(desk, statement, stream, rows.batches(), Progress())
+        except OptionError as error:
+            at = dict(relation.file.options).get(error.option)
+            place = relation.span if at is None else at.span
+            raise BindError(error.message, place, hint=error.hint) from error
+        except SourceError as error:
+            raise BindError(error.message, relation.span, hint=error.hint) from error
+    if rows.first_letter is not None:
+        count = "1 record was" if rows.set_aside == 1 else f"{rows.set_aside:,} records were"
+        letter = rows.first_letter
+        yield Message(f"{count} set aside, the first at {letter.file}:{letter.line}: {letter.reason}")
+    yield replace(answer, is_timeless=True)
+
+
+def _check_file(statement: Select) -> None:
+    """Raise `BindError` for what only streams have."""
+    if len(statement.relations) > 1:
+        raise BindError("a file cannot be joined", statement.relations[1].span, hint="make a TABLE of it")
+    length = statement.sync or statement.window
+    if length is not None:
+        clause = "SYNC" if statement.sync else "WINDOW"
+        raise BindError(f"{clause} is for streams: a file is read once", length.span)
+
+
+def _file_as_stream(desk: StatementContext, relation: Relation, file: FileSource) -> StreamSpec:
+    """Return a file as the stream that a SELECT asks: its columns, and which of them are place and time.
+
+    Raises:
+        BindError: an option names no column, or one of another type.
+        SourceError: there is no file, or none that can be read.
+    """
+    beside = None if desk.script is None else Path(desk.script).absolute().parent
+    roles = {name: value for name, value in file.options if name in _ROLES}
+    options = tuple(option for option in file.options if option[0] not in _ROLES)
+    source = source_spec(replace(file, glob=find_files(file.glob, beside), options=options))
+    assert isinstance(source, FileSourceSpec), "a file is a source of files"
+    source, found, _ = recognize(source, None, None)
+    columns = [ColumnSpec(name, kind) for name, kind in found]
+    guesses = guess_roles(columns)
+    x, y = (_axis(axis, roles, columns) or guesses[axis] or "" for axis in ("x", "y"))
+    time = guesses["time"] or ""
+    wanted = {x: "DOUBLE", y: "DOUBLE", time: "TIMESTAMP"}
+    typed = tuple(
+        ColumnSpec(name, wanted.get(name, kind) if kind in NUMBERS else kind) for name, kind in columns
+    )
+    planar = roles.get("planar")
+    return StreamSpec(
+        name=relation.name,
+        kind="event",
+        columns=typed,
+        key=ROW,
+        x=x if y else "",
+        y=y if x else "",
+        time=time,
+        planar=isinstance(planar, Literal) and planar.value is True,
+        source=source,
+    )
+
+
+def _axis(axis: str, roles: Given, columns: list[ColumnSpec]) -> str | None:
+    """Return the column that the option `x` or `y` names; None without the option."""
+    given = roles.get(axis)
+    if given is None:
+        return None
+    types = dict(columns)
+    name = str(given.value) if isinstance(given, Literal) else ""
+    if name not in types:
+        hint = f"the columns are {', '.join(types)}"
+        raise BindError(f"there is no column {name!r}", given.span, near=near(name, types), hint=hint)
+    if types[name] not in NUMBERS:
+        raise BindError(f"{name} is {a_type(types[name])}, and cannot be LOCATION", given.span)
+    return name
 
 
 def select_constants(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
@@ -47,19 +164,19 @@ def select_query(desk: StatementContext, statement: Select, query: QueryRow) -> 
     link, relation = desk.link, statement.relations[0]
     of = link.book.stream(query.stream_id).spec
     with locating(statement.piece):
-        _check(statement, of)
+        _check_query(statement, of)
     progress = wait_for_begin(link, query)
     notice = AccuracyWatch(link, query).look()
     if notice:
         yield Message(f"{query.name}: {notice}")
     with locating(statement.piece):
         kinds = types_selected(query.spec, relation.span, desk.view)
-        stream = _as_stream(query, of, kinds)
+        stream = _query_as_stream(query, of, kinds)
         rows = _rows(desk, query, progress, kinds)
         yield answer_rows(desk, statement, stream, [rows], progress)
 
 
-def _check(statement: Select, stream: StreamSpec) -> None:
+def _check_query(statement: Select, stream: StreamSpec) -> None:
     """Raise for what an answer cannot be asked."""
     if len(statement.relations) > 1:
         raise NotSupportedError("joins with a query's answer", statement.relations[1].span)
@@ -72,7 +189,7 @@ def _check(statement: Select, stream: StreamSpec) -> None:
         raise BindError(reason, relation.span, hint=f"TAIL {relation.name}; shows what comes")
 
 
-def _as_stream(query: QueryRow, of: StreamSpec, kinds: dict[str, str]) -> StreamSpec:
+def _query_as_stream(query: QueryRow, of: StreamSpec, kinds: dict[str, str]) -> StreamSpec:
     """Return the answer of a query as the stream that a SELECT asks.
 
     Its place and its time are the columns that show those of the query's stream.
@@ -80,7 +197,7 @@ def _as_stream(query: QueryRow, of: StreamSpec, kinds: dict[str, str]) -> Stream
     plain = [one for one in reversed(query.spec.select) if isinstance(one.value, ColumnExpr)]
     shown = {one.value.name: one.name for one in plain if isinstance(one.value, ColumnExpr)}
     x, y = shown.get(of.x, ""), shown.get(of.y, "")
-    return replace(
+    return structs.replace(
         of,
         id=0,
         name=query.name,
@@ -107,7 +224,7 @@ def _rows(
         nothing: list[Any] = [pa.array([], output_type(kind)) for kind in kinds.values()]
         return pa.RecordBatch.from_arrays([*nothing, pa.array([], pa.int64())], names)
     found = at_step(found, progress.step, progress.at_us())
-    keys: list[tuple[str, Literal["ascending"]]] = [("key", "ascending")]
+    keys: list[tuple[str, typing.Literal["ascending"]]] = [("key", "ascending")]
     if query.spec.region.is_nearest and query.spec.aggregates is None and "distance" in found.column_names:
         keys.insert(0, ("distance", "ascending"))
     found = found.take(pc.sort_indices(found, sort_keys=keys))
@@ -126,3 +243,51 @@ def _plain(column: Any) -> Any:
     """Return a column in one piece, without a dictionary."""
     one = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return one.dictionary_decode() if isinstance(one, pa.DictionaryArray) else one
+
+
+class WithRows(SessionCatalogue):
+    """The catalogue of a session, in which rows are a stream of their name."""
+
+    def __init__(self, desk: StatementContext, rows: StreamSpec) -> None:
+        super().__init__(desk.link.db, desk.profile)
+        self._rows = rows
+
+    def stream(self, name: str) -> StreamSpec | None:
+        """Return the rows, or a stream of the session."""
+        return self._rows if name == self._rows.name else super().stream(name)
+
+
+def answer_rows(
+    desk: StatementContext,
+    statement: Select,
+    stream: StreamSpec,
+    rows: Iterable[pa.RecordBatch],
+    progress: Progress,
+) -> Answer:
+    """Return the answer of a SELECT over rows.
+
+    Args:
+        desk: The client.
+        statement: The SELECT.
+        stream: The rows as a stream: their columns, and which of them are place and time.
+        rows: The rows, see `answer_over_rows`.
+        progress: Of which step the rows are. NOW is its time; before the first step, that of the wall clock.
+
+    Raises:
+        BindError: the SELECT does not fit the rows.
+    """
+    reading = read_words(statement, WithRows(desk, stream))
+    spec: SnapshotSpec = bind(reading.statement, WithRows(desk, stream)).spec
+    at_us = progress.at_us()
+    now_us = wall_clock_us() if at_us is None else at_us
+    table = answer_over_rows(rows, spec, stream, now_us=now_us, state=_areas(desk, spec))
+    answer = answer_of(SnapshotResult(table, progress.step, at_us), spec, stream, desk.link.db)
+    return replace(answer, remark="\n".join(reading.notes)) if reading.notes else answer
+
+
+def _areas(desk: StatementContext, spec: SnapshotSpec) -> SlotState:
+    """Return a state that has the named regions of a query."""
+    state = SlotState.fresh(0)
+    for area in spec.areas:
+        PolygonTable(state).define(area, unpack(area_geometry(desk.link.db, area)))
+    return state

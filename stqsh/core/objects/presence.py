@@ -9,6 +9,8 @@ is counted again (periodic), over a grid for where objects are now. So a record 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from stqsh.arrays import Array
@@ -61,6 +63,41 @@ def may_hold(state: SlotState, stream: int, box: Array) -> bool:
         return True
     frame = _frame(state.array(f"s{stream}/presence/frame"))
     return bool(any_in_box(frozen(state.array(counts)), frame, frozen(box)))
+
+
+class CountedCell(NamedTuple):
+    """A cell of a slot's grid that has objects.
+
+    Attributes:
+        place: Its number in the grid, row by row.
+        bounds: x1, y1, x2, y2; None where it is open, as a cell at the border has all that lies beyond.
+        objects: How many there are at most.
+        noted: The records since all objects were counted: how fresh the count is.
+    """
+
+    place: int
+    bounds: tuple[float | None, float | None, float | None, float | None]
+    objects: int
+    noted: int
+
+
+def counted_cells(state: SlotState, stream: int) -> list[CountedCell]:
+    """Return the cells of a slot that have objects of a stream; none before its first records."""
+    if f"s{stream}/presence/counts" not in state:
+        return []
+    counts, laid, noted = (state.array(f"s{stream}/presence/{name}") for name in ("counts", "frame", "noted"))
+    x0, y0, per_x, per_y = laid.tolist()
+
+    def sides(cell: int, origin: float, per_unit: float) -> tuple[float | None, float | None]:
+        low = None if cell == 0 else origin + cell / per_unit
+        return low, None if cell == SIDE - 1 else origin + (cell + 1) / per_unit
+
+    found = []
+    for place in np.flatnonzero(counts).tolist():
+        row, column = divmod(place, SIDE)
+        (x1, x2), (y1, y2) = sides(column, x0, per_x), sides(row, y0, per_y)
+        found.append(CountedCell(place, (x1, y1, x2, y2), int(counts[place]), int(noted[0])))
+    return found
 
 
 def _laid(x: Array, y: Array, known: Array) -> Array:

@@ -31,10 +31,6 @@ from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import StreamRow
 from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, stream_routes
 
-LOOK_EVERY = 8
-"""Batches with steps between two looks at the loads."""
-LOOKS = 2
-"""In how many looks running a stream has to be uneven; in one once a change has kept its promise."""
 REST, SHORT_REST, LONGEST_REST = 4, 0, 128
 """Looks without a change: after somebody else's, after one that kept its promise, and at most after those
 that bring less than half of what they promised."""
@@ -99,10 +95,13 @@ class Balancer:
     def delivered(self, clock: BatchClock) -> None:
         """Note a batch, and begin a look where one is due."""
         self._batches += clock.steps > 0
-        if self._batches < LOOK_EVERY or (self._thread is not None and self._thread.is_alive()):
+        if not clock.steps or (self._thread is not None and self._thread.is_alive()):
+            return
+        settings = self._settings()
+        if self._batches < settings.number("balance.every"):
             return
         self._batches = 0
-        if self._settings().text("balance") != "off":
+        if settings.text("balance") != "off":
             self._thread = threading.Thread(target=self.look, name="balance", daemon=True)
             self._thread.start()
 
@@ -116,14 +115,15 @@ class Balancer:
             for dropped in self._streams.keys() - {stream.id for stream in streams}:
                 del self._streams[dropped]
             for stream in streams:
-                self._look_at(stream, settings.text("balance"), settings.share("balance.above"))
+                self._look_at(stream, settings)
         except Exception as error:
             _log.exception("the loads of slots cannot be balanced")
             failed = f"{type(error).__name__}: {error}"
         if failed != (get_meta(self._control, BALANCE_ERROR) or ""):
             set_meta(self._control, BALANCE_ERROR, failed)
 
-    def _look_at(self, stream: StreamRow, how: str, above: float) -> None:
+    def _look_at(self, stream: StreamRow, settings: Profile) -> None:
+        how, above = settings.text("balance"), settings.share("balance.above")
         watched = self._streams.setdefault(stream.id, _Watched())
         routes = stream_routes(self._control, stream.id)
         newest = routes[-1].seq if routes else 0
@@ -148,7 +148,7 @@ class Balancer:
         if routes:
             watched.judge(routes[-1], ratio)
         watched.uneven = watched.uneven + 1 if ratio > above else 0
-        if watched.uneven < (1 if watched.follows else LOOKS):
+        if watched.uneven < (1 if watched.follows else settings.number("balance.looks")):
             return
         watched.uneven = 0
         plan = plan_rebalance(recent, table, adjuster, above, earlier)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stqsh.engine.state.chunk_logs import pack_chunks, unpack_chunks
 from stqsh.engine.state.payload_files import Spool, load_payloads
-from stqsh.engine.state.slot_store import pack_chunks, unpack_chunks
 from stqsh.spec.chunk import Chunk, ChunkKind, from_table
 from stqsh.storage.blobs import Blobs
 

@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from stqsh.sources.live.decoding import MessageDecoder, Messages
-from stqsh.sources.live.http_token import HOST, token_of
+from stqsh.sources.live.http_port import HOST, token_of
 from stqsh.sources.live.inserted_records import RecordAppender
 from stqsh.sources.live.line_spool import SPOOL
 from stqsh.sources.live.protocol import write_problem

@@ -17,7 +17,7 @@ from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack_json
 from stqsh.spec.stats import TaskTiming
 
 
-def write_task(task: SourceTask, slots: int, spool: Spool | None) -> Iterator[pa.RecordBatch]:
+def read_task_batches(task: SourceTask, slots: int, spool: Spool | None) -> Iterator[pa.RecordBatch]:
     """Read one task in a worker and yield its chunks, the last of which are timings.
 
     `spool` is where large payloads are put; without it all go through Spark.

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from stqsh.engine.ingest.dealer import Dealer
-from stqsh.engine.ingest.task_output import write_task
+from stqsh.engine.ingest.task_output import read_task_batches
 from stqsh.engine.operators.slot_task import EVALUATE, OperatorContext, batch_of_task, fold_slot, read_slot
 from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.spark.chunk_codec import in_groups, to_batch
@@ -165,7 +165,7 @@ def read_task(task: SourceTask, context: OperatorContext) -> Iterator[pa.RecordB
     A task that reads all that one slot gets in the batch runs Evaluate too, and yields the chunks to send.
     """
     if not task.folds:
-        yield from write_task(task, context.slots, context.spool)
+        yield from read_task_batches(task, context.slots, context.spool)
         return
     assert task.only is not None, "the task reads for one slot"
     batch = batch_of_task()

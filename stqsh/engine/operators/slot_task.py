@@ -22,9 +22,9 @@ from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.spark.spark_internals import BATCH_PROPERTY, executor_location
 from stqsh.engine.spark.worker_daemon import freeze_after_task
 from stqsh.engine.state.arena import Arena
+from stqsh.engine.state.file_store import SlotStore
 from stqsh.engine.state.payload_files import Spool, load_payloads, open_writer
 from stqsh.engine.state.slot_runner import Fold, SlotRunner, SlotTiming
-from stqsh.engine.state.slot_store import SlotStore
 from stqsh.spec.chunk import FOR_DELIVER, Chunk, ChunkKind, ChunkOrder, in_order, pack, pack_json, unpack
 from stqsh.spec.stats import TaskTiming
 from stqsh.storage.arena_cleanup import host_folders

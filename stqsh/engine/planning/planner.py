@@ -33,12 +33,11 @@ from stqsh.engine.planning.event_clock import (
     start_clock,
     within_data,
 )
-from stqsh.engine.planning.first_routing import FirstRouting
 from stqsh.engine.planning.head_log import DEFINING, TAKEN, pack_head_log, read_rows, stream_of, with_steps
 from stqsh.engine.planning.live_inputs import LiveInputs
 from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshots
 from stqsh.engine.planning.planner_state import PlannerState, last_step_of
-from stqsh.engine.planning.routes import routes_in_use, routes_left, rows_dealt
+from stqsh.engine.planning.routes import FirstRouting, routes_in_use, routes_left, rows_dealt
 from stqsh.engine.planning.shared_files import SharedFiles
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, last_tick_that_fits
 from stqsh.engine.planning.tasks import (

@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 
 from stqsh.checksums import DamagedFileError, with_seal, without_seal
-from stqsh.engine.state.file_store import forget_after
-from stqsh.engine.state.slot_store import StaleBatchError
+from stqsh.engine.state.file_store import StaleBatchError, forget_after
 from stqsh.fs import atomic_write
 
 _ENDING = ".batches"

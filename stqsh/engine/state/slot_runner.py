@@ -11,7 +11,7 @@ from typing import Protocol
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.arena import Arena, StaleFileError
-from stqsh.engine.state.slot_store import SlotMeta, SlotStore
+from stqsh.engine.state.file_store import SlotMeta, SlotStore
 from stqsh.spec.chunk import Chunk
 from stqsh.spec.command import drops_stream
 from stqsh.storage.slot_files import MOST_MAPPED, mapped_files

@@ -8,12 +8,13 @@ from typing import Literal as OneOf
 from stqsh.lang.ast.expressions import Expression, Literal, Name, Node, Quantity, Region
 from stqsh.lang.ast.statement import AlertAction, ColumnDefinition, DataSource, SinkTarget, Statement
 
-ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT", "VIEW"]
+ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT", "VIEW", "FUNCTION"]
 PLURALS: dict[ObjectKind, str] = {
     "STREAM": "STREAMS",
     "TABLE": "TABLES",
     "REGION": "REGIONS",
     "VIEW": "VIEWS",
+    "FUNCTION": "FUNCTIONS",
     "QUERY": "QUERIES",
     "SINK": "SINKS",
     "ALERT": "ALERTS",
@@ -113,6 +114,29 @@ class Drop(Statement):
     names: tuple[Name, ...] = ()
     if_exists: bool = False
     like: Literal | None = None
+
+
+@dataclass(frozen=True)
+class Parameters(Node):
+    """What a function takes: a name and a type each, "" where none is said."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CreateFunction(Statement):
+    """`CREATE FUNCTION [IF NOT EXISTS] name (parameter [type], …) [RETURNS type] FROM 'file.py' | AS 'code'`.
+
+    `code` is the path of the file where `is_file`, else the Python code itself.
+    """
+
+    name: Name
+    parameters: Parameters
+    code: Literal
+    is_file: bool
+    returns: Name | None = None
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)

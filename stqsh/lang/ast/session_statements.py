@@ -35,10 +35,14 @@ class Pause(Statement):
 
 @dataclass(frozen=True)
 class Show(Statement):
-    """`SHOW STATUS`, `SHOW QUERIES LIKE 'pattern'`; `what` is in capitals, with one space between words."""
+    """`SHOW STATUS`, `SHOW QUERIES LIKE 'pattern'`, `SHOW CELLS stream`.
+
+    `what` is in capitals, with one space between words.
+    """
 
     what: str
     like: Literal | None = None
+    stream: Name | None = None
 
 
 @dataclass(frozen=True)

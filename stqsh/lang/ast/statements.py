@@ -9,6 +9,7 @@ from __future__ import annotations
 from stqsh.lang.ast.definition_statements import (
     PLURALS,
     CreateAlert,
+    CreateFunction,
     CreateRegion,
     CreateRegions,
     CreateSink,
@@ -17,6 +18,7 @@ from stqsh.lang.ast.definition_statements import (
     Drop,
     Insert,
     ObjectKind,
+    Parameters,
     ValueRow,
 )
 from stqsh.lang.ast.query_statements import (
@@ -78,6 +80,7 @@ __all__ = [
     "AlterQuery",
     "ColumnDefinition",
     "CreateAlert",
+    "CreateFunction",
     "CreateRegion",
     "CreateRegions",
     "CreateSink",
@@ -106,6 +109,7 @@ __all__ = [
     "ObjectKind",
     "Options",
     "OrderItem",
+    "Parameters",
     "Pause",
     "PauseQuery",
     "Play",

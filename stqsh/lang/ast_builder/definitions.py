@@ -75,6 +75,8 @@ rules(
         "http_target": node_of_text(statements.HttpTarget),
         "notify_action": lambda parts: statements.AlertAction("notify", template=parts[0]),
         "bell_action": lambda parts: statements.AlertAction("bell", template=parts[0]),
+        "function_file": lambda parts: (parts[0], True),
+        "function_text": lambda parts: (parts[0], False),
         "insert_columns": tuple,
         "drop": only_part,
     }
@@ -224,6 +226,27 @@ def create_regions(parts: Parts) -> statements.CreateRegions:
     return fill(statements.CreateRegions(name, _source(name, given), if_not_exists=bool(existing)), given)
 
 
+@rule("function_parameter")
+def function_parameter(parts: Parts) -> tuple[Name, str]:
+    """Build `name [TYPE]`."""
+    name, kind = parts
+    return name, "" if kind is None else type_named(kind)
+
+
+@rule("create_function")
+def create_function(parts: Parts) -> statements.CreateFunction:
+    """Build `CREATE FUNCTION [IF NOT EXISTS] name (parameter, …) [RETURNS type] FROM 'file' | AS 'code'`."""
+    existing, name, *given, returns, (code, is_file) = parts
+    named = [one for one in given if one is not None]
+    for place, (parameter, _) in enumerate(named):
+        if parameter.text in [other.text for other, _ in named[:place]]:
+            raise StatementSyntaxError(f"two parameters are called {parameter.text}", parameter.span)
+    parameters = statements.Parameters(
+        tuple(parameter.text for parameter, _ in named), tuple(kind for _, kind in named)
+    )
+    return statements.CreateFunction(name, parameters, code, is_file, returns, bool(existing))
+
+
 @rule("value_row")
 def value_row(parts: Parts) -> statements.ValueRow:
     """Build `(1, 'x')`."""
@@ -245,7 +268,7 @@ def _dropped_like(kind: statements.ObjectKind) -> Builder:
     return lambda parts: statements.Drop(kind, like=parts[0], span=parts[0].span)
 
 
-for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT", "VIEW"):
+for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT", "VIEW", "FUNCTION"):
     rule(f"dropped_{_kind.lower()}")(_dropped(_kind))
 for _kind, _plural in statements.PLURALS.items():
     rule(f"dropped_{_plural.lower()}_like")(_dropped_like(_kind))

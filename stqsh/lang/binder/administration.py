@@ -14,6 +14,7 @@ from stqsh.lang.binder.literals import duration_us, timestamp_us
 from stqsh.lang.binder.names import (
     alert_named,
     area_named,
+    function_named,
     query_named,
     sink_named,
     stream_named,
@@ -24,6 +25,7 @@ from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import constant
 from stqsh.settings import KEYS, SECRETS
+from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.log import (
     AreaDropped,
     QueryDropped,
@@ -46,9 +48,11 @@ from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.spec.view import ViewSpec
 
-Dropped: TypeAlias = StreamDropped | TableDropped | AreaDropped | QueryDropped | SinkDropped | ViewSpec
+Dropped: TypeAlias = (
+    StreamDropped | TableDropped | AreaDropped | QueryDropped | SinkDropped | ViewSpec | FunctionSpec
+)
 _KINDS = ("stream", "query", "table", "region", "view", "sink", "alert")
-NAMED = ("STREAMS", "QUERIES", "TABLES", "REGIONS", "VIEWS", "SINKS", "ALERTS", "SETTINGS")
+NAMED = ("STREAMS", "QUERIES", "TABLES", "REGIONS", "VIEWS", "FUNCTIONS", "SINKS", "ALERTS", "SETTINGS")
 """What SHOW lists by name."""
 LETTER_FILES = (".jsonl", ".ndjson", ".json")
 
@@ -183,8 +187,15 @@ def drop(statement: statements.Drop, catalogue: CatalogueView) -> tuple[Dropped,
     return tuple(
         _dropped(statement, name, catalogue)
         for name in statement.names
-        if not statement.if_exists or catalogue.kind_of(name.text) is not None
+        if not statement.if_exists or _exists(statement.kind, name.text, catalogue)
     )
+
+
+def _exists(kind: statements.ObjectKind, name: str, catalogue: CatalogueView) -> bool:
+    """Return whether a name is in use; functions have names of their own."""
+    if kind == "FUNCTION":
+        return name.upper() in catalogue.names("function")
+    return catalogue.kind_of(name) is not None
 
 
 def _dropped(statement: statements.Drop, name: Name, catalogue: CatalogueView) -> Dropped:
@@ -198,7 +209,8 @@ def _dropped(statement: statements.Drop, name: Name, catalogue: CatalogueView) -
 
 def show(statement: statements.Show, catalogue: CatalogueView) -> str:
     """Bind SHOW to what it shows; raise `BindError` for a pattern where there are no names."""
-    del catalogue
+    if statement.stream is not None:
+        stream_named(statement.stream, catalogue)
     if statement.like is not None and statement.what not in NAMED:
         raise BindError(
             f"SHOW {statement.what} lists no names that LIKE could choose from",
@@ -272,9 +284,11 @@ def _plain(value: Literal | Quantity | Column) -> Any:
     return value.name if isinstance(value, Column) else value.value
 
 
-def _drop_entry(found: StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec | ViewSpec) -> Dropped:
+def _drop_entry(
+    found: StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec | ViewSpec | FunctionSpec,
+) -> Dropped:
     match found:
-        case ViewSpec():
+        case ViewSpec() | FunctionSpec():
             return found  # it is in no log
         case StreamSpec():
             return StreamDropped(found.id, found.name)
@@ -296,6 +310,7 @@ _FINDERS: dict[str, Callable[[Name, CatalogueView], Any]] = {
     "SINK": sink_named,
     "ALERT": alert_named,
     "VIEW": view_named,
+    "FUNCTION": function_named,
 }
 """The look-up function for each kind that DROP may name."""
 

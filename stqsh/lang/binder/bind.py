@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from stqsh.lang.ast import statements
-from stqsh.lang.binder import administration, altering, inserts, live, queries, views
+from stqsh.lang.binder import administration, altering, functions, inserts, live, queries, views
 from stqsh.lang.binder.bare_words import read_words
 from stqsh.lang.binder.definitions import named_regions, sinks, streams, tables
 from stqsh.lang.binder.definitions.column_roles import Columns, guess_roles
 from stqsh.lang.catalogue import Catalogue, CatalogueView
 from stqsh.lang.errors import locating
+from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.log import kind_of as kind_of_entry
 from stqsh.spec.view import ViewSpec
 
@@ -129,7 +130,8 @@ def _there_already(
     | statements.CreateRegions
     | statements.CreateSink
     | statements.CreateAlert
-    | statements.CreateView,
+    | statements.CreateView
+    | statements.CreateFunction,
     catalogue: CatalogueView,
 ) -> Bound | None:
     """Return a binding with nothing to do if IF NOT EXISTS is given and the name exists already."""
@@ -141,9 +143,17 @@ def _there_already(
         statements.CreateView: "view",
     }
     kind, name = kinds.get(type(statement), "region"), statement.name.text
-    if not statement.if_not_exists or catalogue.kind_of(name) != kind:
+    is_there = catalogue.kind_of(name) == kind
+    if isinstance(statement, statements.CreateFunction):
+        kind, is_there = "function", name.upper() in catalogue.names("function")
+    if not statement.if_not_exists or not is_there:
         return None
     return Bound("nothing", None, (f"{kind} {name} exists already",))
+
+
+def _create_function(statement: statements.CreateFunction, catalogue: CatalogueView) -> Bound:
+    there = _there_already(statement, catalogue)
+    return there or Bound("create_function", functions.create_function(statement, catalogue))
 
 
 Binder = Callable[[Any, CatalogueView], Bound]
@@ -152,8 +162,10 @@ Binder = Callable[[Any, CatalogueView], Bound]
 def _drop(statement: statements.Drop, catalogue: CatalogueView) -> Bound:
     entries = administration.drop(statement, catalogue)
     first = entries[0] if entries else None
-    if first is None or isinstance(first, ViewSpec):
-        return Bound("nothing" if first is None else "drop_view", entries)
+    if isinstance(first, ViewSpec | FunctionSpec):
+        return Bound("drop_view" if isinstance(first, ViewSpec) else "drop_function", entries)
+    if first is None:
+        return Bound("nothing", entries)
     return Bound(kind_of_entry(first), entries)
 
 
@@ -167,6 +179,7 @@ def _as(kind: str, binder: Callable[[Any, CatalogueView], object]) -> Binder:
 
 _BINDERS: dict[type[statements.Statement], Binder] = {
     statements.CreateView: _create_view,
+    statements.CreateFunction: _create_function,
     statements.RegisterQuery: _as("register", queries.register),
     statements.Select: _select,
     statements.Explain: _as("explain", queries.explained),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple, get_args
+
 from stqsh import extensions
 from stqsh.extensions import extension_names
 from stqsh.lang.ast.expressions import Call, Column, Expression, Literal, Name
+from stqsh.lang.ast.statements import CreateFunction
 from stqsh.lang.binder.choices import alike, as_text, number_type
 from stqsh.lang.binder.literals import timestamp_us
 from stqsh.lang.binder.names import area_named
 from stqsh.lang.binder.operators import described
 from stqsh.lang.binder.places import place_function
 from stqsh.lang.binder.scope import Bind, Scope, TypedExpression
+from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.expressions import expression as printed
-from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, a_type
+from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, a_type, type_named
 from stqsh.spec.expression import (
     CallExpr,
     DurationExpr,
@@ -21,6 +25,7 @@ from stqsh.spec.expression import (
     FunctionSpec,
     LiteralExpr,
     RegionOfExpr,
+    ResultType,
 )
 from stqsh.spec.functions import ALIASES, FUNCTIONS, PLACES, UNITS, Argument, Function, named
 
@@ -50,7 +55,7 @@ def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
     if node.name != "REGION" and node.name not in PLACES and function is None:
         added = (name.upper() for name in extension_names(extensions.FUNCTIONS))
         close = near(node.name, (*FUNCTIONS, *ALIASES, *PLACES, "REGION", "CAST", *AGGREGATES, *added))
-        hint = "HELP FUNCTIONS lists them; session.register_function adds one in Python"
+        hint = "HELP FUNCTIONS lists them; CREATE FUNCTION makes one of a Python file"
         raise BindError(
             f"there is no function {node.name}", node.span, near=close, hint=None if close else hint
         )
@@ -61,6 +66,41 @@ def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
     if function is not None:
         return _function(node, function, scope, bind)
     return _region(node, scope) if node.name == "REGION" else place_function(node, scope, bind)
+
+
+class NewFunction(NamedTuple):
+    """What CREATE FUNCTION says of a function: the name in capitals, its parameters, and what it returns.
+
+    `returns` is None where the Python function says it.
+    """
+
+    name: str
+    parameters: tuple[tuple[str, str], ...]
+    returns: ResultType | None
+
+
+def create_function(statement: CreateFunction, catalogue: CatalogueView) -> NewFunction:
+    """Return what a CREATE FUNCTION says, apart from its code. Raises `BindError`."""
+    given = statement.name
+    name = given.text.upper()
+    if not name.isidentifier():
+        raise BindError(f"{given.text!r} is no name for a function: use letters, digits and _", given.span)
+    if is_function(name):
+        raise BindError(f"{name} is a function of the language", given.span, hint="choose another name")
+    if name in catalogue.names("function"):
+        hint = f"choose another, or DROP FUNCTION {given.text}; first"
+        raise BindError(f"there is a function {name} already", given.span, hint=hint)
+    types: tuple[ResultType, ...] = get_args(ResultType)
+    returns = None
+    if statement.returns is not None:
+        wanted = number_type(type_named(statement.returns))
+        returns = next((kind for kind in types if kind == wanted), None)
+        if returns is None:
+            raise BindError(
+                f"a function cannot return {a_type(wanted)}", statement.returns.span, expected=types
+            )
+    parameters = statement.parameters
+    return NewFunction(name, tuple(zip(parameters.names, parameters.types, strict=True)), returns)
 
 
 def is_function(name: str) -> bool:
@@ -74,9 +114,25 @@ def _registered(node: Call, function: FunctionSpec, scope: Scope, bind: Bind) ->
     for argument, one in zip(node.arguments, typed, strict=True):
         if one.type in ("DURATION", "NULL", "TOPK"):
             raise BindError(f"{node.name} takes columns of values, but not {printed(argument)}", one.span)
+    if function.parameters is not None:
+        _check_parameters(node, function.parameters, typed)
     kinds = tuple(one.type for one in typed)
     expr = CallExpr(function.name, function.code, tuple(one.expr for one in typed), kinds, function.returns)
     return TypedExpression(expr, function.returns, node.span)
+
+
+def _check_parameters(
+    node: Call, parameters: tuple[tuple[str, str], ...], typed: list[TypedExpression]
+) -> None:
+    """Raise `BindError` unless a call gives what CREATE FUNCTION says that the function takes."""
+    syntax = f"{node.name}({', '.join(name for name, _ in parameters)})"
+    if len(typed) != len(parameters):
+        takes = f"{len(parameters)} argument{'' if len(parameters) == 1 else 's'}"
+        raise BindError(f"{node.name} takes {takes}, and got {len(typed)}", node.span, expected=(syntax,))
+    for argument, one, (name, kind) in zip(node.arguments, typed, parameters, strict=True):
+        if kind and number_type(kind) != number_type(one.type) and not {kind, one.type} <= NUMBERS:
+            problem = f"{name} of {node.name} is {a_type(kind)}, but {described(argument, one)}"
+            raise BindError(problem, argument.span, expected=(syntax,))
 
 
 def _function(node: Call, function: Function, scope: Scope, bind: Bind) -> TypedExpression:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
+from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
@@ -20,6 +21,7 @@ _PLURALS = {
     "table": "tables",
     "region": "regions",
     "view": "views",
+    "function": "functions",
     "sink": "sinks",
     "alert": "alerts",
 }
@@ -29,6 +31,7 @@ _MAKING = {
     "table": "there is no table yet; make one with CREATE TABLE",
     "region": "there is no region yet; make one with CREATE REGION",
     "view": "there is no view yet; make one with CREATE VIEW",
+    "function": "there is no function yet; make one with CREATE FUNCTION",
     "sink": "there is no sink yet; make one with CREATE SINK",
     "alert": "there is no alert yet; make one with CREATE ALERT",
 }
@@ -57,6 +60,15 @@ def area_named(name: Name, catalogue: CatalogueView) -> AreaSpec:
 def view_named(name: Name, catalogue: CatalogueView) -> ViewSpec:
     """Return the spec of a view; raise `BindError` if there is none of that name."""
     return _named("view", name, catalogue.view, catalogue)
+
+
+def function_named(name: Name, catalogue: CatalogueView) -> FunctionSpec:
+    """Return a function of the session; raise `BindError` if there is none of that name."""
+    known = catalogue.names("function")
+    upper = Name(name.text.upper(), span=name.span)
+    return _named(
+        "function", upper, lambda text: catalogue.function(text) if text in known else None, catalogue
+    )
 
 
 def sink_named(name: Name, catalogue: CatalogueView) -> SinkSpec:

@@ -89,6 +89,21 @@ def insert(node: statements.Insert) -> str:
     return joined((f"INSERT INTO {name}", columns and f"({columns})", f"VALUES {rows}"))
 
 
+def create_function(node: statements.CreateFunction) -> str:
+    """Return `CREATE FUNCTION name (parameter, …) [RETURNS type] FROM 'file' | AS 'code'`."""
+    pairs = zip(node.parameters.names, node.parameters.types, strict=True)
+    parameters = ", ".join(f"{column_name(name)} {kind}".rstrip() for name, kind in pairs)
+    return joined(
+        (
+            "CREATE FUNCTION",
+            "IF NOT EXISTS" if node.if_not_exists else None,
+            f"{identifier(node.name.text)} ({parameters})",
+            None if node.returns is None else f"RETURNS {node.returns.text}",
+            f"{'FROM' if node.is_file else 'AS'} {constant(node.code)}",
+        )
+    )
+
+
 def drop(node: statements.Drop) -> str:
     """Return `DROP kind [IF EXISTS] name, …`, or `DROP kinds LIKE 'pattern'`."""
     if node.like is not None:

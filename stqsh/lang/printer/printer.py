@@ -89,6 +89,7 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.CreateRegion: definitions.create_region,
     statements.CreateRegions: definitions.create_regions,
     statements.CreateView: queries.create_view,
+    statements.CreateFunction: definitions.create_function,
     statements.CreateSink: definitions.create_sink,
     statements.CreateAlert: definitions.create_alert,
     statements.Drop: definitions.drop,
@@ -106,7 +107,13 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.PauseQuery: lambda node: f"PAUSE QUERY {_name(node.name)}",
     statements.ResumeQuery: lambda node: f"RESUME QUERY {_name(node.name)}",
     statements.AlterQuery: queries.alter,
-    statements.Show: lambda node: joined((f"SHOW {node.what}", node.like and f"LIKE {constant(node.like)}")),
+    statements.Show: lambda node: joined(
+        (
+            f"SHOW {node.what}",
+            node.stream and _name(node.stream),
+            node.like and f"LIKE {constant(node.like)}",
+        )
+    ),
     statements.ShowQuery: lambda node: f"SHOW QUERY {_name(node.name)}",
     statements.Describe: lambda node: f"DESCRIBE {_name(node.name)}",
     statements.Repartition: _repartition,

@@ -7,7 +7,7 @@ order of `IN_ORDER`, but for INSERT INTO, which takes a live stream.
 from __future__ import annotations
 
 from stqsh.lang.reference.administration import ADMINISTRATION, OUTPUT_TOPICS
-from stqsh.lang.reference.definitions import ALERTS, DEFINITIONS, DROPS, INSERTS, SINKS, VIEWS
+from stqsh.lang.reference.definitions import ALERTS, DEFINITIONS, DROPS, FUNCTIONS, INSERTS, SINKS, VIEWS
 from stqsh.lang.reference.entry import OPTIONS, ReferenceEntry
 from stqsh.lang.reference.queries import CONTINUOUS, QUERIES, TOPICS
 from stqsh.lang.reference.running import RUNNING
@@ -16,6 +16,7 @@ __all__ = ["ALL", "IN_ORDER", "OPTIONS", "PARTS", "STATEMENTS", "ReferenceEntry"
 
 STATEMENTS: tuple[ReferenceEntry, ...] = (
     *DEFINITIONS,
+    *FUNCTIONS,
     *VIEWS,
     *SINKS,
     *ALERTS,
@@ -36,6 +37,7 @@ ALL: tuple[ReferenceEntry, ...] = (*STATEMENTS, *PARTS)
 
 IN_ORDER: tuple[ReferenceEntry, ...] = (
     *DEFINITIONS,
+    *FUNCTIONS,
     *VIEWS,
     *CONTINUOUS,
     *SINKS,

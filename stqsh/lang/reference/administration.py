@@ -9,13 +9,13 @@ _CHEAP = "Negligible."
 ADMINISTRATION = (
     ReferenceEntry(
         "SHOW",
-        """SHOW STATUS | STREAMS | QUERIES | TABLES | REGIONS | VIEWS | SINKS | ALERTS | SLOTS | ROUTING
-   | CACHE | LOAD | DEAD LETTERS | SETTINGS [LIKE 'pattern'] [FORMAT x]""",
+        """SHOW STATUS | STREAMS | QUERIES | TABLES | REGIONS | VIEWS | FUNCTIONS | SINKS | ALERTS
+   | SLOTS | ROUTING | CACHE | LOAD | DEAD LETTERS | SETTINGS [LIKE 'pattern'] [FORMAT x]""",
         "List what the session holds, or show how it is doing.",
         "SHOW QUERIES LIKE 'n%'",
         _CHEAP,
-        """LIKE chooses among streams, queries, tables, regions, views, sinks, alerts and settings by their
-names: % is any text, _ one character.""",
+        """LIKE chooses among streams, queries, tables, regions, views, functions, sinks, alerts and settings
+by their names: % is any text, _ one character.""",
     ),
     ReferenceEntry(
         "SHOW STATUS",
@@ -65,6 +65,17 @@ have read, less what it costs to make it. margins of cells: events along sides a
 kept where regions end again and again, within cache.objects. events, hits, spared: how many there are, how
 often they stood for a cell, and how many events of these cells were not tested for being in the region.
 Answers are the same to the byte with all of these and without them.""",
+    ),
+    ReferenceEntry(
+        "SHOW CELLS",
+        "SHOW CELLS [stream] [FORMAT x]",
+        "Show how many objects the slots count in each cell of their grids, the fullest first.",
+        "SHOW CELLS taxis",
+        _CHEAP,
+        """x1, y1, x2, y2: the corners of a cell; empty where it has all that lies beyond. count: never too
+low; what has moved away or expired may still be counted. records since: those since the slot counted all of
+its objects, which it does once there were as many. A snapshot passes over slots without a count in its
+region.""",
     ),
     ReferenceEntry(
         "SHOW QUERY",

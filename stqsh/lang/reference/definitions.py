@@ -71,6 +71,23 @@ their row as one, in a column called row.""",
     ),
 )
 
+FUNCTIONS = (
+    ReferenceEntry(
+        "CREATE FUNCTION",
+        """CREATE FUNCTION [IF NOT EXISTS] name (parameter [TYPE], …)
+  [RETURNS STRING | BIGINT | DOUBLE | BOOLEAN] FROM 'file.py' | AS 'code'""",
+        "Make a function of a Python file, for the expressions of statements.",
+        "CREATE FUNCTION size (s STRING) RETURNS BIGINT AS 'def size(s): return [len(one) for one in s]'",
+        "The function runs over whole columns wherever it is called; a query pays for its own calls.",
+        """The file defines a Python function of that name, in any case. It takes an Arrow array for each
+parameter, and returns as many values. Without RETURNS its annotation says the type (str, int, float, bool).
+The session keeps the code and its text: DUMP prints it, and queries keep it when the function is dropped.
+Other modules are imported where the engine runs. Where it fails, a continuous query sees NULL, and SHOW
+STATUS says why; a snapshot fails. In a script, the statement takes the option --allow-run, as it runs code.
+SHOW FUNCTIONS lists functions; DROP FUNCTION name; removes one.""",
+    ),
+)
+
 VIEWS = (
     ReferenceEntry(
         "CREATE VIEW",
@@ -139,8 +156,9 @@ records there is stqsh feed NAME < FILE, and stqsh.feed in Python.""",
 DROPS = (
     ReferenceEntry(
         "DROP",
-        """DROP STREAM | TABLE | REGION | REGIONS | VIEW | QUERY | SINK | ALERT [IF EXISTS] name, …
-DROP STREAMS | TABLES | REGIONS | VIEWS | QUERIES | SINKS | ALERTS LIKE 'pattern'""",
+        """DROP STREAM | TABLE | REGION | REGIONS | VIEW | FUNCTION | QUERY | SINK | ALERT
+  [IF EXISTS] name, …
+DROP STREAMS | TABLES | REGIONS | VIEWS | FUNCTIONS | QUERIES | SINKS | ALERTS LIKE 'pattern'""",
         "Remove a definition or a query; every member of a dropped query's answer leaves it.",
         "DROP QUERY IF EXISTS near",
         "The members of a query are sent once more, as `-` with the reason `dropped`. What queries use"

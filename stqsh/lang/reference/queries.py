@@ -123,7 +123,7 @@ beyond 64 bits, or a text that is cut at a negative length; no function stops a 
 Times are in UTC. EXTRACT(YEAR FROM ts) and DATE_PART('year', ts) are YEAR(ts), and so for each part.
 In conditions joined by AND, ST_DWITHIN with constants and ST_WITHIN are regions, as INSIDE is.
 COUNT, SUM, AVG, MIN, MAX and TOPK are aggregates: HELP GROUP BY. REGION(zones) is the region of a set.
-session.register_function adds functions in Python.""",
+CREATE FUNCTION makes one of a Python file, session.register_function of a Python function.""",
     ),
     ReferenceEntry(
         "CASE",

@@ -41,7 +41,7 @@ def give(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
     fixed, has_tiles = table.owners < 0, table.strategy == "agrid"
     loads = slot_loads(table, load.cost)
     cost = PrefixSums.of(np.where(fixed, 0.0, load.cost))
-    giving = _Giving(
+    giving = LeafTransfer(
         cost=cost,
         queries=PrefixSums.of(np.where(fixed, 0.0, load.queries)),
         parts_of=cost.halves if has_tiles else CellBlock.quarters,
@@ -62,7 +62,7 @@ def give(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
 
 
 @dataclass
-class _Giving:
+class LeafTransfer:
     """Slots that give leaves.
 
     Attributes:

@@ -1,33 +1,40 @@
 """Executes what is typed at the prompt: the statements of a text, one block after another.
 
+While a statement keeps the user waiting, a line shows which one, how long, and what the session does. After
+one that was interrupted, a message says whether it took effect, and what is not run.
+
 The shell imports this module with the first statement, so that the prompt does not wait for the language.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stqsh.shell.messages import print_text
 from stqsh.shell.outcomes import render
 from stqsh.shell.render import PromptRenderer
-from stqsh.shell.repl.waiting import WaitIndicator
 from stqsh.shell.scripting.blocks import StatementBlock
 from stqsh.shell.scripting.console import Stopwatch
-from stqsh.shell.scripting.interrupt_notice import InterruptNotice
 from stqsh.shell.scripting.scripts import check_read_only, read_scripts
 from stqsh.shell.status import READY, status_text
 from stqsh.shell.terminal.interrupts import overwrite_echo
 from stqsh.shell.terminal.screen import open_screen
 from stqsh.shell.user_files import script_text
+from stqsh.storage.control_log import last_seq
 from stqsh.storage.session_settings import session_settings
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
+    from stqsh.lang.ast.statements import Statement
     from stqsh.shell.repl.session_thread import SessionThread
     from stqsh.shell.scripting.console import Console
     from stqsh.shell.scripting.watch_interval import WatchInterval
+    from stqsh.shell.terminal.screen import Screen
 
 
 class StatementExecutor:
@@ -121,3 +128,101 @@ class StatementExecutor:
     def _remark(self, text: str) -> None:
         if text and not self._console.quiet:
             print_text(text)
+
+
+SILENCE_S = 1.5
+"""Time before the status line appears: most answers come sooner."""
+_EVERY_S = 0.5
+_WORDS = 4
+
+
+class WaitIndicator:
+    """Draws a status line where no answer comes for a while; used as a context manager.
+
+    A thread draws it: between `begin` and `heard` it has the terminal to itself.
+
+    Args:
+        screen: Returns the screen, when it is first needed.
+        alive: Returns what the session does.
+    """
+
+    def __init__(self, screen: Callable[[], Screen], alive: Callable[[], str]) -> None:
+        self._screen, self._alive = screen, alive
+        self._drawn: Screen | None = None
+        self._asked: tuple[float, str] | None = None
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="patience", daemon=True)
+
+    def __enter__(self) -> WaitIndicator:
+        """Start the thread."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Clear the line and stop the thread."""
+        self.heard()
+        self._over.set()
+        self._thread.join()
+
+    def begin(self, statement: str) -> None:
+        """Note that a statement begins."""
+        with self._lock:
+            self._asked = time.monotonic(), " ".join(statement.split()[:_WORDS])
+
+    def heard(self) -> None:
+        """Note an outcome: clear the line, and draw none until the next statement begins."""
+        with self._lock:
+            self._asked = None
+            if self._drawn is not None:
+                self._drawn.close()
+                self._drawn = None
+
+    def _work(self) -> None:
+        while not self._over.wait(_EVERY_S):
+            with self._lock:
+                if self._asked is not None and time.monotonic() - self._asked[0] >= SILENCE_S:
+                    self._draw(*self._asked)
+
+    def _draw(self, since: float, words: str) -> None:
+        self._drawn = self._drawn or self._screen()
+        waited = int(time.monotonic() - since)
+        self._drawn.status(f"{words} …  {waited} s  Ctrl-C leaves  {self._alive()}", now=True)
+
+
+class InterruptNotice:
+    """Makes the message for Ctrl-C while a statement of `session` is executed."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._statements: list[Statement] = []
+        self._number = self._logged = 0
+
+    def begin(self, statements: list[Statement], number: int) -> None:
+        """Note that a statement begins; `number` counts from 1."""
+        self._statements, self._number = statements, number
+        self._logged = last_seq(self._session.link.db)
+
+    def text(self) -> str:
+        """Return whether the statement is done, and what happens to those after it."""
+        name = " ".join(self._statements[self._number - 1].text.split()[:_WORDS])
+        done = f"interrupted: {name} … is {'done' if self._is_logged() else 'not done'}"
+        return "; ".join(filter(None, [done, self.rest_text(), "queries and streams go on"]))
+
+    def rest_text(self) -> str:
+        """Return what happens to the statements after the one that was stopped; "" where there are none."""
+        rest = len(self._statements) - self._number
+        if not rest:
+            return ""
+        return (
+            "the statement after it is not run"
+            if rest == 1
+            else f"the {rest} statements after it are not run"
+        )
+
+    def _is_logged(self) -> bool:
+        """Return whether the session's log has a change since the statement began."""
+        rows = self._session.link.db.query(
+            "SELECT 1 FROM log WHERE seq > ? AND kind <> 'ask' LIMIT 1", self._logged
+        )
+        return bool(rows)

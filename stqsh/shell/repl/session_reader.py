@@ -14,7 +14,7 @@ from stqsh.lang.syntax import highlight
 from stqsh.lang.syntax.expected import expected
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.status import engine_text, explain_engine_death, restart_text, takes_steps
-from stqsh.storage.catalogue import VIEWS, known_views
+from stqsh.storage.catalogue import FUNCTION_CHANGES, VIEWS, known_functions, known_views
 from stqsh.storage.control_log import get_meta
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.sinks.notices import NoticeReader
@@ -43,7 +43,7 @@ class SummaryReader:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._catalogue: tuple[tuple[int, int, str | None], SessionSummary] | None = None
+        self._catalogue: tuple[tuple[int, int, str | None, str | None], SessionSummary] | None = None
 
     def read(self, known_death: str) -> SessionSummary:
         """Return the session's summary; `known_death` is the reason for an engine's death, if known."""
@@ -71,13 +71,14 @@ class SummaryReader:
         return self._catalogue[1]
 
 
-def _mark(session: Session) -> tuple[int, int, str | None]:
-    """Return what changes with the catalogue: the log's last row, the number of live queries, the views."""
+def _mark(session: Session) -> tuple[int, int, str | None, str | None]:
+    """Return what changes with the catalogue: the log's last row, live queries, views and functions."""
     rows = session.link.db.query(
         "SELECT (SELECT coalesce(max(seq), 0) FROM log),"
         " (SELECT count(*) FROM queries WHERE state IN ('active', 'paused'))"
     )
-    return rows[0][0], rows[0][1], get_meta(session.link.db, VIEWS)
+    db = session.link.db
+    return rows[0][0], rows[0][1], get_meta(db, VIEWS), get_meta(db, FUNCTION_CHANGES)
 
 
 def _catalogue(session: Session) -> SessionSummary:
@@ -99,6 +100,7 @@ def _catalogue(session: Session) -> SessionSummary:
         sinks=tuple(sink.name for sink in written_sinks(session.link.db)),
         alerts=tuple(alert.name for alert in live_alerts(session.link.db)),
         views=tuple(known_views(session.link.db)),
+        functions=tuple(known_functions(session.link.db)),
         selected=tuple(_selected(query.name, query.spec) for query in queries),
     )
 

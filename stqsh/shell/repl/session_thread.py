@@ -38,7 +38,7 @@ class SessionSummary:
         engine: The state of its engine, in words.
         progress: The progress of its streams.
         restarted: How often it was restarted after a crash, and why; "" if never.
-        streams, tables, regions, queries, views: Names.
+        streams, tables, regions, queries, views, functions: Names.
         columns: The columns of each stream and table, with their types.
         keys: The key column of each stream.
         members: The names in each set of regions.
@@ -66,6 +66,7 @@ class SessionSummary:
     sinks: tuple[str, ...] = ()
     alerts: tuple[str, ...] = ()
     views: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
     selected: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
     failed: bool = False
     death: str = ""

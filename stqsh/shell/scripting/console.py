@@ -30,7 +30,7 @@ class ShellOptions:
         quiet: Whether only results and errors are printed.
         init: Whether the shell reads its init file.
         output: Where results go, as for `\\o`.
-        allow_run: Whether scripts may make alerts that run commands.
+        allow_run: Whether scripts may run commands and Python code.
     """
 
     session: str | None = None

@@ -1,4 +1,4 @@
-"""The dashboard of WATCH: the session's state on top, a panel for each query, hints on keys at the bottom."""
+"""The dashboard of WATCH: the session's state on top, a panel for each query, keys at the bottom."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from prompt_toolkit.key_binding import KeyBindings
+
 from stqsh.shell.live.prefetch import Prefetch
+from stqsh.shell.live.update_filter import UpdateFilter, wanted
 from stqsh.shell.status import alive_text
 from stqsh.shell.terminal.fullscreen import Fullscreen, Line, TextEntry
 from stqsh.shell.terminal.screen import fitted
-from stqsh.shell.watch.bars import slots_line
-from stqsh.shell.watch.keys import board_keys, only
-from stqsh.shell.watch.panel import QueryPanel
+from stqsh.shell.watch.panel import QueryPanel, slots_line
 from stqsh.units import counted
 
 if TYPE_CHECKING:
     from stqsh.client.read.watch import AnswerState, WatchFeed
     from stqsh.storage.home import SessionHome
     from stqsh.storage.rows import Progress, QueryRow
+
 
 Look = tuple["Progress", tuple["AnswerState", ...]]
 _LEAST = 3
@@ -176,3 +178,74 @@ def _one_open(count: int, focus: int, height: int) -> list[tuple[int, int]]:
     return [
         (number, height - titles if number == focus else 1) for number in range(first, first + titles + 1)
     ]
+
+
+_FAR = 10**9
+
+
+def board_keys(board: Dashboard) -> KeyBindings:
+    """Return the keys of a dashboard; those for one query apply to the one in focus."""
+    keys = KeyBindings()
+
+    def add(name: str, act: Callable[[], None]) -> None:
+        keys.add(name)(lambda event: act())
+
+    add("tab", lambda: turn(board, 1))
+    add("s-tab", lambda: turn(board, -1))
+    add("enter", lambda: zoom(board, to=not board.is_zoomed))
+    add("escape", lambda: zoom(board, to=False))
+    add("space", lambda: pause(board))
+    add("s", lambda: sort(board))
+    add("/", lambda: board.entry.open(board.panels[board.focus].wanted.text if board.panels else ""))
+    add("up", lambda: scroll(board, -1))
+    add("down", lambda: scroll(board, 1))
+    add("pageup", lambda: scroll(board, -board.page))
+    add("pagedown", lambda: scroll(board, board.page))
+    add("home", lambda: scroll(board, -_FAR))
+    add("end", lambda: scroll(board, _FAR))
+    add("left", lambda: shift(board, -1))
+    add("right", lambda: shift(board, 1))
+    return keys
+
+
+def turn(board: Dashboard, by: int) -> None:
+    """Move the focus to another query."""
+    if board.panels:
+        board.focus = (board.focus + by) % len(board.panels)
+
+
+def zoom(board: Dashboard, *, to: bool) -> None:
+    """Show one query alone, or all of them."""
+    board.is_zoomed = to
+
+
+def pause(board: Dashboard) -> None:
+    """Pause the dashboard, or continue."""
+    board.is_paused = not board.is_paused
+
+
+def sort(board: Dashboard) -> None:
+    """Sort rows by key, or the newest first."""
+    if board.panels:
+        panel = board.panels[board.focus]
+        panel.by_key, panel.top = not panel.by_key, 0
+
+
+def only(board: Dashboard, typed: str) -> None:
+    """Show only rows with a text, in all queries."""
+    for panel in board.panels:
+        panel.wanted, panel.top = UpdateFilter(0, wanted(typed).text), 0
+
+
+def scroll(board: Dashboard, rows: int) -> None:
+    """Scroll down by some rows."""
+    if board.panels:
+        panel = board.panels[board.focus]
+        panel.top = max(0, panel.top + rows)
+
+
+def shift(board: Dashboard, columns: int) -> None:
+    """Scroll to the right by some columns."""
+    if board.panels:
+        panel = board.panels[board.focus]
+        panel.shift = max(0, panel.shift + columns)

@@ -1,9 +1,10 @@
-"""One query's part of the dashboard: a title with its rate, then the rows of its answer."""
+"""One query's part of the dashboard: a title with its rate in bars, then the rows of its answer."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,14 @@ import pyarrow.compute as pc
 from stqsh.client.read.watch import AnswerState
 from stqsh.shell.live.update_filter import ALL, UpdateFilter
 from stqsh.shell.terminal.fullscreen import Line
-from stqsh.shell.watch.bars import steps_line
 from stqsh.shell.writers.aligned_text import TextColumn, aligned, cells, cut_to
 from stqsh.shell.writers.columns import selected_columns
+from stqsh.spec.stats import SlotStats
 from stqsh.units import group_digits
 
 if TYPE_CHECKING:
     from stqsh.client.results import Updates
+
 
 NEW_S = 3.0
 """The time for which a row is marked as new."""
@@ -179,3 +181,44 @@ def _shortened(text: str) -> str:
 
 def _by_key(rows: Updates) -> Updates:
     return replace(rows, table=rows.table.take(pc.sort_indices(rows.table.column("key"))))
+
+
+LEVELS = "▁▂▃▄▅▆▇█"
+_BAR = 8
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Return a character for each value, by its share of the greatest; only zero has the lowest bar."""
+    most = max(values, default=0)
+    tops = len(LEVELS) - 1
+    return "".join(LEVELS[math.ceil(value * tops / most) if value > 0 else 0] for value in values)
+
+
+def steps_line(sent: Mapping[int, int], last: int, width: int) -> str:
+    """Return a sparkline of the updates of the last `width` steps up to `last`."""
+    first = max(1, last - width + 1)
+    return sparkline([sent.get(step, 0) for step in range(first, last + 1)])
+
+
+def slots_line(slots: Sequence[SlotStats], width: int) -> Line:
+    """Return the records of the last batch by slot: as bars where there is room, else a character a slot."""
+    if not slots:
+        return [("class:dim", "no slot has reported its load yet")]
+    loads = [slot.records for slot in slots]
+    most = max(loads, default=0)
+    line: Line = [("class:dim", "slots")]
+    for slot, load in zip(slots, loads, strict=True):
+        full = round(_BAR * load / most) if most else 0
+        line += [
+            ("", f"  {slot.slot} "),
+            ("class:bar", "█" * full),
+            ("class:dim", "▁" * (_BAR - full)),
+            ("", f" {group_digits(load)}"),
+        ]
+    if sum(len(text) for _, text, *_ in line) <= width - len(_UNIT):
+        return [*line, ("class:dim", _UNIT)]
+    spread = f"  {group_digits(min(loads))} to {group_digits(most)}{_UNIT}"
+    return [("class:dim", f"{len(slots)} slots  "), ("class:bar", sparkline(loads)), ("class:dim", spread)]
+
+
+_UNIT = " records in the last batch"

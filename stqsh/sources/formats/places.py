@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 
 from stqsh.errors import SourceError
 from stqsh.sources.formats.casting import cast_column
-from stqsh.sources.formats.parquet_file import geoparquet_geometry
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_parser import QUOTE_LIMIT, RowBlock, python_values
 from stqsh.sources.formats.record_schema import RecordSchema
@@ -33,7 +31,7 @@ PLACE_OPTIONS = ("crs", "geometry")
 """The options of FORMAT that say where records are, for all formats."""
 GEOMETRY = "geometry"
 """The column of geometries of formats that have one."""
-_USUAL = (
+USUAL_GEOMETRIES = (
     GEOMETRY, "geom", "the_geom", "wkt", "wkb", "wkt_geom", "wkb_geometry", "geometry_wkt", "geo", "geog",
     "point", "shape", "location", "position", "coordinates",
 )  # fmt: skip
@@ -129,12 +127,6 @@ def read_with_places(
     columns = (*(one for one in layout.columns if one.name not in axes), ColumnSpec(geometry, "STRING"))
     for block in read(replace(layout, columns=columns, x="", y="")):
         yield _placed(block, layout, axes, project)
-
-
-def usual_geometries(path: Path, form: str) -> tuple[str, ...]:
-    """Return names that a file's column of geometries may have, the best first; one that the file says."""
-    said = geoparquet_geometry(path) if form == "parquet" else None
-    return _USUAL if said is None else (said[0],)
 
 
 def find_geometry(read: ReadBlocks, names: Sequence[str]) -> str | None:

@@ -63,19 +63,16 @@ def build_road(town: TownPlan) -> RoadNetwork:
 
     Every fifth line is an arterial road, a ring near the border is a motorway.
     """
-    # Engines and clients import this module, and few ever build a town: scipy takes them 0.3 s.
-    from stqsh.sources.generator.road_graph import largest_part, next_edges
-
     random = np.random.default_rng(town.seed)
     side = max(3, round(town.nodes**0.5))
     x, y = _crossings(town, side, random)
     ends, kind = _edges(side, random)
-    x, y, ends, kind = largest_part(x, y, ends, kind)
+    x, y, ends, kind = _largest_part(x, y, ends, kind)
     scale_x, scale_y = _metres_per_unit(town)
     length = np.hypot((x[ends[0]] - x[ends[1]]) * scale_x, (y[ends[0]] - y[ends[1]]) * scale_y)
     source, target = np.concatenate([ends, ends[::-1]], axis=1).astype(np.int32)
     kind, length = np.tile(kind, 2), np.tile(np.maximum(length, 1e-6), 2)
-    next_edge = next_edges(source, target, length / CLASS_SPEEDS[kind], len(x))
+    next_edge = _next_edges(source, target, length / CLASS_SPEEDS[kind], len(x))
     middle_x, middle_y = (town.bounds[0] + town.bounds[2]) / 2, (town.bounds[1] + town.bounds[3]) / 2
     center = int(np.argmin(np.hypot((x - middle_x) * scale_x, (y - middle_y) * scale_y)))
     return RoadNetwork(x, y, source, target, kind, length, next_edge, center)
@@ -109,3 +106,35 @@ def _edges(side: int, random: np.random.Generator) -> tuple[NDArray[np.int64], N
     kind = np.select([on_ring, line % 5 == 2], [_MOTORWAY, _ARTERIAL], _STREET).astype(np.int8)
     kept = (kind != _STREET) | (random.random(len(kind)) > 0.12)
     return np.concatenate([along, across], axis=1)[:, kept], kind[kept]
+
+
+def _largest_part(
+    x: Floats, y: Floats, ends: NDArray[np.int64], kind: NDArray[np.int8]
+) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int8]]:
+    """Keep the connected crossings, and renumber them."""
+    # Engines and clients import this module, and few ever build a town: scipy takes them 0.3 s.
+    from scipy.sparse import csr_array  # type: ignore[import-untyped]
+    from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
+
+    graph = csr_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(len(x), len(x)))
+    part = connected_components(graph, directed=False)[1]
+    kept = part == np.argmax(np.bincount(part))
+    number = np.cumsum(kept) - 1
+    inside = kept[ends[0]]
+    return x[kept], y[kept], number[ends[:, inside]], kind[inside]
+
+
+def _next_edges(source: Ints, target: Ints, seconds: Floats, nodes: int) -> Ints:
+    """Find the first edge of the quickest way for each destination and crossing (Dijkstra)."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
+    graph = csr_array((seconds, (source, target)), shape=(nodes, nodes))
+    # Roads are as quick both ways: what comes before v on the way from d comes after v on the way to d.
+    following = dijkstra(graph, directed=True, return_predecessors=True)[1].astype(np.int64)
+    codes = source.astype(np.int64) * nodes + target
+    order = np.argsort(codes)
+    wanted = np.arange(nodes)[None, :] * nodes + following
+    edge: Ints = order[np.minimum(np.searchsorted(codes[order], wanted), len(order) - 1)].astype(np.int32)
+    edge[following < 0] = -1
+    return edge

@@ -11,8 +11,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stqsh.sources.live.decoding import Messages
-from stqsh.sources.live.kafka_client import ClientSettings, silent_logger
-from stqsh.sources.live.kafka_errors import Complaints, settings_error
+from stqsh.sources.live.kafka_client import ClientSettings, Complaints, settings_error, silent_logger
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError, SourceAwayError
 
 #: The most partitions that keep a consumer in a process: those read last.

@@ -13,8 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from stqsh.errors import StqshError
-from stqsh.sources.live.kafka_client import ClientSettings, silent_logger
-from stqsh.sources.live.kafka_errors import Complaints, settings_error
+from stqsh.sources.live.kafka_client import ClientSettings, Complaints, settings_error, silent_logger
 from stqsh.sources.live.protocol import Position, SourceState, part_order
 from stqsh.spec.stream import KafkaSourceSpec
 

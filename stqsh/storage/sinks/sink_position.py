@@ -1,7 +1,8 @@
 """How far a sink has written, and how it is doing: two small files in `sinks/ID/` of the session's home.
 
 The position is sealed and replaced as a whole, after what it counts has been written. The report is for SHOW
-SINKS alone: nothing depends on it.
+SINKS alone: nothing depends on it. An alert has a third file, written before an action and after it: so an
+update whose action was under way when the process died is not acted on again.
 """
 
 from __future__ import annotations
@@ -117,3 +118,34 @@ def read_report(home: SessionHome, sink: int) -> SinkReport | None:
 def write_report(home: SessionHome, sink: int, report: SinkReport) -> None:
     """Record how a sink is doing."""
     atomic_write(file_to_write(home, sink, "report"), msgspec.json.encode(report))
+
+
+class AlertState(Struct, frozen=True):
+    """How an alert is doing.
+
+    Attributes:
+        last_us: the time of the last update that it acted on, µs; None before the first.
+        done: how often it acted.
+        held: how many updates it left out, since they came too soon after another.
+        failed: how often its action failed.
+        error: the last failure, "" if the last action succeeded.
+    """
+
+    last_us: int | None = None
+    done: int = 0
+    held: int = 0
+    failed: int = 0
+    error: str = ""
+
+
+def read_alert_state(home: SessionHome, alert: int) -> AlertState:
+    """Return how an alert is doing; the beginning if it has done nothing, or its file is damaged."""
+    try:
+        return msgspec.json.decode((sink_folder(home, alert) / "alert").read_bytes(), type=AlertState)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return AlertState()
+
+
+def write_alert_state(home: SessionHome, alert: int, state: AlertState) -> None:
+    """Record how an alert is doing."""
+    atomic_write(file_to_write(home, alert, "alert"), msgspec.json.encode(state))

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stqsh.sources.formats.file_formats import FileFormat
 from stqsh.sources.formats.record_parser import RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
-from stqsh.sources.source_files import FileFormat
 
 COLUMNS = {"oid": "STRING", "lon": "DOUBLE", "lat": "DOUBLE", "seconds": "TIMESTAMP"}
 

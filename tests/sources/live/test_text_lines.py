@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stqsh.engine.ingest import socket_streams
-from stqsh.engine.ingest.socket_streams import receive_lines
+from stqsh.engine.ingest import intakes
+from stqsh.engine.ingest.intakes import receive_lines
 from stqsh.sources.live.decoding import Decoded, MessageDecoder, Messages
 from stqsh.sources.live.line_spool import PART, SpoolReader, SpoolSource
 from stqsh.sources.live.protocol import MessageRange
@@ -124,7 +124,7 @@ def test_a_host_that_can_have_no_address_is_told(tmp_path: Path) -> None:
 def test_the_line_within_which_a_connection_ends_is_kept_or_a_dead_letter(
     server: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(socket_streams, "_WAIT_S", 0.01)
+    monkeypatch.setattr(intakes, "_WAIT_S", 0.01)
     stop, source = threading.Event(), SpoolSource(tmp_path)
     host, port = server.getsockname()
     address = f"{host}:{port}"

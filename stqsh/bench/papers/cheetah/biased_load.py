@@ -15,7 +15,7 @@ from stqsh.bench.papers.routing.maps import UNIT, squares_around
 from stqsh.bench.papers.routing.trials import RoutingScale, Trial, measured, modelled_ratio
 from stqsh.bench.papers.routing.world import SIDE, load_by
 from stqsh.routing.adjusters import greedy
-from stqsh.routing.adjusters.ladder import moved_queries
+from stqsh.routing.adjusters.adjuster_choice import moved_queries
 from stqsh.routing.cells import Cells
 from stqsh.routing.load import Load
 from stqsh.routing.strategies import grid_table

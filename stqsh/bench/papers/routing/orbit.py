@@ -18,7 +18,7 @@ from stqsh.bench.papers.routing.maps import ROUND, orbiting, squares_around
 from stqsh.bench.papers.routing.trials import RoutingScale, check_answers, modelled_ratio
 from stqsh.bench.papers.routing.world import EVENTS, load_by, range_queries, records
 from stqsh.engine.delivery.balancer import AHEAD
-from stqsh.routing.adjusters.ladder import even_out, moved_queries
+from stqsh.routing.adjusters.adjuster_choice import even_out, moved_queries
 from stqsh.routing.load import Load, balance_of
 from stqsh.routing.strategies import STRATEGIES
 

@@ -16,7 +16,7 @@ from stqsh.bench.papers.routing.maps import squares_around, towns
 from stqsh.bench.papers.routing.trials import Measured, RoutingScale, Trial, measured, modelled_ratio
 from stqsh.bench.papers.routing.world import load_by
 from stqsh.routing.adjusters import ADJUSTERS
-from stqsh.routing.adjusters.ladder import moved_queries, suggest
+from stqsh.routing.adjusters.adjuster_choice import moved_queries, suggest
 from stqsh.routing.load import Load, leaf_costs, slot_loads
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import RoutingTable

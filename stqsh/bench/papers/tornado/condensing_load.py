@@ -20,7 +20,7 @@ from stqsh.bench.papers.routing.maps import condensed_to, squares_around, towns
 from stqsh.bench.papers.routing.trials import RoutingScale, Trial, measured, modelled_ratio
 from stqsh.bench.papers.routing.world import load_by
 from stqsh.routing.adjusters import ADJUSTERS
-from stqsh.routing.adjusters.ladder import moved_queries, suggest
+from stqsh.routing.adjusters.adjuster_choice import moved_queries, suggest
 from stqsh.routing.load import Load
 from stqsh.routing.strategies import agrid_table
 from stqsh.routing.table import RoutingTable

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from stqsh.client.map.history import Past, SceneHistory
 from stqsh.client.map.land import land_json
-from stqsh.client.read.region_text import region_text
+from stqsh.client.read.spec_text import region_text
 from stqsh.shell.map.terminal.palette import LETTERS
 from stqsh.shell.status import alive_text
 from stqsh.shell.writers.text_columns import json_fragments

@@ -1,4 +1,7 @@
-"""The actions of a map's keys: where it looks, what it shows, which object is selected."""
+"""The actions of a map's keys and of its mouse: where it looks, what it shows, which object is selected.
+
+A drag moves the map, the wheel zooms at the pointer, a click selects the nearest object.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from stqsh.shell.map.terminal.camera import Camera
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from prompt_toolkit.data_structures import Point
+from prompt_toolkit.mouse_events import MouseButton, MouseEvent, MouseEventType
+
+from stqsh.arrays import Array
+from stqsh.shell.map.terminal.camera import Camera, in_view
 from stqsh.shell.map.terminal.drawing import MapOptionsShown, position_of
 from stqsh.shell.map.terminal.loader import MapLoader
-from stqsh.shell.map.terminal.selection import in_the_middle, next_one, with_key
+from stqsh.shell.map.terminal.map_projection import MapProjection
 
 if TYPE_CHECKING:
+    from prompt_toolkit.key_binding.key_bindings import NotImplementedOrNone
+
     from stqsh.client.map.scene import Scene
+
 
 _AFTER: dict[str, Literal["auto", "on", "off"]] = {"auto": "on", "on": "off", "off": "auto"}
 
@@ -134,3 +147,126 @@ def key_actions(actions: MapActions) -> dict[str, Callable[[], None]]:
         "?": actions.help,
         **{str(number + 1): partial(actions.hide, number) for number in range(9)},
     }
+
+
+def in_the_middle(scene: Scene, projection: MapProjection) -> int | None:
+    """Return the position of the object nearest to the centre; None where none is in view."""
+    return _nearest(scene, projection, np.flatnonzero(_seen(scene, projection)))
+
+
+def nearest_to(scene: Scene, projection: MapProjection, dot: tuple[float, float], most: float) -> int | None:
+    """Return the position of the object nearest to a dot; None where none is within `most` dots across."""
+    number = _nearest(scene, projection, np.flatnonzero(_seen(scene, projection)), dot)
+    if number is None:
+        return None
+    across, down = projection.dots(scene.places.x[number : number + 1], scene.places.y[number : number + 1])
+    return number if _far(projection, across, down, dot)[0] <= most else None
+
+
+def next_one(
+    scene: Scene, projection: MapProjection, hidden: set[int], picked: int | None, step: int
+) -> int | None:
+    """Return the position of the object after the selected one (step 1), or before it (-1).
+
+    The members of answers that are shown take turns, else all objects in view; the first is the one nearest
+    to the centre. None where none is in view.
+    """
+    seen = _seen(scene, projection)
+    shown = [drawn for number, drawn in enumerate(scene.drawn) if number not in hidden]
+    telling = [drawn.members for drawn in shown] + [
+        np.array([drawn.focal]) for drawn in shown if drawn.focal is not None
+    ]
+    marked = np.unique(np.concatenate([*telling, np.empty(0, np.int64)])).astype(np.int64)
+    choice = marked[seen[marked]] if seen[marked].any() else np.flatnonzero(seen)
+    if picked is None or not len(choice):
+        return _nearest(scene, projection, choice)
+    here = int(np.searchsorted(choice, picked))
+    is_here = here < len(choice) and choice[here] == picked
+    return int(choice[(here + (step if is_here or step < 0 else 0)) % len(choice)])
+
+
+def with_key(scene: Scene, text: str) -> int | None:
+    """Return the position of the object with a key, else with the first key that begins so; None for none."""
+    keys = scene.places.keys.cast(pa.string())
+    exact = pc.index(keys, text).as_py()
+    if exact >= 0:
+        return int(exact)
+    begins: Any = pc.starts_with(keys, text)
+    found = np.flatnonzero(begins.to_numpy(zero_copy_only=False))
+    return min(found.tolist(), key=lambda at: str(keys[at].as_py()), default=None) if text else None
+
+
+def _seen(scene: Scene, projection: MapProjection) -> Array:
+    return in_view(projection, scene.places.x, scene.places.y)
+
+
+def _nearest(
+    scene: Scene, projection: MapProjection, choice: Array, dot: tuple[float, float] | None = None
+) -> int | None:
+    """Return which of some positions is nearest to a dot, by default the centre."""
+    if not len(choice):
+        return None
+    across, down = projection.dots(scene.places.x[choice], scene.places.y[choice])
+    centre = projection.width / 2, projection.height / 2
+    return int(choice[np.argmin(_far(projection, across, down, dot or centre))])
+
+
+def _far(projection: MapProjection, across: Array, down: Array, dot: tuple[float, float]) -> Array:
+    """Return the distances of dots, float64 (n,), from one dot, as the eye sees them; in dots across."""
+    distances: Array = np.hypot(across - dot[0], (down - dot[1]) * projection.tall)
+    return distances
+
+
+LEFT, ABOVE = 1, 2
+"""Characters of the screen before the map's first: the frame; the title and the frame."""
+_NEAR = 3.0
+"""The most lines between a click and the object that it selects."""
+_WHEEL = {MouseEventType.SCROLL_UP: 1, MouseEventType.SCROLL_DOWN: -1}
+
+
+@dataclass
+class MapMouse:
+    """Turns mouse events into actions; `across` and `down` are the dots of a character."""
+
+    actions: MapActions
+    across: int
+    down: int
+    _held: Point | None = field(default=None, init=False)
+    _is_dragged: bool = field(default=False, init=False)
+
+    def __call__(self, event: MouseEvent) -> NotImplementedOrNone:
+        """Handle an event; return `NotImplemented` for those that change nothing, such as plain moves."""
+        at, kind = event.position, event.event_type
+        if kind in _WHEEL:
+            self.actions.camera.zoom_at(_WHEEL[kind], *self._dot(at))
+        elif kind is MouseEventType.MOUSE_DOWN and event.button is MouseButton.LEFT:
+            self._held, self._is_dragged = at, False
+        elif kind is MouseEventType.MOUSE_MOVE and self._held is not None:
+            return self._drag(event)
+        elif kind is MouseEventType.MOUSE_UP and self._held is not None:
+            self._let_go(at)
+        else:
+            return NotImplemented
+        return None
+
+    def _drag(self, event: MouseEvent) -> NotImplementedOrNone:
+        at, held = event.position, self._held
+        if event.button is not MouseButton.LEFT:  # released outside the terminal
+            self._held = None
+        if self._held is None or held is None or at == held:
+            return NotImplemented
+        self.actions.camera.drag((at.x - held.x) * self.across, (at.y - held.y) * self.down)
+        self._held, self._is_dragged = at, True
+        return None
+
+    def _let_go(self, at: Point) -> None:
+        """End a drag, or select the object at a click."""
+        scene, projection = self.actions.scene, self.actions.camera.projection
+        if not self._is_dragged and scene is not None and projection is not None:
+            number = nearest_to(scene, projection, self._dot(at), _NEAR * 2 * self.across)
+            self.actions.pick(number)
+        self._held = None
+
+    def _dot(self, at: Point) -> tuple[float, float]:
+        """Return the middle of a character of the screen in dots of the canvas."""
+        return (at.x - LEFT + 0.5) * self.across, (at.y - ABOVE + 0.5) * self.down

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.key_binding import KeyBindings
 
-from stqsh.shell.map.terminal.actions import MapActions, key_actions
+from stqsh.shell.map.terminal.actions import MapActions, MapMouse, key_actions
 from stqsh.shell.map.terminal.camera import Camera
 from stqsh.shell.map.terminal.canvas import DOTS
 from stqsh.shell.map.terminal.drawing import MapOptionsShown
 from stqsh.shell.map.terminal.frame import MapPicture
 from stqsh.shell.map.terminal.loader import MapLoader
-from stqsh.shell.map.terminal.mouse import MapMouse
 from stqsh.shell.map.terminal.palette import Palette
 from stqsh.shell.status import READY, engine_text
 from stqsh.shell.terminal.capabilities import encode_for_terminal, terminal_charset

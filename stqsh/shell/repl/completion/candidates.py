@@ -155,7 +155,8 @@ class Candidates:
             return [pair for kind in _ASKED for pair in self._names(kind)]
         if category == "object":
             return [pair for kind in _NAMED for pair in self._names(kind)]
-        return self._names(category) if category in _NAMED else list(_fixed().get(category, ()))
+        own = self._functions(cursor) if category == "function" else ()
+        return self._names(category) if category in _NAMED else [*own, *_fixed().get(category, ())]
 
     def _names(self, kind: str) -> list[Word]:
         glance = self.glance
@@ -169,6 +170,11 @@ class Candidates:
             "alert": glance.alerts,
         }
         return [(_name(name), kind) for name in names[kind]]
+
+    def _functions(self, cursor: CursorContext) -> list[Word]:
+        """Return the functions of the session; after DROP FUNCTION they are not called."""
+        called = "" if cursor.first == "DROP" else "("
+        return [(f"{name}{called}", "function of this session") for name in self.glance.functions]
 
     def _columns(self, cursor: CursorContext) -> Iterator[Word]:
         """Yield columns that fit by type: declared in a CREATE, of the FROM's relations, else of all."""

@@ -1,17 +1,37 @@
-"""The port of a stream FROM HTTP: whether it is free, and how records get there."""
+"""The port of a stream FROM HTTP: whether it is free, and the token that clients must know to post records.
+
+The token is in a file of the stream's folder, which only the session's user can read, and nowhere else: not
+in the control log, nor in DUMP. It stays the same as long as the stream lives.
+"""
 
 from __future__ import annotations
 
+import secrets
 import socket
+from pathlib import Path
 
+from stqsh.fs import atomic_write, file_lock
 from stqsh.lang.ast.statements import HttpSource
 from stqsh.lang.errors import BindError
-from stqsh.sources.live.http_token import HOST, token_of
 from stqsh.spec.stream import HttpSourceSpec
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import StreamRow
+
+HOST = "127.0.0.1"
+"""Where HTTP streams listen."""
+_TOKEN, _LOCK = "token", "token.lock"
+
+
+def token_of(folder: Path) -> str:
+    """Return the token of the stream with this folder; the first who asks makes it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / _TOKEN
+    with file_lock(folder / _LOCK):
+        if not path.exists():
+            atomic_write(path, secrets.token_urlsafe(24).encode(), private=True)
+        return path.read_text("ascii")
 
 
 def check_port(db: ControlDb, source: HttpSource) -> None:

@@ -1,4 +1,4 @@
-"""The ladder: adjusters from the one that moves least to the one that moves most (after SSTD section 5)."""
+"""Choose an adjuster, from the one that moves least to the one that moves most (after SSTD section 5)."""
 
 from __future__ import annotations
 
