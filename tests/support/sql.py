@@ -31,7 +31,7 @@ def create_stream(spec: Spec, glob: str) -> str:
             clauses.append(f"  {clause} {duration(lasts) if lasts else 'NONE'}")
     if spec["retain"] == "significant":
         clauses.append(f"  MAX SPEED {spec['max_speed']!r} RETAIN SIGNIFICANT")
-    if spec["grid"] is not None:
+    if spec.get("grid") is not None:
         clauses.append(f"  GRID {spec['grid']}")
     if spec["bounds"] is not None:
         clauses.append("  BOUNDS ({}, {}, {}, {})".format(*spec["bounds"]))
